@@ -1,0 +1,180 @@
+"""Refusals: `ApiError` inside the process, `metav1.Status` on the wire, `FieldError` for one broken rule.
+
+    ApiError
+      code    HTTP status
+      reason  the machine-readable word clients switch on (NotFound, AlreadyExists, Conflict, Invalid, …)
+
+Every message is what a real API server would have said, so that clients and people recognise it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .scheme import Object, Resource
+
+
+@dataclass(frozen=True)
+class FieldError:
+    """One broken rule: which field, which kind of breach, and the sentence a person reads."""
+
+    reason: str
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+
+def _shown(value: Any) -> str:
+    """A value as Go's validation messages quote it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return str(value)
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    text = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    return f'"{text}"'
+
+
+def required(path: str, detail: str = "") -> FieldError:
+    return FieldError("FieldValueRequired", path, f"Required value: {detail}" if detail else "Required value")
+
+
+def invalid(path: str, value: Any, detail: str) -> FieldError:
+    return FieldError("FieldValueInvalid", path, f"Invalid value: {_shown(value)}: {detail}")
+
+
+def type_invalid(path: str, value: Any, detail: str) -> FieldError:
+    return FieldError("FieldValueTypeInvalid", path, f"Invalid value: {_shown(value)}: {detail}")
+
+
+def not_supported(path: str, value: Any, allowed: Sequence[str]) -> FieldError:
+    listed = ", ".join(f'"{one}"' for one in allowed)
+    return FieldError("FieldValueNotSupported", path, f"Unsupported value: {_shown(value)}: supported values: {listed}")
+
+
+def forbidden_field(path: str, detail: str) -> FieldError:
+    return FieldError("FieldValueForbidden", path, f"Forbidden: {detail}")
+
+
+def duplicate(path: str, value: Any) -> FieldError:
+    return FieldError("FieldValueDuplicate", path, f"Duplicate value: {_shown(value)}")
+
+
+def too_long(path: str, limit: int) -> FieldError:
+    return FieldError("FieldValueTooLong", path, f"Too long: may not be more than {limit} bytes")
+
+
+def too_many(path: str, count: int, limit: int) -> FieldError:
+    return FieldError("FieldValueTooMany", path, f"Too many: {count}: must have at most {limit} items")
+
+
+def immutable(path: str, value: Any) -> FieldError:
+    return invalid(path, value, "field is immutable")
+
+
+@dataclass
+class ApiError(Exception):
+    """A refused request."""
+
+    code: int
+    reason: str
+    message: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.message
+
+    def status(self) -> Object:
+        """The body a client receives."""
+        body: Object = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+        }
+        if self.details:
+            body["details"] = dict(self.details)
+        body["code"] = self.code
+        return body
+
+    @staticmethod
+    def from_status(body: Mapping[str, Any], code: int) -> ApiError:
+        """The error behind a Status received from a server."""
+        return ApiError(
+            int(body.get("code") or code),
+            str(body.get("reason") or ""),
+            str(body.get("message") or f"the server answered {code}"),
+            body.get("details") or {},
+        )
+
+
+def _about(resource: Resource, name: str) -> dict[str, Any]:
+    details: dict[str, Any] = {"name": name} if name else {}
+    if resource.group:
+        details["group"] = resource.group
+    details["kind"] = resource.plural
+    return details
+
+
+def not_found(resource: Resource, name: str) -> ApiError:
+    return ApiError(404, "NotFound", f'{resource.qualified} "{name}" not found', _about(resource, name))
+
+
+def already_exists(resource: Resource, name: str, *, terminating: bool = False) -> ApiError:
+    prefix = "object is being deleted: " if terminating else ""
+    return ApiError(
+        409, "AlreadyExists", f'{prefix}{resource.qualified} "{name}" already exists', _about(resource, name)
+    )
+
+
+def conflict(resource: Resource, name: str, detail: str) -> ApiError:
+    message = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {detail}'
+    return ApiError(409, "Conflict", message, _about(resource, name))
+
+
+def stale(resource: Resource, name: str) -> ApiError:
+    return conflict(
+        resource,
+        name,
+        "the object has been modified; please apply your changes to the latest version and try again",
+    )
+
+
+def forbidden(resource: Resource, name: str, detail: str) -> ApiError:
+    return ApiError(403, "Forbidden", f'{resource.qualified} "{name}" is forbidden: {detail}', _about(resource, name))
+
+
+def invalid_object(resource: Resource, name: str, problems: Iterable[FieldError]) -> ApiError:
+    """422 with every problem at once."""
+    listed = list(problems)
+    kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+    text = str(listed[0]) if len(listed) == 1 else "[" + ", ".join(map(str, listed)) + "]"
+    details: dict[str, Any] = {"name": name} if name else {}
+    if resource.group:
+        details["group"] = resource.group
+    details["kind"] = resource.kind
+    details["causes"] = [{"reason": p.reason, "message": p.message, "field": p.field} for p in listed]
+    return ApiError(422, "Invalid", f'{kind} "{name}" is invalid: {text}', details)
+
+
+def bad_request(message: str) -> ApiError:
+    return ApiError(400, "BadRequest", message)
+
+
+def expired(message: str) -> ApiError:
+    return ApiError(410, "Expired", message)
+
+
+def method_not_allowed() -> ApiError:
+    return ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
+
+
+def unsupported_media_type(message: str) -> ApiError:
+    return ApiError(415, "UnsupportedMediaType", message)

@@ -1,0 +1,203 @@
+"""Which kinds exist, under which names and versions: the one table that all rooms share.
+
+A `Resource` is a kind *at a version*.  Objects are stored once, under their storage version; the JSON of a
+kind is the same at every version served here, so reading at another version only rewrites `apiVersion`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+#: A Kubernetes object as a JSON tree.  Objects handed out by caches are shared: never mutate them in place.
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One served kind at one version."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+    #: Whether `/status` is a subresource of its own.
+    has_status: bool = False
+    #: Whether `metadata.generation` counts changes of the spec.
+    has_generation: bool = False
+    #: Whether strategic merge patches are understood (built-in kinds) or refused (custom kinds).
+    builtin: bool = True
+    #: Whether PUT without a resourceVersion is accepted.
+    unconditional_update: bool = True
+    #: Whether PUT on a missing object creates it.
+    create_on_update: bool = False
+    storage_version: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+
+    @cached_property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @cached_property
+    def storage_api_version(self) -> str:
+        version = self.storage_version or self.version
+        return f"{self.group}/{version}" if self.group else version
+
+    @property
+    def singular(self) -> str:
+        return self.kind.lower()
+
+    @cached_property
+    def qualified(self) -> str:
+        """`jobs.batch`, as error messages name it; core kinds have no suffix."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @cached_property
+    def prefix(self) -> str:
+        """The store prefix of this kind, equal for all its versions."""
+        return f"/{self.group or 'core'}/{self.plural}/"
+
+    def key(self, name: str, namespace: str = "") -> str:
+        """The store key of one object."""
+        return f"{self.prefix}{namespace}/{name}" if self.namespaced else f"{self.prefix}{name}"
+
+
+_SCHEDULING = "scheduling.k8s.io"
+_JOBSET = "jobset.x-k8s.io"
+_TRAINER = "trainer.kubeflow.org"
+_ALL = ("all",)
+
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False, has_status=True, short_names=("ns",))
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False, has_status=True, short_names=("no",))
+PODS = Resource("", "v1", "pods", "Pod", has_status=True, has_generation=True, short_names=("po",), categories=_ALL)
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", short_names=("cm",))
+SECRETS = Resource("", "v1", "secrets", "Secret")
+SERVICES = Resource(
+    "", "v1", "services", "Service", has_status=True, create_on_update=True, short_names=("svc",), categories=_ALL
+)
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa",))
+EVENTS = Resource("", "v1", "events", "Event", create_on_update=True, short_names=("ev",))
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", unconditional_update=False, create_on_update=True)
+PRIORITY_CLASSES = Resource(
+    _SCHEDULING, "v1", "priorityclasses", "PriorityClass", namespaced=False, has_generation=True, short_names=("pc",)
+)
+POD_DISRUPTION_BUDGETS = Resource(
+    "policy",
+    "v1",
+    "poddisruptionbudgets",
+    "PodDisruptionBudget",
+    has_status=True,
+    has_generation=True,
+    unconditional_update=False,
+    short_names=("pdb",),
+)
+WORKLOADS = Resource(
+    _SCHEDULING, "v1beta1", "workloads", "Workload", unconditional_update=False, storage_version="v1beta1"
+)
+POD_GROUPS = Resource(
+    _SCHEDULING,
+    "v1beta1",
+    "podgroups",
+    "PodGroup",
+    has_status=True,
+    unconditional_update=False,
+    storage_version="v1beta1",
+)
+WORKLOADS_ALPHA = Resource(
+    _SCHEDULING, "v1alpha3", "workloads", "Workload", unconditional_update=False, storage_version="v1beta1"
+)
+POD_GROUPS_ALPHA = Resource(
+    _SCHEDULING,
+    "v1alpha3",
+    "podgroups",
+    "PodGroup",
+    has_status=True,
+    unconditional_update=False,
+    storage_version="v1beta1",
+)
+COMPOSITE_POD_GROUPS = Resource(
+    _SCHEDULING, "v1alpha3", "compositepodgroups", "CompositePodGroup", has_status=True, unconditional_update=False
+)
+JOBS = Resource("batch", "v1", "jobs", "Job", has_status=True, has_generation=True, categories=_ALL)
+JOB_SETS = Resource(
+    _JOBSET,
+    "v1alpha2",
+    "jobsets",
+    "JobSet",
+    has_status=True,
+    has_generation=True,
+    builtin=False,
+    unconditional_update=False,
+    categories=_ALL,
+)
+TRAIN_JOBS = Resource(
+    _TRAINER,
+    "v1alpha1",
+    "trainjobs",
+    "TrainJob",
+    has_status=True,
+    has_generation=True,
+    builtin=False,
+    unconditional_update=False,
+    categories=_ALL,
+)
+TRAINING_RUNTIMES = Resource(
+    _TRAINER,
+    "v1alpha1",
+    "trainingruntimes",
+    "TrainingRuntime",
+    has_generation=True,
+    builtin=False,
+    unconditional_update=False,
+)
+CLUSTER_TRAINING_RUNTIMES = Resource(
+    _TRAINER,
+    "v1alpha1",
+    "clustertrainingruntimes",
+    "ClusterTrainingRuntime",
+    namespaced=False,
+    has_generation=True,
+    builtin=False,
+    unconditional_update=False,
+)
+
+#: Every resource at every served version, in discovery order.
+RESOURCES: tuple[Resource, ...] = (
+    NAMESPACES,
+    NODES,
+    PODS,
+    CONFIG_MAPS,
+    SECRETS,
+    SERVICES,
+    SERVICE_ACCOUNTS,
+    EVENTS,
+    JOBS,
+    LEASES,
+    POD_DISRUPTION_BUDGETS,
+    PRIORITY_CLASSES,
+    WORKLOADS,
+    POD_GROUPS,
+    WORKLOADS_ALPHA,
+    POD_GROUPS_ALPHA,
+    COMPOSITE_POD_GROUPS,
+    JOB_SETS,
+    TRAIN_JOBS,
+    TRAINING_RUNTIMES,
+    CLUSTER_TRAINING_RUNTIMES,
+)
+
+_BY_PATH = {(r.group, r.version, r.plural): r for r in RESOURCES}
+_BY_KIND = {(r.api_version, r.kind): r for r in RESOURCES}
+
+
+def by_path(group: str, version: str, plural: str) -> Resource | None:
+    """The resource behind `/apis/{group}/{version}/{plural}` (group "" for core)."""
+    return _BY_PATH.get((group, version, plural))
+
+
+def by_kind(api_version: str, kind: str) -> Resource | None:
+    """The resource an object of that apiVersion and kind belongs to."""
+    return _BY_KIND.get((api_version, kind))

@@ -1,0 +1,39 @@
+"""Words we read from or write on objects: our own `echelon.dev/` prefix, and well-known keys of the field.
+
+Nothing under our prefix is needed for a manifest to run on a stock cluster.
+"""
+
+from __future__ import annotations
+
+PREFIX = "echelon.dev/"
+
+#: Pod annotation: seconds a simulated pod runs before it ends.
+RUN_SECONDS = PREFIX + "run-seconds"
+#: Pod annotation: the exit code with which a simulated pod ends.
+EXIT_CODE = PREFIX + "exit-code"
+#: PodGroup annotation: topology key of which this group takes whole domains, one group per domain and priority.
+EXCLUSIVE_TOPOLOGY = PREFIX + "exclusive-topology"
+#: PodGroup and CompositePodGroup annotation: ordered, comma-separated topology keys to prefer, narrowest first.
+PREFERRED_TOPOLOGY = PREFIX + "preferred-topology"
+
+HOSTNAME = "kubernetes.io/hostname"
+REGION = "topology.kubernetes.io/region"
+ZONE = "topology.kubernetes.io/zone"
+BLOCK = "topology.kubernetes.io/block"
+RACK = "topology.kubernetes.io/rack"
+#: Topology levels from wide to narrow, unless a cluster file or configuration says otherwise.
+DEFAULT_LEVELS = (REGION, ZONE, BLOCK, RACK, HOSTNAME)
+
+POD_GROUP_PROTECTION = "scheduling.k8s.io/podgroup-protection"
+COMPOSITE_PROTECTION = "scheduling.k8s.io/compositepodgroup-protection"
+GROUP_TEMPLATE_NAME = "scheduling.k8s.io/group-template-name"
+JOB_TRACKING = "batch.kubernetes.io/job-tracking"
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+JOB_NAME = "batch.kubernetes.io/job-name"
+CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
+
+JOBSET_PREFIX = "jobset.sigs.k8s.io/"
+JOBSET_NAME = JOBSET_PREFIX + "jobset-name"
+REPLICATED_JOB_NAME = JOBSET_PREFIX + "replicatedjob-name"
+JOBSET_EXCLUSIVE_TOPOLOGY = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+TRAINJOB_ANCESTOR_STEP = "trainer.kubeflow.org/trainjob-ancestor-step"

@@ -1,0 +1,23 @@
+"""Instants as Kubernetes writes them: RFC 3339 in UTC, seconds (Time) or microseconds (MicroTime)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def to_time(seconds: float) -> str:
+    """`metav1.Time`: whole seconds, `2026-01-02T03:04:05Z`."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def to_micro_time(seconds: float) -> str:
+    """`metav1.MicroTime`: six digits of fraction."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse(text: str) -> float:
+    """Any RFC 3339 instant, with any offset and fraction; ValueError if it is none."""
+    instant = datetime.fromisoformat(text)
+    if instant.tzinfo is None:
+        raise ValueError(f"an instant needs an offset: {text!r}")
+    return instant.timestamp()

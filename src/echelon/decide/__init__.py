@@ -1,0 +1,1 @@
+"""Controller decisions as pure functions: (desired, observed, now) -> Plan, one policy per file."""

@@ -1,0 +1,140 @@
+"""What is asked for: a tree of groups whose leaves hold pods.
+
+Ids are opaque integers chosen by the caller; a verdict speaks of members and groups by these ids only.  A group
+with the basic policy has a minimum of 1.  Children that are not ready are left out by the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One requirement on a node's labels or fields."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTerm:
+    """All requirements must hold; a pod's terms are alternatives.  An empty term matches no node."""
+
+    labels: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    key: str
+    value: str
+    effect: Effect
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """Empty key with Exists tolerates everything; empty effect means any effect."""
+
+    key: str = ""
+    operator: Literal["Exists", "Equal"] = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Everything about a pod that decides where it fits; equal pods have equal shapes.
+
+    Amounts are exact integers in the resource's own unit (cpu: millicores, others: units), sorted by name, and
+    always hold `pods: 1`.  `unsupported` names pod fields that placement cannot honour yet: such a shape fits
+    nowhere, and the explanation says which field.
+    """
+
+    requests: tuple[tuple[str, int], ...]
+    node_selector: tuple[tuple[str, str], ...] = ()
+    node_terms: tuple[NodeTerm, ...] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    unsupported: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusive:
+    """One group per domain of `key` among groups of equal `rank` (their priority)."""
+
+    key: str
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodClass:
+    """Interchangeable members: same shape, same role; ids in order of rank."""
+
+    shape: Shape
+    members: tuple[int, ...]
+    role: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A member that already runs (or is on its way) on a node; it counts and pins the domain."""
+
+    member: int
+    node: str
+    role: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A PodGroup: at least `min_count` of its members (bound ones included) or none."""
+
+    id: int
+    min_count: int
+    classes: tuple[PodClass, ...]
+    bound: tuple[Bound, ...] = ()
+    #: Required topology key: all members share one domain of it.
+    topology: str | None = None
+    #: Preferred topology keys, narrowest first.
+    preferred: tuple[str, ...] = ()
+    exclusive: Exclusive | None = None
+    #: Members the group will have in the end if that is known and more than now: guides a basic group's domain.
+    final_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """A CompositePodGroup: at least `min_groups` of its children hold, or none."""
+
+    id: int
+    min_groups: int
+    children: tuple[Leaf | Composite, ...]
+    topology: str | None = None
+    preferred: tuple[str, ...] = ()
+
+
+Group = Leaf | Composite
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """One decision: the root of a hierarchy (a plain pod is a leaf of one)."""
+
+    root: Group
+    priority: int = 0
+    #: False for preemptionPolicy Never.
+    may_preempt: bool = True
+
+    def leaves(self) -> Iterator[Leaf]:
+        stack: list[Group] = [self.root]
+        while stack:
+            group = stack.pop()
+            if isinstance(group, Leaf):
+                yield group
+            else:
+                stack.extend(reversed(group.children))

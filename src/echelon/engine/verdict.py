@@ -1,0 +1,108 @@
+"""What is decided: placed, blocked or evict, each with its reasons.
+
+Every number that an explanation prints is read from the records here; nothing is recomputed for the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+#: A domain is the path of label values from the widest level down; () is the whole cluster.
+Domain = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where every placed member goes; members left out are extras beyond a minimum that did not fit."""
+
+    #: member id -> node name
+    assignment: Mapping[int, str]
+    #: group id -> the domain chosen for it at its own topology key (groups without a key: the enclosing one)
+    domains: Mapping[int, Domain]
+    #: ids of groups that hold; a group outside it stays pending although the root holds
+    groups: frozenset[int]
+    #: Objective, component by component as docs/design/engine.md orders them, and a lower bound of each.
+    objective: tuple[int, ...] = ()
+    bound: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DomainCount:
+    """The arithmetic of one domain for one group: `have` of `need` (pods of a leaf, children of a composite)."""
+
+    domain: Domain
+    need: int
+    have: int
+    #: The resource that ran out first there, "" if none did.
+    short_of: str = ""
+    #: The name of what holds the domain exclusively, "" if nothing does.
+    held_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Why one group of the tree does not hold."""
+
+    group: int
+    need: int
+    #: The most that any admissible domain offers.
+    have: int
+    #: Topology key of the domains tried, "" when the whole cluster was.
+    key: str
+    #: The best domains first; bounded in number, `domains_tried` counts all.
+    tried: tuple[DomainCount, ...]
+    domains_tried: int
+    #: Nodes ruled out, by reason (`taint k=v`, `node selector`, `cordoned`, `short of nvidia.com/gpu`, …).
+    exclusions: Mapping[str, int] = field(default_factory=dict)
+
+
+FixKind = Literal["free", "widen", "lower", "evict", "release", "field"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A change that makes the demand fit, found by trying it; `text` is the sentence for a person."""
+
+    kind: FixKind
+    text: str
+    group: int = -1
+    amount: int = 0
+    domain: Domain = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """No placement.  `proved`: none exists; otherwise the step budget ran out first."""
+
+    proved: bool
+    #: The groups that fail, innermost cause first; at least one.
+    shortages: tuple[Shortage, ...]
+    fixes: tuple[Fix, ...] = ()
+    #: Whether evicting lower priorities was tried and cannot help either.
+    preemption_tried: bool = False
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Loss:
+    """What an eviction costs, compared in this order; all fields count against it."""
+
+    budget_violations: int
+    highest_priority: int
+    #: Σ pods × seconds run, in whole milliseconds.
+    work: int
+    units: int
+    ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Evict these units, then the placement holds."""
+
+    units: tuple[int, ...]
+    loss: Loss
+    placement: Placed
+
+
+Verdict = Placed | Blocked | Evict
