@@ -9,7 +9,7 @@ All verbs raise `errors.ApiError`.  Objects returned are shared; copy before cha
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, Protocol
@@ -109,7 +109,7 @@ class Verbs(Protocol):
 
     def watch(
         self, resource: Resource, namespace: str = "", options: WatchOptions = WatchOptions()
-    ) -> AsyncIterator[WatchEvent]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         """Events in order of resourceVersion; raises `ApiError` 410 when the start or the reader is too far behind."""
         ...
 

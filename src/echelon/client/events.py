@@ -1,0 +1,126 @@
+"""Events about objects: recorded in the background, repeated ones counted instead of written again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Literal
+
+from ..api import meta
+from ..api.errors import ApiError
+from ..api.scheme import EVENTS, Object, Resource
+from ..api.verbs import Patch, PatchType, Verbs
+from ..base.clock import Clock
+from ..base.instants import to_time
+
+log = logging.getLogger(__name__)
+
+_QUEUE_LIMIT = 10_000
+_REMEMBERED = 4_096
+_MESSAGE_LIMIT = 1_024
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What makes two events the same one: everything but the time."""
+
+    uid: str
+    namespace: str
+    name: str
+    api_version: str
+    kind: str
+    type: str
+    reason: str
+    message: str
+
+
+class Recorder:
+    """`record` never waits and never fails; `run` writes what was recorded."""
+
+    def __init__(self, verbs: Verbs, clock: Clock, component: str) -> None:
+        self._verbs = verbs
+        self._clock = clock
+        self._component = component
+        self._queue: asyncio.Queue[tuple[_Said, float]] = asyncio.Queue(_QUEUE_LIMIT)
+        #: Events written lately, as (name, count).
+        self._written: OrderedDict[_Said, tuple[str, int]] = OrderedDict()
+
+    def record(
+        self, resource: Resource, obj: Object, type_: Literal["Normal", "Warning"], reason: str, message: str
+    ) -> None:
+        said = _Said(
+            meta.uid(obj),
+            meta.namespace(obj) or "default",
+            meta.name(obj),
+            resource.api_version,
+            resource.kind,
+            type_,
+            reason,
+            message if len(message) <= _MESSAGE_LIMIT else message[: _MESSAGE_LIMIT - 1] + "…",
+        )
+        try:
+            self._queue.put_nowait((said, self._clock.now()))
+        except asyncio.QueueFull:
+            log.warning("too many events at once, dropped one about %s %s", resource.kind, meta.key(obj))
+
+    async def run(self) -> None:
+        while True:
+            said, at = await self._queue.get()
+            try:
+                await self._write(said, at)
+            except (ApiError, OSError) as error:
+                log.debug("event about %s/%s not written: %s", said.namespace, said.name, error)
+            finally:
+                self._queue.task_done()
+
+    async def flush(self) -> None:
+        """Wait until everything recorded so far is written."""
+        await self._queue.join()
+
+    async def _write(self, said: _Said, at: float) -> None:
+        stamp = to_time(at)
+        known = self._written.get(said)
+        if known is not None:
+            name, count = known
+            body = {"count": count + 1, "lastTimestamp": stamp}
+            try:
+                await self._verbs.patch(EVENTS, name, Patch(PatchType.MERGE, body), said.namespace)
+            except ApiError as error:
+                if error.code != 404:
+                    raise
+                del self._written[said]
+            else:
+                self._remember(said, name, count + 1)
+                return
+        created = await self._verbs.create(EVENTS, self._event(said, stamp), said.namespace)
+        self._remember(said, meta.name(created), 1)
+
+    def _remember(self, said: _Said, name: str, count: int) -> None:
+        self._written[said] = (name, count)
+        self._written.move_to_end(said)
+        if len(self._written) > _REMEMBERED:
+            self._written.popitem(last=False)
+
+    def _event(self, said: _Said, stamp: str) -> Object:
+        return {
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.kind,
+            "metadata": {"generateName": f"{said.name[:50]}.", "namespace": said.namespace},
+            "involvedObject": {
+                "apiVersion": said.api_version,
+                "kind": said.kind,
+                "namespace": said.namespace,
+                "name": said.name,
+                "uid": said.uid,
+            },
+            "type": said.type,
+            "reason": said.reason,
+            "message": said.message,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "firstTimestamp": stamp,
+            "lastTimestamp": stamp,
+            "count": 1,
+        }

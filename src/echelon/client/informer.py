@@ -1,0 +1,223 @@
+"""Informers: a cache of one kind, listed once and kept current by a watch.
+
+    Verbs.list ──► cache ──► handlers (old, new) ──► work queues, the scheduler's view
+    Verbs.watch ─►   ▲
+    own writes ──────┘  `observe`: a write's answer enters the cache at once, so that nobody who has just
+                        written decides again on what was there before
+
+Order is kept per object: an older resourceVersion never replaces a newer one.  Objects are shared with every
+reader; never mutate them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import aclosing
+
+from ..api import meta
+from ..api.errors import ApiError
+from ..api.scheme import Object, Resource
+from ..api.verbs import ListOptions, Verbs, WatchOptions
+from ..base.clock import Clock
+
+log = logging.getLogger(__name__)
+
+#: Called with (old, new); old is None for an addition, new is None for a removal.
+Handler = Callable[[Object | None, Object | None], None]
+#: From an object to the index values under which it can be found.
+Indexer = Callable[[Object], Iterable[str]]
+
+_FIRST_RETRY_SECONDS = 0.2
+_LAST_RETRY_SECONDS = 10.0
+
+
+def revision(obj: Object) -> int:
+    """The resourceVersion as the number it is."""
+    return int(obj["metadata"].get("resourceVersion") or 0)
+
+
+class Informer:
+    """A live, indexed cache of one resource in all namespaces."""
+
+    def __init__(self, verbs: Verbs, resource: Resource, clock: Clock) -> None:
+        self.resource = resource
+        self._verbs = verbs
+        self._clock = clock
+        self._objects: dict[str, Object] = {}
+        self._indexers: dict[str, Indexer] = {}
+        #: index name -> value -> keys, as an ordered set
+        self._indexes: dict[str, dict[str, dict[str, None]]] = {}
+        self._handlers: list[Handler] = []
+        #: The newest revision the watch has delivered: anything at or below it is already accounted for.
+        self._seen = 0
+        self._synced = asyncio.Event()
+
+    # -- reading ---------------------------------------------------------------------------------------
+
+    def get(self, key: str) -> Object | None:
+        """The object called `namespace/name` (or `name`)."""
+        return self._objects.get(key)
+
+    def all(self) -> list[Object]:
+        return list(self._objects.values())
+
+    def find(self, index: str, value: str) -> list[Object]:
+        """Objects under an index value, by key."""
+        keys = self._indexes[index].get(value, {})
+        return [self._objects[key] for key in sorted(keys)]
+
+    @property
+    def has_synced(self) -> bool:
+        return self._synced.is_set()
+
+    async def wait_synced(self) -> None:
+        await self._synced.wait()
+
+    # -- setting up ------------------------------------------------------------------------------------
+
+    def add_index(self, name: str, indexer: Indexer) -> None:
+        """Make objects findable by `indexer`; adding the same name again keeps the first."""
+        if name in self._indexers:
+            return
+        self._indexers[name] = indexer
+        self._indexes[name] = {}
+        for key, obj in self._objects.items():
+            self._enter(name, indexer, key, obj)
+
+    def add_handler(self, handler: Handler) -> None:
+        """Hear of every change; what is already cached is delivered now as additions."""
+        self._handlers.append(handler)
+        for obj in list(self._objects.values()):
+            handler(None, obj)
+
+    # -- feeding ---------------------------------------------------------------------------------------
+
+    def observe(self, obj: Object) -> None:
+        """Take in the answer to one of our own writes, unless the watch is already past it."""
+        if revision(obj) > self._seen:
+            self._put(obj)
+
+    async def run(self) -> None:
+        """List, then watch, for ever; after any break resume where the watch ended, or list again."""
+        retry = _FIRST_RETRY_SECONDS
+        while True:
+            try:
+                if not self._synced.is_set():
+                    await self._relist()
+                async for _ in self._follow():
+                    retry = _FIRST_RETRY_SECONDS
+            except ApiError as error:
+                if error.code == 410:
+                    self._synced.clear()
+                    continue
+                log.warning("watching %s: %s", self.resource.qualified, error)
+            except (TimeoutError, OSError) as error:
+                log.warning("watching %s: %s", self.resource.qualified, error or type(error).__name__)
+            await self._clock.sleep(retry)
+            retry = min(retry * 2, _LAST_RETRY_SECONDS)
+
+    async def _relist(self) -> None:
+        listed = await self._verbs.list(self.resource, options=ListOptions())
+        at = int(listed.resource_version)
+        fresh = {meta.key(obj): obj for obj in listed.items}
+        for key, old in list(self._objects.items()):
+            if key not in fresh and revision(old) <= at:
+                self._remove(key)
+        self._seen = max(self._seen, at)
+        for obj in listed.items:
+            self._put(obj)
+        self._synced.set()
+
+    async def _follow(self) -> AsyncIterator[None]:
+        """One step per event taken in."""
+        options = WatchOptions(resource_version=str(self._seen), allow_bookmarks=True)
+        async with aclosing(self._verbs.watch(self.resource, options=options)) as events:
+            async for event in events:
+                self._seen = max(self._seen, revision(event.object))
+                if event.type == "DELETED":
+                    self._remove(meta.key(event.object), event.object)
+                elif event.type != "BOOKMARK":
+                    self._put(event.object)
+                yield
+
+    def _put(self, obj: Object) -> None:
+        key = meta.key(obj)
+        old = self._objects.get(key)
+        if old is not None and revision(old) >= revision(obj):
+            return
+        self._reindex(key, old, obj)
+        self._objects[key] = obj
+        for handler in self._handlers:
+            handler(old, obj)
+
+    def _remove(self, key: str, last: Object | None = None) -> None:
+        old = self._objects.get(key)
+        if old is None or (last is not None and revision(old) > revision(last)):
+            return
+        del self._objects[key]
+        self._reindex(key, old, None)
+        for handler in self._handlers:
+            handler(old, None)
+
+    def _reindex(self, key: str, old: Object | None, new: Object | None) -> None:
+        for name, indexer in self._indexers.items():
+            if old is not None:
+                index = self._indexes[name]
+                for value in indexer(old):
+                    keys = index.get(value)
+                    if keys is not None:
+                        keys.pop(key, None)
+                        if not keys:
+                            del index[value]
+            if new is not None:
+                self._enter(name, indexer, key, new)
+
+    def _enter(self, name: str, indexer: Indexer, key: str, obj: Object) -> None:
+        for value in indexer(obj):
+            self._indexes[name].setdefault(value, {})[key] = None
+
+
+class Caches:
+    """The informers of one process: one per kind, shared by everyone who asks."""
+
+    def __init__(self, verbs: Verbs, clock: Clock) -> None:
+        self.verbs = verbs
+        self._clock = clock
+        self._informers: dict[Resource, Informer] = {}
+
+    def of(self, resource: Resource, indexes: Mapping[str, Indexer] | None = None) -> Informer:
+        """The informer of a kind, made on first use; ask before `run`."""
+        informer = self._informers.get(resource)
+        if informer is None:
+            informer = self._informers[resource] = Informer(self.verbs, resource, self._clock)
+        for name, indexer in (indexes or {}).items():
+            informer.add_index(name, indexer)
+        return informer
+
+    def observe(self, resource: Resource, obj: Object) -> None:
+        """Tell the cache of a kind, if there is one, what a write of ours came back as."""
+        informer = self._informers.get(resource)
+        if informer is not None:
+            informer.observe(obj)
+
+    async def wait_synced(self) -> None:
+        for informer in self._informers.values():
+            await informer.wait_synced()
+
+    async def run(self) -> None:
+        """Feed all informers until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for informer in self._informers.values():
+                group.create_task(informer.run(), name=f"informer-{informer.resource.plural}")
+
+
+def by_namespace(obj: Object) -> Iterable[str]:
+    return (meta.namespace(obj),)
+
+
+def by_controller(obj: Object) -> Iterable[str]:
+    """Index by the uid of the controlling owner."""
+    owner = meta.controller_of(obj)
+    return (str(owner["uid"]),) if owner else ()

@@ -1,0 +1,1 @@
+"""Controllers: thin shells that fetch from caches, let `decide` decide, and enact its plan."""

@@ -1,0 +1,169 @@
+"""The shell every controller shares: fetch → decide → enact.
+
+    informers ─(sources)→ keys → WorkQueue → Controller.decide(key, now) → Plan → enact → caches.observe
+
+`decide` reads only caches and returns a `Plan`; the runner writes it, stage by stage.  What a write came back as
+enters the caches before the key is decided again, so a decision never repeats what it has already done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..api import meta
+from ..api.errors import ApiError
+from ..api.scheme import Object, Resource
+from ..api.verbs import DeleteOptions, Verbs
+from ..base.clock import Clock
+from ..client.events import Recorder
+from ..client.informer import Caches
+from ..client.workqueue import WorkQueue
+from ..decide.plan import Action, Change, Create, Delete, Plan
+
+log = logging.getLogger(__name__)
+
+_PARALLEL_WRITES = 64
+
+
+@dataclass(frozen=True)
+class Source:
+    """A kind to listen to, and the keys that a change of one of its objects concerns."""
+
+    resource: Resource
+    keys: Callable[[Object], Iterable[str]]
+
+
+class Controller(Protocol):
+    """One kind's controller.  It asks `caches` for its informers when it is made."""
+
+    name: str
+
+    def sources(self) -> Sequence[Source]: ...
+
+    def decide(self, key: str, now: float) -> Plan: ...
+
+
+def own_key(obj: Object) -> Iterable[str]:
+    """A change of the object concerns the object."""
+    return (meta.key(obj),)
+
+
+def controller_key(kind: str) -> Callable[[Object], Iterable[str]]:
+    """A change of the object concerns its controlling owner, if that is of `kind`."""
+
+    def keys(obj: Object) -> Iterable[str]:
+        owner = meta.controller_of(obj)
+        return (f"{meta.namespace(obj)}/{owner['name']}",) if owner and owner["kind"] == kind else ()
+
+    return keys
+
+
+class Runner:
+    """Runs one controller with a few workers; a key is never worked on twice at a time."""
+
+    def __init__(
+        self, controller: Controller, verbs: Verbs, caches: Caches, clock: Clock, recorder: Recorder, workers: int = 4
+    ) -> None:
+        self._controller = controller
+        self._verbs = verbs
+        self._caches = caches
+        self._clock = clock
+        self._recorder = recorder
+        self._workers = workers
+        self.queue = WorkQueue(clock)
+        self._writes = asyncio.Semaphore(_PARALLEL_WRITES)
+
+    async def run(self) -> None:
+        """Work until cancelled; begins once all caches are filled."""
+        for source in self._controller.sources():
+            self._caches.of(source.resource).add_handler(self._enqueuer(source.keys))
+        await self._caches.wait_synced()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._workers):
+                    group.create_task(self._work(), name=f"{self._controller.name}-{number}")
+        finally:
+            self.queue.close()
+
+    def _enqueuer(self, keys: Callable[[Object], Iterable[str]]) -> Callable[[Object | None, Object | None], None]:
+        def enqueue(old: Object | None, new: Object | None) -> None:
+            for obj in (old, new):
+                if obj is not None:
+                    for key in keys(obj):
+                        self.queue.add(key)
+
+        return enqueue
+
+    async def _work(self) -> None:
+        while True:
+            key = await self.queue.get()
+            try:
+                await self._reconcile(key)
+            finally:
+                self.queue.done(key)
+
+    async def _reconcile(self, key: str) -> None:
+        """Decide and enact once; whatever goes wrong with one key must not stop the others."""
+        try:
+            plan = self._controller.decide(key, self._clock.now())
+            await self._enact(plan)
+        except ApiError as error:
+            level = logging.DEBUG if error.reason in ("Conflict", "AlreadyExists") else logging.WARNING
+            log.log(level, "%s %s: %s", self._controller.name, key, error)
+            self.queue.retry(key)
+        except Exception:
+            log.exception("%s %s: decision failed", self._controller.name, key)
+            self.queue.retry(key)
+        else:
+            self.queue.forget(key)
+            if plan.requeue_after is not None:
+                self.queue.add_after(key, plan.requeue_after)
+
+    async def _enact(self, plan: Plan) -> None:
+        for stage in plan.stages:
+            outcomes = await asyncio.gather(*map(self._apply, stage), return_exceptions=True)
+            for outcome in outcomes:
+                if isinstance(outcome, BaseException):
+                    raise outcome
+        if plan.status is not None:
+            await self._write_status(plan)
+        for note in plan.notes:
+            self._recorder.record(note.resource, note.obj, note.type, note.reason, note.message)
+
+    async def _write_status(self, plan: Plan) -> None:
+        write = plan.status
+        assert write is not None
+        updated = await self._verbs.update(
+            write.resource, {**write.obj, "status": write.status}, meta.namespace(write.obj), "status"
+        )
+        self._caches.observe(write.resource, updated)
+
+    async def _apply(self, action: Action) -> None:
+        async with self._writes:
+            match action:
+                case Create(resource, obj):
+                    created = await self._verbs.create(resource, obj, meta.namespace(obj))
+                    self._caches.observe(resource, created)
+                case Change(resource, namespace, name, patch, subresource, gone_is_fine):
+                    try:
+                        changed = await self._verbs.patch(resource, name, patch, namespace, subresource)
+                    except ApiError as error:
+                        if error.code == 404 and gone_is_fine:
+                            return
+                        raise
+                    self._caches.observe(resource, changed)
+                case Delete():
+                    await self._delete(action)
+
+    async def _delete(self, action: Delete) -> None:
+        options = DeleteOptions(action.propagation, action.grace_period_seconds, uid=action.uid)
+        try:
+            await self._verbs.delete(action.resource, action.name, action.namespace, options)
+        except ApiError as error:
+            # Gone, or another object under the same name: either way the one meant is no more.
+            if error.code != 404 and error.reason != "Conflict":
+                raise

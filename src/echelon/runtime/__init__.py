@@ -1,0 +1,1 @@
+"""The only room that knows all others: configuration, clocks, wiring, start and stop."""
