@@ -1,0 +1,36 @@
+"""Whatever a quantity looks like, its canonical form means the same and is a fixed point."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from echelon.base import quantity
+
+_SUFFIXES = {
+    "": Fraction(1),
+    "m": Fraction(1, 1000),
+    "u": Fraction(1, 10**6),
+    "k": Fraction(1000),
+    "M": Fraction(10**6),
+    "G": Fraction(10**9),
+    "Ki": Fraction(2**10),
+    "Mi": Fraction(2**20),
+    "Gi": Fraction(2**30),
+    "e3": Fraction(1000),
+    "e-2": Fraction(1, 100),
+}
+
+
+@given(whole=st.integers(0, 10**7), thousandths=st.integers(0, 999), suffix=st.sampled_from(sorted(_SUFFIXES)))
+def test_canonical_form_keeps_the_amount_and_is_stable(whole: int, thousandths: int, suffix: str) -> None:
+    text = f"{whole}.{thousandths:03}{suffix}"
+    exact = (whole + Fraction(thousandths, 1000)) * _SUFFIXES[suffix]
+    stored = quantity.canonical(text)
+    assert quantity.canonical(stored) == stored
+    assert quantity.parse(text) == -(-exact.numerator // exact.denominator)
+    assert quantity.parse(stored) == quantity.parse(text)
+    if "i" not in suffix:
+        assert quantity.parse(stored, "cpu") == quantity.parse(text, "cpu")

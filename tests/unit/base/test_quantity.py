@@ -1,0 +1,75 @@
+"""Quantities: exact amounts and the canonical spelling a real server stores."""
+
+from __future__ import annotations
+
+import pytest
+
+from echelon.base import quantity
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ("1000m", "1"),
+        ("1500m", "1500m"),
+        ("0.5", "500m"),
+        ("1024Mi", "1Gi"),
+        ("1.5Gi", "1536Mi"),
+        ("1025Mi", "1025Mi"),
+        ("0.5Ki", "512"),
+        ("1Ki", "1Ki"),
+        ("1000", "1k"),
+        ("1024", "1024"),
+        (2, "2"),
+        (0.1, "100m"),
+        ("0Gi", "0"),
+        ("-1000m", "-1"),
+        ("1e3", "1e3"),
+        ("12e5", "1200e3"),
+        ("1E", "1E"),
+        ("1n", "1n"),
+        ("0.1n", "1n"),
+        (".5Gi", "512Mi"),
+        ("+8", "8"),
+        ("9223372036854775808", "9223372036854775807"),
+    ],
+)
+def test_canonical_form(given: str | int | float, stored: str) -> None:
+    assert quantity.canonical(given) == stored
+
+
+@pytest.mark.parametrize(
+    ("given", "resource", "amount"),
+    [
+        ("1", "cpu", 1000),
+        ("250m", "cpu", 250),
+        ("0.0001", "cpu", 1),
+        ("1Gi", "memory", 2**30),
+        ("100m", "memory", 1),
+        ("8", "nvidia.com/gpu", 8),
+        ("-1500m", None, -1),
+        (3, None, 3),
+    ],
+)
+def test_amounts_are_exact_and_round_up(given: str | int, resource: str | None, amount: int) -> None:
+    assert quantity.parse(given, resource) == amount
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ("", quantity.WRONG_FORMAT),
+        ("lots", quantity.WRONG_FORMAT),
+        ("1 Gi", quantity.WRONG_FORMAT),
+        ("1Zi", quantity.WRONG_FORMAT),
+        (True, quantity.WRONG_FORMAT),
+        ("m", quantity.WRONG_NUMBER),
+        ("1mm", quantity.WRONG_SUFFIX),
+        ("1e", quantity.WRONG_SUFFIX),
+        ("1M5", quantity.WRONG_SUFFIX),
+    ],
+)
+def test_what_is_no_quantity_is_refused_in_kubernetes_words(given: str, complaint: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        quantity.canonical(given)
+    assert str(refused.value) == complaint
