@@ -1,0 +1,233 @@
+"""The HTTPS transport: `Verbs` against any Kubernetes API server, ours or a real one.
+
+One aiohttp session with a bounded pool; every refusal becomes the same `ApiError` that the embedded server
+raises in process, so callers cannot tell the two apart.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from ..api.errors import ApiError
+from ..api.scheme import NODES, PODS, Object, Resource
+from ..api.verbs import (
+    DeleteOptions,
+    ListOptions,
+    ObjectList,
+    Patch,
+    Subresource,
+    Verbs,
+    WatchEvent,
+    WatchOptions,
+    WriteOptions,
+)
+
+_CONNECTIONS = 128
+#: Lists of large clusters take a while; watches have their own limit.
+_REQUEST_SECONDS = 60.0
+_WATCH_CHUNK = 1 << 16
+
+
+def path_of(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
+    """The URL path of a collection, an object or a subresource."""
+    parts = ["apis", resource.group, resource.version] if resource.group else ["api", resource.version]
+    if resource.namespaced and namespace:
+        parts += ["namespaces", namespace]
+    parts.append(resource.plural)
+    parts += [part for part in (name, subresource) if part]
+    return "/" + "/".join(parts)
+
+
+class HttpVerbs(Verbs):
+    """Made by `kubeconfig.connect`; close it when done."""
+
+    def __init__(self, server: str, tls: ssl.SSLContext | bool, headers: Mapping[str, str]) -> None:
+        self._session = aiohttp.ClientSession(
+            server,
+            headers={"Accept": "application/json", "User-Agent": "echelon", **headers},
+            connector=aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=tls),
+            timeout=aiohttp.ClientTimeout(total=_REQUEST_SECONDS),
+        )
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+        return self._typed(resource, await self._call("GET", path_of(resource, namespace, name)))
+
+    async def list(self, resource: Resource, namespace: str = "", options: ListOptions = ListOptions()) -> ObjectList:
+        query = {
+            "labelSelector": options.label_selector,
+            "fieldSelector": options.field_selector,
+            "limit": str(options.limit) if options.limit else "",
+            "continue": options.continue_token,
+            "resourceVersion": options.resource_version,
+            "resourceVersionMatch": options.resource_version_match,
+        }
+        body = await self._call("GET", path_of(resource, namespace), query)
+        metadata = body["metadata"]
+        items = [self._typed(resource, item) for item in body.get("items") or ()]
+        return ObjectList(
+            items, metadata["resourceVersion"], metadata.get("continue", ""), metadata.get("remainingItemCount")
+        )
+
+    async def watch(
+        self, resource: Resource, namespace: str = "", options: WatchOptions = WatchOptions()
+    ) -> AsyncGenerator[WatchEvent, None]:
+        query = {
+            "watch": "1",
+            "labelSelector": options.label_selector,
+            "fieldSelector": options.field_selector,
+            "resourceVersion": options.resource_version,
+            "resourceVersionMatch": options.resource_version_match,
+            "allowWatchBookmarks": "true" if options.allow_bookmarks else "",
+            "timeoutSeconds": str(int(options.timeout_seconds)) if options.timeout_seconds else "",
+        }
+        if options.send_initial_events is not None:
+            query["sendInitialEvents"] = "true" if options.send_initial_events else "false"
+        async with self._session.get(
+            path_of(resource, namespace),
+            params={key: value for key, value in query.items() if value},
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_REQUEST_SECONDS),
+        ) as response:
+            await self._refuse(response)
+            async for line in _lines(response.content):
+                event = msgspec.json.decode(line)
+                if event["type"] == "ERROR":
+                    raise ApiError.from_status(event["object"], 500)
+                yield WatchEvent(event["type"], event["object"])
+
+    async def create(
+        self, resource: Resource, obj: Object, namespace: str = "", options: WriteOptions = WriteOptions()
+    ) -> Object:
+        return await self._write("POST", path_of(resource, namespace), self._typed(resource, obj), options)
+
+    async def update(
+        self,
+        resource: Resource,
+        obj: Object,
+        namespace: str = "",
+        subresource: Subresource = "",
+        options: WriteOptions = WriteOptions(),
+    ) -> Object:
+        path = path_of(resource, namespace, obj["metadata"]["name"], subresource)
+        return await self._write("PUT", path, self._typed(resource, obj), options)
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Patch,
+        namespace: str = "",
+        subresource: Subresource = "",
+        options: WriteOptions = WriteOptions(),
+    ) -> Object:
+        path = path_of(resource, namespace, name, subresource)
+        return await self._write("PATCH", path, patch.body, options, str(patch.type))
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", options: DeleteOptions = DeleteOptions()
+    ) -> Object:
+        return await self._call("DELETE", path_of(resource, namespace, name), body=_delete_body(options))
+
+    async def bind(
+        self, namespace: str, pod: str, node: str, *, uid: str = "", options: WriteOptions = WriteOptions()
+    ) -> None:
+        metadata = {"name": pod, "namespace": namespace} | ({"uid": uid} if uid else {})
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": metadata,
+            "target": {"apiVersion": NODES.api_version, "kind": NODES.kind, "name": node},
+        }
+        await self._write("POST", path_of(PODS, namespace, pod, "binding"), binding, options)
+
+    async def evict(self, namespace: str, pod: str, options: DeleteOptions = DeleteOptions()) -> None:
+        eviction = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod, "namespace": namespace},
+            "deleteOptions": _delete_body(options),
+        }
+        await self._call("POST", path_of(PODS, namespace, pod, "eviction"), body=eviction)
+
+    async def _write(
+        self, method: str, path: str, body: Any, options: WriteOptions, content_type: str = "application/json"
+    ) -> Object:
+        query = {
+            "dryRun": "All" if options.dry_run else "",
+            "fieldManager": options.field_manager,
+            "fieldValidation": options.field_validation,
+        }
+        return await self._call(method, path, query, body, content_type, options)
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+        options: WriteOptions = WriteOptions(),
+    ) -> Object:
+        async with self._session.request(
+            method,
+            path,
+            params={key: value for key, value in (query or {}).items() if value},
+            data=None if body is None else msgspec.json.encode(body),
+            headers={} if body is None else {"Content-Type": content_type},
+        ) as response:
+            await self._refuse(response)
+            for warning in response.headers.getall("Warning", ()):
+                options.warn(warning.removeprefix("299 - ").strip('"'))
+            answer: Object = msgspec.json.decode(await response.read())
+            return answer
+
+    @staticmethod
+    async def _refuse(response: aiohttp.ClientResponse) -> None:
+        """Raise what the server said if it said no."""
+        if response.status < 400:
+            return
+        raw = await response.read()
+        try:
+            body = msgspec.json.decode(raw)
+        except msgspec.DecodeError:
+            text = raw.decode(errors="replace").strip()
+            raise ApiError(response.status, "", text or f"the server answered {response.status}") from None
+        raise ApiError.from_status(body if isinstance(body, dict) else {}, response.status)
+
+    @staticmethod
+    def _typed(resource: Resource, obj: Object) -> Object:
+        """Items of typed lists come without kind and apiVersion; everyone here expects them."""
+        if "kind" in obj and "apiVersion" in obj:
+            return obj
+        return {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+
+
+def _delete_body(options: DeleteOptions) -> Object:
+    body: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    if options.propagation:
+        body["propagationPolicy"] = options.propagation
+    if options.grace_period_seconds is not None:
+        body["gracePeriodSeconds"] = options.grace_period_seconds
+    preconditions = {"uid": options.uid, "resourceVersion": options.resource_version}
+    if any(preconditions.values()):
+        body["preconditions"] = {key: value for key, value in preconditions.items() if value}
+    if options.dry_run:
+        body["dryRun"] = ["All"]
+    return body
+
+
+async def _lines(stream: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
+    """Whole lines of any length; a line cut off by the end of the stream is dropped, as the watch will resume."""
+    pending = b""
+    async for chunk in stream.iter_chunked(_WATCH_CHUNK):
+        *whole, pending = (pending + chunk).split(b"\n")
+        for line in whole:
+            if line:
+                yield line
