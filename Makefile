@@ -1,0 +1,43 @@
+# `make demo` and `make test` each do their own set-up; `make help` lists the rest.
+
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-long lint bench conformance clean
+
+help: ## List the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+$(STAMP): requirements.lock pyproject.toml
+	@python3 -c 'import sys; sys.exit("Echelon needs Python 3.11 or newer, this is %d.%d" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	@test -x $(PY) || python3 -m venv $(VENV)
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+install: $(STAMP) ## Make .venv with exact versions and the echelon command
+
+demo: $(STAMP) ## Three training jobs on a simulated GPU cluster, start to finish
+	@$(VENV)/bin/echelon demo
+
+lint: $(STAMP) ## ruff and mypy strict
+	@$(VENV)/bin/ruff check src tests bench
+	@$(VENV)/bin/ruff format --check src tests bench
+	@$(VENV)/bin/mypy
+
+test: $(STAMP) lint ## Lint and all tests but the long ones
+	@$(PY) -m pytest -n 2 --dist loadfile -m "not long"
+
+test-long: $(STAMP) ## All tests, with more rounds and examples
+	@ECHELON_LONG=1 $(PY) -m pytest -n 2 --dist loadfile
+
+conformance: $(STAMP) ## Count covered, passing and missing behaviours of every list
+	@$(PY) -m pytest -p tests.conformance.report -m conformance $(ARGS)
+
+bench: $(STAMP) ## Scheduling through the durable store, as ratios to bare writes
+	@$(PY) -m bench
+
+clean: ## Remove the virtual environment and caches
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
