@@ -100,27 +100,38 @@ class Store(Protocol):
 
     def get(self, key: str) -> Record | None: ...
 
-    def scan(self, prefix: str) -> Sequence[Record]:
-        """Durable records under a prefix in bytewise order of keys: a snapshot at `revision`."""
+    def scan(self, prefix: str, at: int | None = None) -> Sequence[Record]:
+        """Durable records under a prefix in bytewise order of keys: a snapshot at `revision`, or at an older one.
+
+        A prefix ends with `/` (or is empty).  Raises `Compacted` when `at` is older than the kept history.
+        """
         ...
 
     def owned_by(self, uid: str) -> Sequence[Record]:
         """Records whose header names that owner."""
         ...
 
-    async def put(self, key: str, encode: Encode, expect: int | None) -> Record:
+    async def put(self, key: str, encode: Encode, expect: int | None, header: Header | None = None) -> Record:
         """Write a value.  `expect` 0: must be absent; n: must be at revision n; None: whatever is there.
 
         Raises `Mismatch` at once when the newest accepted write (durable or on its way) disagrees.
+        A writer that has the header at hand passes it and saves the store from asking for it.
         """
         ...
 
     async def delete(self, key: str, encode: Encode, expect: int | None) -> Record:
-        """Remove a key and return its last record; `encode` makes the tombstone that watchers receive."""
+        """Remove a key and return its last record; `encode` makes the tombstone that watchers receive.
+
+        Raises `Mismatch` also when the key is absent.
+        """
         ...
 
     def watch(self, prefix: str, after: int) -> Watch:
-        """Changes under a prefix with a revision above `after`, from history and then live."""
+        """Changes under a prefix with a revision above `after`, from history and then live.
+
+        A prefix ends with `/` (or is empty); a whole key watches that key.  Raises `Compacted` at once when
+        history does not reach back to `after`.
+        """
         ...
 
     async def close(self) -> None:

@@ -1,0 +1,137 @@
+"""Getting accepted writes onto the disk: at once (virtual time, memory) or by one thread in groups (SQLite).
+
+    accept ──submit──▶ committer ──append──▶ journal
+       ▲                    │
+       └────── settle ◀─────┘      on the event loop, in order of revision
+
+Whatever was submitted while the thread was writing forms its next group: the busier, the larger, with no timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Protocol
+
+from .interface import Record
+from .journal import Batch, Entry, Journal
+
+
+@dataclass(slots=True)
+class Write:
+    """An accepted write on its way; `record` is None for a deletion."""
+
+    entry: Entry
+    record: Record | None
+    #: Resolved with the record written, or with the last record of the deleted key.
+    done: asyncio.Future[Record]
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Steps of the log that may go, with the mark above which history stays complete."""
+
+    dead: tuple[int, ...]
+    compacted: int
+
+
+#: Called on the event loop when writes are durable, or with the error that stopped them.
+Settle = Callable[[Sequence[Write], Exception | None], None]
+
+
+class Committer(Protocol):
+    def submit(self, item: Write | Forget) -> None: ...
+
+    async def close(self) -> None:
+        """Settle everything submitted so far and close the journal."""
+        ...
+
+
+def _batch(items: Sequence[Write | Forget]) -> tuple[list[Write], Batch]:
+    writes = [item for item in items if isinstance(item, Write)]
+    forgets = [item for item in items if isinstance(item, Forget)]
+    dead = [revision for one in forgets for revision in one.dead]
+    compacted = forgets[-1].compacted if forgets else 0
+    return writes, Batch([write.entry for write in writes], dead, compacted)
+
+
+class InlineCommitter:
+    """Every write is its own batch, durable before `submit` returns."""
+
+    def __init__(self, journal: Journal, settle: Settle) -> None:
+        self._journal = journal
+        self._settle = settle
+        self._broken: Exception | None = None
+
+    def submit(self, item: Write | Forget) -> None:
+        writes, batch = _batch([item])
+        if self._broken is None:
+            try:
+                self._journal.append(batch)
+            except Exception as error:
+                self._broken = error
+        self._settle(writes, self._broken)
+
+    async def close(self) -> None:
+        self._journal.close()
+
+
+class ThreadCommitter:
+    """One thread writes; whatever waits when it looks up is one batch."""
+
+    #: More would delay the first writer of a batch for the sake of the last.
+    MAX_BATCH = 512
+
+    def __init__(self, journal: Journal, settle: Settle) -> None:
+        self._journal = journal
+        self._settle = settle
+        self._loop = asyncio.get_running_loop()
+        self._queue: SimpleQueue[Write | Forget | None] = SimpleQueue()
+        self._ended = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="store-commit", daemon=True)
+        self._thread.start()
+
+    def submit(self, item: Write | Forget) -> None:
+        self._queue.put(item)
+
+    async def close(self) -> None:
+        self._queue.put(None)
+        await self._ended.wait()
+        self._thread.join()
+        self._journal.close()
+
+    def _run(self) -> None:
+        broken: Exception | None = None
+        open_ = True
+        while open_:
+            items, open_ = self._take()
+            writes, batch = _batch(items)
+            if broken is None and (batch.entries or batch.dead):
+                try:
+                    self._journal.append(batch)
+                except Exception as error:
+                    broken = error
+            self._tell(self._settle, writes, broken)
+        self._tell(self._ended.set)
+
+    def _tell(self, callback: Callable[..., None], *arguments: object) -> None:
+        """Run a callback on the event loop; a loop that is gone has nobody left to tell."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(callback, *arguments)
+
+    def _take(self) -> tuple[list[Write | Forget], bool]:
+        """Everything that waits, at least one item; False with the last batch before closing."""
+        item = self._queue.get()
+        items: list[Write | Forget] = []
+        while item is not None:
+            items.append(item)
+            if len(items) >= self.MAX_BATCH:
+                return items, True
+            try:
+                item = self._queue.get_nowait()
+            except Empty:
+                return items, True
+        return items, False

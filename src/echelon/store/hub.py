@@ -1,0 +1,157 @@
+"""History and those who follow it.
+
+The hub keeps the newest changes in memory, bounded by number and by bytes, and hands every change to the
+subscriptions whose prefix it falls under.  Revisions have no gaps, so a revision is also a position.
+
+A subscription is a buffer of references.  One that is not read until its buffer is full is cut off with
+`Compacted`: its reader lists again, and nobody else notices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from .interface import Change, Compacted
+
+#: History is cut in steps of this many changes, so that cutting costs nothing per change.
+_TRIM_STEP = 512
+
+
+@dataclass(frozen=True)
+class Window:
+    """How much history is kept, and how far one reader may fall behind."""
+
+    events: int = 100_000
+    bytes: int = 96 * 1024 * 1024
+    unread: int = 32_768
+
+
+def check_prefix(prefix: str) -> None:
+    """Scans go by whole segments of a key; anything else is a mistake of the caller."""
+    if prefix and not prefix.endswith("/"):
+        raise ValueError(f"a prefix ends with '/': {prefix!r}")
+
+
+def _prefixes(key: str) -> list[str]:
+    """Every prefix that a subscription to this key may have: "", each segment's end, the whole key."""
+    found = [""]
+    at = key.find("/")
+    while at >= 0:
+        found.append(key[: at + 1])
+        at = key.find("/", at + 1)
+    found.append(key)
+    return found
+
+
+def _weight(change: Change) -> int:
+    return len(change.record.value) if change.record else len(change.tombstone)
+
+
+class Subscription:
+    """One reader: see `interface.Watch`."""
+
+    def __init__(self, hub: Hub, prefix: str, after: int, backlog: list[Change]) -> None:
+        self.prefix = prefix
+        self._hub = hub
+        self._after = after
+        self._unread = backlog
+        self._too_slow = False
+        self._closed = False
+        self._waiting: asyncio.Future[None] | None = None
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> Sequence[Change]:
+        while not self._unread:
+            if self._too_slow:
+                raise Compacted(self._after, self._hub.oldest)
+            if self._closed:
+                raise StopAsyncIteration
+            self._waiting = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiting
+            finally:
+                self._waiting = None
+        batch, self._unread = self._unread, []
+        self._after = batch[-1].revision
+        return batch
+
+    def deliver(self, change: Change, limit: int) -> None:
+        if self._too_slow or change.revision <= self._after:
+            return
+        if len(self._unread) >= limit:
+            self._too_slow = True
+            self._unread = []
+            self._hub.leave(self)
+        else:
+            self._unread.append(change)
+        self._wake()
+
+    def close(self) -> None:
+        self._closed = True
+        self._hub.leave(self)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+
+class Hub:
+    """The window of history and all subscriptions."""
+
+    def __init__(self, window: Window, compacted: int, history: Iterable[Change]) -> None:
+        self._window = window
+        self._history = list(history)
+        self._bytes = sum(map(_weight, self._history))
+        #: History is complete above this revision.
+        self.oldest = compacted
+        self._readers: dict[str, dict[Subscription, None]] = {}
+
+    def subscribe(self, prefix: str, after: int) -> Subscription:
+        backlog = [change for change in self.since(after) if change.key.startswith(prefix)]
+        reader = Subscription(self, prefix, after, backlog)
+        self._readers.setdefault(prefix, {})[reader] = None
+        return reader
+
+    def leave(self, reader: Subscription) -> None:
+        readers = self._readers.get(reader.prefix)
+        if readers is not None:
+            readers.pop(reader, None)
+            if not readers:
+                del self._readers[reader.prefix]
+
+    def since(self, after: int) -> list[Change]:
+        """All changes above a revision, oldest first; `Compacted` if some are gone."""
+        if after < self.oldest:
+            raise Compacted(after, self.oldest)
+        return self._history[after - self.oldest :]
+
+    def publish(self, changes: Sequence[Change]) -> None:
+        limit = self._window.unread
+        for change in changes:
+            self._bytes += _weight(change)
+            for prefix in _prefixes(change.key):
+                for reader in tuple(self._readers.get(prefix, ())):
+                    reader.deliver(change, limit)
+        self._history += changes
+
+    def trim(self) -> list[Change]:
+        """Changes that fell out of the window, a step at a time."""
+        over = self._bytes > self._window.bytes or len(self._history) > self._window.events
+        if not over:
+            return []
+        count = min(len(self._history), max(_TRIM_STEP, len(self._history) - self._window.events))
+        gone = self._history[:count]
+        del self._history[:count]
+        self._bytes -= sum(map(_weight, gone))
+        self.oldest = gone[-1].revision
+        return gone
+
+    def close(self) -> None:
+        for readers in list(self._readers.values()):
+            for reader in list(readers):
+                reader.close()

@@ -1,0 +1,174 @@
+"""The log's meaning, written once for every backend: see `interface.Store`.
+
+    put/delete ─▶ accept: compare with the newest accepted write, take the next revision, encode
+               ─▶ commit: a `Committer` makes it durable through a `Journal`
+               ─▶ settle: state, history and watchers see it, the writer is answered
+
+Two views of the world therefore exist: `_accepted`, against which writers are compared, and the durable `State`,
+which is all that readers and watchers ever see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from .commit import Committer, Forget, Settle, Write
+from .hub import Hub, Subscription, Window, check_prefix
+from .interface import Change, Encode, Header, HeaderOf, Mismatch, Record, StoreFailed
+from .journal import Entry, Journal
+from .state import State
+
+MakeCommitter = Callable[[Journal, Settle], Committer]
+
+
+class Log:
+    """A `Store` over a journal.  All methods belong to one event loop."""
+
+    def __init__(self, journal: Journal, committer: MakeCommitter, header_of: HeaderOf, window: Window) -> None:
+        self._header_of = header_of
+        self._state = State()
+        #: Revision of the newest accepted write of each key that is not durable yet; 0 for a deletion.
+        self._accepted: dict[str, int] = {}
+        self._failed: Exception | None = None
+        self.closed = False
+        self._revision, self._hub = self._load(journal, window)
+        self._next = self._revision + 1
+        self._committer = committer(journal, self._settle)
+        self._forget_old()
+
+    @property
+    def revision(self) -> int:
+        return self._revision
+
+    def get(self, key: str) -> Record | None:
+        return self._state.get(key)
+
+    def scan(self, prefix: str, at: int | None = None) -> Sequence[Record]:
+        check_prefix(prefix)
+        if at is None or at >= self._revision:
+            return self._state.scan(prefix)
+        return self._scan_back(prefix, at)
+
+    def owned_by(self, uid: str) -> Sequence[Record]:
+        return self._state.owned_by(uid)
+
+    async def put(self, key: str, encode: Encode, expect: int | None, header: Header | None = None) -> Record:
+        self._compare(key, expect)
+        revision = self._next
+        value = encode(revision)
+        record = Record(key, value, revision, self._header_of(key, value) if header is None else header)
+        return await self._commit(Entry(revision, key, value, False), record)
+
+    async def delete(self, key: str, encode: Encode, expect: int | None) -> Record:
+        if self._compare(key, expect) == 0:
+            raise Mismatch(key, 0)
+        revision = self._next
+        return await self._commit(Entry(revision, key, encode(revision), True), None)
+
+    def watch(self, prefix: str, after: int) -> Subscription:
+        return self._hub.subscribe(prefix, after)
+
+    async def close(self) -> None:
+        if self._failed is None:
+            self._failed = StoreFailed("the store is closed")
+        if not self.closed:
+            self.closed = True
+            await self._committer.close()
+            self._hub.close()
+
+    def _compare(self, key: str, expect: int | None) -> int:
+        """The revision of the newest accepted write of a key, if it is the expected one."""
+        if self._failed is not None:
+            raise StoreFailed(str(self._failed)) from self._failed
+        current = self._accepted.get(key)
+        if current is None:
+            record = self._state.get(key)
+            current = record.revision if record else 0
+        if expect is not None and expect != current:
+            raise Mismatch(key, current)
+        return current
+
+    async def _commit(self, entry: Entry, record: Record | None) -> Record:
+        """Nothing can fail any more but the disk: take the revision and wait until it is durable."""
+        self._next = entry.revision + 1
+        self._accepted[entry.key] = 0 if entry.deleted else entry.revision
+        done: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
+        self._committer.submit(Write(entry, record, done))
+        if done.done():
+            # An inline commit never waits; give watchers their turn all the same.
+            await asyncio.sleep(0)
+        return await done
+
+    def _settle(self, writes: Sequence[Write], error: Exception | None) -> None:
+        if error is not None:
+            self._fail(writes, error)
+            return
+        changes: list[Change] = []
+        for write in writes:
+            change, result = self._apply(write.entry, write.record)
+            changes.append(change)
+            if self._accepted.get(change.key) == (0 if write.entry.deleted else change.revision):
+                del self._accepted[change.key]
+            if not write.done.done():
+                write.done.set_result(result)
+        self._hub.publish(changes)
+        self._forget_old()
+
+    def _apply(self, entry: Entry, record: Record | None) -> tuple[Change, Record]:
+        """Make one durable step visible to readers; also the answer its writer gets."""
+        self._revision = entry.revision
+        if record is None:
+            last = self._state.drop(entry.key)
+            return Change(entry.revision, entry.key, None, last, entry.value), last
+        previous = self._state.put(record)
+        return Change(entry.revision, entry.key, record, previous), record
+
+    def _fail(self, writes: Sequence[Write], error: Exception) -> None:
+        if self._failed is None:
+            self._failed = StoreFailed(f"the disk refused a commit, no more writes are taken: {error}")
+        for write in writes:
+            if not write.done.done():
+                write.done.set_exception(StoreFailed(str(self._failed)))
+
+    def _forget_old(self) -> None:
+        """Bound the log: what fell out of the window and is not a current value may go from the journal."""
+        gone = self._hub.trim()
+        if not gone:
+            return
+        dead: list[int] = []
+        for change in gone:
+            if change.previous is not None:
+                dead.append(change.previous.revision)
+            if change.record is None:
+                dead.append(change.revision)
+        self._committer.submit(Forget(tuple(dead), gone[-1].revision))
+
+    def _scan_back(self, prefix: str, at: int) -> list[Record]:
+        """The state at an older revision: the current one with the changes since then undone."""
+        records = {record.key: record for record in self._state.scan(prefix)}
+        for change in reversed(self._hub.since(at)):
+            if not change.key.startswith(prefix):
+                continue
+            if change.previous is None:
+                records.pop(change.key, None)
+            else:
+                records[change.key] = change.previous
+        return [records[key] for key in sorted(records)]
+
+    def _load(self, journal: Journal, window: Window) -> tuple[int, Hub]:
+        kept = journal.load()
+        history: list[Change] = []
+        expected = kept.compacted + 1
+        for entry in kept.entries:
+            record = None
+            if not entry.deleted:
+                record = Record(entry.key, entry.value, entry.revision, self._header_of(entry.key, entry.value))
+            change, _ = self._apply(entry, record)
+            if entry.revision <= kept.compacted:
+                continue
+            if entry.revision != expected:
+                raise StoreFailed(f"the log is damaged: revision {expected} is missing")
+            expected += 1
+            history.append(change)
+        return expected - 1, Hub(window, kept.compacted, history)

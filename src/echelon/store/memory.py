@@ -1,0 +1,27 @@
+"""The store that forgets: the same log without a disk, for tests, simulation and `--ephemeral`."""
+
+from __future__ import annotations
+
+from .commit import InlineCommitter
+from .hub import Window
+from .interface import HeaderOf
+from .journal import Batch, Kept
+from .log import Log
+
+
+class _Nowhere:
+    """A journal that keeps nothing."""
+
+    def load(self) -> Kept:
+        return Kept(0, ())
+
+    def append(self, batch: Batch) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def open_memory(header_of: HeaderOf, window: Window = Window()) -> Log:
+    """An empty store in memory; commits are inline."""
+    return Log(_Nowhere(), InlineCommitter, header_of, window)

@@ -1,0 +1,164 @@
+"""The durable store: one SQLite log table, written in groups, in a directory that one process holds.
+
+WAL with synchronous=FULL: when COMMIT returns, the batch is on disk.  The writer never checkpoints; a second
+connection on its own thread moves the write-ahead log into the database while commits go on.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from .commit import InlineCommitter, ThreadCommitter
+from .hub import Window
+from .interface import HeaderOf, StoreBusy, StoreFailed
+from .journal import Batch, Entry, Journal, Kept
+from .log import Log
+from .migrations import migrate
+
+_FILE = "echelon.db"
+#: The write-ahead log is moved into the database in steps of about this size …
+_CHECKPOINT_BYTES = 8 * 1024 * 1024
+#: … and if commits never leave a gap to start it over, one commit waits for that.
+_WAL_LIMIT_BYTES = 256 * 1024 * 1024
+
+
+class DirectoryLock:
+    """Holds a data directory for this process; the kernel lets go of it however the process ends."""
+
+    def __init__(self, directory: Path) -> None:
+        path = directory / "lock"
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.pread(self._file, 32, 0).decode(errors="replace").strip()
+            os.close(self._file)
+            raise StoreBusy(
+                f"the data directory {directory} is in use by process {holder or 'unknown'}; "
+                "stop that process or choose another directory"
+            ) from None
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, str(os.getpid()).encode(), 0)
+
+    def release(self) -> None:
+        os.close(self._file)
+
+
+class Checkpointer:
+    """Copies the write-ahead log into the database, beside the commits and never in their way."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._asked = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="store-checkpoint", daemon=True)
+        self._thread.start()
+
+    def ask(self) -> None:
+        self._asked.set()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._asked.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        connection = _connect(self._path)
+        try:
+            while True:
+                self._asked.wait()
+                self._asked.clear()
+                if self._stopping:
+                    return
+                # Failure loses nothing: the write-ahead log stays, and the commit path reports a sick disk.
+                try:
+                    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+                except sqlite3.Error:
+                    continue
+        finally:
+            connection.close()
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    for pragma in ("journal_mode = WAL", "synchronous = FULL", "wal_autocheckpoint = 0", "busy_timeout = 10000"):
+        connection.execute(f"PRAGMA {pragma}").fetchone()
+    return connection
+
+
+class SqliteJournal:
+    """Batches as transactions on one table."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._lock = DirectoryLock(directory)
+        path = directory / _FILE
+        try:
+            self._connection = _connect(path)
+            migrate(self._connection)
+        except sqlite3.DatabaseError as error:
+            self._lock.release()
+            raise StoreFailed(f"{path} cannot be opened: {error}") from error
+        except StoreFailed:
+            self._lock.release()
+            raise
+        self._wal = path.with_name(_FILE + "-wal")
+        self._since_checkpoint = 0
+        self._checkpointer = Checkpointer(path)
+
+    def load(self) -> Kept:
+        (compacted,) = self._connection.execute("SELECT revision FROM mark WHERE name = 'compacted'").fetchone()
+        return Kept(compacted, self._entries())
+
+    def _entries(self) -> Iterator[Entry]:
+        rows = self._connection.execute("SELECT revision, key, value, deleted FROM log ORDER BY revision")
+        return (Entry(revision, key, value, bool(deleted)) for revision, key, value, deleted in rows)
+
+    def append(self, batch: Batch) -> None:
+        execute, many = self._connection.execute, self._connection.executemany
+        execute("BEGIN IMMEDIATE")
+        try:
+            many("INSERT INTO log (revision, key, value, deleted) VALUES (?, ?, ?, ?)", batch.entries)
+            if batch.dead:
+                many("DELETE FROM log WHERE revision = ?", ((revision,) for revision in batch.dead))
+                execute("UPDATE mark SET revision = ? WHERE name = 'compacted'", (batch.compacted,))
+            execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                execute("ROLLBACK")
+            raise
+        self._keep_wal_short(sum(len(entry.value) for entry in batch.entries))
+
+    def _keep_wal_short(self, written: int) -> None:
+        self._since_checkpoint += written
+        if self._since_checkpoint < _CHECKPOINT_BYTES:
+            return
+        self._since_checkpoint = 0
+        if self._wal.stat().st_size > _WAL_LIMIT_BYTES:
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        else:
+            self._checkpointer.ask()
+
+    def close(self) -> None:
+        self._checkpointer.stop()
+        self._connection.close()
+        self._lock.release()
+
+
+def open_sqlite(directory: Path, header_of: HeaderOf, *, inline: bool = False, window: Window = Window()) -> Log:
+    """Open the store of a data directory, on the running event loop.
+
+    `inline` commits every write where it is made, without a thread: for virtual time.  Raises `StoreBusy` when
+    another process holds the directory and `StoreFailed` when the file is damaged or too new.
+    """
+    journal: Journal = SqliteJournal(directory)
+    try:
+        return Log(journal, InlineCommitter if inline else ThreadCommitter, header_of, window)
+    except BaseException:
+        journal.close()
+        raise

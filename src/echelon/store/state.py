@@ -1,0 +1,99 @@
+"""The current value of every key, in memory: sorted per kind, with an index of owners.
+
+Keys look like `/group/plural/namespace/name`.  Everything below one `/group/plural/` is a shelf of its own, so
+reading one kind never walks over another.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+
+from .interface import Record
+
+#: Above every character of a key: the end of the range that a prefix opens.
+_END = "\U0010ffff"
+
+
+class _Shelf:
+    """The records of one kind, by key and in order."""
+
+    __slots__ = ("keys", "records")
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        self.records: dict[str, Record] = {}
+
+    def put(self, record: Record) -> None:
+        if record.key not in self.records:
+            insort(self.keys, record.key)
+        self.records[record.key] = record
+
+    def drop(self, key: str) -> None:
+        del self.records[key]
+        del self.keys[bisect_left(self.keys, key)]
+
+    def scan(self, prefix: str) -> Iterator[Record]:
+        low = bisect_left(self.keys, prefix)
+        high = bisect_left(self.keys, prefix + _END, low)
+        records = self.records
+        return (records[key] for key in self.keys[low:high])
+
+
+def _shelf_of(key: str) -> str:
+    """`/group/plural/` of a key."""
+    end = key.find("/", key.find("/", 1) + 1)
+    return key[: end + 1]
+
+
+class State:
+    """Durable records."""
+
+    def __init__(self) -> None:
+        self._shelves: dict[str, _Shelf] = {}
+        self._records: dict[str, Record] = {}
+        self._owned: dict[str, dict[str, None]] = {}
+
+    def get(self, key: str) -> Record | None:
+        return self._records.get(key)
+
+    def put(self, record: Record) -> Record | None:
+        """Put a record in place and return the one it replaces."""
+        key = record.key
+        previous = self._records.get(key)
+        self._records[key] = record
+        shelf = self._shelves.get(_shelf_of(key))
+        if shelf is None:
+            shelf = self._shelves[_shelf_of(key)] = _Shelf()
+        shelf.put(record)
+        before = previous.header.owners if previous else ()
+        if before != record.header.owners:
+            self._disown(key, before)
+            for owner in record.header.owners:
+                self._owned.setdefault(owner, {})[key] = None
+        return previous
+
+    def drop(self, key: str) -> Record:
+        """Remove a key that is there."""
+        record = self._records.pop(key)
+        self._shelves[_shelf_of(key)].drop(key)
+        self._disown(key, record.header.owners)
+        return record
+
+    def scan(self, prefix: str) -> list[Record]:
+        """Records under a prefix in order of keys."""
+        shelf = self._shelves.get(_shelf_of(prefix)) if prefix.count("/") >= 3 else None
+        if shelf is not None:
+            return list(shelf.scan(prefix))
+        found = (s for name, s in sorted(self._shelves.items()) if name.startswith(prefix))
+        return [record for one in found for record in one.scan(prefix)]
+
+    def owned_by(self, uid: str) -> list[Record]:
+        return [self._records[key] for key in sorted(self._owned.get(uid, ()))]
+
+    def _disown(self, key: str, owners: tuple[str, ...]) -> None:
+        for owner in owners:
+            dependents = self._owned[owner]
+            dependents.pop(key, None)
+            if not dependents:
+                del self._owned[owner]
