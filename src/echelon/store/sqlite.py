@@ -10,7 +10,7 @@ import fcntl
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .commit import InlineCommitter, ThreadCommitter
@@ -25,6 +25,12 @@ _FILE = "echelon.db"
 _CHECKPOINT_BYTES = 8 * 1024 * 1024
 #: … and if commits never leave a gap to start it over, one commit waits for that.
 _WAL_LIMIT_BYTES = 256 * 1024 * 1024
+#: Sizes of the prepared INSERT statements, largest first.
+_ROWS = (64, 16, 4, 1)
+_INSERT = {
+    rows: "INSERT INTO log (revision, key, value, deleted) VALUES " + ", ".join(["(?, ?, ?, ?)"] * rows)
+    for rows in _ROWS
+}
 
 
 class DirectoryLock:
@@ -123,7 +129,7 @@ class SqliteJournal:
         execute, many = self._connection.execute, self._connection.executemany
         execute("BEGIN IMMEDIATE")
         try:
-            many("INSERT INTO log (revision, key, value, deleted) VALUES (?, ?, ?, ?)", batch.entries)
+            self._insert(batch.entries)
             if batch.dead:
                 many("DELETE FROM log WHERE revision = ?", ((revision,) for revision in batch.dead))
                 execute("UPDATE mark SET revision = ? WHERE name = 'compacted'", (batch.compacted,))
@@ -133,6 +139,15 @@ class SqliteJournal:
                 execute("ROLLBACK")
             raise
         self._keep_wal_short(sum(len(entry.value) for entry in batch.entries))
+
+    def _insert(self, entries: Sequence[Entry]) -> None:
+        """Many rows per statement: SQLite gives the interpreter back once for all of them, not once for each."""
+        at = 0
+        while at < len(entries):
+            rows = next(size for size in _ROWS if size <= len(entries) - at)
+            values = [field for entry in entries[at : at + rows] for field in entry]
+            self._connection.execute(_INSERT[rows], values)
+            at += rows
 
     def _keep_wal_short(self, written: int) -> None:
         self._since_checkpoint += written
