@@ -28,7 +28,7 @@ _WAL_LIMIT_BYTES = 256 * 1024 * 1024
 #: Sizes of the prepared INSERT statements, largest first.
 _ROWS = (64, 16, 4, 1)
 _INSERT = {
-    rows: "INSERT INTO log (revision, key, value, deleted) VALUES " + ", ".join(["(?, ?, ?, ?)"] * rows)
+    rows: f"INSERT INTO log (revision, key, value, deleted) VALUES {', '.join(['(?, ?, ?, ?)'] * rows)}"  # noqa: S608
     for rows in _ROWS
 }
 
