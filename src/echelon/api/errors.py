@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from .scheme import Object, Resource
 
 
@@ -29,15 +31,8 @@ class FieldError:
 
 
 def _shown(value: Any) -> str:
-    """A value as Go's validation messages quote it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return str(value)
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    text = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-    return f'"{text}"'
+    """A value as a real server's messages quote it: as JSON."""
+    return msgspec.json.encode(value).decode()
 
 
 def required(path: str, detail: str = "") -> FieldError:
@@ -70,7 +65,8 @@ def too_long(path: str, limit: int) -> FieldError:
 
 
 def too_many(path: str, count: int, limit: int) -> FieldError:
-    return FieldError("FieldValueTooMany", path, f"Too many: {count}: must have at most {limit} items")
+    items = "item" if limit == 1 else "items"
+    return FieldError("FieldValueTooMany", path, f"Too many: {count}: must have at most {limit} {items}")
 
 
 def immutable(path: str, value: Any) -> FieldError:

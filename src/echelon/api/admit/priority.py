@@ -1,0 +1,101 @@
+"""Priority: a class name becomes a number and a preemption policy, on pods and on both kinds of groups.
+
+The class's preemption policy wins over the API's default; a value that was spelled out and contradicts the class
+is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import ApiError, forbidden
+from ..scheme import COMPOSITE_POD_GROUPS, POD_GROUPS, PODS, PRIORITY_CLASSES, Object, Resource
+from .reader import Reader
+
+DEFAULT_POLICY = "PreemptLowerPriority"
+#: How refusals call the object.
+_CALLED = {PODS.kind: "pod", POD_GROUPS.kind: "pod group", COMPOSITE_POD_GROUPS.kind: "composite pod group"}
+
+
+@dataclass(frozen=True)
+class _Class:
+    name: str
+    value: int
+    policy: str
+
+
+def resolve(resource: Resource, obj: Object, reader: Reader) -> None:
+    """Write priorityClassName, priority and preemptionPolicy as the class says."""
+    spec = obj.setdefault("spec", {})
+    found = _named(resource, obj, spec["priorityClassName"], reader) if spec.get("priorityClassName") else None
+    chosen = found or _global_default(reader)
+    _agree_on_priority(resource, obj, chosen.value)
+    _agree_on_policy(resource, obj, chosen.policy)
+    if chosen.name:
+        spec["priorityClassName"] = chosen.name
+    spec["priority"] = chosen.value
+    spec["preemptionPolicy"] = chosen.policy
+
+
+def _named(resource: Resource, obj: Object, name: str, reader: Reader) -> _Class:
+    found = reader.get(PRIORITY_CLASSES, name)
+    if found is None:
+        raise _refused(resource, obj, f"no PriorityClass with name {name} was found")
+    return _read(found)
+
+
+def _global_default(reader: Reader) -> _Class:
+    marked = [_read(found) for found in reader.list(PRIORITY_CLASSES) if found.get("globalDefault")]
+    return min(marked, key=lambda one: (one.value, one.name), default=_Class("", 0, DEFAULT_POLICY))
+
+
+def _read(priority_class: Object) -> _Class:
+    return _Class(
+        priority_class["metadata"]["name"],
+        priority_class.get("value", 0),
+        priority_class.get("preemptionPolicy", DEFAULT_POLICY),
+    )
+
+
+def _agree_on_priority(resource: Resource, obj: Object, computed: int) -> None:
+    given = obj["spec"].get("priority")
+    if given is None or given == computed:
+        return
+    if resource.kind == PODS.kind:
+        detail = (
+            f"the integer value of priority ({given}) must not be provided in pod spec; "
+            f"priority admission controller computed {computed} from the given PriorityClass name"
+        )
+    else:
+        detail = (
+            f"priority set in the {_CALLED[resource.kind]} ({given}) must match the priority computed ({computed}) "
+            "based on the priority class set in the spec"
+        )
+    raise _refused(resource, obj, detail)
+
+
+def _agree_on_policy(resource: Resource, obj: Object, computed: str) -> None:
+    given = obj["spec"].get("preemptionPolicy")
+    if given is None or given == computed:
+        return
+    detail = (
+        f"the string value of PreemptionPolicy ({given}) must not be provided in {_CALLED[resource.kind]} spec; "
+        f"priority admission controller computed {computed} from the given PriorityClass name"
+    )
+    raise _refused(resource, obj, detail)
+
+
+def single_default(resource: Resource, obj: Object, reader: Reader) -> None:
+    """At most one PriorityClass is the default for pods that name none."""
+    if not obj.get("globalDefault"):
+        return
+    name = obj["metadata"].get("name", "")
+    for other in reader.list(PRIORITY_CLASSES):
+        if other.get("globalDefault") and other["metadata"]["name"] != name:
+            taken = other["metadata"]["name"]
+            detail = f"PriorityClass {taken} is already marked as default. Only one default can exist"
+            raise _refused(resource, obj, detail)
+
+
+def _refused(resource: Resource, obj: Object, detail: str) -> ApiError:
+    return forbidden(resource, obj["metadata"].get("name", ""), detail)

@@ -1,0 +1,14 @@
+"""Group protection: new groups carry a finalizer, so that a group outlives its pods and a parent its children."""
+
+from __future__ import annotations
+
+from ..scheme import COMPOSITE_POD_GROUPS, Object, Resource
+from ..vocabulary import COMPOSITE_PROTECTION, POD_GROUP_PROTECTION
+
+
+def protect(resource: Resource, obj: Object) -> None:
+    """Add the finalizer of that kind of group, once."""
+    finalizer = COMPOSITE_PROTECTION if resource.kind == COMPOSITE_POD_GROUPS.kind else POD_GROUP_PROTECTION
+    finalizers = obj["metadata"].setdefault("finalizers", [])
+    if finalizer not in finalizers:
+        finalizers.append(finalizer)

@@ -1,0 +1,102 @@
+"""Rules that a schema cannot say: defaults that look around, what a write may change, and what is refused.
+
+The server calls these between decoding and storing (api/admit resolves what needs other objects):
+
+    create   default → admit → prepare_create → validate_create
+    update   default → prepare_update → admit → validate_update
+
+Metadata and the wall between spec and status are the same for every kind and handled here; the rest is in one
+file per group of kinds, found by resource in `_KINDS`.
+"""
+
+from __future__ import annotations
+
+from .. import scheme
+from ..errors import FieldError
+from ..scheme import Object, Resource
+from . import metadata, scheduling, workload
+from .kind import NOTHING, KindRules
+
+_KINDS: dict[tuple[str, str], KindRules] = {
+    (resource.group, resource.plural): rules
+    for resource, rules in (
+        (scheme.WORKLOADS, workload.WORKLOAD),
+        (scheme.POD_GROUPS, scheduling.POD_GROUP),
+        (scheme.COMPOSITE_POD_GROUPS, scheduling.COMPOSITE_POD_GROUP),
+        (scheme.PRIORITY_CLASSES, scheduling.PRIORITY_CLASS),
+    )
+}
+_PLAIN = KindRules()
+_PLAIN_CUSTOM = KindRules(status_metadata=NOTHING)
+STATUS = "status"
+
+
+def _of(resource: Resource) -> KindRules:
+    return _KINDS.get((resource.group, resource.plural)) or (_PLAIN if resource.builtin else _PLAIN_CUSTOM)
+
+
+def default(resource: Resource, obj: Object, old: Object | None) -> None:
+    """Fill in, in place, what the kind's schema cannot; `old` is the stored object of an update."""
+    _of(resource).default(obj, old)
+
+
+def prepare_create(resource: Resource, obj: Object, now: float) -> None:
+    """Give a new object the status it starts with, whatever was sent."""
+    rules = _of(resource)
+    metadata.without_repeated_owners(obj["metadata"])
+    if resource.has_status and not rules.keeps_status_on_create:
+        obj["status"] = {}
+    rules.start(obj, now)
+
+
+def prepare_update(resource: Resource, new: Object, old: Object, subresource: str = "") -> None:
+    """Put back, in place, everything this endpoint may not write; the server counts generations itself."""
+    rules = _of(resource)
+    if subresource == STATUS:
+        _keep_all_but_status(rules, new, old)
+        rules.keep_status(new, old)
+        return
+    metadata.keep(new["metadata"], old["metadata"])
+    metadata.without_repeated_owners(new["metadata"])
+    if resource.has_status:
+        _copy("status", new, old)
+    rules.keep(new, old)
+
+
+def _keep_all_but_status(rules: KindRules, new: Object, old: Object) -> None:
+    sent = new["metadata"]
+    kept = {**old["metadata"]}
+    for field in rules.status_metadata:
+        _copy(field, kept, sent)
+    for field in ("name", "namespace", "uid", "resourceVersion"):
+        if field in sent:
+            kept[field] = sent[field]
+    new["metadata"] = kept
+    for field in [*new, *old]:
+        if field not in ("apiVersion", "kind", "metadata", "status"):
+            _copy(field, new, old)
+
+
+def _copy(field: str, target: Object, source: Object) -> None:
+    """Make `target[field]` what it is in `source`, absent included."""
+    if field in source:
+        target[field] = source[field]
+    else:
+        target.pop(field, None)
+
+
+def validate_create(resource: Resource, obj: Object) -> list[FieldError]:
+    """Every broken rule of a new object, metadata first."""
+    return metadata.validate(resource, obj["metadata"]) + _of(resource).validate_create(obj)
+
+
+def validate_update(resource: Resource, new: Object, old: Object, subresource: str = "") -> list[FieldError]:
+    """Every broken rule of a changed object; `/status` has rules of its own."""
+    problems = metadata.validate_update(resource, new["metadata"], old["metadata"])
+    rules = _of(resource)
+    return problems + (rules.validate_status if subresource == STATUS else rules.validate_update)(new, old)
+
+
+def warnings(resource: Resource, obj: Object) -> list[str]:
+    """What is accepted, yet probably not meant."""
+    return _of(resource).warnings(obj)

@@ -1,0 +1,121 @@
+"""Checks of one field, in the words of a real server; every rule file builds on these.
+
+Each takes the field's path and value and returns the broken rules, none if all is well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .. import names
+from ..errors import FieldError, duplicate, invalid, not_supported, required, too_many
+
+Check = Callable[[str, Any], list[FieldError]]
+
+INT32_MAX = 2**31 - 1
+
+
+def _by(sentences: Callable[[str], Sequence[str]]) -> Check:
+    def check(path: str, value: Any) -> list[FieldError]:
+        return [invalid(path, value, sentence) for sentence in sentences(str(value))]
+
+    return check
+
+
+#: DNS-1123 subdomain, at most 253 characters.
+long_name: Check = _by(names.dns1123_subdomain)
+#: DNS-1123 label, at most 63 characters.
+short_name: Check = _by(names.dns1123_label)
+#: DNS-1035 label: starts with a letter, at most 63 characters.
+service_name: Check = _by(names.dns1035_label)
+#: Optional DNS prefix, slash, name.
+label_key: Check = _by(names.qualified_name)
+label_value: Check = _by(names.label_value)
+
+
+def path_segment(path: str, value: Any) -> list[FieldError]:
+    """A name that can stand alone in a URL path."""
+    if value in (".", ".."):
+        return [invalid(path, value, f"may not be '{value}'")]
+    return [invalid(path, value, f"may not contain '{char}'") for char in "/%" if char in value]
+
+
+def needed(path: str, value: Any, check: Check) -> list[FieldError]:
+    """Present and not empty, and then well formed."""
+    return check(path, value) if value else [required(path)]
+
+
+def optional(path: str, value: Any, check: Check) -> list[FieldError]:
+    """Well formed if present and not empty."""
+    return check(path, value) if value else []
+
+
+def not_negative(path: str, value: int | None) -> list[FieldError]:
+    return [] if value is None else at_least(path, value, 0)
+
+
+def at_least(path: str, value: int, minimum: int) -> list[FieldError]:
+    if value >= minimum:
+        return []
+    return [invalid(path, value, f"must be greater than or equal to {minimum}")]
+
+
+def at_most(path: str, value: int, maximum: int) -> list[FieldError]:
+    if value <= maximum:
+        return []
+    return [invalid(path, value, f"must be less than or equal to {maximum}")]
+
+
+def count(path: str, value: int | None) -> list[FieldError]:
+    """A required count of at least one; zero is what an unset count looks like."""
+    return at_least(path, value, 1) if value else [required(path)]
+
+
+def one_of(path: str, value: Any, allowed: Sequence[str]) -> list[FieldError]:
+    return [] if value in allowed else [not_supported(path, value, allowed)]
+
+
+def union(path: str, value: Mapping[str, Any] | None, members: Sequence[str]) -> list[FieldError]:
+    """Exactly one of the members is set."""
+    present = [member for member in members if member in (value or {})]
+    listed = ", ".join(f"`{member}`" for member in members)
+    if not present:
+        return [invalid(path, "", f"must specify one of: {listed}")]
+    if len(present) > 1:
+        return [invalid(path, "{" + ", ".join(present) + "}", f"must specify exactly one of: {listed}")]
+    return []
+
+
+def unique(path: str, items: Sequence[Mapping[str, Any]], key: str = "name") -> list[FieldError]:
+    """No two items of a list share their key."""
+    seen: dict[Any, int] = {}
+    problems: list[FieldError] = []
+    for index, item in enumerate(items):
+        value = item.get(key)
+        if value in seen:
+            problems.append(duplicate(f"{path}[{index}]", {key: value}))
+        seen.setdefault(value, index)
+    return problems
+
+
+def no_more_than(path: str, items: Sequence[Any], limit: int) -> list[FieldError]:
+    return [too_many(path, len(items), limit)] if len(items) > limit else []
+
+
+def frozen(path: str, new: Any, old: Any) -> list[FieldError]:
+    """The field may not change, appear or go; the real server shows no value here."""
+    return [] if new == old else [invalid(path, None, "field is immutable")]
+
+
+def shape_frozen(path: str, new: Any, old: Any) -> list[FieldError]:
+    """The field may change inside, but neither appear nor go."""
+    if old is None and new is not None:
+        return [invalid(path, None, "field cannot be set once created")]
+    if old is not None and new is None:
+        return [invalid(path, None, "field cannot be cleared once set")]
+    return []
+
+
+def by_name(items: Sequence[Mapping[str, Any]] | None) -> dict[Any, Mapping[str, Any]]:
+    return {item.get("name"): item for item in items or ()}

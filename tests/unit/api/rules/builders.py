@@ -1,0 +1,88 @@
+"""Objects and a reader for the tests of rules and admission."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from typing import Any
+
+from echelon.api import rules, scheme
+from echelon.api.errors import FieldError
+from echelon.api.scheme import Object, Resource
+
+NAMESPACE: Object = {"metadata": {"name": "ns"}, "status": {"phase": "Active"}}
+
+
+class Cluster:
+    """A fixed set of objects, read as admission reads them."""
+
+    def __init__(self, *objects: tuple[Resource, Object]) -> None:
+        self._objects = [(scheme.NAMESPACES, NAMESPACE), *objects]
+
+    def get(self, resource: Resource, name: str, namespace: str = "") -> Object | None:
+        for obj in self.list(resource, namespace):
+            if obj["metadata"]["name"] == name:
+                return obj
+        return None
+
+    def list(self, resource: Resource, namespace: str = "") -> Iterable[Object]:
+        for kind, obj in self._objects:
+            if kind.prefix == resource.prefix and namespace in ("", obj["metadata"].get("namespace", "")):
+                yield obj
+
+
+def named(name: str = "x", **body: Any) -> Object:
+    return {"metadata": {"name": name, "namespace": "ns"}, **body}
+
+
+def pod_group(**spec: Any) -> Object:
+    return named(spec={"schedulingPolicy": {"gang": {"minCount": 2}}, **spec})
+
+
+def composite(**spec: Any) -> Object:
+    reference = {"workloadName": "w", "templateName": "t"}
+    return named(spec={"schedulingPolicy": {"gang": {"minGroupCount": 2}}, "workloadRef": reference, **spec})
+
+
+def leaf(name: str = "leaf", **more: Any) -> Object:
+    return {"name": name, "schedulingPolicy": {"gang": {"minCount": 2}}, **more}
+
+
+def branch(name: str, *children: Object, **more: Any) -> Object:
+    """A composite template; children that have children are composites themselves."""
+    made: Object = {"name": name, "schedulingPolicy": {"gang": {"minGroupCount": 1}}, **more}
+    for child in children:
+        field = "podGroupTemplates" if "minCount" in str(child["schedulingPolicy"]) else "compositePodGroupTemplates"
+        made.setdefault(field, []).append(child)
+    return made
+
+
+def workload(*templates: Object, **spec: Any) -> Object:
+    lists = {field: value for field, value in branch("", *templates).items() if field.endswith("Templates")}
+    return named(spec={**lists, **spec})
+
+
+def edited(obj: Object, path: str, value: Any) -> Object:
+    """A copy of `obj` with one field set, or removed if the value is None; list items by index."""
+    result = copy.deepcopy(obj)
+    *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+    holder: Any = result
+    for part in parents:
+        holder = holder[part] if isinstance(part, int) else holder.setdefault(part, {})
+    if value is None:
+        del holder[last]
+    else:
+        holder[last] = value
+    return result
+
+
+def on_create(resource: Resource, obj: Object) -> list[str]:
+    return told(rules.validate_create(resource, obj))
+
+
+def on_update(resource: Resource, new: Object, old: Object, subresource: str = "") -> list[str]:
+    return told(rules.validate_update(resource, new, old, subresource))
+
+
+def told(problems: list[FieldError]) -> list[str]:
+    return [str(problem) for problem in problems]
