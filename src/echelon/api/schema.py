@@ -1,0 +1,124 @@
+"""What the server asks of a kind's schema: decode, fill in, check.
+
+    parse           bytes → the client's tree
+    decode          the client's tree → a fresh tree of known fields in canonical form, and what was unknown
+    apply_defaults  fills the gaps, in place
+    check           the structural rules of custom kinds (built-in kinds have theirs in `rules`)
+
+The schemas are data (`definitions`); each is compiled once, on first use.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from . import decoding, defaulting, definitions, errors, pruning
+from .definitions import Schema, group_versions
+from .errors import ApiError, FieldError
+from .scheme import Object, Resource
+
+__all__ = [
+    "Decoded",
+    "apply_defaults",
+    "cannot_handle",
+    "check",
+    "decode",
+    "definition",
+    "group_versions",
+    "parse",
+    "unknown_fields",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """An object as the server keeps it, and the paths of fields that its kind does not have."""
+
+    obj: Object
+    unknown: list[str]
+
+
+def parse(resource: Resource, body: bytes) -> Any:
+    """The JSON tree in a request body; `ApiError` 400 if it is none."""
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError as refused:
+        raise errors.bad_request(
+            f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get version/kind; "
+            f"json parse error: {_go_complaint(body, str(refused))} ({_summary(body)})"
+        ) from None
+
+
+def _go_complaint(body: bytes, complaint: str) -> str:
+    """What Go's parser would have said where ours gave up."""
+    place = re.search(r"\(byte (\d+)\)", complaint)
+    if "truncated" in complaint or place is None or int(place.group(1)) >= len(body):
+        return "unexpected end of JSON input"
+    character = body[int(place.group(1)) :][:1].decode("ascii", "replace")
+    return f"invalid character '{character}' looking for beginning of value"
+
+
+def _summary(body: bytes, limit: int = 30) -> str:
+    if not body:
+        return "<empty>"
+    shown, rest = body[:limit], " ..." if len(body) > limit else ""
+    return (shown.decode("utf-8", "replace") if shown.startswith(b"{") else shown.hex()) + rest
+
+
+def decode(resource: Resource, obj: Object) -> Decoded:
+    """A fresh tree of what the kind knows; `ApiError` 400 where a value has the wrong type."""
+    strays: list[str] = []
+    try:
+        read = _decoder(resource)(obj, strays)
+    except decoding.Mismatch as mismatch:
+        raise cannot_handle(resource, mismatch.text()) from None
+    made: Object = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {}}
+    made.update(read)
+    made["apiVersion"], made["kind"] = resource.api_version, resource.kind
+    if not strays:
+        return Decoded(made, [])
+    return Decoded(made, list(pruning.unknown_paths({"$ref": definitions.name_of(resource)}, obj)))
+
+
+@cache
+def _decoder(resource: Resource) -> decoding.Decoder:
+    name = definitions.name_of(resource)
+    return decoding.typed(name) if resource.builtin else pruning.pruner(name)
+
+
+def apply_defaults(resource: Resource, obj: Object) -> None:
+    """Fill in, in place, what the schema gives a default; the object must have been decoded."""
+    _filler(resource)(obj)
+
+
+@cache
+def _filler(resource: Resource) -> defaulting.Filler:
+    return defaulting.filler(definitions.name_of(resource), custom=not resource.builtin)
+
+
+def check(resource: Resource, obj: Object) -> list[FieldError]:
+    """Every breach of a custom kind's structural schema; nothing for built-in kinds, whose rules are code."""
+    return []
+
+
+def definition(resource: Resource) -> Schema:
+    """The schema of a kind; references are bare definition names."""
+    return definitions.lookup(definitions.name_of(resource))
+
+
+def cannot_handle(resource: Resource, detail: str) -> ApiError:
+    """400 for a body that is no object of this kind."""
+    return errors.bad_request(
+        f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {detail}'
+    )
+
+
+def unknown_fields(resource: Resource, paths: list[str]) -> ApiError:
+    """400 for unknown fields under strict field validation."""
+    listed = ", ".join(f'unknown field "{path}"' for path in paths)
+    return cannot_handle(resource, f"strict decoding error: {listed}")
