@@ -1,0 +1,1 @@
+"""The embedded API server: the pipeline behind `api.verbs.Verbs` and its HTTPS face."""

@@ -1,0 +1,148 @@
+"""Request bodies as trees: which content types are read, and what a real server says of those it cannot read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import yaml
+
+from ..api import errors, schema
+from ..api.scheme import Object, Resource
+from ..api.verbs import Patch, PatchType
+from .request import Request
+
+_JSON, _YAML, _PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
+_APPLY = "application/apply-patch+yaml"
+_DELETE_OPTIONS = Resource("", "v1", "deleteoptions", "DeleteOptions")
+
+
+def _media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def read_object(request: Request, resource: Resource, *, strict: bool = False) -> Object:
+    """The object sent to create or replace one of `resource`, its kind and version filled in or checked."""
+    data = await _read(request)
+    tree = _parse(data, request, resource)
+    if not isinstance(tree, dict):
+        raise errors.bad_request(
+            f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get version/kind; "
+            "json parse error: the body is not an object"
+        )
+    _settle_kind(tree, resource)
+    if strict and data.lstrip()[:1] == b"{":
+        _refuse_duplicates(data, resource)
+    return tree
+
+
+async def read_options(request: Request) -> Object | None:
+    """The DeleteOptions in a body; None if there is none."""
+    data = await request.body()
+    if not data.strip():
+        return None
+    _refuse_unknown_types(_media_type(request))
+    tree = _parse(data, request, _DELETE_OPTIONS)
+    if not isinstance(tree, dict):
+        raise errors.bad_request("the body is not a DeleteOptions object")
+    return tree
+
+
+async def read_patch(request: Request, resource: Resource) -> Patch:
+    media_type = _media_type(request)
+    accepted = [type_.value for type_ in PatchType if resource.builtin or type_ is not PatchType.STRATEGIC]
+    if media_type == _APPLY:
+        raise errors.unsupported_media_type(
+            "server-side apply (application/apply-patch+yaml) is not served yet - "
+            f"accepted media types include: {', '.join(accepted)}"
+        )
+    if media_type not in accepted:
+        raise errors.unsupported_media_type(
+            f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
+        )
+    data = await request.body()
+    try:
+        return Patch(PatchType(media_type), msgspec.json.decode(data))
+    except msgspec.DecodeError as problem:
+        raise errors.bad_request(f"error decoding patch: {problem}") from None
+
+
+async def _read(request: Request) -> bytes:
+    _refuse_unknown_types(_media_type(request))
+    return await request.body()
+
+
+def _refuse_unknown_types(media_type: str) -> None:
+    """415 for what cannot be read; no content type at all means JSON."""
+    if media_type in ("", _JSON, _YAML):
+        return
+    if media_type == _PROTOBUF:
+        raise errors.unsupported_media_type(
+            f"protobuf bodies are not read yet - accepted media types include: {_JSON}, {_YAML}"
+        )
+    raise errors.unsupported_media_type(
+        "the body of the request was in an unknown format - "
+        f"accepted media types include: {_JSON}, {_YAML}, {_PROTOBUF}"
+    )
+
+
+def _parse(data: bytes, request: Request, resource: Resource) -> Any:
+    if _media_type(request) == _YAML and data.lstrip()[:1] not in (b"{", b"["):
+        return _parse_yaml(data, resource.kind)
+    return schema.parse(resource, data)
+
+
+def _parse_yaml(data: bytes, kind: str) -> Any:
+    try:
+        tree = yaml.load(data, yaml.CSafeLoader)
+        # Instants and binary values that YAML types become the text JSON has for them.
+        return msgspec.json.decode(msgspec.json.encode(tree))
+    except (yaml.YAMLError, msgspec.MsgspecError, TypeError) as problem:
+        detail = f"couldn't get version/kind; error converting YAML to JSON: {problem}"
+        raise errors.bad_request(f"the object provided is unrecognized (must be of type {kind}): {detail}") from None
+
+
+def _settle_kind(tree: Object, resource: Resource) -> None:
+    kind, version = tree.get("kind") or resource.kind, tree.get("apiVersion") or resource.api_version
+    if version != resource.api_version:
+        raise errors.bad_request(
+            f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
+        )
+    if kind != resource.kind:
+        raise errors.bad_request(
+            f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+            f"this path takes objects of kind {resource.kind}"
+        )
+    tree["kind"], tree["apiVersion"] = kind, version
+
+
+class _Pairs(dict[str, Any]):
+    """A JSON object that remembers which of its keys came twice."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.repeated: list[str] = []
+        if len(self) < len(pairs):
+            keys = [key for key, _ in pairs]
+            self.repeated = [key for key in self if keys.count(key) > 1]
+
+
+def _refuse_duplicates(data: bytes, resource: Resource) -> None:
+    """400 naming every field that is given twice; the fast parser keeps the last one silently."""
+    found = list(_duplicates(json.loads(data, object_pairs_hook=_Pairs), ""))
+    if found:
+        listed = ", ".join(f'duplicate field "{path}"' for path in found)
+        raise schema.cannot_handle(resource, f"strict decoding error: {listed}")
+
+
+def _duplicates(tree: Any, path: str) -> list[str]:
+    found: list[str] = []
+    if isinstance(tree, _Pairs):
+        found += [f"{path}.{key}".lstrip(".") for key in tree.repeated]
+        for key, value in tree.items():
+            found += _duplicates(value, f"{path}.{key}")
+    elif isinstance(tree, list):
+        for index, value in enumerate(tree):
+            found += _duplicates(value, f"{path}[{index}]")
+    return found

@@ -1,0 +1,31 @@
+"""What `/metrics` tells: how many requests of which kind were answered how, and how many watches are open."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+
+class Metrics:
+    def __init__(self, open_watches: Callable[[], int]) -> None:
+        self._open_watches = open_watches
+        self._requests: Counter[tuple[str, str, str, int]] = Counter()
+
+    def count(self, verb: str, group: str, resource: str, code: int) -> None:
+        self._requests[(verb, group, resource, code)] += 1
+
+    def text(self) -> str:
+        """The Prometheus text format, under the names a real server uses."""
+        lines = [
+            "# HELP apiserver_request_total Requests answered, by verb, kind and code.",
+            "# TYPE apiserver_request_total counter",
+        ]
+        for (verb, group, resource, code), count in sorted(self._requests.items()):
+            labels = f'code="{code}",group="{group}",resource="{resource}",verb="{verb}"'
+            lines.append(f"apiserver_request_total{{{labels}}} {count}")
+        lines += [
+            "# HELP apiserver_longrunning_requests Watches that are open now.",
+            "# TYPE apiserver_longrunning_requests gauge",
+            f'apiserver_longrunning_requests{{verb="WATCH"}} {self._open_watches()}',
+        ]
+        return "\n".join(lines) + "\n"

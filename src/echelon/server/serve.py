@@ -1,0 +1,145 @@
+"""Starting and stopping the HTTPS listener around the application.
+
+The server runs on the caller's event loop and leaves signals to the caller.  Stopping ends all watches first,
+so that open streams finish cleanly and nothing has to be waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import uvicorn
+
+from ..api.verbs import Verbs
+from ..base.clock import Clock
+from . import certificates, kubeconfig
+from .app import App
+from .authn import Gate
+from .certificates import Credentials
+from .settings import ServerSettings
+
+#: Clients keep idle connections for later use; closing them early would race with that use.
+_KEEP_ALIVE_SECONDS = 180
+_GRACE_SECONDS = 2
+
+
+class PortInUse(Exception):
+    """Another process listens where this server should."""
+
+
+class Server:
+    """A running server."""
+
+    def __init__(self, listener: _Listener, app: App, credentials: Credentials, host: str, port: int) -> None:
+        self._listener = listener
+        self._app = app
+        self._credentials = credentials
+        self.port = port
+        self.url = f"https://{_bracketed(host)}:{port}"
+
+    @property
+    def authority_pem(self) -> bytes:
+        """The certificate that clients must trust."""
+        return self._credentials.authority_pem
+
+    @property
+    def token(self) -> str:
+        """The administrator's bearer token."""
+        return self._credentials.token
+
+    def write_kubeconfig(self, path: Path) -> None:
+        kubeconfig.write(path, self.url, self.authority_pem, self.token)
+
+    async def stop(self) -> None:
+        """End watches, finish what is being answered, close the port."""
+        self._app.close()
+        await self._listener.stop()
+
+
+async def serve(verbs: Verbs, settings: ServerSettings, clock: Clock) -> Server:
+    """Listen, and return once connections are accepted; `PortInUse` if somebody else does already."""
+    bound = _bind(settings.host, settings.port)
+    try:
+        port = int(bound.getsockname()[1])
+        credentials = certificates.ensure(settings.directory, time.time())
+        gate = Gate(credentials.token, credentials.names)
+        app = App(verbs, gate, clock, f"{_bracketed(settings.host)}:{port}")
+        listener = _Listener(app, credentials)
+        await listener.start(bound)
+    except BaseException:
+        bound.close()
+        raise
+    return Server(listener, app, credentials, settings.host, port)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        if error.errno == errno.EADDRINUSE:
+            raise PortInUse(
+                f"port {port} on {host} is in use; take another with --port, or --port 0 for any free one"
+            ) from None
+        raise
+    return bound
+
+
+class _Listener(uvicorn.Server):
+    """uvicorn on a running loop, without its own handling of signals."""
+
+    def __init__(self, app: App, credentials: Credentials) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                ssl_certfile=credentials.certificate,
+                ssl_keyfile=credentials.key,
+                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=_GRACE_SECONDS,
+            )
+        )
+        self._accepting = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self, bound: socket.socket) -> None:
+        self._task = asyncio.create_task(self.serve(sockets=[bound]))
+        accepting = asyncio.create_task(self._accepting.wait())
+        await asyncio.wait({self._task, accepting}, return_when=asyncio.FIRST_COMPLETED)
+        if not self._accepting.is_set():
+            accepting.cancel()
+            await self._task
+            raise RuntimeError("the HTTPS listener ended before it began")
+
+    async def stop(self) -> None:
+        self.should_exit = True
+        if self._task is not None:
+            await self._task
+        for connection in list(self.server_state.connections):
+            # Whoever has not said goodbye by now will not.
+            connection.transport.abort()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._accepting.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
