@@ -1,1 +1,1 @@
-"""The embedded API server: the pipeline behind `api.verbs.Verbs` and its HTTPS face."""
+"""The embedded API server: one pipeline from request to store, and its HTTPS face."""

@@ -1,146 +1,167 @@
-"""The ASGI application: one request in, one reply out.
+"""Starting and stopping the HTTPS listener around the application.
 
-    origin → caller → path → verb → handler (reads, watching, writes, deletes, subresources) → encode
-
-Handlers know `api.verbs.Verbs` and nothing of what is behind it.  Every refusal is an `ApiError` and leaves as
-a Status; anything else that goes wrong is logged and leaves as a 500.
+The server runs on the caller's event loop and leaves signals to the caller.  Stopping ends all watches first,
+so that open streams finish cleanly and nothing has to be waited for.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+import asyncio
+import contextlib
+import errno
+import ipaddress
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
-from ..api.errors import ApiError, method_not_allowed
-from ..api.scheme import NAMESPACES, PODS
+import uvicorn
+
 from ..api.verbs import Verbs
 from ..base.clock import Clock
-from . import deletes, nonresource, reads, routes, subresources, writes
-from .authn import Gate
-from .call import Call
-from .encode import error_response, text_response
-from .metrics import Metrics
-from .request import Disconnected, Receive, Reply, Request, Response, Send
-from .routes import BINDINGS, PageNotFound, Target
-from .watching import Watches
+from . import certificates, kubeconfig
+from .certificates import Credentials
+from .http.application import Application
+from .http.authn import Gate
 
-_log = logging.getLogger(__name__)
-_Handler = Callable[[Call], Awaitable[Response]]
-
-_OBJECT: Mapping[str, _Handler] = {
-    "GET": reads.get,
-    "PUT": writes.update,
-    "PATCH": writes.patch,
-    "DELETE": deletes.delete,
-}
-_STATUS: Mapping[str, _Handler] = {"GET": reads.get, "PUT": writes.update, "PATCH": writes.patch}
-_POD_SUBRESOURCES: Mapping[str, Mapping[str, _Handler]] = {
-    "binding": {"POST": subresources.bind},
-    "eviction": {"POST": subresources.evict},
-    "log": {"GET": subresources.log},
-}
+#: Clients keep idle connections for later use; closing them early would race with that use.
+_KEEP_ALIVE_SECONDS = 180
+_GRACE_SECONDS = 2
 
 
-class App:
-    """The HTTP face over any `Verbs`."""
+@dataclass(frozen=True)
+class ServerSettings:
+    """What the server needs to know before it starts."""
 
-    def __init__(self, verbs: Verbs, gate: Gate, clock: Clock, address: str) -> None:
-        self._verbs = verbs
-        self._gate = gate
-        self._clock = clock
-        self._address = address
-        self._watches = Watches()
-        self._metrics = Metrics(lambda: self._watches.open)
+    #: Certificates, keys and the admin token live in `pki` below it; made if missing.
+    directory: Path
+    #: 0 takes any free port.
+    port: int = 0
+    #: Where to write a kubeconfig once the port is known, if anywhere.
+    kubeconfig: Path | None = None
+    #: Loopback only: whoever has the token rules the cluster.
+    host: str = "127.0.0.1"
 
-    def close(self) -> None:
-        """End all watches, so that the server can stop."""
-        self._watches.close()
-
-    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
-        request = Request.from_scope(scope, receive)
-        target: Target | None = None
-        try:
-            target, unroutable = _route(request)
-            self._gate.check_origin(request)
-            self._gate.check_caller(request, target)
-            if unroutable is not None:
-                raise unroutable
-            reply = await self._answer(request, target)
-        except ApiError as error:
-            reply = error_response(error)
-        except PageNotFound:
-            reply = text_response("404 page not found\n", 404)
-        except Disconnected:
-            return
-        except Exception as error:
-            _log.exception("%s %s failed", request.method, request.path)
-            reply = error_response(_internal(error))
-        self._count(request, target, reply.code)
-        await reply.send(send)
-
-    async def _answer(self, request: Request, target: Target | None) -> Reply:
-        if target is None:
-            found = nonresource.answer(request, self._address, self._metrics)
-            if found is None:
-                raise PageNotFound
-            return found
-        call = Call(self._verbs, request, target, self._clock.now())
-        if _is_watch(request, target):
-            return self._watches.begin(call)
-        return await _handler(request.method, target)(call)
-
-    def _count(self, request: Request, target: Target | None, code: int) -> None:
-        if target is None:
-            self._metrics.count(request.method, "", "", code)
-            return
-        verb = "WATCH" if _is_watch(request, target) else request.method
-        self._metrics.count(verb, target.resource.group, target.resource.plural, code)
+    def __post_init__(self) -> None:
+        if not ipaddress.ip_address(self.host).is_loopback:
+            raise ValueError(f"the server listens on loopback addresses only, not on {self.host}")
 
 
-def _route(request: Request) -> tuple[Target | None, Exception | None]:
-    """The target of the path, or why it has none: who asks is checked before what they ask for."""
+class PortInUse(Exception):
+    """Another process listens where this server should."""
+
+
+class Server:
+    """A running server."""
+
+    def __init__(self, listener: _Listener, app: Application, credentials: Credentials, host: str, port: int) -> None:
+        self._listener = listener
+        self._app = app
+        self._credentials = credentials
+        self.port = port
+        self.url = f"https://{_bracketed(host)}:{port}"
+
+    @property
+    def authority_pem(self) -> bytes:
+        """The certificate that clients must trust."""
+        return self._credentials.authority_pem
+
+    @property
+    def token(self) -> str:
+        """The administrator's bearer token."""
+        return self._credentials.token
+
+    def write_kubeconfig(self, path: Path) -> None:
+        kubeconfig.write(path, self.url, self.authority_pem, self.token)
+
+    async def stop(self) -> None:
+        """End watches, finish what is being answered, close the port."""
+        self._app.close()
+        await self._listener.stop()
+
+
+async def serve(verbs: Verbs, settings: ServerSettings, clock: Clock) -> Server:
+    """Listen, and return once connections are accepted and the kubeconfig is written; may raise `PortInUse`."""
+    bound = _bind(settings.host, settings.port)
     try:
-        return routes.parse(request.path), None
-    except (ApiError, PageNotFound) as problem:
-        return None, problem
+        port = int(bound.getsockname()[1])
+        credentials = certificates.ensure(settings.directory / "pki", time.time())
+        gate = Gate(credentials.token, credentials.names)
+        app = Application(verbs, gate, clock, f"{_bracketed(settings.host)}:{port}")
+        listener = _Listener(app, credentials)
+        await listener.start(bound)
+    except BaseException:
+        bound.close()
+        raise
+    server = Server(listener, app, credentials, settings.host, port)
+    if settings.kubeconfig is not None:
+        server.write_kubeconfig(settings.kubeconfig)
+    return server
 
 
-def _is_watch(request: Request, target: Target) -> bool:
-    """A collection with `watch`, or the legacy path; `watch` on a named object is ignored."""
-    return request.method == "GET" and (target.watch or (not target.name and request.flag("watch")))
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
-def _handler(method: str, target: Target) -> _Handler:
-    """The handler for a method on a target; 405 if there is none, 404 for an unknown subresource."""
-    found = _methods(target).get(method)
-    if found is None:
-        raise method_not_allowed()
-    return found
+def _bind(host: str, port: int) -> socket.socket:
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        if error.errno == errno.EADDRINUSE:
+            raise PortInUse(
+                f"port {port} on {host} is in use; take another with --port, or --port 0 for any free one"
+            ) from None
+        raise
+    return bound
 
 
-def _methods(target: Target) -> Mapping[str, _Handler]:
-    resource = target.resource
-    if resource is BINDINGS:
-        return {"POST": subresources.bind} if target.namespace and not target.name else {}
-    if target.subresource:
-        if target.subresource == "status" and resource.has_status:
-            return _STATUS
-        if resource is PODS and target.subresource in _POD_SUBRESOURCES:
-            return _POD_SUBRESOURCES[target.subresource]
-        raise routes.unknown_resource()
-    if target.name:
-        return _OBJECT
-    methods: dict[str, _Handler] = {"GET": reads.list_}
-    if bool(target.namespace) == resource.namespaced:
-        methods["POST"] = writes.create
-        if resource is not NAMESPACES:
-            methods["DELETE"] = deletes.delete_collection
-    return methods
+class _Listener(uvicorn.Server):
+    """uvicorn on a running loop, without its own handling of signals."""
 
+    def __init__(self, app: Application, credentials: Credentials) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                ssl_certfile=credentials.certificate,
+                ssl_keyfile=credentials.key,
+                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=_GRACE_SECONDS,
+            )
+        )
+        self._accepting = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
 
-def _internal(error: Exception) -> ApiError:
-    text = f"{type(error).__name__}: {error}"
-    return ApiError(500, "InternalError", f"Internal error occurred: {text}", {"causes": [{"message": text}]})
+    async def start(self, bound: socket.socket) -> None:
+        self._task = asyncio.create_task(self.serve(sockets=[bound]))
+        accepting = asyncio.create_task(self._accepting.wait())
+        await asyncio.wait({self._task, accepting}, return_when=asyncio.FIRST_COMPLETED)
+        if not self._accepting.is_set():
+            accepting.cancel()
+            await self._task
+            raise RuntimeError("the HTTPS listener ended before it began")
+
+    async def stop(self) -> None:
+        self.should_exit = True
+        if self._task is not None:
+            await self._task
+        for connection in list(self.server_state.connections):
+            # Whoever has not said goodbye by now will not.
+            connection.transport.abort()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._accepting.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

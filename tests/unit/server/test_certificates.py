@@ -11,7 +11,7 @@ import yaml
 from cryptography import x509
 
 from echelon.server import certificates, kubeconfig
-from echelon.server.settings import ServerSettings
+from echelon.server.app import ServerSettings
 
 NOW = 1_800_000_000.0
 DAY = 86400.0

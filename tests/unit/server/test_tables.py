@@ -11,9 +11,9 @@ import pytest
 from echelon.api import scheme
 from echelon.api.scheme import Object, Resource
 from echelon.base import instants
-from echelon.server.ages import duration
-from echelon.server.columns import columns_of
-from echelon.server.tables import table
+from echelon.server.http.ages import duration
+from echelon.server.http.columns import columns_of
+from echelon.server.http.tables import table
 
 GOLDEN: dict[str, Any] = msgspec.json.decode((Path(__file__).parent / "data" / "tables.json").read_bytes())
 #: When the real server was asked.

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..api import errors, selectors
-from ..api.errors import ApiError, FieldError
-from ..api.scheme import Object, Resource
-from ..api.verbs import DeleteOptions, ListOptions, WatchOptions, WriteOptions
+from ...api import errors, selectors
+from ...api.errors import ApiError, FieldError
+from ...api.scheme import Object, Resource
+from ...api.verbs import DeleteOptions, ListOptions, WatchOptions, WriteOptions
 from .request import Request
 
 _FIELD_VALIDATIONS = ("", "Ignore", "Strict", "Warn")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..api import errors
-from ..api.scheme import Object
-from ..api.verbs import Subresource
+from ...api import errors
+from ...api.scheme import Object
+from ...api.verbs import Subresource
 from .body import read_object, read_patch
 from .call import Call
 from .encode import json_response

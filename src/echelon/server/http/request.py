@@ -1,4 +1,4 @@
-"""One HTTP request and its reply, as the handlers see them: no ASGI beyond this file and `app`.
+"""One HTTP request and its reply, as the handlers see them: no ASGI beyond this file and `application`.
 
 The body is read on demand and never beyond the limit: a reader that refuses leaves the rest unread, and the
 transport's flow control keeps memory bounded.
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import parse_qs
 
-from ..api.errors import ApiError
+from ...api.errors import ApiError
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]

@@ -7,8 +7,8 @@ import platform
 
 import msgspec
 
-from ..api.errors import method_not_allowed
-from ..api.scheme import Object
+from ...api.errors import method_not_allowed
+from ...api.scheme import Object
 from . import discovery
 from .encode import json_response, text_response
 from .metrics import Metrics

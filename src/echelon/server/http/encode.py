@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ..api.errors import ApiError
-from ..api.scheme import Object, Resource
-from ..api.verbs import ObjectList, WatchEvent
+from ...api.errors import ApiError
+from ...api.scheme import Object, Resource
+from ...api.verbs import ObjectList, WatchEvent
 from .negotiate import PLAIN, Form
 from .request import Response
 from .tables import IncludeObject, partial_metadata, table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ..api.errors import ApiError
+from ...api.errors import ApiError
 
 _JSON_TYPES = ("application/json", "application/*", "*/*")
 _META_VERSIONS = ("v1", "v1beta1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base import instants
+from ...base import instants
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 31536000
 

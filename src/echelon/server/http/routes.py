@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..api import scheme
-from ..api.errors import ApiError
-from ..api.scheme import Resource
+from ...api import scheme
+from ...api.errors import ApiError
+from ...api.scheme import Resource
 
 _GROUP_VERSIONS = frozenset((resource.group, resource.version) for resource in scheme.RESOURCES)
 #: What may follow a namespace's own name; anything else is a collection inside the namespace.

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import yaml
 
-from ..api import errors, schema
-from ..api.scheme import Object, Resource
-from ..api.verbs import Patch, PatchType
+from ...api import errors, schema
+from ...api.scheme import Object, Resource
+from ...api.verbs import Patch, PatchType
 from .request import Request
 
 _JSON, _YAML, _PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"

@@ -11,7 +11,7 @@ import hashlib
 import hmac
 from collections.abc import Iterable
 
-from ..api.errors import ApiError
+from ...api.errors import ApiError
 from .request import Request
 from .routes import Target
 

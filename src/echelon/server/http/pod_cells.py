@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..api import meta
-from ..api.scheme import Object
+from ...api import meta
+from ...api.scheme import Object
 from .ages import since
 
 _Status = Mapping[str, Any]

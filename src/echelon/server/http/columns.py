@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..api import meta
-from ..api.scheme import Object, Resource
+from ...api import meta
+from ...api.scheme import Object, Resource
 from . import pod_cells
 from .ages import since
 from .group_cells import composite_status, group_status, policy, workload

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..api.scheme import Resource
-from ..api.verbs import Verbs
+from ...api.scheme import Resource
+from ...api.verbs import Verbs
 from .encode import Presentation
 from .negotiate import form_of
 from .request import Request

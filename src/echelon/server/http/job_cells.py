@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..api import meta
-from ..api.scheme import Object
-from ..base import instants
+from ...api import meta
+from ...api.scheme import Object
+from ...base import instants
 from .ages import duration
 
 

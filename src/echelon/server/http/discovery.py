@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from ..api import scheme
-from ..api.scheme import NAMESPACES, PODS, Object, Resource
+from ...api import scheme
+from ...api.scheme import NAMESPACES, PODS, Object, Resource
 from .routes import BINDINGS
 
 AGGREGATED_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..api import meta
-from ..api.errors import ApiError
-from ..api.scheme import NAMESPACES, PODS, Object, Resource
+from ...api import meta
+from ...api.errors import ApiError
+from ...api.scheme import NAMESPACES, PODS, Object, Resource
 from .body import read_options
 from .call import Call
 from .encode import json_response, success

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..api import errors
-from ..api.scheme import PODS, Object, Resource
+from ...api import errors
+from ...api.scheme import PODS, Object, Resource
 from .body import read_object
 from .call import Call
 from .encode import json_response, success

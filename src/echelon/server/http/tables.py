@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ..api.errors import ApiError, bad_request
-from ..api.scheme import Object, Resource
+from ...api.errors import ApiError, bad_request
+from ...api.scheme import Object, Resource
 from .columns import Column, columns_of
 from .request import Request
 

@@ -17,8 +17,8 @@ import logging
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
-from ..api.errors import ApiError
-from ..api.verbs import WatchEvent, WatchOptions
+from ...api.errors import ApiError
+from ...api.verbs import WatchEvent, WatchOptions
 from .call import Call
 from .encode import EventLines, Presentation, error_line
 from .options import watch_options

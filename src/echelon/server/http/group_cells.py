@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..api import meta
-from ..api.scheme import Object
+from ...api import meta
+from ...api.scheme import Object
 
 
 def policy(group: Object, _now: float) -> str:

@@ -1,0 +1,146 @@
+"""The ASGI application: one request in, one reply out.
+
+    origin → caller → path → verb → handler (reads, watching, writes, deletes, subresources) → encode
+
+Handlers know `api.verbs.Verbs` and nothing of what is behind it.  Every refusal is an `ApiError` and leaves as
+a Status; anything else that goes wrong is logged and leaves as a 500.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from ...api.errors import ApiError, method_not_allowed
+from ...api.scheme import NAMESPACES, PODS
+from ...api.verbs import Verbs
+from ...base.clock import Clock
+from . import deletes, nonresource, reads, routes, subresources, writes
+from .authn import Gate
+from .call import Call
+from .encode import error_response, text_response
+from .metrics import Metrics
+from .request import Disconnected, Receive, Reply, Request, Response, Send
+from .routes import BINDINGS, PageNotFound, Target
+from .watching import Watches
+
+_log = logging.getLogger(__name__)
+_Handler = Callable[[Call], Awaitable[Response]]
+
+_OBJECT: Mapping[str, _Handler] = {
+    "GET": reads.get,
+    "PUT": writes.update,
+    "PATCH": writes.patch,
+    "DELETE": deletes.delete,
+}
+_STATUS: Mapping[str, _Handler] = {"GET": reads.get, "PUT": writes.update, "PATCH": writes.patch}
+_POD_SUBRESOURCES: Mapping[str, Mapping[str, _Handler]] = {
+    "binding": {"POST": subresources.bind},
+    "eviction": {"POST": subresources.evict},
+    "log": {"GET": subresources.log},
+}
+
+
+class Application:
+    """The HTTP face over any `Verbs`."""
+
+    def __init__(self, verbs: Verbs, gate: Gate, clock: Clock, address: str) -> None:
+        self._verbs = verbs
+        self._gate = gate
+        self._clock = clock
+        self._address = address
+        self._watches = Watches()
+        self._metrics = Metrics(lambda: self._watches.open)
+
+    def close(self) -> None:
+        """End all watches, so that the server can stop."""
+        self._watches.close()
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request = Request.from_scope(scope, receive)
+        target: Target | None = None
+        try:
+            target, unroutable = _route(request)
+            self._gate.check_origin(request)
+            self._gate.check_caller(request, target)
+            if unroutable is not None:
+                raise unroutable
+            reply = await self._answer(request, target)
+        except ApiError as error:
+            reply = error_response(error)
+        except PageNotFound:
+            reply = text_response("404 page not found\n", 404)
+        except Disconnected:
+            return
+        except Exception as error:
+            _log.exception("%s %s failed", request.method, request.path)
+            reply = error_response(_internal(error))
+        self._count(request, target, reply.code)
+        await reply.send(send)
+
+    async def _answer(self, request: Request, target: Target | None) -> Reply:
+        if target is None:
+            found = nonresource.answer(request, self._address, self._metrics)
+            if found is None:
+                raise PageNotFound
+            return found
+        call = Call(self._verbs, request, target, self._clock.now())
+        if _is_watch(request, target):
+            return self._watches.begin(call)
+        return await _handler(request.method, target)(call)
+
+    def _count(self, request: Request, target: Target | None, code: int) -> None:
+        if target is None:
+            self._metrics.count(request.method, "", "", code)
+            return
+        verb = "WATCH" if _is_watch(request, target) else request.method
+        self._metrics.count(verb, target.resource.group, target.resource.plural, code)
+
+
+def _route(request: Request) -> tuple[Target | None, Exception | None]:
+    """The target of the path, or why it has none: who asks is checked before what they ask for."""
+    try:
+        return routes.parse(request.path), None
+    except (ApiError, PageNotFound) as problem:
+        return None, problem
+
+
+def _is_watch(request: Request, target: Target) -> bool:
+    """A collection with `watch`, or the legacy path; `watch` on a named object is ignored."""
+    return request.method == "GET" and (target.watch or (not target.name and request.flag("watch")))
+
+
+def _handler(method: str, target: Target) -> _Handler:
+    """The handler for a method on a target; 405 if there is none, 404 for an unknown subresource."""
+    found = _methods(target).get(method)
+    if found is None:
+        raise method_not_allowed()
+    return found
+
+
+def _methods(target: Target) -> Mapping[str, _Handler]:
+    resource = target.resource
+    if resource is BINDINGS:
+        return {"POST": subresources.bind} if target.namespace and not target.name else {}
+    if target.subresource:
+        if target.subresource == "status" and resource.has_status:
+            return _STATUS
+        if resource is PODS and target.subresource in _POD_SUBRESOURCES:
+            return _POD_SUBRESOURCES[target.subresource]
+        raise routes.unknown_resource()
+    if target.name:
+        return _OBJECT
+    methods: dict[str, _Handler] = {"GET": reads.list_}
+    if bool(target.namespace) == resource.namespaced:
+        methods["POST"] = writes.create
+        if resource is not NAMESPACES:
+            methods["DELETE"] = deletes.delete_collection
+    return methods
+
+
+def _internal(error: Exception) -> ApiError:
+    text = f"{type(error).__name__}: {error}"
+    return ApiError(500, "InternalError", f"Internal error occurred: {text}", {"causes": [{"message": text}]})

@@ -1,0 +1,134 @@
+"""Bodies: types, limits, and what is said of those that cannot be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from echelon.api import scheme
+from echelon.api.errors import ApiError
+from echelon.api.verbs import PatchType
+from echelon.server.http.body import read_object, read_options, read_patch
+from echelon.server.http.request import MAX_BODY, Disconnected
+
+from .asgi import request
+
+YAML = {"Content-Type": "application/yaml"}
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.mark.conformance("API-105")
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ({}, b'{"metadata": {"name": "a"}}'),
+        ({"Content-Type": "application/json; charset=utf-8"}, b'{"metadata": {"name": "a"}}'),
+        (YAML, b"metadata:\n  name: a\n"),
+        (YAML, b'{"metadata": {"name": "a"}}'),
+    ],
+)
+async def test_json_and_yaml_are_read_and_the_kind_filled_in(headers: dict[str, str], body: bytes) -> None:
+    tree = await read_object(request("POST", headers=headers, body=body), scheme.JOBS)
+    assert tree == {"kind": "Job", "apiVersion": "batch/v1", "metadata": {"name": "a"}}
+
+
+async def refusal(headers: dict[str, str], body: bytes | list[bytes], *, strict: bool = False) -> ApiError:
+    with pytest.raises(ApiError) as refused:
+        await read_object(request("POST", headers=headers, body=body), scheme.JOBS, strict=strict)
+    return refused.value
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"apiVersion": "v1"}', "does not match the expected API version (batch/v1)"),
+        (b'{"kind": "Pod"}', "cannot be handled as a Job"),
+        (b"[]", "must be of type Job"),
+        (b"", "must be of type Job"),
+        (b"{", "unexpected end of JSON input ({)"),
+    ],
+)
+async def test_what_is_no_such_object_is_a_bad_request(body: bytes, words: str) -> None:
+    error = await refusal(JSON, body)
+    assert error.code == 400
+    assert words in error.message
+
+
+async def test_broken_yaml_is_a_bad_request() -> None:
+    error = await refusal(YAML, b"a: [1, 2\nb: }")
+    assert (error.code, "error converting YAML to JSON" in error.message) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("media_type", "words"),
+    [("text/plain", "unknown format"), ("application/vnd.kubernetes.protobuf", "protobuf bodies are not read yet")],
+)
+@pytest.mark.conformance("API-114")
+async def test_other_types_are_unsupported(media_type: str, words: str) -> None:
+    error = await refusal({"Content-Type": media_type}, b"{}")
+    assert (error.code, error.reason) == (415, "UnsupportedMediaType")
+    assert words in error.message
+
+
+@pytest.mark.conformance("API-23")
+@pytest.mark.parametrize("declared", [True, False])
+async def test_body_beyond_the_limit_is_refused(declared: bool) -> None:
+    headers = {"Content-Length": str(MAX_BODY + 1)} if declared else {}
+    error = await refusal(headers, [b" " * MAX_BODY, b" "])
+    assert (error.code, error.reason) == (413, "RequestEntityTooLarge")
+
+
+async def test_body_at_the_limit_is_read() -> None:
+    padded = b'{"metadata": {"name": "a"}}'.ljust(MAX_BODY)
+    assert (await read_object(request(body=padded), scheme.JOBS))["metadata"] == {"name": "a"}
+
+
+@pytest.mark.conformance("API-21")
+async def test_duplicate_fields_are_named_when_asked_to_be_strict() -> None:
+    body = b'{"metadata": {"name": "a", "name": "b"}, "spec": {"template": {"x": [{"y": 1, "y": 2}]}}}'
+    error = await refusal({}, body, strict=True)
+    assert error.message == (
+        'Job in version "v1" cannot be handled as a Job: strict decoding error: '
+        'duplicate field "metadata.name", duplicate field "spec.template.x[0].y"'
+    )
+    assert (await read_object(request(body=body), scheme.JOBS))["metadata"] == {"name": "b"}
+
+
+async def test_client_that_goes_away_is_noticed() -> None:
+    half = request("POST", body=[b"{", b"}"])
+    await half.receive()
+    await half.receive()
+    with pytest.raises(Disconnected):
+        await half.body()
+
+
+async def test_delete_body_may_be_missing() -> None:
+    assert await read_options(request("DELETE")) is None
+    assert await read_options(request("DELETE", body=b'{"gracePeriodSeconds": 0}')) == {"gracePeriodSeconds": 0}
+
+
+@pytest.mark.parametrize("type_", list(PatchType))
+async def test_patches_are_read(type_: PatchType) -> None:
+    patch = await read_patch(request("PATCH", headers={"Content-Type": type_.value}, body=b"{}"), scheme.PODS)
+    assert (patch.type, patch.body) == (type_, {})
+
+
+@pytest.mark.conformance("API-86")
+@pytest.mark.parametrize(
+    ("resource", "media_type", "words"),
+    [
+        (scheme.JOB_SETS, PatchType.STRATEGIC.value, "merge-patch+json"),
+        (scheme.PODS, "application/json", "strategic-merge-patch+json"),
+        (scheme.PODS, "application/apply-patch+yaml", "server-side apply"),
+    ],
+)
+async def test_unknown_patch_types_are_unsupported(resource: scheme.Resource, media_type: str, words: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        await read_patch(request("PATCH", headers={"Content-Type": media_type}, body=b"{}"), resource)
+    assert refused.value.code == 415
+    assert words in refused.value.message
+
+
+async def test_patch_that_is_no_json_is_a_bad_request() -> None:
+    with pytest.raises(ApiError) as refused:
+        await read_patch(request("PATCH", headers={"Content-Type": PatchType.MERGE.value}, body=b"{"), scheme.PODS)
+    assert refused.value.code == 400

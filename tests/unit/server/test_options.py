@@ -1,0 +1,117 @@
+"""Query strings as options, and a real server's refusals of those that make no sense."""
+
+from __future__ import annotations
+
+import pytest
+
+from echelon.api import scheme
+from echelon.api.errors import ApiError
+from echelon.api.verbs import DeleteOptions, ListOptions
+from echelon.server.http.options import delete_options, list_options, watch_options, write_options
+
+from .asgi import request
+
+
+def test_list_options_are_read_and_unknown_parameters_ignored() -> None:
+    asked = request(target="/?labelSelector=a%3Db&fieldSelector=metadata.name%3Dx&limit=5&timeout=32s&pretty=true")
+    expected = ListOptions(label_selector="a=b", field_selector="metadata.name=x", limit=5)
+    assert list_options(asked, scheme.PODS) == expected
+
+
+def test_limit_below_one_means_no_limit() -> None:
+    assert list_options(request(target="/?limit=-3"), scheme.PODS).limit == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("resourceVersionMatch=Exact", "resourceVersionMatch"),
+        ("resourceVersionMatch=Exact&resourceVersion=0", "resourceVersionMatch"),
+        ("resourceVersionMatch=Never&resourceVersion=1", "resourceVersionMatch"),
+        ("resourceVersionMatch=NotOlderThan&resourceVersion=1&continue=x", "resourceVersionMatch"),
+        ("sendInitialEvents=true", "sendInitialEvents"),
+    ],
+)
+@pytest.mark.conformance("API-34", "API-45")
+def test_contradicting_list_options_are_invalid(query: str, field: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        list_options(request(target=f"/?{query}"), scheme.PODS)
+    assert refused.value.code == 422
+    assert refused.value.message.startswith('ListOptions.meta.k8s.io "" is invalid: ')
+    assert {cause["field"] for cause in refused.value.details["causes"]} == {field}
+
+
+@pytest.mark.conformance("API-43", "API-46")
+@pytest.mark.parametrize(
+    "query",
+    ["limit=many", "continue=x&resourceVersion=5", "fieldSelector=spec.nosuch%3D1", "labelSelector=a%20in%20b"],
+)
+def test_unreadable_list_options_are_bad_requests(query: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        list_options(request(target=f"/?{query}"), scheme.PODS)
+    assert (refused.value.code, refused.value.reason) == (400, "BadRequest")
+
+
+@pytest.mark.conformance("API-34")
+@pytest.mark.parametrize(
+    "query", ["sendInitialEvents=true", "sendInitialEvents=true&resourceVersionMatch=Exact",
+              "resourceVersionMatch=NotOlderThan"],
+)  # fmt: skip
+def test_initial_events_need_not_older_than(query: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        watch_options(request(target=f"/?{query}"), scheme.PODS, 60)
+    assert refused.value.code == 422
+
+
+def test_watch_options_are_read() -> None:
+    asked = request(target="/?sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1")
+    options = watch_options(asked, scheme.PODS, 60)
+    assert (options.send_initial_events, options.allow_bookmarks, options.timeout_seconds) == (True, True, 60)
+    assert watch_options(request(target="/?timeoutSeconds=2"), scheme.PODS, 60).timeout_seconds == 2
+
+
+@pytest.mark.conformance("API-38")
+@pytest.mark.parametrize(
+    ("query", "value"),
+    [("watch=1", True), ("watch=True", True), ("watch", True), ("watch=0", False), ("watch=False", False), ("", False)],
+)
+def test_flags_are_true_unless_they_say_no(query: str, value: bool) -> None:
+    assert request(target=f"/?{query}").flag("watch") is value
+
+
+def test_write_options_default_to_the_client_and_to_warnings() -> None:
+    heard: list[str] = []
+    asked = request(target="/?dryRun=All", headers={"User-Agent": "kubectl/v1.37 (linux)"})
+    options = write_options(asked, "CreateOptions", heard.append)
+    assert (options.dry_run, options.field_validation, options.field_manager) == (True, "Warn", "kubectl")
+    options.warn("careful")
+    assert heard == ["careful"]
+
+
+@pytest.mark.parametrize("query", ["dryRun=Some", "fieldValidation=Maybe"])
+def test_unknown_write_options_are_invalid(query: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        write_options(request(target=f"/?{query}"), "PatchOptions", print)
+    assert refused.value.message.startswith('PatchOptions.meta.k8s.io "" is invalid: ')
+
+
+@pytest.mark.conformance("API-80")
+def test_delete_options_come_from_the_body_or_from_the_query() -> None:
+    body = {"propagationPolicy": "Foreground", "gracePeriodSeconds": 3, "preconditions": {"uid": "u"}}
+    expected = DeleteOptions(propagation="Foreground", grace_period_seconds=3, uid="u")
+    assert delete_options(request(), body) == (expected, None)
+    asked = request(target="/?propagationPolicy=Foreground&gracePeriodSeconds=3")
+    assert delete_options(asked, {}) == (DeleteOptions(propagation="Foreground", grace_period_seconds=3), None)
+
+
+@pytest.mark.parametrize(("orphan", "policy"), [(True, "Orphan"), (False, "Background")])
+def test_orphan_dependents_is_an_old_name_for_a_policy(orphan: bool, policy: str) -> None:
+    options, given = delete_options(request(), {"orphanDependents": orphan})
+    assert (options.propagation, given) == (policy, orphan)
+
+
+@pytest.mark.conformance("API-76")
+def test_orphan_dependents_together_with_a_policy_is_invalid() -> None:
+    with pytest.raises(ApiError) as refused:
+        delete_options(request(), {"orphanDependents": True, "propagationPolicy": "Orphan"})
+    assert refused.value.code == 422
