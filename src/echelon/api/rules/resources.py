@@ -1,0 +1,107 @@
+"""Amounts a container or pod asks for: well-formed names, requests within limits, whole devices, quality of service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ...base.quantity import parse
+from ..errors import FieldError, invalid, not_supported, required
+from . import fields
+
+STANDARD = ("cpu", "memory", "ephemeral-storage")
+HUGE_PAGES = "hugepages-"
+#: What the quality of service of a pod is judged by.
+_JUDGED = ("cpu", "memory")
+
+Amounts = Mapping[str, Any]
+
+
+def milli(name: str, amount: Any) -> int:
+    """An amount fine enough to compare: milli-units for cpu, whole units for the rest."""
+    return parse(amount, name)
+
+
+def check(path: str, resources: Mapping[str, Any] | None) -> list[FieldError]:
+    resources = resources or {}
+    limits: Amounts = resources.get("limits") or {}
+    requests: Amounts = resources.get("requests") or {}
+    problems = _amounts(f"{path}.limits", limits) + _amounts(f"{path}.requests", requests)
+    for name, amount in requests.items():
+        where = f"{path}.requests"
+        if name in limits:
+            problems += _against_limit(where, name, amount, limits[name])
+        elif not _overcommits(name):
+            problems.append(required(f"{path}.limits", "Limit must be set for non overcommitable resources"))
+    return problems
+
+
+def _amounts(path: str, amounts: Amounts) -> list[FieldError]:
+    problems: list[FieldError] = []
+    for name, amount in amounts.items():
+        where = f"{path}[{name}]"
+        problems += fields.label_key(where, name)
+        if "/" not in name and name not in STANDARD and not name.startswith(HUGE_PAGES):
+            problems.append(invalid(where, name, "must be a standard resource for containers"))
+        if milli(name, amount) < 0:
+            problems.append(invalid(where, amount, "must be greater than or equal to 0"))
+        elif _extended(name) and parse(amount, "cpu") % 1000:
+            problems.append(invalid(where, amount, "must be an integer"))
+    return problems
+
+
+def _against_limit(path: str, name: str, amount: Any, limit: Any) -> list[FieldError]:
+    asked, allowed = milli(name, amount), milli(name, limit)
+    if asked != allowed and not _overcommits(name):
+        return [invalid(path, str(amount), f"must be equal to {name} limit of {limit}")]
+    if asked > allowed:
+        return [invalid(path, str(amount), f"must be less than or equal to {name} limit of {limit}")]
+    return []
+
+
+def _extended(name: str) -> bool:
+    """Devices and the like: counted whole, never shared."""
+    return "/" in name and "kubernetes.io/" not in name
+
+
+def _overcommits(name: str) -> bool:
+    return not _extended(name) and not name.startswith(HUGE_PAGES)
+
+
+def quality_of_service(spec: Mapping[str, Any]) -> str:
+    """Guaranteed: cpu and memory limited everywhere, requests equal; BestEffort: none asked anywhere."""
+    if spec.get("resources"):
+        holders: Iterable[Mapping[str, Any]] = [spec]
+    else:
+        holders = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    asked = [_judged(holder.get("resources") or {}) for holder in holders]
+    if not any(requests or limits for requests, limits in asked):
+        return "BestEffort"
+    if all(len(limits) == len(_JUDGED) and requests == limits for requests, limits in asked):
+        return "Guaranteed"
+    return "Burstable"
+
+
+def _judged(resources: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int]]:
+    """Requests and limits of cpu and memory that are above zero."""
+
+    def above_zero(amounts: Amounts) -> dict[str, int]:
+        found = {name: milli(name, amounts[name]) for name in _JUDGED if name in amounts}
+        return {name: amount for name, amount in found.items() if amount > 0}
+
+    return above_zero(resources.get("requests") or {}), above_zero(resources.get("limits") or {})
+
+
+def port(path: str, value: Any) -> list[FieldError]:
+    if isinstance(value, int) and 1 <= value <= 65535:
+        return []
+    return [invalid(path, value, "must be between 1 and 65535, inclusive")]
+
+
+PROTOCOLS = ("SCTP", "TCP", "UDP")
+
+
+def protocol(path: str, value: Any) -> list[FieldError]:
+    if not value:
+        return [required(path)]
+    return [] if value in PROTOCOLS else [not_supported(path, value, PROTOCOLS)]
