@@ -5,14 +5,13 @@ The same data is used through HTTPS elsewhere; here nothing but the pure functio
 
 from __future__ import annotations
 
-import copy
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from echelon.api import rules, scheme
+from echelon.api import rules, schema, scheme
 from echelon.api.admit import admit_create
 from echelon.api.errors import ApiError, invalid_object
 from echelon.api.scheme import Object, Resource
@@ -21,7 +20,7 @@ from ..unit.api.rules.builders import Cluster
 
 RECORDED = json.loads((Path(__file__).parent / "data" / "errors.json").read_text())
 CASES = {case["case"]: case for case in RECORDED["cases"]}
-KINDS = ("podgroups", "compositepodgroups", "workloads")
+KINDS = ("podgroups", "compositepodgroups", "workloads", "pods")
 
 #: The field and the reason agree; the text does not, because the real one prints a Go structure.
 OTHER_WORDS = {"workload too deep"}
@@ -44,8 +43,9 @@ def _resource(path: str) -> Resource | None:
 
 def _refusal(resource: Resource, body: Object) -> Object:
     """The Status that creating `body` ends with."""
-    obj = copy.deepcopy(body)
+    obj = schema.decode(resource, body).obj
     obj["metadata"] |= {"namespace": "golden", "uid": "u"}
+    schema.apply_defaults(resource, obj)
     try:
         rules.default(resource, obj, None)
         admit_create(resource, obj, _cluster())

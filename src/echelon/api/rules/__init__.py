@@ -14,12 +14,21 @@ from __future__ import annotations
 from .. import scheme
 from ..errors import FieldError
 from ..scheme import Object, Resource
-from . import metadata, scheduling, workload
+from . import config, core, metadata, pod, policy, scheduling, workload
 from .kind import NOTHING, KindRules
 
 _KINDS: dict[tuple[str, str], KindRules] = {
     (resource.group, resource.plural): rules
     for resource, rules in (
+        (scheme.NAMESPACES, core.NAMESPACE),
+        (scheme.NODES, core.NODE),
+        (scheme.PODS, pod.POD),
+        (scheme.CONFIG_MAPS, config.CONFIG_MAP),
+        (scheme.SECRETS, config.SECRET),
+        (scheme.SERVICES, core.SERVICE),
+        (scheme.EVENTS, core.EVENT),
+        (scheme.LEASES, core.LEASE),
+        (scheme.POD_DISRUPTION_BUDGETS, policy.POD_DISRUPTION_BUDGET),
         (scheme.WORKLOADS, workload.WORKLOAD),
         (scheme.POD_GROUPS, scheduling.POD_GROUP),
         (scheme.COMPOSITE_POD_GROUPS, scheduling.COMPOSITE_POD_GROUP),
@@ -50,7 +59,10 @@ def prepare_create(resource: Resource, obj: Object, now: float) -> None:
 
 
 def prepare_update(resource: Resource, new: Object, old: Object, subresource: str = "") -> None:
-    """Put back, in place, everything this endpoint may not write; the server counts generations itself."""
+    """Put back, in place, everything this endpoint may not write; the server counts generations itself.
+
+    Subresources other than `/status` (binding, finalize, …) are written by the server's own hand, field by field.
+    """
     rules = _of(resource)
     if subresource == STATUS:
         _keep_all_but_status(rules, new, old)
@@ -58,9 +70,10 @@ def prepare_update(resource: Resource, new: Object, old: Object, subresource: st
         return
     metadata.keep(new["metadata"], old["metadata"])
     metadata.without_repeated_owners(new["metadata"])
-    if resource.has_status:
-        _copy("status", new, old)
-    rules.keep(new, old)
+    if not subresource:
+        if resource.has_status:
+            _copy("status", new, old)
+        rules.keep(new, old)
 
 
 def _keep_all_but_status(rules: KindRules, new: Object, old: Object) -> None:
@@ -91,10 +104,12 @@ def validate_create(resource: Resource, obj: Object) -> list[FieldError]:
 
 
 def validate_update(resource: Resource, new: Object, old: Object, subresource: str = "") -> list[FieldError]:
-    """Every broken rule of a changed object; `/status` has rules of its own."""
+    """Every broken rule of a changed object; `/status` has rules of its own, other subresources have none here."""
     problems = metadata.validate_update(resource, new["metadata"], old["metadata"])
     rules = _of(resource)
-    return problems + (rules.validate_status if subresource == STATUS else rules.validate_update)(new, old)
+    if subresource == STATUS:
+        return problems + rules.validate_status(new, old)
+    return problems if subresource else problems + rules.validate_update(new, old)
 
 
 def warnings(resource: Resource, obj: Object) -> list[str]:

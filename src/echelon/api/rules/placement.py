@@ -40,13 +40,15 @@ def tolerations(path: str, items: Sequence[Part]) -> list[FieldError]:
         key, operator, effect = item.get("key", ""), item.get("operator", "Equal"), item.get("effect", "")
         problems += fields.optional(f"{where}.key", key, fields.label_key)
         if not key and operator != "Exists":
-            detail = "operator must be Exists when `key` is empty, which means \"match all values and all keys\""
+            detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
             problems.append(invalid(f"{where}.operator", operator, detail))
         if "tolerationSeconds" in item and effect != "NoExecute":
             detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
             problems.append(invalid(f"{where}.effect", effect, detail))
         if operator == "Exists" and item.get("value"):
-            problems.append(invalid(f"{where}.operator", item["value"], "value must be empty when `operator` is 'Exists'"))
+            problems.append(
+                invalid(f"{where}.operator", item["value"], "value must be empty when `operator` is 'Exists'")
+            )
         elif operator == "Equal":
             problems += fields.label_value(f"{where}.operator", item.get("value", ""))
         problems += fields.one_of(f"{where}.operator", operator, ("Equal", "Exists"))

@@ -27,13 +27,6 @@ _KEPT_STATUS = ("qosClass", "observedGeneration", "resourceClaimStatuses")
 Part = Mapping[str, Any]
 
 
-def _default(obj: Object, old: Object | None) -> None:
-    spec = obj.setdefault("spec", {})
-    podspec.default(spec)
-    podspec.requests_from_limits(spec)
-    spec.setdefault("enableServiceLinks", True)
-
-
 def _start(obj: Object, now: float) -> None:
     spec = obj["spec"]
     status: Object = {"phase": "Pending", "qosClass": resources.quality_of_service(spec)}
@@ -179,7 +172,6 @@ def _validate_status(new: Object, old: Object) -> list[FieldError]:
 
 
 POD = KindRules(
-    default=_default,
     start=_start,
     keep_status=_keep_status,
     validate_create=_validate,

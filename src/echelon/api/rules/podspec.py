@@ -1,4 +1,4 @@
-"""A pod's spec, on a Pod and inside the template of a Job: defaults that look around, and what is refused."""
+"""A pod's spec, on a Pod and inside the template of a Job: what is refused, whatever it is part of."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import FieldError, duplicate, forbidden_field, invalid, required
-from ..scheme import Object
 from . import fields, placement, resources
 
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
@@ -16,36 +15,6 @@ MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 PREEMPTION_POLICIES = ("Never", "PreemptLowerPriority")
 
 Part = Mapping[str, Any]
-
-
-def default(spec: Object) -> None:
-    """What holds for pods and templates alike: when to pull an image, host ports, empty volumes."""
-    for _, container in containers("", spec):
-        if container.get("image") and not container.get("imagePullPolicy"):
-            container["imagePullPolicy"] = "Always" if _tag(container["image"]) == "latest" else "IfNotPresent"
-        if spec.get("hostNetwork"):
-            for port in container.get("ports") or ():
-                port.setdefault("hostPort", port.get("containerPort", 0))
-    for volume in spec.get("volumes") or ():
-        if set(volume) == {"name"}:
-            volume["emptyDir"] = {}
-
-
-def _tag(image: str) -> str:
-    """The tag of an image; one that has neither tag nor digest means `latest`."""
-    name, at, _ = image.partition("@")
-    _, colon, tag = name.rpartition(":")
-    if not colon or "/" in tag:
-        return "" if at else "latest"
-    return tag
-
-
-def requests_from_limits(spec: Object) -> None:
-    """A pod that only says how much it may use also asks for that much."""
-    for _, container in containers("", spec):
-        amounts = container.get("resources") or {}
-        if amounts.get("limits"):
-            amounts["requests"] = {**amounts["limits"], **(amounts.get("requests") or {})}
 
 
 def containers(path: str, spec: Part) -> Iterator[tuple[str, Any]]:
@@ -103,7 +72,9 @@ def _volumes(path: str, volumes: Sequence[Part]) -> list[FieldError]:
         sources = [field for field in volume if field != "name"]
         if not sources:
             problems.append(required(where, "must specify a volume type"))
-        problems += [forbidden_field(f"{where}.{more}", "may not specify more than 1 volume type") for more in sources[1:]]
+        problems += [
+            forbidden_field(f"{where}.{more}", "may not specify more than 1 volume type") for more in sources[1:]
+        ]
     return problems
 
 
@@ -165,7 +136,9 @@ def _variable(path: str, variable: Part) -> list[FieldError]:
     if source is not None and variable.get("value"):
         return [invalid(f"{path}.valueFrom", "", "may not be specified when `value` is not empty")]
     if source is not None and len(source) != 1:
-        detail = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+        detail = (
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+        )
         return [invalid(f"{path}.valueFrom", "", detail)]
     return []
 

@@ -113,10 +113,6 @@ def _priority_class(obj: Object) -> list[FieldError]:
     return problems
 
 
-def _priority_class_default(obj: Object, old: Object | None) -> None:
-    obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
-
-
 def _priority_class_update(new: Object, old: Object) -> list[FieldError]:
     problems: list[FieldError] = []
     if new.get("value", 0) != old.get("value", 0):
@@ -127,7 +123,6 @@ def _priority_class_update(new: Object, old: Object) -> list[FieldError]:
 
 
 PRIORITY_CLASS = KindRules(
-    default=_priority_class_default,
     validate_create=_priority_class,
     validate_update=_priority_class_update,
 )

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
-from echelon.api import rules, scheme
+from echelon.api import rules, schema, scheme
 from echelon.api.errors import FieldError
 from echelon.api.scheme import Object, Resource
 
@@ -86,3 +86,15 @@ def on_update(resource: Resource, new: Object, old: Object, subresource: str = "
 
 def told(problems: list[FieldError]) -> list[str]:
     return [str(problem) for problem in problems]
+
+
+def stored(resource: Resource, body: Object) -> Object:
+    """An object as it is after decoding and defaulting."""
+    obj = schema.decode(resource, body).obj
+    schema.apply_defaults(resource, obj)
+    rules.default(resource, obj, None)
+    return obj
+
+
+def pod(**spec: Any) -> Object:
+    return stored(scheme.PODS, named(spec={"containers": [{"name": "c", "image": "x"}], **spec}))
