@@ -22,7 +22,7 @@ from ..base.clock import Clock
 from ..client.events import Recorder
 from ..client.informer import Caches
 from ..client.workqueue import WorkQueue
-from ..decide.plan import Action, Change, Create, Delete, Plan
+from ..decide.plan import Action, Change, Create, Delete, Note, Plan
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +35,8 @@ class Source:
 
     resource: Resource
     keys: Callable[[Object], Iterable[str]]
+    #: Wait this long before deciding, so that a burst of changes is decided on once.
+    batch_seconds: float = 0.0
 
 
 class Controller(Protocol):
@@ -80,7 +82,7 @@ class Runner:
     async def run(self) -> None:
         """Work until cancelled; begins once all caches are filled."""
         for source in self._controller.sources():
-            self._caches.of(source.resource).add_handler(self._enqueuer(source.keys))
+            self._caches.of(source.resource).add_handler(self._enqueuer(source))
         await self._caches.wait_synced()
         try:
             async with asyncio.TaskGroup() as group:
@@ -89,12 +91,12 @@ class Runner:
         finally:
             self.queue.close()
 
-    def _enqueuer(self, keys: Callable[[Object], Iterable[str]]) -> Callable[[Object | None, Object | None], None]:
+    def _enqueuer(self, source: Source) -> Callable[[Object | None, Object | None], None]:
         def enqueue(old: Object | None, new: Object | None) -> None:
             for obj in (old, new):
                 if obj is not None:
-                    for key in keys(obj):
-                        self.queue.add(key)
+                    for key in source.keys(obj):
+                        self.queue.add_after(key, source.batch_seconds)
 
         return enqueue
 
@@ -132,7 +134,7 @@ class Runner:
         if plan.status is not None:
             await self._write_status(plan)
         for note in plan.notes:
-            self._recorder.record(note.resource, note.obj, note.type, note.reason, note.message)
+            self._say(note)
 
     async def _write_status(self, plan: Plan) -> None:
         write = plan.status
@@ -145,9 +147,8 @@ class Runner:
     async def _apply(self, action: Action) -> None:
         async with self._writes:
             match action:
-                case Create(resource, obj):
-                    created = await self._verbs.create(resource, obj, meta.namespace(obj))
-                    self._caches.observe(resource, created)
+                case Create():
+                    await self._create(action)
                 case Change(resource, namespace, name, patch, subresource, gone_is_fine):
                     try:
                         changed = await self._verbs.patch(resource, name, patch, namespace, subresource)
@@ -159,11 +160,29 @@ class Runner:
                 case Delete():
                     await self._delete(action)
 
+    async def _create(self, action: Create) -> None:
+        try:
+            created = await self._verbs.create(action.resource, action.obj, meta.namespace(action.obj))
+        except ApiError as error:
+            self._say(action.refused, "{error}", str(error))
+            raise
+        self._caches.observe(action.resource, created)
+        self._say(action.created, "{name}", meta.name(created))
+
+    def _say(self, note: Note | None, placeholder: str = "", value: str = "") -> None:
+        if note is not None:
+            message = note.message.replace(placeholder, value) if placeholder else note.message
+            self._recorder.record(note.resource, note.obj, note.type, note.reason, message)
+
     async def _delete(self, action: Delete) -> None:
         options = DeleteOptions(action.propagation, action.grace_period_seconds, uid=action.uid)
         try:
-            await self._verbs.delete(action.resource, action.name, action.namespace, options)
+            marked = await self._verbs.delete(action.resource, action.name, action.namespace, options)
         except ApiError as error:
             # Gone, or another object under the same name: either way the one meant is no more.
             if error.code != 404 and error.reason != "Conflict":
                 raise
+            return
+        # One that lingers is seen as deleting at once; of one that is gone the watch will tell.
+        if "deletionTimestamp" in marked.get("metadata", {}) and meta.uid(marked) == action.uid:
+            self._caches.observe(action.resource, marked)

@@ -14,11 +14,28 @@ from ..api.verbs import Patch, Propagation
 
 
 @dataclass(frozen=True)
-class Create:
-    """Create; if the name is taken the plan ends there and the key is retried with fresh eyes."""
+class Note:
+    """An Event to be recorded about an object once everything else succeeded."""
 
     resource: Resource
     obj: Object
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Create:
+    """Create; if the name is taken the plan ends there and the key is retried with fresh eyes.
+
+    `created` and `refused` are recorded at once, whatever becomes of the rest of the plan; in their messages
+    `{name}` stands for the name the object was given and `{error}` for the refusal.
+    """
+
+    resource: Resource
+    obj: Object
+    created: Note | None = None
+    refused: Note | None = None
 
 
 @dataclass(frozen=True)
@@ -58,17 +75,6 @@ class StatusWrite:
     resource: Resource
     obj: Object
     status: Object
-
-
-@dataclass(frozen=True)
-class Note:
-    """An Event to be recorded about an object once everything else succeeded."""
-
-    resource: Resource
-    obj: Object
-    type: Literal["Normal", "Warning"]
-    reason: str
-    message: str
 
 
 @dataclass(frozen=True)

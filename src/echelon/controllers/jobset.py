@@ -1,0 +1,50 @@
+"""The JobSet controller: hands `decide.jobset` what the caches know about one JobSet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..api import meta
+from ..api.scheme import (
+    COMPOSITE_POD_GROUPS,
+    JOB_SETS,
+    JOBS,
+    POD_GROUPS,
+    SERVICES,
+    WORKLOADS,
+    Object,
+    Resource,
+)
+from ..client.informer import Caches, by_controller
+from ..decide.jobset.model import Observed
+from ..decide.jobset.reconcile import decide
+from ..decide.plan import NOTHING, Plan
+from .runner import Source, controller_key, own_key
+
+_CONTROLLER = "controller"
+_GROUP_KINDS = (WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS)
+_OWNED = (JOBS, SERVICES, *_GROUP_KINDS)
+
+
+class JobSetController:
+    name = "jobset"
+
+    def __init__(self, caches: Caches) -> None:
+        self._jobsets = caches.of(JOB_SETS)
+        self._owned = {resource: caches.of(resource, {_CONTROLLER: by_controller}) for resource in _OWNED}
+
+    def sources(self) -> Sequence[Source]:
+        return [Source(JOB_SETS, own_key), *(Source(resource, controller_key("JobSet")) for resource in _OWNED)]
+
+    def decide(self, key: str, now: float) -> Plan:
+        jobset = self._jobsets.get(key)
+        return NOTHING if jobset is None else decide(jobset, self._observe(jobset), now)
+
+    def _observe(self, jobset: Object) -> Observed:
+        uid, namespace = meta.uid(jobset), meta.namespace(jobset)
+
+        def find(resource: Resource, name: str) -> Object | None:
+            return self._owned[resource].get(f"{namespace}/{name}")
+
+        groups = [(kind, group) for kind in _GROUP_KINDS for group in self._owned[kind].find(_CONTROLLER, uid)]
+        return Observed(self._owned[JOBS].find(_CONTROLLER, uid), groups, find)

@@ -1,0 +1,153 @@
+"""The Workload, CompositePodGroups and PodGroups of a JobSet: made root first, and deleted while it is suspended.
+
+Their names depend on the JobSet's name alone.  A Job's pod template names its group and cannot change, so what is
+made again after a suspension must be called as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...api import meta
+from ...api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, POD_GROUPS, WORKLOADS, Object, Resource
+from ..plan import Create, Delete, Note
+from . import naming
+from .groups import Composite, Leaf, Membership, Tree
+from .model import JobSet, Observed
+
+
+@dataclass
+class GroupObjects:
+    """What the tree of groups means in objects."""
+
+    #: In order of creation; what is in one layer refers only to earlier layers.
+    layers: list[list[tuple[Resource, Object]]] = field(default_factory=list)
+    #: Job name -> the group of its pods.
+    members: dict[str, Membership] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is missing, and whether Jobs may go ahead once it is made."""
+
+    stages: tuple[tuple[Create, ...], ...]
+    clear: bool
+    notes: tuple[Note, ...] = ()
+
+
+def build(js: JobSet, tree: Tree) -> GroupObjects:
+    made = GroupObjects()
+    if tree:
+        made.layers.append([(WORKLOADS, _workload(js, tree))])
+        _descend(js, tree, "", made, depth=1)
+    return made
+
+
+def ensure(js: JobSet, wanted: GroupObjects, observed: Observed) -> Progress:
+    """Jobs wait while an object of a wanted name is on its way out or belongs to someone else."""
+    stages: list[tuple[Create, ...]] = []
+    clear = True
+    notes: list[Note] = []
+    for layer in wanted.layers:
+        missing: list[Create] = []
+        for resource, obj in layer:
+            found = observed.find(resource, meta.name(obj))
+            if found is None:
+                refused = Note(JOB_SETS, js.obj, "Warning", "GroupCreationFailed", "{error}")
+                missing.append(Create(resource, obj, refused=refused))
+            elif meta.deleting(found):
+                clear = False
+            elif not meta.controlled_by(found, js.uid):
+                clear = False
+                notes.append(_taken(js, resource, found))
+        if missing:
+            stages.append(tuple(missing))
+    return Progress(tuple(stages), clear, tuple(notes))
+
+
+def leftovers(observed: Observed) -> list[Delete]:
+    """Deletions of all group objects, for a JobSet that is suspended."""
+    return [
+        Delete(resource, meta.namespace(obj), meta.name(obj), meta.uid(obj))
+        for resource, obj in observed.groups
+        if not meta.deleting(obj)
+    ]
+
+
+def _taken(js: JobSet, resource: Resource, found: Object) -> Note:
+    owner = meta.controller_of(found)
+    whose = f"belongs to {owner['kind']} {owner['name']}" if owner else "has no owner"
+    message = f"{resource.kind} {meta.name(found)} exists and {whose}; delete it, or rename the JobSet"
+    return Note(JOB_SETS, js.obj, "Warning", "GroupNameTaken", message)
+
+
+def _descend(js: JobSet, nodes: Tree, parent: str, made: GroupObjects, depth: int) -> None:
+    """Enter the objects of `nodes` at their layer: composites by depth, pod groups after all composites."""
+    for node in nodes:
+        if isinstance(node, Composite):
+            name = naming.group_name(COMPOSITE_POD_GROUPS.kind, js.namespace, js.name, node.item)
+            _layer(made, depth).append((COMPOSITE_POD_GROUPS, _group(js, COMPOSITE_POD_GROUPS, name, node, parent)))
+            _descend(js, node.children, name, made, depth + 1)
+            continue
+        for item, jobs in node.groups.items():
+            name = naming.group_name(POD_GROUPS.kind, js.namespace, js.name, item)
+            _layer(made, depth).append((POD_GROUPS, _group(js, POD_GROUPS, name, node, parent)))
+            for job in jobs:
+                made.members[f"{js.name}-{job}"] = Membership(name, node.template)
+
+
+def _layer(made: GroupObjects, depth: int) -> list[tuple[Resource, Object]]:
+    while len(made.layers) <= depth:
+        made.layers.append([])
+    return made.layers[depth]
+
+
+def _metadata(js: JobSet, name: str, annotations: Mapping[str, str]) -> Object:
+    metadata: Object = {
+        "name": name,
+        "namespace": js.namespace,
+        "ownerReferences": [meta.owner_reference(js.obj, JOB_SETS)],
+    }
+    return metadata | ({"annotations": dict(annotations)} if annotations else {})
+
+
+def _group(js: JobSet, resource: Resource, name: str, node: Composite | Leaf, parent: str) -> Object:
+    spec: Object = {
+        "workloadRef": {"workloadName": workload_name(js), "templateName": node.template},
+        **node.terms,
+    }
+    if parent:
+        spec["parentCompositePodGroupName"] = parent
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": _metadata(js, name, node.annotations),
+        "spec": spec,
+    }
+
+
+def workload_name(js: JobSet) -> str:
+    return naming.group_name(WORKLOADS.kind, js.namespace, js.name)
+
+
+def _workload(js: JobSet, tree: Tree) -> Object:
+    reference = {"apiGroup": JOB_SETS.group, "kind": JOB_SETS.kind, "name": js.name}
+    return {
+        "apiVersion": WORKLOADS.api_version,
+        "kind": WORKLOADS.kind,
+        "metadata": _metadata(js, workload_name(js), {}),
+        "spec": {"controllerRef": reference, **_templates(tree)},
+    }
+
+
+def _templates(nodes: Tree) -> dict[str, Any]:
+    leaves = [{"name": node.template, **node.terms} for node in nodes if isinstance(node, Leaf)]
+    composites = [
+        {"name": node.template, **node.terms, **_templates(node.children)}
+        for node in nodes
+        if isinstance(node, Composite)
+    ]
+    templates: dict[str, Any] = {"podGroupTemplates": leaves} if leaves else {}
+    return templates | ({"compositePodGroupTemplates": composites} if composites else {})

@@ -1,0 +1,187 @@
+"""Which groups the pods of a JobSet form for the scheduler, as a tree of templates.
+
+    spec.scheduling                                    tree
+    absent, exclusive-topology annotation              one leaf per replicated job, a group per Job, whole domains
+    policy at the top                                  one leaf for all pods; one per replicated job if sequenced
+    replicatedJobs[] entries                           one leaf per entry
+    replicatedJobs[].job                               one leaf per entry, a group per Job
+    policy at the top and replicatedJobs[].job         root > composite per entry > leaf, a group per Job
+
+`group_objects` turns the tree into a Workload, CompositePodGroups and PodGroups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...api import meta
+from ...api.scheme import Object
+from ...api.vocabulary import EXCLUSIVE_TOPOLOGY, PREFERRED_TOPOLOGY
+from . import naming
+from .model import JobSet, ReplicatedJob
+
+_LEVEL_FIELDS = ("schedulingPolicy", "schedulingConstraints", "disruptionMode")
+
+
+@dataclass(frozen=True)
+class Membership:
+    """The group of one Job's pods."""
+
+    group: str
+    template: str
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A PodGroup template and the PodGroups made from it."""
+
+    template: str
+    #: Policy, constraints, mode, claims and priority class: equal in the template and in its groups.
+    terms: Object
+    #: What follows the JobSet's name in each group's name, and in the names of the Jobs whose pods are in it.
+    groups: Mapping[str, tuple[str, ...]]
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Composite:
+    """A CompositePodGroup template with the one CompositePodGroup made from it."""
+
+    template: str
+    item: str
+    terms: Object
+    children: tuple[Composite | Leaf, ...]
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+Tree = tuple[Composite | Leaf, ...]
+
+
+def compile_tree(js: JobSet) -> Tree:
+    """The groups of a JobSet; empty if its pods are placed one by one."""
+    scheduling = js.spec.get("scheduling")
+    if scheduling is None:
+        return tuple(_per_job(rj, {}) for rj in js.replicated if _places_exclusively(rj))
+    entries = scheduling.get("replicatedJobs") or ()
+    if not entries:
+        return _shared(js, [rj for rj in js.replicated if rj.replicas], scheduling, for_all=True)
+    inner = [tree for entry in entries for tree in _entry(js, entry, scheduling)]
+    if not inner or not _has_terms(scheduling):
+        return tuple(inner)
+    root = Composite(
+        template="root",
+        item="",
+        terms=_composite_terms(scheduling, len(inner), [rj for rj in js.replicated if rj.replicas], js.sequenced),
+        children=tuple(inner),
+        annotations=_preference(meta.annotations(js.obj)),
+    )
+    return (root,)
+
+
+def _places_exclusively(rj: ReplicatedJob) -> bool:
+    brings_its_own = "schedulingGroup" in rj.pod_spec
+    return bool(rj.exclusive_key and rj.replicas and not rj.by_node_selector and not brings_its_own)
+
+
+def _has_terms(level: Mapping[str, Any]) -> bool:
+    return any(name in level for name in _LEVEL_FIELDS)
+
+
+def _entry(js: JobSet, entry: Mapping[str, Any], top: Mapping[str, Any]) -> Tree:
+    targets = [rj for rj in js.replicated if rj.name in entry["targetReplicatedJobs"] and rj.replicas]
+    if not targets:
+        return ()
+    if "job" not in entry:
+        return _shared(js, targets, entry, for_all=False)
+    (rj,) = targets
+    leaf = _per_job(rj, entry["job"])
+    if not _has_terms(top):
+        return (leaf,)
+    terms = _composite_terms(entry, rj.replicas, [rj], sequenced=False)
+    return (Composite(template=rj.name, item=rj.name, terms=terms, children=(leaf,)),)
+
+
+def _per_job(rj: ReplicatedJob, level: Mapping[str, Any]) -> Leaf:
+    """A group for every Job.  An exclusive one takes a whole domain and leaves it as a whole."""
+    terms = _leaf_terms(level, rj.pods_per_job, [rj])
+    annotations = _preference(rj.annotations)
+    if rj.exclusive_key:
+        terms.setdefault("schedulingConstraints", {"topology": [{"key": rj.exclusive_key}]})
+        terms.setdefault("disruptionMode", {"all": {}})
+        annotations[EXCLUSIVE_TOPOLOGY] = rj.exclusive_key
+    return Leaf(f"{rj.name}-job", terms, {job: (job,) for job in _jobs(rj)}, annotations)
+
+
+def _jobs(rj: ReplicatedJob) -> tuple[str, ...]:
+    """What follows the JobSet's name in the names of these Jobs."""
+    return tuple(f"{rj.name}-{index}" for index in range(rj.replicas))
+
+
+def _shared(js: JobSet, targets: Sequence[ReplicatedJob], level: Mapping[str, Any], *, for_all: bool) -> Tree:
+    """One group over several replicated jobs, or one for each where a common gang could never be complete."""
+    if not targets:
+        return ()
+    if "basic" not in (level.get("schedulingPolicy") or {}) and _waits_within(js, targets):
+        return tuple(_over(js, [rj], level, rj.name) for rj in targets)
+    if for_all:
+        return (_over(js, targets, level, ""),)
+    return (_over(js, targets, level, "-".join(rj.name for rj in targets)),)
+
+
+def _waits_within(js: JobSet, targets: Sequence[ReplicatedJob]) -> bool:
+    names = [rj.name for rj in targets]
+    if len(names) > 1 and js.starts_in_order:
+        return True
+    return any(dependency.on in names for rj in targets for dependency in rj.depends_on)
+
+
+def _over(js: JobSet, targets: Sequence[ReplicatedJob], level: Mapping[str, Any], item: str) -> Leaf:
+    if len(targets) > 1 and item:
+        template = item
+    else:
+        template = naming.template_name(item or js.name, "PodGroupTemplate", js.namespace, js.name, item)
+    source = targets[0].annotations if len(targets) == 1 else meta.annotations(js.obj)
+    jobs = tuple(job for rj in targets for job in _jobs(rj))
+    terms = _leaf_terms(level, sum(rj.pods for rj in targets), targets)
+    return Leaf(template, terms, {item: jobs}, _preference(source))
+
+
+def _leaf_terms(level: Mapping[str, Any], pods: int, targets: Sequence[ReplicatedJob]) -> Object:
+    policy = level.get("schedulingPolicy") or {"gang": {}}
+    # A gang needs at least one pod; where none will come there is nothing to wait for.
+    if "basic" in policy or pods == 0:
+        terms: Object = {"schedulingPolicy": {"basic": {}}}
+    else:
+        terms = {"schedulingPolicy": {"gang": {"minCount": (policy.get("gang") or {}).get("minCount") or pods}}}
+    for name in ("schedulingConstraints", "disruptionMode", "resourceClaims"):
+        if level.get(name):
+            terms[name] = level[name]
+    return terms | _priority(targets)
+
+
+def _composite_terms(
+    level: Mapping[str, Any], children: int, targets: Sequence[ReplicatedJob], sequenced: bool
+) -> Object:
+    """A sequenced root is basic: its later children do not exist while the first ones run."""
+    policy = level.get("schedulingPolicy") or {"gang": {}}
+    if sequenced or "basic" in policy:
+        terms: Object = {"schedulingPolicy": {"basic": {}}}
+    else:
+        minimum = (policy.get("gang") or {}).get("minGroupCount") or children
+        terms = {"schedulingPolicy": {"gang": {"minGroupCount": minimum}}}
+    for name in ("schedulingConstraints", "disruptionMode"):
+        if level.get(name):
+            terms[name] = level[name]
+    return terms | _priority(targets)
+
+
+def _priority(targets: Sequence[ReplicatedJob]) -> Object:
+    """The pods' priority class where all agree; where they do not, the scheduler will say so."""
+    classes = sorted({rj.priority_class for rj in targets})
+    return {"priorityClassName": classes[0]} if len(classes) == 1 and classes[0] else {}
+
+
+def _preference(annotations: Mapping[str, str]) -> dict[str, str]:
+    return {PREFERRED_TOPOLOGY: annotations[PREFERRED_TOPOLOGY]} if PREFERRED_TOPOLOGY in annotations else {}

@@ -1,0 +1,113 @@
+"""One child Job of a JobSet: its template with our names, labels, annotations, order of restarts and group."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+from ...api import meta
+from ...api.scheme import JOB_SETS, JOBS, Object
+from ...api.vocabulary import (
+    GROUP_TEMPLATE_NAME,
+    JOBSET_EXCLUSIVE_TOPOLOGY,
+    JOBSET_NAME,
+    JOBSET_PREFIX,
+    REPLICATED_JOB_NAME,
+)
+from . import naming
+from .children import JOB_INDEX, JOB_RESTART_ATTEMPT, RESTART_ATTEMPT, job_restarts
+from .failure_policy import uses_job_restarts
+from .groups import Membership
+from .model import NODE_SELECTOR_STRATEGY, JobSet, ReplicatedJob
+
+_NAMESPACED_JOB = "alpha.jobset.sigs.k8s.io/namespaced-job"
+_NO_SCHEDULE = "alpha.jobset.sigs.k8s.io/no-schedule"
+
+
+def build(js: JobSet, rj: ReplicatedJob, index: int, membership: Membership | None) -> Object:
+    name = naming.job_name(js.name, rj.name, index)
+    keys = _keys(js, rj, index, name)
+    annotations = keys | _placement_annotations(rj)
+    template = rj.template.get("metadata") or {}
+    metadata: Object = {
+        "name": name,
+        "namespace": js.namespace,
+        "labels": {**(template.get("labels") or {}), **keys},
+        "annotations": {**(template.get("annotations") or {}), **annotations},
+        "ownerReferences": [meta.owner_reference(js.obj, JOB_SETS)],
+    }
+    if membership is not None:
+        metadata["annotations"][GROUP_TEMPLATE_NAME] = membership.template
+    spec: Object = deepcopy(rj.template.get("spec") or {})
+    # A finished child that its own TTL removes would look as if it had never run.
+    spec.pop("ttlSecondsAfterFinished", None)
+    spec["suspend"] = js.suspended
+    spec["template"] = _pod_template(js, rj, name, spec.get("template") or {}, keys, annotations, membership)
+    return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": metadata, "spec": spec}
+
+
+def _keys(js: JobSet, rj: ReplicatedJob, index: int, name: str) -> dict[str, str]:
+    """What is written as label and as annotation, on the Job and on its pods."""
+    keys = {
+        JOBSET_NAME: js.name,
+        JOBSET_PREFIX + "jobset-uid": js.uid,
+        REPLICATED_JOB_NAME: rj.name,
+        JOBSET_PREFIX + "replicatedjob-replicas": str(rj.replicas),
+        JOBSET_PREFIX + "global-replicas": str(js.jobs_in_total),
+        JOB_INDEX: str(index),
+        JOBSET_PREFIX + "job-global-index": str(rj.first_global + index),
+        JOBSET_PREFIX + "job-key": naming.job_key(js.namespace, name),
+        RESTART_ATTEMPT: str(js.restarts),
+        JOBSET_PREFIX + "group-name": rj.group,
+        JOBSET_PREFIX + "group-replicas": str(js.jobs_in_group(rj.group)),
+        JOBSET_PREFIX + "job-group-index": str(rj.first_in_group + index),
+    }
+    if uses_job_restarts(js):
+        keys[JOB_RESTART_ATTEMPT] = str(job_restarts(js.obj, rj.name, index))
+    if coordinator := js.spec.get("coordinator"):
+        job = naming.job_name(js.name, coordinator["replicatedJob"], coordinator.get("jobIndex") or 0)
+        keys[JOBSET_PREFIX + "coordinator"] = f"{job}-{coordinator.get('podIndex') or 0}.{js.subdomain}"
+    return keys
+
+
+def _placement_annotations(rj: ReplicatedJob) -> dict[str, str]:
+    if not rj.exclusive_key:
+        return {}
+    strategy = {NODE_SELECTOR_STRATEGY: "true"} if rj.by_node_selector else {}
+    return {JOBSET_EXCLUSIVE_TOPOLOGY: rj.exclusive_key, **strategy}
+
+
+def _pod_template(
+    js: JobSet,
+    rj: ReplicatedJob,
+    job: str,
+    template: Object,
+    labels: dict[str, str],
+    annotations: dict[str, str],
+    membership: Membership | None,
+) -> Object:
+    metadata = template.get("metadata") or {}
+    spec: Object = template.get("spec") or {}
+    if js.has_hostnames:
+        spec["subdomain"] = js.subdomain
+    if rj.exclusive_key and rj.by_node_selector:
+        node_selector, toleration = reserved_nodes(js.namespace, job)
+        spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **node_selector}
+        spec["tolerations"] = [*(spec.get("tolerations") or []), toleration]
+    if membership is not None:
+        spec["schedulingGroup"] = {"podGroupName": membership.group}
+    return {
+        "metadata": {
+            **metadata,
+            "labels": {**(metadata.get("labels") or {}), **labels},
+            "annotations": {**(metadata.get("annotations") or {}), **annotations},
+        },
+        "spec": spec,
+    }
+
+
+def reserved_nodes(namespace: str, job: str) -> tuple[dict[str, str], Object]:
+    """Node selector and toleration of a Job whose nodes were labelled and tainted for it beforehand."""
+    return (
+        {_NAMESPACED_JOB: f"{namespace}_{job}"},
+        {"key": _NO_SCHEDULE, "operator": "Exists", "effect": "NoSchedule"},
+    )

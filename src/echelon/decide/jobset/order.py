@@ -1,0 +1,48 @@
+"""Which replicated jobs may exist and run now: dependsOn, startupPolicy and (through the model) executionPolicy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .children import Counts
+from .conditions import STARTUP_COMPLETED, STARTUP_IN_PROGRESS, StatusDraft
+from .model import Dependency, JobSet, ReplicatedJob
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The replicated jobs whose turn has come, and the one that holds up the rest under startupPolicy InOrder."""
+
+    open: tuple[ReplicatedJob, ...]
+    starting: ReplicatedJob | None = None
+
+
+def walk(js: JobSet, counts: Mapping[str, Counts]) -> Walk:
+    """In list order.  A suspended JobSet makes all its Jobs at once (suspended), except behind open dependencies."""
+    replicas = {rj.name: rj.replicas for rj in js.replicated}
+    open_: list[ReplicatedJob] = []
+    for rj in js.replicated:
+        if not all(_reached(dependency, replicas, counts) for dependency in rj.depends_on):
+            continue
+        open_.append(rj)
+        if js.starts_in_order and not js.suspended and counts[rj.name].started != rj.replicas:
+            return Walk(tuple(open_), starting=rj)
+    return Walk(tuple(open_))
+
+
+def _reached(dependency: Dependency, replicas: Mapping[str, int], counts: Mapping[str, Counts]) -> bool:
+    number = counts.get(dependency.on)
+    if number is None:
+        return False
+    reached = number.succeeded if dependency.status == "Complete" else number.started
+    return reached == replicas[dependency.on]
+
+
+def report_startup(js: JobSet, walked: Walk, status: StatusDraft) -> None:
+    if not js.starts_in_order or js.suspended:
+        return
+    if walked.starting is not None:
+        status.startup(STARTUP_IN_PROGRESS, "InOrderStartupPolicyInProgress", "in order startup policy is in progress")
+    else:
+        status.startup(STARTUP_COMPLETED, "InOrderStartupPolicyCompleted", "in order startup policy has completed")

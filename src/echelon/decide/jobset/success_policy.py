@@ -1,0 +1,17 @@
+"""When a JobSet is done: enough Jobs of the targeted replicated jobs have succeeded."""
+
+from __future__ import annotations
+
+from .children import Children, parent
+from .model import JobSet
+
+
+def succeeded(js: JobSet, children: Children) -> bool:
+    if not children.succeeded:
+        return False
+    policy = js.spec.get("successPolicy") or {}
+    targets = policy.get("targetReplicatedJobs") or [rj.name for rj in js.replicated]
+    done = sum(parent(job) in targets for job in children.succeeded)
+    if policy.get("operator") == "Any":
+        return done >= 1
+    return done >= sum(rj.replicas for rj in js.replicated if rj.name in targets)
