@@ -1,15 +1,21 @@
 """The cluster as the engine sees it: nodes, what runs on them, and which units it can be taken from.
 
 The view is long-lived and updated by events in time proportional to the change.  This module is the door; how
-nodes are laid out in arrays stays behind it.
+nodes are laid out in arrays stays behind it (`layout`), as does what is kept per shape (`capacity`) and who holds
+which domain exclusively (`occupancy`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from .capacity import Capacity
 from .demand import Exclusive, Taint
+from .layout import Ints, Layout
+from .occupancy import Occupancy
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +80,202 @@ class Options:
 
     levels: tuple[str, ...]
     limits: Limits = field(default_factory=Limits)
+
+
+class ClusterView:
+    """Nodes, running pods, units and budgets, kept up to date by single changes."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self._layout = Layout(options.levels)
+        self._capacity = Capacity(self._layout)
+        self._occupancy = Occupancy(self._layout)
+        self._nodes: dict[str, Node] = {}
+        #: Nodes that joined or left since the arrays were last brought up to date.
+        self._joining: dict[str, None] = {}
+        self._leaving: dict[str, None] = {}
+        self._running: dict[int, Running] = {}
+        self._on_node: dict[str, dict[int, None]] = {}
+        self._of_unit: dict[int, dict[int, None]] = {}
+        self._units: dict[int, Unit] = {}
+        self._budgets: dict[int, Budget] = {}
+
+    # ---- changes
+
+    def put_node(self, node: Node) -> None:
+        old = self._nodes.get(node.name)
+        if old == node:
+            return
+        self._nodes[node.name] = node
+        if old is None:
+            self._joining[node.name] = None
+        elif self._layout.path_of(old) != self._layout.path_of(node):
+            self._retire(node.name)
+            self._joining[node.name] = None
+        elif node.name not in self._joining:
+            self._layout.replace(node, self._free_on(node))
+
+    def remove_node(self, name: str) -> None:
+        if self._nodes.pop(name, None) is not None:
+            self._retire(name)
+
+    def put_unit(self, unit: Unit) -> None:
+        self._units[unit.id] = unit
+
+    def remove_unit(self, unit_id: int) -> None:
+        self._units.pop(unit_id, None)
+
+    def put_budget(self, budget: Budget) -> None:
+        self._budgets[budget.id] = budget
+
+    def remove_budget(self, budget_id: int) -> None:
+        self._budgets.pop(budget_id, None)
+
+    def bind(self, pod: Running) -> None:
+        """A pod holds capacity from now on; a second call for the same pod replaces the first."""
+        old = self._running.get(pod.pod)
+        if old == pod:
+            return
+        if old is not None:
+            self.unbind(pod.pod)
+        self._running[pod.pod] = pod
+        self._on_node.setdefault(pod.node, {})[pod.pod] = None
+        self._of_unit.setdefault(pod.unit, {})[pod.pod] = None
+        self._hold(pod, 1)
+
+    def unbind(self, pod_id: int) -> None:
+        pod = self._running.pop(pod_id, None)
+        if pod is None:
+            return
+        _drop(self._on_node, pod.node, pod_id)
+        _drop(self._of_unit, pod.unit, pod_id)
+        self._hold(pod, -1)
+
+    # ---- reading
+
+    def node_names(self) -> list[str]:
+        """All nodes in topology order."""
+        return [name for _, name in self.layout.keys]
+
+    def node(self, name: str) -> Node | None:
+        return self._nodes.get(name)
+
+    def running(self, pod_id: int) -> Running | None:
+        return self._running.get(pod_id)
+
+    def pods_on(self, node: str) -> list[Running]:
+        return [self._running[pod] for pod in self._on_node.get(node, {})]
+
+    def pods_of(self, unit_id: int) -> list[Running]:
+        return [self._running[pod] for pod in self._of_unit.get(unit_id, {})]
+
+    def all_running(self) -> Iterator[Running]:
+        return iter(self._running.values())
+
+    def unit(self, unit_id: int) -> Unit | None:
+        return self._units.get(unit_id)
+
+    def units(self) -> list[Unit]:
+        return list(self._units.values())
+
+    def budget(self, budget_id: int) -> Budget | None:
+        return self._budgets.get(budget_id)
+
+    def domain_of(self, node: str, key: str) -> tuple[str, ...] | None:
+        """The domain of a topology key that a node lies in; None if the node is unknown or lacks the label."""
+        known = self._nodes.get(node)
+        if known is None or not known.labels.get(key):
+            return None
+        levels = self.options.levels
+        if key not in levels:
+            return (known.labels[key],)
+        wider = levels[: levels.index(key) + 1]
+        return tuple(value for value in (known.labels.get(level, "") for level in wider) if value)
+
+    def fingerprint(self) -> str:
+        """One word for everything the view holds, derived arrays included: equal views have equal words."""
+        layout, digest = self.layout, hashlib.sha256()
+        resources = sorted(layout.resources)
+        for row, (path, name) in enumerate(layout.keys):
+            node = self._nodes[name]
+            free = {r: int(layout.free[layout.resources[r], row]) for r in resources}
+            free = {r: amount for r, amount in free.items() if amount}
+            digest.update(repr((path, name, sorted(node.labels.items()), sorted(node.allocatable.items()))).encode())
+            digest.update(repr((node.taints, node.unschedulable, free)).encode())
+        for table in (self._running, self._units, self._budgets):
+            digest.update(repr(sorted(table.items())).encode())
+        return digest.hexdigest()
+
+    def equals(self, other: ClusterView) -> bool:
+        return self.fingerprint() == other.fingerprint()
+
+    # ---- for the engine's own modules
+
+    @property
+    def layout(self) -> Layout:
+        """The arrays, up to date."""
+        if self._leaving:
+            self._layout.remove(self._leaving)
+            self._leaving.clear()
+        if self._joining:
+            joining = [self._nodes[name] for name in self._joining]
+            self._joining.clear()
+            self._layout.insert((node, self._free_on(node)) for node in joining)
+        return self._layout
+
+    @property
+    def capacity(self) -> Capacity:
+        return self._capacity
+
+    @property
+    def occupancy(self) -> Occupancy:
+        return self._occupancy
+
+    @contextmanager
+    def without(self, pods: Iterable[Running]) -> Iterator[None]:
+        """Look at the cluster as if these pods were gone; they are back afterwards."""
+        gone = list(pods)
+        for pod in gone:
+            self._hold(pod, -1)
+        try:
+            yield
+        finally:
+            for pod in gone:
+                self._hold(pod, 1)
+
+    @contextmanager
+    def with_more(self, rows: Ints, requests: tuple[tuple[str, int], ...], counts: Ints) -> Iterator[None]:
+        """Look at the cluster as if these rows held `counts` more pods with such requests; undone afterwards."""
+        self._layout.charge_many(rows, requests, counts)
+        try:
+            yield
+        finally:
+            self._layout.charge_many(rows, requests, -counts)
+
+    def _retire(self, name: str) -> None:
+        if self._joining.pop(name, 0) == 0:
+            self._leaving[name] = None
+
+    def _free_on(self, node: Node) -> dict[str, int]:
+        free = dict(node.allocatable)
+        for pod in self.pods_on(node.name):
+            for resource, amount in pod.requests:
+                free[resource] = free.get(resource, 0) - amount
+        return free
+
+    def _hold(self, pod: Running, times: int) -> None:
+        if pod.exclusive is not None:
+            self._occupancy.count(pod.exclusive, pod.group, pod.node, times)
+        if pod.node in self._joining or pod.node not in self._nodes:
+            return
+        row = self._layout.row(pod.node)
+        if row is not None:
+            self._layout.charge(row, pod.requests, times)
+
+
+def _drop(table: dict[str, dict[int, None]] | dict[int, dict[int, None]], key: object, pod: int) -> None:
+    """Take a pod out of an index and leave no empty entry behind."""
+    pods = table[key]  # type: ignore[index]
+    del pods[pod]
+    if not pods:
+        del table[key]  # type: ignore[arg-type]

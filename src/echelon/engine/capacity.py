@@ -1,0 +1,103 @@
+"""How many pods of a shape each node and each domain still takes; kept per shape and brought up to date from the log.
+
+Equal pods are one class: one array of slots per node and, per topology level, its roll-up.  The cost of catching
+up is that of the rows that changed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import numpy as np
+
+from .demand import Shape
+from .fit import EVERYWHERE, allowed
+from .layout import Bools, Ints, Layout, Rows, clip
+
+#: Shapes kept; the least recently used goes first.
+KEPT = 256
+#: Slots of a node for a shape that asks for nothing.
+UNLIMITED = 1 << 31
+
+
+class Slots:
+    """The slots of one shape: per row, and summed per level."""
+
+    def __init__(self, layout: Layout, shape: Shape) -> None:
+        self._layout = layout
+        self.shape = shape
+        self._epoch = -1
+        self._seen = 0
+        self._judged = 0
+        self._fits: Bools = np.zeros(0, dtype=np.bool_)
+        self.rows: Ints = np.zeros(0, dtype=np.int64)
+        self._rolls: dict[int, Ints] = {}
+
+    def refresh(self) -> None:
+        layout = self._layout
+        stale = self._epoch != layout.epoch
+        if stale:
+            self._fits = allowed(layout, self.shape)
+        elif self._judged < len(layout.relabelled):
+            renewed = np.unique(np.array(layout.relabelled[self._judged :], dtype=np.int64))
+            self._fits[renewed] = allowed(layout, self.shape, renewed)
+        behind = len(layout.log) - self._seen
+        if stale or behind > layout.size // 2 + 8:
+            self.rows = self._count(EVERYWHERE)
+            self._rolls.clear()
+        elif behind > 0:
+            rows = np.unique(np.array(layout.log[self._seen :], dtype=np.int64))
+            fresh = self._count(rows)
+            change = fresh - self.rows[rows]
+            self.rows[rows] = fresh
+            for level, roll in self._rolls.items():
+                np.add.at(roll, layout.domains(level)[rows], change)
+        self._epoch, self._seen, self._judged = layout.epoch, len(layout.log), len(layout.relabelled)
+
+    def roll(self, level: int) -> Ints:
+        """Slots per domain of a level; callers copy before they change it."""
+        roll = self._rolls.get(level)
+        if roll is None:
+            roll = self._rolls[level] = roll_up(self._layout, self.rows, level)
+        return roll
+
+    def _count(self, rows: Rows) -> Ints:
+        return np.where(self._fits[rows], room(self._layout, self._layout.free[:, rows], self.shape), 0)
+
+
+class Capacity:
+    """The slots of all shapes that were asked for lately."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._kept: OrderedDict[Shape, Slots] = OrderedDict()
+
+    def slots(self, shape: Shape) -> Slots:
+        found = self._kept.get(shape)
+        if found is None:
+            found = self._kept[shape] = Slots(self._layout, shape)
+            if len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        else:
+            self._kept.move_to_end(shape)
+        found.refresh()
+        return found
+
+
+def room(layout: Layout, free: Ints, shape: Shape) -> Ints:
+    """How many pods of the shape fit into each column of `free`, by resources alone."""
+    count = np.full(free.shape[1], UNLIMITED, dtype=np.int64)
+    for resource, amount in shape.requests:
+        if amount <= 0:
+            continue
+        known = layout.resources.get(resource)
+        if known is None:
+            return np.zeros(free.shape[1], dtype=np.int64)
+        np.minimum(count, free[known] // clip(amount), out=count)
+    return np.maximum(count, 0)
+
+
+def roll_up(layout: Layout, rows: Ints, level: int) -> Ints:
+    if not layout.size:
+        return np.zeros(len(layout.starts(level)), dtype=np.int64)
+    return np.add.reduceat(rows, layout.starts(level))

@@ -1,0 +1,265 @@
+"""Nodes as arrays in topology order, so that a domain is a run of rows and a roll-up is one `reduceat`.
+
+Rows are sorted by (path, name), where the path holds a node's values of the configured levels, widest first.
+The level -1 stands for the whole cluster.  Rows are inserted and removed in batches; values within a row change
+in place and leave a trace in `log`, from which the capacity caches catch up.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from .demand import Taint
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Rows = slice | Ints
+Path = tuple[str, ...]
+
+#: Amounts beyond this are clipped, so that sums of them stay far inside 64 bits.
+LARGEST = 1 << 55
+
+
+class NodeLike(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+    @property
+    def allocatable(self) -> Mapping[str, int]: ...
+    @property
+    def taints(self) -> tuple[Taint, ...]: ...
+    @property
+    def unschedulable(self) -> bool: ...
+
+
+def clip(amount: int) -> int:
+    return min(max(amount, -LARGEST), LARGEST)
+
+
+class Column:
+    """One label over all nodes: an id per row, -1 where the label is missing."""
+
+    def __init__(self) -> None:
+        self.ids: Ints = np.empty(0, dtype=np.int64)
+        self.values: dict[str, int] = {}
+
+    def encode(self, value: str | None) -> int:
+        return -1 if value is None else self.values.setdefault(value, len(self.values))
+
+
+class Layout:
+    """The arrays.  `epoch` changes whenever row numbers or the log lose their meaning for a cache."""
+
+    def __init__(self, levels: Sequence[str]) -> None:
+        self.levels = tuple(levels)
+        self.level_of = {key: number for number, key in enumerate(self.levels)}
+        self.epoch = 0
+        #: Changes whenever row numbers or labels change.
+        self.shape = 0
+        self.log: list[int] = []
+        #: Rows whose labels, taints or cordon changed; a part of `log`.
+        self.relabelled: list[int] = []
+        self.keys: list[tuple[Path, str]] = []
+        self.nodes: dict[str, NodeLike] = {}
+        self.resources: dict[str, int] = {}
+        self.free: Ints = np.zeros((0, 0), dtype=np.int64)
+        self.cordoned: Bools = np.zeros(0, dtype=np.bool_)
+        self.taint_sets: dict[tuple[Taint, ...], int] = {}
+        self.taints: Ints = np.zeros(0, dtype=np.int64)
+        self._columns: dict[str, Column] = {}
+        self._first: Bools = np.zeros((len(self.levels), 0), dtype=np.bool_)
+        self._derived: dict[Any, Any] = {}
+
+    # ---- rows
+
+    @property
+    def size(self) -> int:
+        return len(self.keys)
+
+    def path_of(self, node: NodeLike) -> Path:
+        return tuple(node.labels.get(key, "") for key in self.levels)
+
+    def row(self, name: str) -> int | None:
+        node = self.nodes.get(name)
+        return None if node is None else bisect_left(self.keys, (self.path_of(node), name))
+
+    def name(self, row: int) -> str:
+        return self.keys[row][1]
+
+    def insert(self, nodes: Iterable[tuple[NodeLike, Mapping[str, int]]]) -> None:
+        """Add nodes, each with what is free on it; none of them may be known yet."""
+        fresh = sorted(((self.path_of(node), node.name), node, free) for node, free in nodes)
+        if not fresh:
+            return
+        at = [bisect_left(self.keys, key) for key, _, _ in fresh]
+        self.nodes.update((node.name, node) for _, node, _ in fresh)
+        self.keys = sorted(self.keys + [key for key, _, _ in fresh])
+        for _, _, free in fresh:
+            self._learn(free)
+        rows = np.zeros((len(self.resources), len(fresh)), dtype=np.int64)
+        for number, (_, _, free) in enumerate(fresh):
+            for resource, amount in free.items():
+                rows[self.resources[resource], number] = clip(amount)
+        self.free = np.insert(self.free, at, rows, axis=1)
+        self.cordoned = np.insert(self.cordoned, at, [node.unschedulable for _, node, _ in fresh])
+        self.taints = np.insert(self.taints, at, [self._taint_set(node.taints) for _, node, _ in fresh])
+        for key, column in self._columns.items():
+            column.ids = np.insert(column.ids, at, [column.encode(node.labels.get(key)) for _, node, _ in fresh])
+        self._first = np.insert(self._first, at, False, axis=1)
+        self._reshape(row for spot, place in enumerate(at) for row in (place + spot, place + spot + 1))
+
+    def remove(self, names: Iterable[str]) -> None:
+        rows = sorted(row for row in map(self.row, names) if row is not None)
+        if not rows:
+            return
+        for row in rows:
+            del self.nodes[self.keys[row][1]]
+        gone = set(rows)
+        self.keys = [key for row, key in enumerate(self.keys) if row not in gone]
+        self.free = np.delete(self.free, rows, axis=1)
+        self.cordoned = np.delete(self.cordoned, rows)
+        self.taints = np.delete(self.taints, rows)
+        for column in self._columns.values():
+            column.ids = np.delete(column.ids, rows)
+        self._first = np.delete(self._first, rows, axis=1)
+        self._reshape(row - spot for spot, row in enumerate(rows))
+
+    def replace(self, node: NodeLike, free: Mapping[str, int]) -> None:
+        """A known node on its old path has other labels, taints or amounts."""
+        row = self.row(node.name)
+        assert row is not None
+        if self.nodes[node.name].labels != node.labels:
+            self.shape += 1
+        self.nodes[node.name] = node
+        self._learn(free)
+        self.free[:, row] = 0
+        for resource, amount in free.items():
+            self.free[self.resources[resource], row] = clip(amount)
+        self.cordoned[row] = node.unschedulable
+        self.taints[row] = self._taint_set(node.taints)
+        for key, column in self._columns.items():
+            column.ids[row] = column.encode(node.labels.get(key))
+        self.touch(row)
+        self.relabelled.append(row)
+
+    def charge(self, row: int, requests: Iterable[tuple[str, int]], times: int) -> None:
+        """Take `times` pods' requests from a row; a negative number gives back."""
+        for resource, amount in requests:
+            if resource not in self.resources:
+                self._learn({resource: 0})
+            self.free[self.resources[resource], row] -= clip(amount) * times
+        self.touch(row)
+
+    def charge_many(self, rows: Ints, requests: Iterable[tuple[str, int]], counts: Ints) -> None:
+        """Take `counts` pods' requests from distinct rows at once; negative numbers give back."""
+        for resource, amount in requests:
+            if resource not in self.resources:
+                self._learn({resource: 0})
+            self.free[self.resources[resource], rows] -= clip(amount) * counts
+        self.log.extend(rows.tolist())
+
+    def touch(self, row: int) -> None:
+        if len(self.log) > 4 * len(self.keys) + 1024:
+            self._forget_log()
+        self.log.append(row)
+
+    def _learn(self, amounts: Iterable[str]) -> None:
+        unknown = [name for name in amounts if name not in self.resources]
+        for name in unknown:
+            self.resources[name] = len(self.resources)
+        if unknown:
+            more = np.zeros((len(unknown), self.free.shape[1]), dtype=np.int64)
+            self.free = np.concatenate([self.free, more], axis=0)
+
+    def _taint_set(self, taints: tuple[Taint, ...]) -> int:
+        return self.taint_sets.setdefault(taints, len(self.taint_sets))
+
+    def _reshape(self, rows: Iterable[int]) -> None:
+        """Row numbers moved: note where domains begin at these rows, forget what was derived from the old ones."""
+        size = len(self.keys)
+        for row in rows:
+            if row >= size:
+                continue
+            path = self.keys[row][0]
+            before = self.keys[row - 1][0] if row else None
+            for level in range(len(self.levels)):
+                self._first[level, row] = before is None or path[: level + 1] != before[: level + 1]
+        self._forget_log()
+        self._derived.clear()
+        self.shape += 1
+
+    def _forget_log(self) -> None:
+        self.epoch += 1
+        self.log.clear()
+        self.relabelled.clear()
+
+    # ---- labels and domains
+
+    def column(self, key: str) -> Column:
+        column = self._columns.get(key)
+        if column is None:
+            column = self._columns[key] = Column()
+            labels = (self.nodes[name].labels.get(key) for _, name in self.keys)
+            column.ids = np.fromiter((column.encode(value) for value in labels), dtype=np.int64, count=self.size)
+        return column
+
+    def starts(self, level: int) -> Ints:
+        """First row of every domain of a level, in order."""
+        found: Ints | None = self._derived.get(level)
+        if found is None:
+            whole = np.zeros(1, dtype=np.int64)
+            found = whole if level < 0 else np.flatnonzero(self._first[level]).astype(np.int64)
+            self._derived[level] = found
+        return found
+
+    def domains(self, level: int) -> Ints:
+        """The domain of a level that each row is in."""
+        found: Ints | None = self._derived.get(("rows", level))
+        if found is None:
+            whole = np.zeros(self.size, dtype=np.int64)
+            found = whole if level < 0 else np.cumsum(self._first[level], dtype=np.int64) - 1
+            self._derived["rows", level] = found
+        return found
+
+    def named(self, level: int) -> Bools:
+        """Which domains of a level exist by label; nodes without the label form none."""
+        found: Bools | None = self._derived.get(("named", level))
+        if found is None:
+            starts = self.starts(level)
+            labels = (level < 0 or self.keys[row][0][level] != "" for row in starts.tolist())
+            found = np.fromiter(labels, dtype=np.bool_, count=len(starts))
+            self._derived["named", level] = found
+        return found
+
+    def nested(self, outer: int, inner: int) -> Ints:
+        """For every domain of the outer level the number of its first domain of the inner level."""
+        found: Ints | None = self._derived.get(("nested", outer, inner))
+        if found is None:
+            found = np.searchsorted(self.starts(inner), self.starts(outer)).astype(np.int64)
+            self._derived["nested", outer, inner] = found
+        return found
+
+    def span(self, level: int, index: int) -> tuple[int, int]:
+        """The rows of one domain, as a half-open interval."""
+        starts = self.starts(level)
+        end = int(starts[index + 1]) if index + 1 < len(starts) else self.size
+        return int(starts[index]), end
+
+    def inner(self, outer: int, index: int, inner: int) -> tuple[int, int]:
+        """The domains of the inner level inside one domain of the outer level, as a half-open interval."""
+        nested = self.nested(outer, inner)
+        end = int(nested[index + 1]) if index + 1 < len(nested) else len(self.starts(inner))
+        return int(nested[index]), end
+
+    def domain_path(self, level: int, index: int) -> Path:
+        """What a domain is called: its values from the widest level down, missing labels left out."""
+        if level < 0:
+            return ()
+        row = int(self.starts(level)[index])
+        return tuple(value for value in self.keys[row][0][: level + 1] if value)

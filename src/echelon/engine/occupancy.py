@@ -1,0 +1,66 @@
+"""Who holds which domain exclusively: groups of one rank share no domain of their exclusivity key.
+
+Holders are counted per node; their domains are derived per (key, rank) and kept until nodes join or leave.
+"""
+
+from __future__ import annotations
+
+from .demand import Exclusive
+from .layout import Layout
+
+#: The domain of a key that a row is in: a number at a listed level, else the label's value; None without the label.
+Held = int | str | None
+
+
+class Occupancy:
+    """Exclusive holders by domain."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        #: exclusivity -> (group, node) -> pods
+        self._pods: dict[Exclusive, dict[tuple[int, str], int]] = {}
+        #: exclusivity -> domain -> group -> nodes; valid for one shape of the layout
+        self._held: dict[Exclusive, dict[Held, dict[int, int]]] = {}
+        self._shape = -1
+
+    def count(self, exclusive: Exclusive, group: int, node: str, times: int) -> None:
+        pods = self._pods.setdefault(exclusive, {})
+        before = pods.get((group, node), 0)
+        after = before + times
+        if after:
+            pods[group, node] = after
+        else:
+            del pods[group, node]
+        if (before > 0) != (after > 0) and exclusive in self._held:
+            self._note(self._held[exclusive], exclusive.key, group, node, 1 if after else -1)
+
+    def holders(self, exclusive: Exclusive) -> dict[Held, dict[int, int]]:
+        """domain -> the groups that hold it (with the number of nodes they hold there)."""
+        if self._shape != self._layout.shape:
+            self._held.clear()
+            self._shape = self._layout.shape
+        held = self._held.get(exclusive)
+        if held is None:
+            held = self._held[exclusive] = {}
+            for group, node in self._pods.get(exclusive, {}):
+                self._note(held, exclusive.key, group, node, 1)
+        return held
+
+    def domain(self, key: str, row: int) -> Held:
+        level = self._layout.level_of.get(key)
+        if level is None:
+            return self._layout.nodes[self._layout.name(row)].labels.get(key) or None
+        index = int(self._layout.domains(level)[row])
+        return index if self._layout.named(level)[index] else None
+
+    def _note(self, held: dict[Held, dict[int, int]], key: str, group: int, node: str, times: int) -> None:
+        row = self._layout.row(node)
+        domain = None if row is None else self.domain(key, row)
+        if domain is None:
+            return
+        groups = held.setdefault(domain, {})
+        groups[group] = groups.get(group, 0) + times
+        if not groups[group]:
+            del groups[group]
+        if not groups:
+            del held[domain]

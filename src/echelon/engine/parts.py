@@ -1,0 +1,166 @@
+"""A demand in canonical form: what must be placed where for the tree to hold, whatever the order of its input.
+
+A `Part` is a group as the search sees it: how many of what are still needed, within which nested topology keys,
+and where bound members pin it.  Equal parts have equal types, so that the search need not tell them apart.
+Three goals are tried in turn: everything, the minimum with every role covered, the bare minimum.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from .demand import Composite, Exclusive, Group, Leaf, PodClass, Shape
+from .layout import Layout
+from .view import ClusterView
+
+Goal = Literal["everything", "roles", "minimum"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ask:
+    """Equal pods of one leaf: at least `least`, at most `most` of them."""
+
+    shape: Shape
+    role: str
+    least: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    group: int
+    #: Equal for parts that differ in their ids only.
+    type: int
+    #: Topology keys, each within the domain of the one before.
+    keys: tuple[str, ...]
+    #: Rows of bound members below; they decide the domain.
+    pins: tuple[int, ...]
+    #: Pods still to place (leaf), children that must hold (composite).
+    need: int
+    #: The fewest pods that make it hold, in all and by shape.
+    pods: int
+    least: Mapping[Shape, int]
+    # leaf
+    asks: tuple[Ask, ...] = ()
+    exclusive: Exclusive | None = None
+    #: Pods that should find room in the chosen domain.
+    target: int = 0
+    #: Of unknown final size: prefer the domain with the most room.
+    growing: bool = False
+    # composite, in the order the search takes them
+    children: tuple[Part, ...] = ()
+
+    @property
+    def supply(self) -> int:
+        """Pods that a leaf has to offer."""
+        return sum(ask.most for ask in self.asks)
+
+    @property
+    def is_leaf(self) -> bool:
+        return not self.children
+
+
+class Canon:
+    """Builds parts of one demand for one goal; equal content gets an equal type over all goals."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._layout: Layout = view.layout
+        self._types: dict[object, int] = {}
+
+    def part(self, group: Group, goal: Goal, narrowed: Mapping[int, str] | None = None) -> Part:
+        """`narrowed` adds a preferred key to groups, as if it were required."""
+        extra = (narrowed or {}).get(group.id)
+        if isinstance(group, Leaf):
+            return self._leaf(group, goal, extra)
+        children = [self.part(child, goal, narrowed) for child in group.children]
+        return self._composite(group, goal, extra, children)
+
+    def _leaf(self, leaf: Leaf, goal: Goal, extra: str | None) -> Part:
+        asks = _asks(leaf, goal)
+        members = sum(ask.most for ask in asks)
+        need = members if goal == "everything" else max(0, leaf.min_count - len(leaf.bound))
+        need = max(need, sum(ask.least for ask in asks))
+        keys = self._keys(leaf.topology, leaf.exclusive, extra)
+        pins = self._pins(leaf)
+        least = Counter[Shape]()
+        for ask in asks:
+            least[ask.shape] += max(ask.least, need - (members - ask.most))
+        growing = leaf.min_count <= 1 and leaf.final_size is None and leaf.topology is not None
+        target = max(members, (leaf.final_size or 0) - len(leaf.bound))
+        content = tuple((ask.shape, ask.role, ask.least, ask.most) for ask in asks)
+        signature = ("leaf", need, keys, pins or None, leaf.exclusive, target, growing, content)
+        return Part(
+            leaf.id, self._type(signature, leaf.id if pins else None), keys, pins, need, need, +least,
+            asks, leaf.exclusive, target, growing,
+        )  # fmt: skip
+
+    def _composite(self, group: Composite, goal: Goal, extra: str | None, children: list[Part]) -> Part:
+        need = len(children) if goal == "everything" else group.min_groups
+        keys = self._keys(group.topology, None, extra)
+        pins = tuple(sorted({pin for child in children for pin in child.pins}))
+        everyone = need >= len(children)
+        ordered = sorted(children, key=lambda part: self._rank(part, everyone))
+        pods = sum(sorted(part.pods for part in children)[:need])
+        least = Counter[Shape]()
+        if everyone:
+            for part in children:
+                least.update(part.least)
+        signature = ("composite", need, keys, tuple(part.type for part in ordered))
+        kind = self._type(signature, group.id if pins else None)
+        return Part(group.id, kind, keys, pins, need, pods, least, children=tuple(ordered))
+
+    def _rank(self, part: Part, everyone: bool) -> tuple[object, ...]:
+        """Largest first if all must hold; otherwise the cheapest make the minimum."""
+        narrow = max((self._layout.level_of.get(key, 0) + 1 for key in part.keys), default=0)
+        size = -part.pods if everyone else part.pods
+        return (not part.pins, -narrow, size, part.type, part.group)
+
+    def _type(self, signature: object, unique: int | None) -> int:
+        return self._types.setdefault((signature, unique), len(self._types))
+
+    def _keys(self, topology: str | None, exclusive: Exclusive | None, extra: str | None) -> tuple[str, ...]:
+        asked = [key for key in (topology, exclusive and exclusive.key, extra) if key]
+        levels = self._layout.level_of
+        listed = sorted({key for key in asked if key in levels}, key=levels.__getitem__)
+        return tuple(listed) + tuple(dict.fromkeys(key for key in asked if key not in levels))
+
+    def _pins(self, leaf: Leaf) -> tuple[int, ...]:
+        rows = {self._layout.row(bound.node) for bound in leaf.bound}
+        return tuple(sorted(row for row in rows if row is not None))
+
+
+def _asks(leaf: Leaf, goal: Goal) -> tuple[Ask, ...]:
+    """The classes of a leaf, largest pods first, with how many of each are a must."""
+    merged = merge(leaf.classes)
+    sizes = {key: len(members) for key, members in merged.items()}
+    must = dict.fromkeys(merged, 0)
+    if goal == "everything":
+        must = dict(sizes)
+    elif goal == "roles":
+        covered = {bound.role for bound in leaf.bound}
+        for shape, role in sorted(merged, key=lambda key: weight(key[0])):
+            if role not in covered:
+                covered.add(role)
+                must[shape, role] = 1
+    ordered = sorted(merged, key=lambda key: (*(-amount for amount in weight(key[0])), repr(key)))
+    return tuple(Ask(shape, role, must[shape, role], sizes[shape, role]) for shape, role in ordered)
+
+
+def merge(classes: tuple[PodClass, ...]) -> dict[tuple[Shape, str], list[int]]:
+    """Members by (shape, role), in their order."""
+    merged: dict[tuple[Shape, str], list[int]] = {}
+    for pods in classes:
+        if pods.members:
+            merged.setdefault((pods.shape, pods.role), []).extend(pods.members)
+    return merged
+
+
+def weight(shape: Shape) -> tuple[int, ...]:
+    """How big a pod is: devices first, then cpu, then memory."""
+    plain = {"cpu", "memory", "pods", "ephemeral-storage"}
+    amounts = dict(shape.requests)
+    devices = sum(amount for name, amount in shape.requests if name not in plain)
+    return (devices, amounts.get("cpu", 0), amounts.get("memory", 0))

@@ -1,0 +1,139 @@
+"""Clusters, demands and running pods for the placement engine, with defaults for whatever a test does not care about.
+
+    cluster = Cluster().node("n1", cpu=4, rack="r1").node("n2", cpu=4, rack="r1")
+    verdict = cluster.decide(gang(3, pods(3, cpu=1), key="rack"))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import count
+
+from echelon.engine.cycle import decide
+from echelon.engine.demand import Bound, Composite, Demand, Exclusive, Group, Leaf, PodClass, Shape, Taint, Toleration
+from echelon.engine.verdict import Verdict
+from echelon.engine.view import Budget, ClusterView, Limits, Node, Options, Running, Unit
+
+LEVELS = {
+    "region": "topology.kubernetes.io/region",
+    "zone": "topology.kubernetes.io/zone",
+    "block": "topology.kubernetes.io/block",
+    "rack": "topology.kubernetes.io/rack",
+    "host": "kubernetes.io/hostname",
+}
+GPU = "nvidia.com/gpu"
+NOW = 1_000.0
+
+_ids = count(1)
+
+
+def fresh_id() -> int:
+    """An id that no other builder has given out."""
+    return next(_ids)
+
+
+def amounts(cpu: float = 0, gpu: int = 0, pods: int = 1, **other: int) -> tuple[tuple[str, int], ...]:
+    """Requests or capacity: cpu in cores, the rest in units."""
+    found = {"cpu": round(cpu * 1000), GPU: gpu, "pods": pods, **other}
+    return tuple(sorted((name, amount) for name, amount in found.items() if amount))
+
+
+def shape(cpu: float = 0, gpu: int = 0, **fields: object) -> Shape:
+    return Shape(amounts(cpu, gpu), **fields)  # type: ignore[arg-type]
+
+
+def pods(number: int, cpu: float = 0, gpu: int = 0, role: str = "", **fields: object) -> PodClass:
+    """Equal pods with fresh ids."""
+    return PodClass(shape(cpu, gpu, **fields), tuple(fresh_id() for _ in range(number)), role)
+
+
+def gang(
+    minimum: int,
+    *classes: PodClass,
+    key: str | None = None,
+    preferred: tuple[str, ...] = (),
+    bound: tuple[Bound, ...] = (),
+    exclusive: Exclusive | None = None,
+    final_size: int | None = None,
+) -> Leaf:
+    """A PodGroup; `key` may be a level's short name."""
+    names = tuple(LEVELS.get(name, name) for name in preferred)
+    topology = LEVELS.get(key, key) if key else None
+    return Leaf(fresh_id(), minimum, classes, bound, topology, names, exclusive, final_size)
+
+
+def basic(*classes: PodClass, key: str | None = None, final_size: int | None = None) -> Leaf:
+    return gang(1, *classes, key=key, final_size=final_size)
+
+
+def composite(
+    minimum: int, *children: Group, key: str | None = None, preferred: tuple[str, ...] = ()
+) -> Composite:
+    names = tuple(LEVELS.get(name, name) for name in preferred)
+    return Composite(fresh_id(), minimum, children, LEVELS.get(key, key) if key else None, names)
+
+
+def exclusive(key: str, rank: int = 0) -> Exclusive:
+    return Exclusive(LEVELS.get(key, key), rank)
+
+
+class Cluster:
+    """A view under construction; every call returns the cluster."""
+
+    def __init__(self, levels: tuple[str, ...] = tuple(LEVELS.values()), limits: Limits = Limits()) -> None:
+        self.view = ClusterView(Options(levels, limits))
+
+    def node(
+        self,
+        name: str,
+        cpu: float = 0,
+        gpu: int = 0,
+        labels: Mapping[str, str] | None = None,
+        taints: tuple[Taint, ...] = (),
+        cordoned: bool = False,
+        **domains: str,
+    ) -> Cluster:
+        """A node with 110 pod slots; domains by short name: `rack="r1"`."""
+        all_labels = {LEVELS["host"]: name, **{LEVELS[level]: value for level, value in domains.items()}}
+        all_labels.update(labels or {})
+        self.view.put_node(Node(name, all_labels, dict(amounts(cpu, gpu, pods=110)), taints, cordoned))
+        return self
+
+    def nodes(self, prefix: str, number: int, cpu: float = 0, gpu: int = 0, **domains: str) -> Cluster:
+        for index in range(number):
+            self.node(f"{prefix}-{index}", cpu, gpu, **domains)
+        return self
+
+    def run(
+        self,
+        node: str,
+        cpu: float = 0,
+        gpu: int = 0,
+        priority: int = 0,
+        unit: int | None = None,
+        started: float = 0.0,
+        group: int = -1,
+        exclusive: Exclusive | None = None,
+        budgets: tuple[int, ...] = (),
+        pod: int | None = None,
+        evictable: bool = True,
+    ) -> int:
+        """A running pod; returns its unit, a fresh one unless given."""
+        unit_id = fresh_id() if unit is None else unit
+        self.view.put_unit(Unit(unit_id, priority, f"unit-{unit_id}"))
+        pod_id = fresh_id() if pod is None else pod
+        requests = amounts(cpu, gpu)
+        self.view.bind(Running(pod_id, node, requests, unit_id, started, group, exclusive, budgets, evictable))
+        return unit_id
+
+    def budget(self, allowed: int) -> int:
+        budget_id = fresh_id()
+        self.view.put_budget(Budget(budget_id, allowed))
+        return budget_id
+
+    def decide(self, root: Group, priority: int = 0, may_preempt: bool = True) -> Verdict:
+        return decide(self.view, Demand(root, priority, may_preempt), NOW)
+
+
+def tolerate(key: str) -> tuple[Toleration, ...]:
+    return (Toleration(key, "Exists"),)
