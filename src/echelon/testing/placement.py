@@ -1,7 +1,7 @@
 """Clusters, demands and running pods for the placement engine, with defaults for whatever a test does not care about.
 
-    cluster = Cluster().node("n1", cpu=4, rack="r1").node("n2", cpu=4, rack="r1")
-    verdict = cluster.decide(gang(3, pods(3, cpu=1), key="rack"))
+cluster = Cluster().node("n1", cpu=4, rack="r1").node("n2", cpu=4, rack="r1")
+verdict = cluster.decide(gang(3, pods(3, cpu=1), key="rack"))
 """
 
 from __future__ import annotations
@@ -66,9 +66,7 @@ def basic(*classes: PodClass, key: str | None = None, final_size: int | None = N
     return gang(1, *classes, key=key, final_size=final_size)
 
 
-def composite(
-    minimum: int, *children: Group, key: str | None = None, preferred: tuple[str, ...] = ()
-) -> Composite:
+def composite(minimum: int, *children: Group, key: str | None = None, preferred: tuple[str, ...] = ()) -> Composite:
     names = tuple(LEVELS.get(name, name) for name in preferred)
     return Composite(fresh_id(), minimum, children, LEVELS.get(key, key) if key else None, names)
 
