@@ -99,7 +99,7 @@ class Cluster:
 
     def nodes(self, prefix: str, number: int, cpu: float = 0, gpu: int = 0, **domains: str) -> Cluster:
         for index in range(number):
-            self.node(f"{prefix}-{index}", cpu, gpu, **domains)
+            self.node(f"{prefix}-{index}", cpu, gpu, None, (), False, **domains)
         return self
 
     def run(
