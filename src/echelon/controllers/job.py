@@ -1,0 +1,117 @@
+"""The Job controller's eyes: which objects a Job is decided from, and which changes wake it.
+
+The decisions are in `decide.job`; `runner` writes what they say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..api import meta
+from ..api.scheme import JOBS, NAMESPACES, POD_GROUPS, PODS, WORKLOADS, Object
+from ..api.selectors import LabelSelector
+from ..api.vocabulary import JOB_NAME
+from ..client.informer import Caches, by_controller
+from ..decide.job import claim, workload
+from ..decide.job.sync import Observed, abandon, sync
+from ..decide.job.view import managed_elsewhere
+from ..decide.plan import NOTHING, Plan
+from .runner import Source, controller_key, own_key
+
+#: Pods of one Job change in bursts; deciding on each change alone would cost the square of their number.
+_POD_BATCH_SECONDS = 0.1
+
+_job_of = controller_key(JOBS.kind)
+
+
+class JobController:
+    name = "job-controller"
+
+    def __init__(self, caches: Caches) -> None:
+        self._jobs = caches.of(JOBS, {"selected-label": _selected_labels})
+        self._pods = caches.of(PODS, {"job": _job_of_pod, "orphan-label": _orphan_labels})
+        self._workloads = caches.of(WORKLOADS, {"controller-ref": _controller_ref})
+        self._groups = caches.of(POD_GROUPS, {"controller": by_controller})
+        self._namespaces = caches.of(NAMESPACES)
+
+    def sources(self) -> Sequence[Source]:
+        return (
+            Source(JOBS, own_key),
+            Source(PODS, self._jobs_of_pod, _POD_BATCH_SECONDS),
+            Source(WORKLOADS, _job_of),
+            Source(POD_GROUPS, _job_of),
+        )
+
+    def decide(self, key: str, now: float) -> Plan:
+        job = self._jobs.get(key)
+        related = self._pods.find("job", key)
+        if job is None:
+            return abandon(related)
+        if managed_elsewhere(job):
+            return NOTHING
+        owned = [pod for pod in related if meta.controlled_by(pod, meta.uid(job))]
+        strays = [pod for pod in related if _left_behind(pod, job)]
+        if any(map(claim.tracked, strays)):
+            return abandon(strays)
+        namespace = self._namespaces.get(meta.namespace(job))
+        reference = "/".join((meta.namespace(job), *workload.controller_reference(job)))
+        return sync(
+            Observed(
+                job=job,
+                owned=owned,
+                orphans=self._orphans(job),
+                workloads=self._workloads.find("controller-ref", reference),
+                groups=self._groups.find("controller", meta.uid(job)),
+                namespace_closed=namespace is not None and meta.deleting(namespace),
+            ),
+            now,
+        )
+
+    def _orphans(self, job: Object) -> list[Object]:
+        """Pods without a controller that carry one of the labels the Job selects; the selector itself decides."""
+        for value in _selected_labels(job):
+            return self._pods.find("orphan-label", value)
+        return []
+
+    def _jobs_of_pod(self, pod: Object) -> Iterable[str]:
+        yield from _job_of_pod(pod)
+        for value in _orphan_labels(pod):
+            for job in self._jobs.find("selected-label", value):
+                yield meta.key(job)
+
+
+def _left_behind(pod: Object, job: Object) -> bool:
+    """A pod of an earlier Job of the same name, or one cut loose from a Job that ends."""
+    owner = meta.controller_of(pod)
+    if owner is None:
+        return meta.deleting(job) or not LabelSelector.from_object(job["spec"].get("selector")).matches(
+            meta.labels(pod)
+        )
+    return bool(owner["uid"] != meta.uid(job))
+
+
+def _job_of_pod(pod: Object) -> Iterable[str]:
+    """The Job that controls the pod; a tracked pod without a controller still belongs to the Job it is named for."""
+    if meta.controller_of(pod) is not None:
+        yield from _job_of(pod)
+    elif claim.tracked(pod) and JOB_NAME in meta.labels(pod):
+        yield f"{meta.namespace(pod)}/{meta.labels(pod)[JOB_NAME]}"
+
+
+def _orphan_labels(pod: Object) -> Iterable[str]:
+    if meta.controller_of(pod) is not None:
+        return ()
+    return [f"{meta.namespace(pod)}/{key}={value}" for key, value in meta.labels(pod).items()]
+
+
+def _selected_labels(job: Object) -> Iterable[str]:
+    labels = (job["spec"].get("selector") or {}).get("matchLabels") or {}
+    return [f"{meta.namespace(job)}/{key}={value}" for key, value in sorted(labels.items())]
+
+
+def _controller_ref(workload_object: Object) -> Iterable[str]:
+    reference = workload_object["spec"].get("controllerRef")
+    if not reference:
+        return ()
+    parts = (meta.namespace(workload_object), reference.get("apiGroup", ""), reference["kind"], reference["name"])
+    return ("/".join(parts),)

@@ -1,0 +1,74 @@
+"""Counting a Job's pods: who is active, who has ended since the counters were last written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from . import failure_policy, indexes
+from .view import FAILURE_COUNT, Job, JobPod
+
+
+@dataclass(frozen=True)
+class Tally:
+    active: list[JobPod]
+    ready: int
+    terminating: int
+    #: All successes and counted failures: in the counters, recorded as uncounted, or not yet recorded.
+    succeeded: int
+    failed: int
+    #: Indexes that have succeeded, including those not yet in the status; empty for NonIndexed.
+    succeeded_indexes: frozenset[int]
+    #: Indexes out of attempts; always empty without backoffLimitPerIndex.
+    failed_indexes: frozenset[int]
+
+
+def count(job: Job, pods: Sequence[JobPod]) -> Tally:
+    active = [pod for pod in pods if pod.active]
+    recorded = job.recorded_succeeded | job.recorded_failed
+    new_failed = [
+        pod
+        for pod in pods
+        if pod.tracked and pod.uid not in job.recorded_failed and pod.failed(job) and index_is_valid(job, pod)
+    ]
+    new_succeeded = [pod for pod in pods if pod.tracked and pod.phase == "Succeeded" and pod.uid not in recorded]
+    succeeded_indexes = _succeeded_indexes(job, new_succeeded)
+    if job.indexed:
+        succeeded = len(succeeded_indexes)
+    else:
+        succeeded = job.status.get("succeeded", 0) + len(job.recorded_succeeded) + len(new_succeeded)
+    counted = [pod for pod in new_failed if failure_policy.judge(job, pod).counts]
+    return Tally(
+        active=active,
+        ready=sum(pod.ready for pod in active),
+        terminating=sum(pod.terminating for pod in pods),
+        succeeded=succeeded,
+        failed=job.status.get("failed", 0) + len(job.recorded_failed) + len(counted),
+        succeeded_indexes=succeeded_indexes,
+        failed_indexes=_failed_indexes(job, counted),
+    )
+
+
+def index_is_valid(job: Job, pod: JobPod) -> bool:
+    return not job.indexed or (pod.index is not None and pod.index < (job.completions or 0))
+
+
+def _succeeded_indexes(job: Job, new_succeeded: Sequence[JobPod]) -> frozenset[int]:
+    if not job.indexed:
+        return frozenset()
+    return job.completed_indexes | {
+        pod.index for pod in new_succeeded if pod.index is not None and index_is_valid(job, pod)
+    }
+
+
+def _failed_indexes(job: Job, counted: Sequence[JobPod]) -> frozenset[int]:
+    limit = job.backoff_limit_per_index
+    if limit is None:
+        return frozenset()
+    stored = indexes.parse(job.status.get("failedIndexes") or "", job.completions or 0)
+    return stored | {
+        pod.index
+        for pod in counted
+        if pod.index is not None
+        and (pod.annotated_count(FAILURE_COUNT) >= limit or failure_policy.judge(job, pod).action == "FailIndex")
+    }

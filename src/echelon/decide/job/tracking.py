@@ -1,0 +1,118 @@
+"""Counting every ended pod exactly once, whatever crashes when.
+
+A pod carries a finalizer until it is counted.  It passes through three stored states:
+
+    finalizer, not recorded  ─status write→  finalizer, uid in uncountedTerminatedPods (or index in completedIndexes)
+    ─finalizer stripped→  no finalizer, uid recorded  ─status write→  in the counters, uid gone
+
+Each sync moves every pod one step: it strips what the *stored* status records, counts what has no finalizer any
+more, and records what ended since.  Stopping between any two writes repeats a step but never a count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from . import failure_policy
+from .outcome import Outcome
+from .tally import index_is_valid
+from .view import Job, JobPod
+
+#: Newly recorded pods in one sync at most, so that a status stays of bounded size.
+MOST_RECORDED_PER_SYNC = 500
+
+
+@dataclass
+class Tracking:
+    #: Pods whose finalizer goes now; the status below counts on that having happened.
+    strip: list[JobPod] = field(default_factory=list)
+    #: Uids that stay, or become, recorded but uncounted.
+    uncounted_succeeded: list[str] = field(default_factory=list)
+    uncounted_failed: list[str] = field(default_factory=list)
+    succeeded: int = 0
+    failed: int = 0
+    completed_indexes: frozenset[int] = frozenset()
+    #: Some pods had to wait for the next sync.
+    capped: bool = False
+
+    @property
+    def settled(self) -> bool:
+        """Every ended pod is in the counters."""
+        return not (self.uncounted_succeeded or self.uncounted_failed or self.capped)
+
+
+def track(job: Job, pods: Sequence[JobPod], outcome: Outcome | None, held: Mapping[int, JobPod]) -> Tracking:
+    """`held` are pods that keep their finalizer because an index still needs their failure count."""
+    result = Tracking(completed_indexes=job.completed_indexes if job.indexed else frozenset())
+    recorded = 0
+    for pod in pods:
+        step = _next_step(job, pod, outcome, held) if pod.tracked else "keep"
+        if step == "strip":
+            result.strip.append(pod)
+        elif step == "record" and recorded < MOST_RECORDED_PER_SYNC:
+            _record(job, pod, result)
+            recorded += 1
+        elif step == "record":
+            result.capped = True
+    _count_stripped(job, pods, result)
+    if job.indexed:
+        result.succeeded = len(result.completed_indexes)
+    return result
+
+
+def _next_step(
+    job: Job, pod: JobPod, outcome: Outcome | None, held: Mapping[int, JobPod]
+) -> Literal["keep", "record", "strip"]:
+    if pod.uid in job.recorded_failed or pod.uid in job.recorded_succeeded:
+        return "strip"
+    if pod.phase == "Succeeded":
+        if not index_is_valid(job, pod):
+            return "strip"
+        return "strip" if job.indexed and pod.index in job.completed_indexes else "record"
+    if outcome is not None:
+        return _next_step_at_the_end(job, pod, outcome)
+    if not pod.failed(job):
+        return "strip" if job.deleting else "keep"
+    holder = held.get(pod.index) if pod.index is not None else None
+    if holder is not None and holder.uid == pod.uid and not job.deleting:
+        return "keep"
+    return "record" if _counts(job, pod) else "strip"
+
+
+def _next_step_at_the_end(job: Job, pod: JobPod, outcome: Outcome) -> Literal["keep", "record", "strip"]:
+    """A failed Job takes all that still runs down with it; a successful one lets go of it uncounted."""
+    if not outcome.success:
+        return "record" if _counts(job, pod) else "strip"
+    if outcome.recorded:
+        # Whatever failed before the success is recorded; what ends now does so because it was told to.
+        return "strip"
+    return "record" if pod.failed(job) and _counts(job, pod) else "keep"
+
+
+def _counts(job: Job, pod: JobPod) -> bool:
+    return index_is_valid(job, pod) and failure_policy.judge(job, pod).counts
+
+
+def _record(job: Job, pod: JobPod, result: Tracking) -> None:
+    if pod.phase == "Succeeded":
+        if job.indexed and pod.index is not None:
+            result.completed_indexes |= {pod.index}
+        else:
+            result.uncounted_succeeded.append(pod.uid)
+    else:
+        result.uncounted_failed.append(pod.uid)
+
+
+def _count_stripped(job: Job, pods: Sequence[JobPod], result: Tracking) -> None:
+    """Recorded uids without a finalizer, or losing it now, enter the counters."""
+    leaving = {pod.uid for pod in result.strip}
+    pending = {pod.uid for pod in pods if pod.tracked and pod.uid not in leaving}
+    stored = job.status.get("uncountedTerminatedPods") or {}
+    kept_succeeded = [uid for uid in stored.get("succeeded") or () if uid in pending]
+    kept_failed = [uid for uid in stored.get("failed") or () if uid in pending]
+    result.succeeded = job.status.get("succeeded", 0) + len(stored.get("succeeded") or ()) - len(kept_succeeded)
+    result.failed = job.status.get("failed", 0) + len(stored.get("failed") or ()) - len(kept_failed)
+    result.uncounted_succeeded[:0] = kept_succeeded
+    result.uncounted_failed[:0] = kept_failed
