@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from job_objects import INDEX, NOW, TRACKING, indexed, job, observed, pod, ready, running
 
 from echelon.api.scheme import JOBS, PODS, Object
 from echelon.base.instants import to_time
 from echelon.decide.job.sync import sync
 from echelon.decide.plan import Change, Create, Delete, Plan
+
+from .objects import INDEX, NOW, TRACKING, indexed, job, observed, pod, ready, running
 
 #: A template that brings its own group: the tests here are about pods alone.
 PLAIN = {

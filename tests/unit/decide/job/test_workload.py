@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from job_objects import UID, indexed, job, observed, pod, running
 
 from echelon.api.scheme import POD_GROUPS, PODS, WORKLOADS, Object
 from echelon.decide.job.sync import sync
 from echelon.decide.plan import Change, Create, Plan
+
+from .objects import UID, indexed, job, observed, pod, running
 
 JOB_REF = {
     "apiVersion": "batch/v1",
