@@ -43,7 +43,7 @@ async def delete_collection(call: Call) -> Response:
     """Delete what the selectors match, one by one; what vanishes meanwhile is as good as deleted."""
     presentation = call.presentation()
     options, _ = delete_options(call.request, await read_options(call.request))
-    found = await call.verbs.list(call.resource, call.target.namespace, list_options(call.request, call.resource))
+    found = await call.verbs.list(call.resource, call.target.namespace, list_options(call.request))
     deleted: list[Object] = []
     for item in found.items:
         try:

@@ -1,7 +1,7 @@
 """Query strings and delete bodies as the option records of `api.verbs`, with a real server's refusals.
 
-A client library sends these by machine, so mistakes are rare and answered exactly: 400 where a value cannot
-be read, 422 on `ListOptions` and its kin where values contradict each other.
+Only what is particular to the query string is refused here: 400 where a value cannot be read, 422 where HTTP
+offers more ways to say a thing than the records have.  Selectors and versions are judged behind `Verbs`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...api import errors, selectors
+from ...api import errors
 from ...api.errors import ApiError, FieldError
 from ...api.scheme import Object, Resource
 from ...api.verbs import DeleteOptions, ListOptions, WatchOptions, WriteOptions
@@ -34,7 +34,7 @@ def _integer(request: Request, name: str) -> int | None:
         raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax ({name})') from None
 
 
-def list_options(request: Request, resource: Resource) -> ListOptions:
+def list_options(request: Request) -> ListOptions:
     options = ListOptions(
         label_selector=request.parameter("labelSelector"),
         field_selector=request.parameter("fieldSelector"),
@@ -43,37 +43,15 @@ def list_options(request: Request, resource: Resource) -> ListOptions:
         resource_version=request.parameter("resourceVersion"),
         resource_version_match=request.parameter("resourceVersionMatch"),
     )
-    _check_selectors(resource, options.label_selector, options.field_selector)
-    problems = _match_problems(options)
     if "sendInitialEvents" in request.query:
-        problems.append(errors.forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
-    if problems:
-        raise _refused("ListOptions", problems)
-    if options.continue_token and options.resource_version not in ("", "0"):
-        raise errors.bad_request("specifying resource version is not allowed when using continue")
+        problem = errors.forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list")
+        raise _refused("ListOptions", [problem])
     return options
 
 
-def _match_problems(options: ListOptions) -> list[FieldError]:
-    match, path = options.resource_version_match, "resourceVersionMatch"
-    if not match:
-        return []
-    if match not in ("Exact", "NotOlderThan"):
-        return [errors.not_supported(path, match, ("Exact", "NotOlderThan", ""))]
-    problems = []
-    if not options.resource_version:
-        problems.append(errors.forbidden_field(path, f"{path} is forbidden unless resourceVersion is provided"))
-    if options.continue_token:
-        problems.append(errors.forbidden_field(path, f"{path} is forbidden when continue is provided"))
-    if match == "Exact" and options.resource_version == "0":
-        detail = f'{path} "Exact" is forbidden for resourceVersion "0"'
-        problems.append(errors.forbidden_field(path, detail))
-    return problems
-
-
-def watch_options(request: Request, resource: Resource, default_timeout: float) -> WatchOptions:
+def watch_options(request: Request, default_timeout: float) -> WatchOptions:
     timeout = _integer(request, "timeoutSeconds")
-    options = WatchOptions(
+    return WatchOptions(
         label_selector=request.parameter("labelSelector"),
         field_selector=request.parameter("fieldSelector"),
         resource_version=request.parameter("resourceVersion"),
@@ -82,34 +60,6 @@ def watch_options(request: Request, resource: Resource, default_timeout: float) 
         send_initial_events=request.flag("sendInitialEvents") if "sendInitialEvents" in request.query else None,
         timeout_seconds=float(timeout) if timeout else default_timeout,
     )
-    _check_selectors(resource, options.label_selector, options.field_selector)
-    version = options.resource_version
-    if version and not version.isdigit():
-        raise errors.bad_request(f'Invalid value: "{version}": resourceVersion must be a number')
-    problems = _initial_events_problems(options)
-    if problems:
-        raise _refused("ListOptions", problems)
-    return options
-
-
-def _initial_events_problems(options: WatchOptions) -> list[FieldError]:
-    match, path = options.resource_version_match, "resourceVersionMatch"
-    problems = []
-    if options.send_initial_events is not None and match != "NotOlderThan":
-        detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        problems.append(errors.forbidden_field(path, detail))
-    if match and options.send_initial_events is None:
-        detail = f"{path} is forbidden for watch unless sendInitialEvents is provided"
-        problems.append(errors.forbidden_field(path, detail))
-    if match and match != "NotOlderThan":
-        problems.append(errors.not_supported(path, match, ("NotOlderThan",)))
-    return problems
-
-
-def _check_selectors(resource: Resource, label_selector: str, field_selector: str) -> None:
-    """400 for a selector that cannot be read, before a stream is begun that could not say so any more."""
-    selectors.LabelSelector.parse(label_selector)
-    selectors.FieldSelector.parse(field_selector, resource)
 
 
 def write_options(request: Request, kind: str, warn: Callable[[str], None]) -> WriteOptions:

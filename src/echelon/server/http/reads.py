@@ -16,6 +16,6 @@ async def get(call: Call) -> Response:
 
 async def list_(call: Call) -> Response:
     presentation = call.presentation()
-    options = list_options(call.request, call.resource)
+    options = list_options(call.request)
     found = await call.verbs.list(call.resource, call.target.namespace, options)
     return json_response(presentation.collection(found))

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from ...api.errors import ApiError
-from ...api.verbs import WatchEvent, WatchOptions
+from ...api.verbs import WatchEvent
 from .call import Call
 from .encode import EventLines, Presentation, error_line
 from .options import watch_options
@@ -47,11 +47,12 @@ class Watches:
     def begin(self, call: Call) -> WatchStream:
         presentation = call.presentation()
         timeout = _SHORTEST + next(self._count) * _STRIDE % _SPREAD
-        options = watch_options(call.request, call.resource, timeout)
+        options = watch_options(call.request, timeout)
         if call.target.name:
             only = f"metadata.name={call.target.name}"
             options = replace(options, field_selector=",".join(filter(None, (options.field_selector, only))))
-        return WatchStream(self, call, presentation, options)
+        events = call.verbs.watch(call.resource, call.target.namespace, options)
+        return WatchStream(self, call, presentation, events)
 
     def line(self, presentation: Presentation, event: WatchEvent, *, first: bool) -> bytes:
         return self._lines.line(presentation, event, first=first)
@@ -65,11 +66,13 @@ class WatchStream:
 
     code = 200
 
-    def __init__(self, watches: Watches, call: Call, presentation: Presentation, options: WatchOptions) -> None:
+    def __init__(
+        self, watches: Watches, call: Call, presentation: Presentation, events: AsyncIterator[WatchEvent]
+    ) -> None:
         self._watches = watches
         self._call = call
         self._presentation = presentation
-        self._options = options
+        self._events = events
 
     async def send(self, send: Send) -> None:
         headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")]
@@ -92,20 +95,18 @@ class WatchStream:
                 await send({"type": "http.response.body", "body": b""})
 
     async def _pump(self, send: Send) -> None:
-        target = self._call.target
-        events = self._call.verbs.watch(target.resource, target.namespace, self._options)
         first = True
         try:
-            async for event in events:
+            async for event in self._events:
                 line = self._watches.line(self._presentation, event, first=first)
                 first = False
                 await send({"type": "http.response.body", "body": line, "more_body": True})
         except ApiError as error:
             await send({"type": "http.response.body", "body": error_line(error), "more_body": True})
         except Exception:
-            _log.exception("a watch of %s broke off", target.resource.qualified)
+            _log.exception("a watch of %s broke off", self._call.resource.qualified)
         finally:
-            await _release(events)
+            await _release(self._events)
 
 
 async def _gone(receive: Receive) -> None:
