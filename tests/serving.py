@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
+import json
+import ssl
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import uvloop
 from echelon.server.pipeline import Pipeline
@@ -68,3 +73,42 @@ def in_thread(directory: Path) -> Iterator[Server]:
         loop, finish = stop[0]
         loop.call_soon_threadsafe(finish.set)
         thread.join()
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Https:
+    """A plain HTTPS client that trusts the server and shows its token, unless told not to."""
+
+    def __init__(self, server: Server) -> None:
+        self._port = server.port
+        self._token = server.token
+        self._context = ssl.create_default_context(cadata=server.authority_pem.decode())
+
+    def connect(self) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection("127.0.0.1", self._port, context=self._context, timeout=30)
+
+    def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        """One request on a connection of its own; header names are written with `_` for `-`."""
+        connection = self.connect()
+        try:
+            sent = body if body is None or isinstance(body, (bytes, str)) else json.dumps(body)
+            connection.request(method, path, sent, self.headers(**headers))
+            response = connection.getresponse()
+            found = {name.lower(): value for name, value in response.getheaders()}
+            return Answer(response.status, found, response.read())
+        finally:
+            connection.close()
+
+    def headers(self, **given: str) -> dict[str, str]:
+        named = {name.replace("_", "-").lower(): value for name, value in given.items()}
+        authorization = named.pop("authorization", f"Bearer {self._token}")
+        return {**named, "authorization": authorization} if authorization else named

@@ -13,7 +13,7 @@ import yaml
 
 from .kubectl import Kubectl
 
-GOLDEN_ERRORS = json.loads((Path(__file__).parents[1] / "conformance" / "data" / "errors.json").read_text())
+GOLDEN_ERRORS = json.loads((Path(__file__).parents[1] / "conformance" / "data" / "errors.json").read_text())["cases"]
 
 
 def pod(name: str, **labels: str) -> dict[str, Any]:
