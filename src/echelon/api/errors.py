@@ -81,6 +81,8 @@ class ApiError(Exception):
     reason: str
     message: str
     details: Mapping[str, Any] = field(default_factory=dict)
+    #: `metadata` of the Status; a list that expired between pages carries the token to go on with.
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.message
@@ -90,7 +92,7 @@ class ApiError(Exception):
         body: Object = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": dict(self.metadata),
             "status": "Failure",
             "message": self.message,
             "reason": self.reason,

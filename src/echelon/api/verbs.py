@@ -18,7 +18,8 @@ from .scheme import Object, Resource
 
 FieldValidation = Literal["Ignore", "Warn", "Strict"]
 Propagation = Literal["Background", "Foreground", "Orphan"]
-Subresource = Literal["", "status"]
+#: `finalize` exists for namespaces alone: it replaces `spec.finalizers`.
+Subresource = Literal["", "status", "finalize"]
 
 
 def _unheard(_: str) -> None:

@@ -126,6 +126,10 @@ class Store(Protocol):
         """
         ...
 
+    async def settled(self, key: str) -> None:
+        """Wait until no write of that key is on its way: after a `Mismatch`, reading again is worth it only then."""
+        ...
+
     def watch(self, prefix: str, after: int) -> Watch:
         """Changes under a prefix with a revision above `after`, from history and then live.
 

@@ -28,8 +28,8 @@ class Log:
     def __init__(self, journal: Journal, committer: MakeCommitter, header_of: HeaderOf, window: Window) -> None:
         self._header_of = header_of
         self._state = State()
-        #: Revision of the newest accepted write of each key that is not durable yet; 0 for a deletion.
-        self._accepted: dict[str, int] = {}
+        #: The newest accepted write of each key that has one on its way.
+        self._accepted: dict[str, Write] = {}
         self._failed: Exception | None = None
         self.closed = False
         self._revision, self._hub = self._load(journal, window)
@@ -66,6 +66,10 @@ class Log:
         revision = self._next
         return await self._commit(Entry(revision, key, encode(revision), True), None)
 
+    async def settled(self, key: str) -> None:
+        while (write := self._accepted.get(key)) is not None and self._failed is None:
+            await asyncio.wait([write.done])
+
     def watch(self, prefix: str, after: int) -> Subscription:
         return self._hub.subscribe(prefix, after)
 
@@ -81,10 +85,9 @@ class Log:
         """The revision of the newest accepted write of a key, if it is the expected one."""
         if self._failed is not None:
             raise StoreFailed(str(self._failed)) from self._failed
-        current = self._accepted.get(key)
-        if current is None:
-            record = self._state.get(key)
-            current = record.revision if record else 0
+        on_its_way = self._accepted.get(key)
+        record = on_its_way.record if on_its_way else self._state.get(key)
+        current = record.revision if record else 0
         if expect is not None and expect != current:
             raise Mismatch(key, current)
         return current
@@ -92,13 +95,14 @@ class Log:
     async def _commit(self, entry: Entry, record: Record | None) -> Record:
         """Nothing can fail any more but the disk: take the revision and wait until it is durable."""
         self._next = entry.revision + 1
-        self._accepted[entry.key] = 0 if entry.deleted else entry.revision
         done: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
-        self._committer.submit(Write(entry, record, done))
+        write = self._accepted[entry.key] = Write(entry, record, done)
+        self._committer.submit(write)
         if done.done():
             # An inline commit never waits; give watchers their turn all the same.
             await asyncio.sleep(0)
-        return await done
+        # A writer that gives up waiting does not take its write back.
+        return await asyncio.shield(done)
 
     def _settle(self, writes: Sequence[Write], error: Exception | None) -> None:
         if error is not None:
@@ -108,7 +112,7 @@ class Log:
         for write in writes:
             change, result = self._apply(write.entry, write.record)
             changes.append(change)
-            if self._accepted.get(change.key) == (0 if write.entry.deleted else change.revision):
+            if self._accepted.get(change.key) is write:
                 del self._accepted[change.key]
             if not write.done.done():
                 write.done.set_result(result)

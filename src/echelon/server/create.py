@@ -1,0 +1,91 @@
+"""POST: decode → name, uid, time → default → admit → prepare → validate → store."""
+
+from __future__ import annotations
+
+from ..api import admit, rules, schema
+from ..api.errors import already_exists, bad_request
+from ..api.meta import deleting
+from ..api.scheme import Object, Resource
+from ..api.verbs import WriteOptions
+from ..base.instants import to_time
+from ..store.interface import Mismatch
+from .access import Access, at_version
+from .decoding import decode, refuse_if
+
+#: How often a generated name that is taken is drawn again.
+_NAME_TRIES = 8
+_SUFFIX_LENGTH = 5
+_LONGEST_PREFIX = 63 - _SUFFIX_LENGTH
+_SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+
+
+async def create(access: Access, resource: Resource, sent: Object, namespace: str, options: WriteOptions) -> Object:
+    generated = not (sent.get("metadata") or {}).get("name")
+    for _ in range(_NAME_TRIES):
+        tree = _new_object(access, resource, sent, namespace, options)
+        if await _stored(access, resource, tree, options):
+            return at_version(resource, tree)
+        if not generated:
+            break
+        # Defaults depend on the name, so another name is another object; warnings have been given.
+        options = WriteOptions(options.dry_run, options.field_validation, options.field_manager)
+    raise _taken(access, resource, tree)
+
+
+def _new_object(access: Access, resource: Resource, sent: Object, namespace: str, options: WriteOptions) -> Object:
+    tree = decode(resource, sent, options)
+    _identify(access, resource, tree["metadata"], namespace)
+    name = tree["metadata"]["name"]
+    schema.apply_defaults(resource, tree)
+    rules.default(resource, tree, None)
+    admit.admit_create(resource, tree, access)
+    rules.prepare_create(resource, tree, access.clock.now())
+    refuse_if(schema.check(resource, tree) + rules.validate_create(resource, tree), resource, name)
+    for warning in rules.warnings(resource, tree):
+        options.warn(warning)
+    return tree
+
+
+def _identify(access: Access, resource: Resource, metadata: Object, namespace: str) -> None:
+    """Name, namespace, uid and time, as only the server gives them."""
+    if metadata.pop("resourceVersion", ""):
+        raise bad_request("resourceVersion should not be set on objects to be created")
+    place(resource, metadata, namespace)
+    for field in _SERVER_OWNED:
+        metadata.pop(field, None)
+    prefix = metadata.get("generateName", "")
+    if not metadata.get("name"):
+        metadata["name"] = prefix[:_LONGEST_PREFIX] + access.rng.suffix(_SUFFIX_LENGTH) if prefix else ""
+    metadata["uid"] = access.rng.uid()
+    metadata["creationTimestamp"] = to_time(access.clock.now())
+    if resource.has_generation:
+        metadata["generation"] = 1
+
+
+def place(resource: Resource, metadata: Object, namespace: str) -> None:
+    """Settle the namespace: that of the request, which the body may repeat but not contradict."""
+    said = metadata.get("namespace", "")
+    if namespace and said and said != namespace:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    if resource.namespaced and not (said or namespace):
+        raise bad_request("an empty namespace may not be set during creation")
+    if resource.namespaced:
+        metadata["namespace"] = said or namespace
+
+
+async def _stored(access: Access, resource: Resource, tree: Object, options: WriteOptions) -> bool:
+    """False if the name is taken."""
+    metadata = tree["metadata"]
+    if options.dry_run:
+        return access.get(resource, metadata["name"], metadata.get("namespace", "")) is None
+    try:
+        await access.insert(resource, tree)
+    except Mismatch:
+        return False
+    return True
+
+
+def _taken(access: Access, resource: Resource, tree: Object) -> Exception:
+    metadata = tree["metadata"]
+    there = access.get(resource, metadata["name"], metadata.get("namespace", ""))
+    return already_exists(resource, metadata["name"], terminating=there is not None and deleting(there))
