@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from ..api.errors import ApiError, conflict, invalid_object, required
 from ..api.scheme import PODS, Object
 from ..base.instants import to_time
-from ..store.interface import Mismatch, Record
+from ..store.interface import Mismatch
 from .access import Access
 
-_NOTHING: Mapping[str, str] = {}
 
-
-async def bind(
-    access: Access,
-    namespace: str,
-    pod: str,
-    node: str,
-    *,
-    uid: str = "",
-    resource_version: str = "",
-    annotations: Mapping[str, str] = _NOTHING,
-    labels: Mapping[str, str] = _NOTHING,
-    dry_run: bool = False,
-) -> None:
+async def bind(access: Access, namespace: str, pod: str, node: str, uid: str, *, dry_run: bool) -> None:
     if not node:
         raise invalid_object(PODS, pod, [required("target.name")])
     while True:
         record = access.record(PODS, pod, namespace)
-        _check_preconditions(record, pod, uid, resource_version)
-        bound = _bound(access.trees.of_record(record), node, access.clock.now(), annotations, labels)
+        if uid and uid != record.header.uid:
+            detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {record.header.uid}"
+            raise conflict(PODS, pod, detail)
+        bound = _bound(access.trees.of_record(record), node, access.clock.now())
         if dry_run:
             return
         try:
@@ -46,21 +35,7 @@ def _refuse(pod: str, detail: str) -> ApiError:
     return ApiError(409, "Conflict", message, {"name": pod, "kind": "pods/binding"})
 
 
-def _check_preconditions(record: Record, pod: str, uid: str, resource_version: str) -> None:
-    if uid and uid != record.header.uid:
-        detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {record.header.uid}"
-        raise conflict(PODS, pod, detail)
-    if resource_version and resource_version != str(record.revision):
-        detail = (
-            f"Precondition failed: ResourceVersion in precondition: {resource_version}, "
-            f"ResourceVersion in object meta: {record.revision}"
-        )
-        raise conflict(PODS, pod, detail)
-
-
-def _bound(
-    pod: Object, node: str, now: float, annotations: Mapping[str, str], labels: Mapping[str, str]
-) -> Object:
+def _bound(pod: Object, node: str, now: float) -> Object:
     metadata, spec, status = {**pod["metadata"]}, pod["spec"], {**(pod.get("status") or {})}
     name = metadata["name"]
     if "deletionTimestamp" in metadata:
@@ -69,10 +44,6 @@ def _bound(
         raise _refuse(name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
     if spec.get("schedulingGates"):
         raise _refuse(name, f"pod {name} has non-empty .spec.schedulingGates")
-    if annotations:
-        metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
-    if labels:
-        metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
     status["conditions"] = _with_scheduled(status.get("conditions") or (), now)
     status.pop("nominatedNodeName", None)
     return {**pod, "metadata": metadata, "spec": {**spec, "nodeName": node}, "status": status}

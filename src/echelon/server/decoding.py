@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..api import schema
-from ..api.errors import ApiError, FieldError, bad_request, invalid_object
+from ..api.errors import ApiError, FieldError, bad_request, invalid, invalid_object
 from ..api.scheme import Object, Resource
 from ..api.verbs import WriteOptions
 
@@ -12,35 +12,36 @@ def decode(resource: Resource, sent: Object, options: WriteOptions, *, patched: 
     """A fresh tree under the storage version; unknown fields are refused, reported or dropped, as asked."""
     _check_type(resource, sent)
     decoded = schema.decode(resource, sent)
-    if decoded.unknown and options.field_validation != "Ignore":
-        listed = [f'unknown field "{path}"' for path in decoded.unknown]
-        if options.field_validation == "Strict":
-            raise _strict(resource, ", ".join(listed), patched=patched)
-        for warning in listed:
-            options.warn(warning)
+    if decoded.unknown and options.field_validation == "Strict":
+        raise (
+            _unknown_in_patch(resource, decoded.unknown)
+            if patched
+            else schema.unknown_fields(resource, decoded.unknown)
+        )
+    if options.field_validation == "Warn":
+        for path in decoded.unknown:
+            options.warn(f'unknown field "{path}"')
     tree = decoded.obj
-    metadata = tree.pop("metadata", None) or {}
-    metadata.pop("managedFields", None)
-    metadata.pop("selfLink", None)
-    rest = {field: value for field, value in tree.items() if field not in ("apiVersion", "kind")}
-    return {"apiVersion": resource.storage_api_version, "kind": resource.kind, "metadata": metadata, **rest}
+    tree["apiVersion"] = resource.storage_api_version
+    for field in ("managedFields", "selfLink"):
+        tree["metadata"].pop(field, None)
+    return tree
 
 
 def _check_type(resource: Resource, sent: Object) -> None:
     version, kind = sent.get("apiVersion"), sent.get("kind")
     if kind and kind != resource.kind:
-        raise bad_request(f'{kind} in version "{version or resource.api_version}" cannot be handled as a {resource.kind}')
+        version = version or resource.api_version
+        raise bad_request(f'{kind} in version "{version}" cannot be handled as a {resource.kind}')
     if version and version != resource.api_version:
         raise bad_request(
             f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
         )
 
 
-def _strict(resource: Resource, listed: str, *, patched: bool) -> ApiError:
-    text = f"strict decoding error: {listed}"
-    if patched:
-        return invalid_object(resource, "", [FieldError("FieldValueInvalid", "patch", f"Invalid value: {text}")])
-    return bad_request(f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {text}')
+def _unknown_in_patch(resource: Resource, paths: list[str]) -> ApiError:
+    listed = ", ".join(f'unknown field "{path}"' for path in paths)
+    return invalid_object(resource, "", [invalid("patch", "", f"strict decoding error: {listed}")])
 
 
 def refuse_if(problems: list[FieldError], resource: Resource, name: str) -> None:

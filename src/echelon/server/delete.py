@@ -9,8 +9,6 @@ The garbage collector and the kubelet finish what is only marked here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..api import admit
 from ..api.errors import ApiError
 from ..api.rules.metadata import FOREGROUND, ORPHAN
@@ -24,15 +22,7 @@ from .update import is_finished
 _TERMINAL = ("Succeeded", "Failed")
 
 
-@dataclass(frozen=True)
-class Deletion:
-    """How a DELETE ended: the object as removed or as marked, and whether it is gone."""
-
-    object: Object
-    gone: bool
-
-
-async def delete(access: Access, resource: Resource, name: str, namespace: str, options: DeleteOptions) -> Deletion:
+async def delete(access: Access, resource: Resource, name: str, namespace: str, options: DeleteOptions) -> Object:
     while True:
         record = access.record(resource, name, namespace)
         _check_preconditions(resource, name, record, options)
@@ -45,7 +35,7 @@ async def delete(access: Access, resource: Resource, name: str, namespace: str, 
         except Mismatch:
             await access.store.settled(record.key)
             continue
-        return Deletion(at_version(resource, last), gone)
+        return at_version(resource, last)
 
 
 async def _carry_out(

@@ -62,7 +62,9 @@ def _spent(budget: Object, pod: Object, now: float) -> Object:
     allowed, healthy = status.get("disruptionsAllowed", 0), status.get("currentHealthy", 0)
     if allowed <= 0:
         desired = status.get("desiredHealthy", 0)
-        raise _too_many(f"The disruption budget {name(budget)} needs {desired} healthy pods and has {healthy} currently")
+        raise _too_many(
+            f"The disruption budget {name(budget)} needs {desired} healthy pods and has {healthy} currently"
+        )
     disrupted = {**(status.get("disruptedPods") or {}), name(pod): to_time(now)}
     spent = {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted}
     return {**budget, "metadata": {**budget["metadata"]}, "status": spent}
@@ -81,13 +83,15 @@ async def _explain(access: Access, pod: Object, options: DeleteOptions) -> None:
     """Write on the pod why it goes."""
     if options.dry_run:
         return
-    reason = condition("DisruptionTarget", "True", "EvictionByEvictionAPI", "Eviction API: evicting", access.clock.now())
+    reason = condition(
+        "DisruptionTarget", "True", "EvictionByEvictionAPI", "Eviction API: evicting", access.clock.now()
+    )
     while True:
         record = access.record(PODS, name(pod), namespace(pod))
-        now = access.trees.of_record(record)
-        status = now.get("status") or {}
+        current = access.trees.of_record(record)
+        status = current.get("status") or {}
         conditions = with_condition(status.get("conditions") or (), reason)
-        told = {**now, "metadata": {**now["metadata"]}, "status": {**status, "conditions": conditions}}
+        told = {**current, "metadata": {**current["metadata"]}, "status": {**status, "conditions": conditions}}
         try:
             await access.replace(PODS, told, record)
         except Mismatch:

@@ -153,7 +153,8 @@ def _page_source(access: Access, wanted: Filter, at: int, start: str) -> Sequenc
             "The provided continue parameter is too old to display a consistent list result. You can start a new list "
             "without the continue parameter, or use the continue token in this response to retrieve the remainder of "
             "the results. Continuing with the provided token results in an inconsistent list - objects that were "
-            "created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
+            "created, modified, or deleted between the time the first chunk was returned and now may show up in the "
+            "list."
         )
         raise ApiError(410, "Expired", text, metadata={"continue": _token(0, start)}) from None
     return [record for record in records if record.key >= first]
@@ -170,7 +171,9 @@ def _parse_token(text: str) -> _Token:
     except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
         raise bad_request(f"continue key is not valid: {error}") from None
     if token.version != _TOKEN_VERSION:
-        raise bad_request(f'continue key is not valid: server does not recognize this encoded version "{token.version}"')
+        raise bad_request(
+            f'continue key is not valid: server does not recognize this encoded version "{token.version}"'
+        )
     return token
 
 

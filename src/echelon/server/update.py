@@ -18,7 +18,7 @@ from .create import create, place
 from .decoding import decode, refuse_if
 
 #: Parts of an object whose change is not a change of its specification.
-_NOT_SPEC = ("apiVersion", "kind", "metadata", "status")
+_NOT_SPEC: tuple[str, ...] = ("apiVersion", "kind", "metadata", "status")
 
 
 async def update(
@@ -115,7 +115,7 @@ def _with_spec(
 
 def _with_status(resource: Resource, old: Object, sent: Object, options: WriteOptions, *, patched: bool) -> Object:
     """Only metadata and status are looked at: the rest is the stored one and need not be walked again."""
-    narrow = {field: sent[field] for field in ("apiVersion", "kind", "metadata", "status") if field in sent}
+    narrow: Object = {field: sent[field] for field in _NOT_SPEC if field in sent}
     new = decode(resource, narrow, options, patched=patched)
     new = {field: value for field, value in new.items() if field in _NOT_SPEC}
     _keep_identity(new["metadata"], old["metadata"])

@@ -79,6 +79,10 @@ class Subscription:
         self._after = batch[-1].revision
         return batch
 
+    @property
+    def caught_up(self) -> bool:
+        return not self._unread and not self._too_slow
+
     def deliver(self, change: Change, limit: int) -> None:
         if self._too_slow or change.revision <= self._after:
             return

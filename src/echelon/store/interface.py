@@ -85,6 +85,11 @@ class Watch(Protocol):
 
     def __aiter__(self) -> AsyncIterator[Sequence[Change]]: ...
 
+    @property
+    def caught_up(self) -> bool:
+        """Whether everything up to the store's revision has been read."""
+        ...
+
     def close(self) -> None:
         """End the iteration; safe to call twice."""
         ...
