@@ -9,7 +9,7 @@ Custom kinds only get what their own schema says, and inside embedded native typ
 from __future__ import annotations
 
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -140,22 +140,23 @@ def _has_defaults(name: str, custom: bool) -> bool:
             continue
         seen[current] = None
         schema = definitions.lookup(current)
-        if any(_missing(schema, custom, definitions.is_native(current))):
+        native = definitions.is_native(current)
+        if any(any(_missing(struct, custom, native)) for struct in _structs(schema)):
             return True
         if not custom and (current in definitions.constant_defaults() or current in _DERIVED):
             return True
-        waiting += _references(schema)
+        waiting += definitions.references(schema)
     return False
 
 
-def _references(schema: Any) -> list[str]:
-    if isinstance(schema, list):
-        return [name for item in schema for name in _references(item)]
-    if not isinstance(schema, dict):
-        return []
-    if isinstance(schema.get("$ref"), str):
-        return [schema["$ref"]]
-    return [name for item in schema.values() for name in _references(item)]
+def _structs(schema: Schema) -> Iterator[Schema]:
+    """A schema and the schemas nested inside it, up to references."""
+    yield schema
+    for inner in schema.get("properties", {}).values():
+        yield from _structs(inner)
+    for holder in ("items", "additionalProperties"):
+        if isinstance(schema.get(holder), dict):
+            yield from _structs(schema[holder])
 
 
 def _pull_policy(image: str) -> str:

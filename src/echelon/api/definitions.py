@@ -29,7 +29,7 @@ TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.Time"
 MICRO_TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime"
 
 #: Files with definitions of custom kinds.
-_CUSTOM_FILES: tuple[str, ...] = ()
+_CUSTOM_FILES = ("jobset.yaml", "trainer.yaml")
 
 
 def _read(name: str) -> bytes:
@@ -82,6 +82,17 @@ def name_of(resource: Resource) -> str:
 def go_type(name: str) -> str:
     """`io.k8s.api.core.v1.PodSpec` → `v1.PodSpec`, as Go's messages call it."""
     return ".".join(name.split(".")[-2:])
+
+
+def references(schema: Any) -> list[str]:
+    """The definitions that a schema refers to, in order."""
+    if isinstance(schema, list):
+        return [name for item in schema for name in references(item)]
+    if not isinstance(schema, dict):
+        return []
+    if isinstance(schema.get("$ref"), str):
+        return [schema["$ref"]]
+    return [name for item in schema.values() for name in references(item)]
 
 
 def group_versions() -> list[tuple[str, str]]:

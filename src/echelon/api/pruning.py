@@ -40,9 +40,11 @@ def pruner(name: str) -> Decoder:
 def _value(schema: Schema) -> Decoder:
     if "$ref" in schema:
         name = schema["$ref"]
-        return _keep if name in SPECIAL else _struct(name)
+        return _whole_number if name in SPECIAL else _struct(name)
     if "properties" in schema:
         return _fields(schema)
+    if schema.get("type") == "integer":
+        return _whole_number
     if schema.get("type") == "array":
         return _list(_value(schema["items"]))
     if isinstance(schema.get("additionalProperties"), dict):
@@ -104,6 +106,13 @@ def _map(decode_item: Decoder) -> Decoder:
         return {key: decode_item(item, strays) for key, item in value.items() if item is not None}
 
     return decode
+
+
+def _whole_number(value: Any, strays: list[str]) -> Any:
+    """JSON has one sort of number: clients that send 4.0 mean 4."""
+    if type(value) is float and value.is_integer():
+        return int(value)
+    return copy_tree(value)
 
 
 def _keep(value: Any, strays: list[str]) -> Any:

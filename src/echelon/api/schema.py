@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from . import decoding, defaulting, definitions, errors, pruning
+from . import checking, decoding, defaulting, definitions, errors, pruning
 from .definitions import Schema, group_versions
 from .errors import ApiError, FieldError
 from .scheme import Object, Resource
@@ -31,6 +31,7 @@ __all__ = [
     "definition",
     "group_versions",
     "parse",
+    "printer_columns",
     "unknown_fields",
 ]
 
@@ -103,12 +104,18 @@ def _filler(resource: Resource) -> defaulting.Filler:
 
 def check(resource: Resource, obj: Object) -> list[FieldError]:
     """Every breach of a custom kind's structural schema; nothing for built-in kinds, whose rules are code."""
-    return []
+    return [] if resource.builtin else checking.breaches(definitions.name_of(resource), obj)
 
 
 def definition(resource: Resource) -> Schema:
     """The schema of a kind; references are bare definition names."""
     return definitions.lookup(definitions.name_of(resource))
+
+
+def printer_columns(resource: Resource) -> list[Object]:
+    """The columns a custom kind prints after its name: name, type, jsonPath, description."""
+    columns: list[Object] = definition(resource).get("x-printer-columns", [])
+    return columns
 
 
 def cannot_handle(resource: Resource, detail: str) -> ApiError:
