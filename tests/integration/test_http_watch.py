@@ -165,3 +165,18 @@ def test_open_watches_are_counted(https: Https) -> None:
     while f"{gauge}0" not in https("GET", "/metrics").body.decode():
         assert time.monotonic() < deadline, "the watch outlived its client"
         time.sleep(0.05)
+
+
+@pytest.mark.conformance("API-48")
+def test_watcher_that_does_not_read_is_cut_off_alone(tmp_path: Path) -> None:
+    with in_thread(tmp_path, Window(unread=4)) as server:
+        https = Https(server)
+        with watching(https, "labelSelector=test%3Dlarge") as stalled, watching(https, "timeoutSeconds=30") as reading:
+            for index in range(30):
+                large = {**config_map(f"large-{index}", "large"), "data": {"a": "x" * 900_000}}
+                assert https("POST", MAPS, large).status == 201
+                assert event(reading)["object"]["metadata"]["name"] == f"large-{index}"
+            seen = [json.loads(line) for line in stalled]
+    assert seen[-1]["type"] == "ERROR"
+    assert seen[-1]["object"]["code"] == 410
+    assert 0 < len(seen) - 1 < 30

@@ -132,6 +132,7 @@ class _Listener(uvicorn.Server):
                 ws="none",
                 lifespan="off",
                 log_config=None,
+                log_level="error",
                 access_log=False,
                 server_header=False,
                 ssl_certfile=credentials.certificate,
