@@ -13,6 +13,8 @@ RUN_SECONDS = PREFIX + "run-seconds"
 EXIT_CODE = PREFIX + "exit-code"
 #: PodGroup annotation: topology key of which this group takes whole domains, one group per domain and priority.
 EXCLUSIVE_TOPOLOGY = PREFIX + "exclusive-topology"
+#: Annotation of a TrainJob, or of a Job template in its runtime: the topology key whose domain must hold the gang.
+REQUIRED_TOPOLOGY = PREFIX + "required-topology"
 #: PodGroup and CompositePodGroup annotation: ordered, comma-separated topology keys to prefer, narrowest first.
 PREFERRED_TOPOLOGY = PREFIX + "preferred-topology"
 

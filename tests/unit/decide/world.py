@@ -34,6 +34,7 @@ class World:
         stored["metadata"].setdefault("namespace", "default")
         stored["metadata"].setdefault("creationTimestamp", to_time(self.now))
         stored["metadata"].setdefault("uid", f"uid-{self._revision}")
+        stored["metadata"]["resourceVersion"] = str(self._revision)
         self.objects[resource, name] = stored
         self.created.append((resource.kind, name))
         return stored
@@ -79,14 +80,18 @@ class World:
 
     def _apply(self, action: Action) -> None:
         match action:
-            case Create(resource, obj):
+            case Create(resource, obj, created):
                 assert by_kind(obj["apiVersion"], obj["kind"]) == resource
                 self.add(resource, obj)
+                if created is not None:
+                    self.events.append((created.type, created.reason, created.message))
             case Change(resource, _, name, patch, subresource):
                 assert not subresource
-                obj = merge(self.get(resource, name), patch.body)
-                assert meta.uid(obj) == meta.uid(self.get(resource, name)), "patched another object"
-                self.objects[resource, name] = obj
+                old = self.get(resource, name)
+                for precondition in ("uid", "resourceVersion"):
+                    stated = patch.body["metadata"].get(precondition)
+                    assert stated in (None, old["metadata"][precondition]), f"{precondition} has changed"
+                self.objects[resource, name] = merge(old, patch.body)
             case Delete(resource, _, name, uid, propagation):
                 obj = self.get(resource, name)
                 assert meta.uid(obj) == uid

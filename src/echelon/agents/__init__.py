@@ -1,1 +1,0 @@
-"""The node side: whoever takes bound pods and says what became of them."""

@@ -1,0 +1,144 @@
+"""From runtime and TrainJob to the JobSet: the build pipeline.
+
+runtime template → runtimePatches → resources → counts → ML policy → trainer and initializers → groups → JobSet
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...api import meta
+from ...api.scheme import JOB_SETS, TRAIN_JOBS, Object
+from ...api.verbs import Patch, PatchType
+from ..plan import Change
+from . import patches, steps, torch
+from .model import DATASET_INITIALIZER, MODEL_INITIALIZER, TRAINER, CannotBuild, TrainJob, ancestor, pod_template
+
+_NOT_YET = ("mpi", "jax", "xgboost", "flux")
+#: What of a pod template may change while a JobSet is suspended.
+_CHANGEABLE_SPEC = ("nodeSelector", "tolerations", "schedulingGates")
+
+
+@dataclass(frozen=True)
+class Built:
+    """A JobSet without its groups."""
+
+    jobset: Object
+    #: How many pods each replicated job runs at the same time.
+    pods: Mapping[str, int]
+
+    @property
+    def replicated_jobs(self) -> list[Object]:
+        replicated_jobs: list[Object] = self.jobset["spec"].get("replicatedJobs") or []
+        return replicated_jobs
+
+
+def build(tj: TrainJob, runtime: Object) -> Built:
+    spec = runtime.get("spec") or {}
+    policy: Mapping[str, Any] = spec.get("mlPolicy") or {}
+    for kind in _NOT_YET:
+        if kind in policy:
+            raise CannotBuild(f"mlPolicy.{kind} of runtime {tj.runtime_name} is not supported yet; torch is")
+    template = patches.apply(tj, spec.get("template") or {})
+    jobset_spec: Object = template.setdefault("spec", {})
+    replicated_jobs: list[Object] = jobset_spec.get("replicatedJobs") or []
+    pods = {rj["name"]: _pods(tj, policy, rj) for rj in replicated_jobs}
+    for rj in replicated_jobs:
+        steps.apply_resources(tj, rj)
+    if "torch" in policy:
+        _torch(tj, policy["torch"] or {}, replicated_jobs, pods, _subdomain(tj, jobset_spec))
+    total: dict[str, int] = {}
+    for rj in replicated_jobs:
+        steps.apply_initializer(tj, rj)
+        steps.apply_trainer(tj, rj)
+        total[rj["name"]] = _set_counts(rj, pods[rj["name"]])
+    jobset_spec["suspend"] = tj.suspended
+    return Built(_object(tj, template), total)
+
+
+def join(built: Built, replicated_jobs: tuple[str, ...], group: str) -> None:
+    """Put the pods of these replicated jobs into a group."""
+    for rj in built.replicated_jobs:
+        if rj["name"] in replicated_jobs:
+            pod_template(rj)["spec"]["schedulingGroup"] = {"podGroupName": group}
+
+
+def _pods(tj: TrainJob, policy: Mapping[str, Any], replicated_job: Object) -> int:
+    if ancestor(replicated_job) == TRAINER:
+        asked = tj.trainer.get("numNodes")
+        if asked is not None:
+            return int(asked)
+        if policy:
+            return max(1, int(policy.get("numNodes") or 1))
+    parallelism = ((replicated_job.get("template") or {}).get("spec") or {}).get("parallelism")
+    return max(1, int(parallelism or 1))
+
+
+def _torch(
+    tj: TrainJob, policy: Mapping[str, Any], replicated_jobs: list[Object], pods: Mapping[str, int], subdomain: str
+) -> None:
+    for rj in replicated_jobs:
+        if ancestor(rj) == TRAINER:
+            variables = torch.apply(tj, policy, rj, pods[rj["name"]], subdomain)
+            torch.inject(policy, replicated_jobs, variables)
+
+
+def _set_counts(replicated_job: Object, pods: int) -> int:
+    """As many pods at once as in all, one Job for each part of a TrainJob; answers with the pods in total."""
+    job_spec = replicated_job.setdefault("template", {}).setdefault("spec", {})
+    job_spec["parallelism"] = job_spec["completions"] = pods
+    if ancestor(replicated_job) in (TRAINER, DATASET_INITIALIZER, MODEL_INITIALIZER):
+        replicated_job["replicas"] = 1
+    return pods * int(replicated_job.get("replicas", 1))
+
+
+def _subdomain(tj: TrainJob, jobset_spec: Object) -> str:
+    return str((jobset_spec.get("network") or {}).get("subdomain") or tj.name)
+
+
+def _object(tj: TrainJob, template: Object) -> Object:
+    metadata: Object = {
+        "name": tj.name,
+        "namespace": tj.namespace,
+        "ownerReferences": [meta.owner_reference(tj.obj, TRAIN_JOBS)],
+    }
+    for part in ("labels", "annotations"):
+        if (template.get("metadata") or {}).get(part):
+            metadata[part] = template["metadata"][part]
+    return {"apiVersion": JOB_SETS.api_version, "kind": JOB_SETS.kind, "metadata": metadata, "spec": template["spec"]}
+
+
+def update(current: Object, wanted: Object) -> Change | None:
+    """What to change in a JobSet while it or its TrainJob is suspended; everything else in it is frozen."""
+    body: Object = {"metadata": {"resourceVersion": current["metadata"]["resourceVersion"]}, "spec": {}}
+    for part in ("labels", "annotations"):
+        ours = wanted["metadata"].get(part) or {}
+        if any((current["metadata"].get(part) or {}).get(key) != value for key, value in ours.items()):
+            body["metadata"][part] = ours
+    if bool(current["spec"].get("suspend")) != wanted["spec"]["suspend"]:
+        body["spec"]["suspend"] = wanted["spec"]["suspend"]
+    by_name = {rj["name"]: rj for rj in wanted["spec"].get("replicatedJobs") or ()}
+    old = current["spec"].get("replicatedJobs") or []
+    new = [_refreshed(rj, by_name[rj["name"]]) if rj["name"] in by_name else rj for rj in old]
+    if new != old:
+        body["spec"]["replicatedJobs"] = new
+    if not body["spec"] and len(body["metadata"]) == 1:
+        return None
+    return Change(JOB_SETS, meta.namespace(current), meta.name(current), Patch(PatchType.MERGE, body))
+
+
+def _refreshed(current: Object, wanted: Object) -> Object:
+    """A replicated job with labels, annotations and placement of its pods taken from `wanted`."""
+    job, pods = current["template"], current["template"]["spec"]["template"]
+    new = pod_template(wanted)
+    spec = {key: value for key, value in pods["spec"].items() if key not in _CHANGEABLE_SPEC}
+    spec |= {key: new["spec"][key] for key in _CHANGEABLE_SPEC if new["spec"].get(key)}
+    metadata = dict(pods.get("metadata") or {})
+    for part in ("labels", "annotations"):
+        metadata.pop(part, None)
+        if (new.get("metadata") or {}).get(part):
+            metadata[part] = new["metadata"][part]
+    template = {**pods, "spec": spec, **({"metadata": metadata} if metadata or "metadata" in pods else {})}
+    return {**current, "template": {**job, "spec": {**job["spec"], "template": template}}}

@@ -1,0 +1,141 @@
+"""One decision about a TrainJob.
+
+    runtime snapshot → build → Workload → PodGroups → JobSet → status from the JobSet → deadline
+
+What refers to a stored object's uid waits for the next decision, which follows as soon as that object is stored.
+"""
+
+from __future__ import annotations
+
+from ...api import meta
+from ...api.scheme import CONFIG_MAPS, JOB_SETS, POD_GROUPS, TRAIN_JOBS, WORKLOADS, Object
+from ..plan import NOTHING, Create, Delete, Draft, Note, Plan
+from . import groups, jobset, snapshot
+from .model import CONTROLLER_NAME, CannotBuild, Observed, TrainJob, read
+from .status import StatusDraft, finished, missed_deadline
+
+_RETRY_SECONDS = 5.0
+_MESSAGE_LIMIT = 950
+
+
+def decide(trainjob: Object, observed: Observed, now: float) -> Plan:
+    if meta.deleting(trainjob) or trainjob["spec"].get("managedBy", CONTROLLER_NAME) != CONTROLLER_NAME:
+        return NOTHING
+    tj = read(trainjob)
+    draft, status = Draft(), StatusDraft(tj, now)
+    current = _own_jobset(tj, observed)
+    if tj.runtime_resource is None:
+        status.unsupported_runtime()
+    elif finished(trainjob):
+        _clean_up(tj, current, draft)
+    else:
+        try:
+            _run(tj, observed, draft)
+        except CannotBuild as problem:
+            message = str(problem) if len(str(problem)) <= _MESSAGE_LIMIT else str(problem)[:_MESSAGE_LIMIT] + "…"
+            draft.note(Note(TRAIN_JOBS, trainjob, "Warning", "TrainJobResourcesCreationFailed", message))
+            draft.requeue(_RETRY_SECONDS)
+    status.suspension()
+    status.follow(current)
+    left = status.deadline()
+    if left is not None:
+        draft.requeue(left)
+    return _finish(draft, status)
+
+
+def _own_jobset(tj: TrainJob, observed: Observed) -> Object | None:
+    found = observed.find(JOB_SETS, tj.name)
+    return found if found is not None and meta.controlled_by(found, tj.uid) else None
+
+
+def _run(tj: TrainJob, observed: Observed, draft: Draft) -> None:
+    resolved = snapshot.resolve(tj, observed)
+    if resolved.snapshot is not None:
+        draft.stage(_create(tj, resolved.snapshot))
+    existing = observed.find(JOB_SETS, tj.name)
+    if existing is not None and not meta.controlled_by(existing, tj.uid):
+        raise CannotBuild(f"JobSet {tj.name} exists and belongs to someone else; delete it, or rename the TrainJob")
+    built = jobset.build(tj, resolved.runtime)
+    policy = (resolved.runtime.get("spec") or {}).get("podGroupPolicy") or {}
+    if "workload" in policy and not _runs_ungrouped(existing) and not _group(tj, built, observed, existing, draft):
+        return
+    _sync_jobset(tj, built.jobset, existing, draft)
+
+
+def _runs_ungrouped(existing: Object | None) -> bool:
+    """A JobSet that began without groups keeps going without: its pod templates cannot change."""
+    if existing is None:
+        return False
+    return not any(
+        "schedulingGroup" in rj["template"]["spec"]["template"]["spec"] for rj in existing["spec"]["replicatedJobs"]
+    )
+
+
+def _group(tj: TrainJob, built: jobset.Built, observed: Observed, existing: Object | None, draft: Draft) -> bool:
+    """Workload and PodGroups; False while the JobSet has to wait for them."""
+    wanted = groups.compile_groups(tj, built.replicated_jobs, built.pods)
+    name = groups.workload_name(tj, observed)
+    for group in wanted:
+        jobset.join(built, group.replicated_jobs, groups.group_name(tj, name, group.template))
+    stored = groups.find_workload(tj, observed)
+    if stored is None:
+        draft.stage(_create(tj, groups.workload(tj, name, wanted)))
+        return False
+    if tj.suspended:
+        if existing is not None and _is_quiet(existing):
+            draft.stage(*(_delete(group) for group in observed.pod_groups if not meta.deleting(group)))
+        return True
+    missing: list[Create] = []
+    for group in wanted:
+        found = observed.find(POD_GROUPS, groups.group_name(tj, name, group.template))
+        if found is None:
+            missing.append(_create(tj, groups.pod_group(tj, stored, group)))
+        elif meta.deleting(found):
+            return False
+        elif not meta.controlled_by(found, tj.uid):
+            raise CannotBuild(f"PodGroup {meta.name(found)} exists and belongs to someone else; delete it")
+    draft.stage(*missing)
+    return True
+
+
+def _is_quiet(existing: Object) -> bool:
+    """Suspended, and none of its Jobs has a pod left."""
+    counts = (existing.get("status") or {}).get("replicatedJobsStatus") or ()
+    return bool(existing["spec"].get("suspend")) and not any(entry["active"] for entry in counts)
+
+
+def _sync_jobset(tj: TrainJob, wanted: Object, existing: Object | None, draft: Draft) -> None:
+    if existing is None:
+        created = Note(TRAIN_JOBS, tj.obj, "Normal", "JobSetCreated", "JobSet {name} created")
+        draft.stage(_create(tj, wanted, created))
+    elif not meta.deleting(existing) and (tj.suspended or existing["spec"].get("suspend")):
+        change = jobset.update(existing, wanted)
+        if change is not None:
+            draft.stage(change)
+
+
+def _clean_up(tj: TrainJob, current: Object | None, draft: Draft) -> None:
+    """A TrainJob that missed its deadline takes its JobSet down; every other end leaves things as they are."""
+    if missed_deadline(tj.obj) and current is not None and not meta.deleting(current):
+        draft.stage(Delete(JOB_SETS, tj.namespace, meta.name(current), meta.uid(current)))
+
+
+_RESOURCES = {resource.kind: resource for resource in (CONFIG_MAPS, WORKLOADS, POD_GROUPS, JOB_SETS)}
+
+
+def _create(tj: TrainJob, obj: Object, created: Note | None = None) -> Create:
+    refused = Note(TRAIN_JOBS, tj.obj, "Warning", "TrainJobResourcesCreationFailed", "{error}")
+    return Create(_RESOURCES[obj["kind"]], obj, created=created, refused=refused)
+
+
+def _delete(group: Object) -> Delete:
+    return Delete(POD_GROUPS, meta.namespace(group), meta.name(group), meta.uid(group))
+
+
+def _finish(draft: Draft, status: StatusDraft) -> Plan:
+    write = status.write()
+    if write is not None:
+        draft.status(write)
+    for note in status.notes:
+        draft.note(note)
+    return draft.done()

@@ -1,0 +1,82 @@
+"""The runtime of a TrainJob, frozen in a ConfigMap when it is first used: later edits of the runtime change nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import yaml
+
+from ...api import meta
+from ...api.scheme import CONFIG_MAPS, TRAIN_JOBS, Object
+from .model import CannotBuild, Observed, TrainJob
+
+_KEY = "runtime"
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True)
+class Resolved:
+    runtime: Object
+    #: The ConfigMap to create, if there is none yet.
+    snapshot: Object | None = None
+
+
+def resolve(tj: TrainJob, observed: Observed) -> Resolved:
+    stored = observed.find(CONFIG_MAPS, snapshot_name(tj))
+    if stored is not None:
+        return Resolved(_thaw(tj, stored))
+    if observed.runtime is None:
+        raise CannotBuild(f"{tj.spec['runtimeRef']['kind']} {tj.runtime_name} not found")
+    return Resolved(observed.runtime, _freeze(tj, observed.runtime))
+
+
+def snapshot_name(tj: TrainJob) -> str:
+    return f"{tj.name}-runtime-snapshot"
+
+
+def _freeze(tj: TrainJob, runtime: Object) -> Object:
+    resource = tj.runtime_resource
+    assert resource is not None
+    metadata = {key: value for key, value in runtime["metadata"].items() if key != "managedFields"}
+    whole = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": metadata,
+        "spec": runtime.get("spec") or {},
+    }
+    return {
+        "apiVersion": CONFIG_MAPS.api_version,
+        "kind": CONFIG_MAPS.kind,
+        "metadata": {
+            "name": snapshot_name(tj),
+            "namespace": tj.namespace,
+            "ownerReferences": [meta.owner_reference(tj.obj, TRAIN_JOBS)],
+        },
+        "data": {_KEY: yaml.safe_dump(whole, sort_keys=False)},
+    }
+
+
+def _thaw(tj: TrainJob, stored: Object) -> Object:
+    where = f"ConfigMap {meta.name(stored)}"
+    if not meta.controlled_by(stored, tj.uid):
+        raise CannotBuild(f"{where} does not belong to this TrainJob; delete it, or rename the TrainJob")
+    text = (stored.get("data") or {}).get(_KEY)
+    if text is None:
+        raise CannotBuild(f"{where} has no key {_KEY!r}; delete it to take a new snapshot")
+    try:
+        runtime = yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader, in C where there is one
+    except yaml.YAMLError as error:
+        raise CannotBuild(f"{where} holds no YAML: {error}; delete it to take a new snapshot") from error
+    if not isinstance(runtime, dict) or not _is_the_one_meant(tj, runtime):
+        raise CannotBuild(f"{where} holds another runtime than {tj.runtime_name}; delete it to take a new snapshot")
+    return runtime
+
+
+def _is_the_one_meant(tj: TrainJob, runtime: Object) -> bool:
+    resource = tj.runtime_resource
+    assert resource is not None
+    return (
+        str(runtime.get("apiVersion", "")).split("/")[0] == resource.group
+        and runtime.get("kind") == resource.kind
+        and (runtime.get("metadata") or {}).get("name") == tj.runtime_name
+    )

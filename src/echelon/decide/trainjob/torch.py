@@ -1,0 +1,71 @@
+"""The torch plugin: what `torchrun` needs to know about the other nodes, as PET_* variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...api.scheme import Object
+from ...api.vocabulary import COMPLETION_INDEX
+from ...base import quantity
+from .model import NODE_CONTAINER, CannotBuild, TrainJob, container, pod_template
+from .steps import set_env
+
+PORT = 29_500
+
+
+def apply(tj: TrainJob, policy: Mapping[str, Any], trainer: Object, nodes: int, subdomain: str) -> list[Object]:
+    """Set up the trainer's node container; answers with the variables, for further containers."""
+    node = container(trainer, NODE_CONTAINER)
+    if node is None:
+        raise CannotBuild(f"the runtime's replicated job {trainer['name']!r} has no container {NODE_CONTAINER!r}")
+    rank = {"fieldRef": {"fieldPath": f"metadata.annotations['{COMPLETION_INDEX}']"}}
+    variables: list[Object] = [
+        {"name": "PET_NNODES", "value": str(nodes)},
+        {"name": "PET_NPROC_PER_NODE", "value": processes_per_node(tj, node.get("resources") or {})},
+        {"name": "PET_NODE_RANK", "valueFrom": rank},
+        {"name": "PET_MASTER_ADDR", "value": f"{tj.name}-{trainer['name']}-0-0.{subdomain}"},
+        {"name": "PET_MASTER_PORT", "value": str(PORT)},
+    ]
+    set_env(node, variables)
+    if all(port["containerPort"] != PORT for port in node.get("ports") or ()):
+        node["ports"] = [*(node.get("ports") or ()), {"containerPort": PORT, "protocol": "TCP"}]
+    return variables
+
+
+def inject(policy: Mapping[str, Any], replicated_jobs: list[Object], variables: list[Object]) -> None:
+    """The same variables for every container that `envInjection` lists."""
+    for target in (policy.get("envInjection") or {}).get("targets") or ():
+        named = next((rj for rj in replicated_jobs if rj["name"] == target["jobName"]), None)
+        if named is None:
+            raise CannotBuild(f"mlPolicy.torch.envInjection: the runtime has no replicated job {target['jobName']!r}")
+        for name in target["containerNames"]:
+            found = container(named, name) or _init_container(named, name)
+            if found is None:
+                raise CannotBuild(f"mlPolicy.torch.envInjection: {target['jobName']!r} has no container {name!r}")
+            set_env(found, variables)
+
+
+def _init_container(replicated_job: Object, name: str) -> Object | None:
+    every = pod_template(replicated_job)["spec"].get("initContainers") or ()
+    return next((one for one in every if one["name"] == name), None)
+
+
+def processes_per_node(tj: TrainJob, resources: Mapping[str, Any]) -> str:
+    """As told; else `auto` where there are GPUs, else one per CPU, rounded up."""
+    explicit = tj.trainer.get("numProcPerNode")
+    if explicit is not None:
+        return str(explicit)
+    asked = [resources.get("requests") or {}, resources.get("limits") or {}]
+    if _gpus(asked) > 0:
+        return "auto"
+    cpu = next((part["cpu"] for part in asked if "cpu" in part), "1")
+    return str(max(1, -(-quantity.parse(cpu, "cpu") // 1000)))
+
+
+def _gpus(asked: list[Mapping[str, Any]]) -> int:
+    for part in asked:
+        for name, amount in part.items():
+            if "gpu" in name.lower():
+                return quantity.parse(amount, name)
+    return 0

@@ -1,0 +1,38 @@
+"""The built-in training runtimes are complete and pass the rules that any runtime must pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from echelon.api import meta, schema
+from echelon.api.runtimes import builtin_runtimes
+from echelon.api.scheme import CLUSTER_TRAINING_RUNTIMES, Object
+
+RUNTIMES = {meta.name(runtime): runtime for runtime in builtin_runtimes()}
+
+
+def test_what_there_is() -> None:
+    assert list(RUNTIMES) == [
+        "plain-cpu",
+        "torch-distributed-gang",
+        "torch-distributed",
+        "torchtune-llama3.2-1b-gang",
+        "torchtune-llama3.2-1b",
+    ]
+
+
+@pytest.mark.conformance("TJ-1")
+@pytest.mark.parametrize("runtime", RUNTIMES.values(), ids=RUNTIMES)
+def test_a_built_in_runtime_is_valid(runtime: Object) -> None:
+    decoded = schema.decode(CLUSTER_TRAINING_RUNTIMES, runtime)
+    assert decoded.unknown == []
+    assert schema.check(CLUSTER_TRAINING_RUNTIMES, decoded.obj) == []
+    assert "trainer.kubeflow.org/framework" in meta.labels(runtime)
+
+
+def test_a_twin_differs_from_its_brother_only_by_the_gang() -> None:
+    for name, runtime in RUNTIMES.items():
+        if name.endswith("-gang"):
+            spec = dict(runtime["spec"])
+            assert spec.pop("podGroupPolicy") == {"workload": {}}
+            assert spec == RUNTIMES[name.removesuffix("-gang")]["spec"]

@@ -1,0 +1,108 @@
+"""TrainJobs and runtimes for tests, and a stage on which one TrainJob lives.  Its JobSet changes as the test says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
+
+from echelon.api import meta
+from echelon.api.runtimes import builtin_runtimes
+from echelon.api.scheme import JOB_SETS, POD_GROUPS, TRAIN_JOBS, WORKLOADS, Object, Resource
+from echelon.base.instants import to_time
+from echelon.decide.plan import Plan
+from echelon.decide.trainjob.model import Observed
+from echelon.decide.trainjob.reconcile import decide
+from tests.unit.decide.world import START, World
+
+RUNTIMES = {meta.name(runtime): runtime for runtime in builtin_runtimes()}
+TORCH, LLM = "torch-distributed", "torchtune-llama3.2-1b"
+
+
+def trainjob(runtime: str = TORCH, *, annotations: dict[str, str] | None = None, **spec: Any) -> Object:
+    """A TrainJob as it is stored, after defaulting."""
+    reference = {"apiGroup": "trainer.kubeflow.org", "kind": "ClusterTrainingRuntime", "name": runtime}
+    metadata = {
+        "name": "train",
+        "namespace": "default",
+        "uid": "t",
+        "creationTimestamp": to_time(START),
+        "annotations": annotations or {},
+    }
+    body = {"runtimeRef": reference, "suspend": False, "managedBy": "trainer.kubeflow.org/trainjob-controller", **spec}
+    return {"apiVersion": TRAIN_JOBS.api_version, "kind": "TrainJob", "metadata": metadata, "spec": body}
+
+
+def runtime(name: str, **spec: Any) -> Object:
+    """A copy of a built-in runtime with parts of its spec replaced."""
+    copy = deepcopy(RUNTIMES[name])
+    copy["spec"] |= spec
+    return copy
+
+
+class Stage(World):
+    def __init__(
+        self, trainjob: Object, runtime: Object | None = None, *, beside: Sequence[tuple[Resource, Object]] = ()
+    ) -> None:
+        super().__init__()
+        self.name = meta.name(trainjob)
+        self.runtime = runtime or RUNTIMES.get(trainjob["spec"]["runtimeRef"]["name"])
+        self.add(TRAIN_JOBS, trainjob)
+        for resource, obj in beside:
+            self.add(resource, obj)
+        self.settle()
+
+    @property
+    def trainjob(self) -> Object:
+        return self.get(TRAIN_JOBS, self.name)
+
+    @property
+    def jobset(self) -> Object:
+        return self.get(JOB_SETS, self.name)
+
+    def plan(self) -> Plan:
+        workloads, groups = (self.owned(kind, self.trainjob) for kind in (WORKLOADS, POD_GROUPS))
+        return decide(self.trainjob, Observed(self.runtime, workloads, groups, self.find), self.now)
+
+    def settle(self) -> float | None:
+        for _ in range(20):
+            plan = self.plan()
+            self.enact(plan)
+            if not plan.stages and plan.status is None:
+                return plan.requeue_after
+        raise AssertionError(f"decisions never end: {plan}")
+
+    def edit_trainjob(self, **spec: Any) -> None:
+        self.edit(TRAIN_JOBS, self.name, **spec)
+        self.settle()
+
+    def replicated(self, name: str) -> Object:
+        (found,) = [rj for rj in self.jobset["spec"]["replicatedJobs"] if rj["name"] == name]
+        return found  # type: ignore[no-any-return]
+
+    def pod(self, name: str) -> Object:
+        """The pod spec of a replicated job."""
+        return self.replicated(name)["template"]["spec"]["template"]["spec"]  # type: ignore[no-any-return]
+
+    def container(self, name: str) -> Object:
+        return self.pod(name)["containers"][0]  # type: ignore[no-any-return]
+
+    def env(self, name: str) -> dict[str, Any]:
+        """Variables of the first container, by name."""
+        return {one["name"]: one.get("value", one.get("valueFrom")) for one in self.container(name).get("env") or ()}
+
+    def set_jobset(self, **status: Any) -> None:
+        self.objects[JOB_SETS, self.name] = {**self.jobset, "status": {**(self.jobset.get("status") or {}), **status}}
+        self.settle()
+
+    def end_jobset(self, type_: str, reason: str, message: str) -> None:
+        condition = meta.condition(type_, "True", reason, message, self.now)
+        self.set_jobset(conditions=[condition])
+
+    def conditions(self) -> list[tuple[str, str, str]]:
+        found = (self.trainjob.get("status") or {}).get("conditions") or ()
+        return [(one["type"], one["status"], one["reason"]) for one in found]
+
+
+def counts(name: str, **numbers: int) -> Object:
+    return {"name": name, "ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0} | numbers

@@ -1,0 +1,176 @@
+"""`podGroupPolicy.workload`: the Workload and PodGroups of a TrainJob."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+
+from echelon.api import meta
+from echelon.api.scheme import JOB_SETS, POD_GROUPS, TRAIN_JOBS, WORKLOADS, Object
+from echelon.decide.trainjob.groups import group_name
+from echelon.decide.trainjob.model import read
+from tests.unit.decide.trainjob.stage import RUNTIMES, Stage, counts, runtime, trainjob
+
+GANG, LLM_GANG = "torch-distributed-gang", "torchtune-llama3.2-1b-gang"
+RACK = "topology.kubernetes.io/rack"
+
+
+def policy(minimum: int) -> Object:
+    return {"gang": {"minCount": minimum}}
+
+
+@pytest.mark.conformance("TJ-83")
+def test_a_gang_of_all_nodes_is_made_before_the_jobset() -> None:
+    stage = Stage(trainjob(GANG, trainer={"numNodes": 100}))
+    workload = stage.get(WORKLOADS, "train")
+    assert workload["spec"] == {
+        "controllerRef": {"apiGroup": "trainer.kubeflow.org", "kind": "TrainJob", "name": "train"},
+        "podGroupTemplates": [{"name": "trainer", "schedulingPolicy": policy(100)}],
+    }
+    assert meta.controlled_by(workload, "t")
+    (group,) = stage.all(POD_GROUPS)
+    assert meta.name(group).startswith("train-trainer-")
+    assert group["spec"] == {
+        "workloadRef": {"workloadName": "train", "templateName": "trainer"},
+        "schedulingPolicy": policy(100),
+    }
+    mine, theirs = group["metadata"]["ownerReferences"]
+    assert (mine["kind"], mine["controller"], mine["uid"]) == ("TrainJob", True, "t")
+    assert theirs == {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "Workload",
+        "name": "train",
+        "uid": meta.uid(workload),
+    }
+    assert stage.pod("node")["schedulingGroup"] == {"podGroupName": meta.name(group)}
+    assert [kind for kind, _ in stage.created] == ["TrainJob", "ConfigMap", "Workload", "PodGroup", "JobSet"]
+
+
+@pytest.mark.conformance("TJ-84")
+def test_initializers_form_a_basic_group_of_their_own() -> None:
+    stage = Stage(trainjob(LLM_GANG, trainer={"numNodes": 8}))
+    templates = stage.get(WORKLOADS, "train")["spec"]["podGroupTemplates"]
+    assert templates == [
+        {"name": "initializer", "schedulingPolicy": {"basic": {}}},
+        {"name": "trainer", "schedulingPolicy": policy(8)},
+    ]
+    initializer, trainer = stage.names(POD_GROUPS)
+    assert stage.pod("dataset-initializer")["schedulingGroup"] == {"podGroupName": initializer}
+    assert stage.pod("model-initializer")["schedulingGroup"] == {"podGroupName": initializer}
+    assert stage.pod("node")["schedulingGroup"] == {"podGroupName": trainer}
+
+
+def test_any_other_job_of_the_runtime_is_placed_freely() -> None:
+    template = deepcopy(RUNTIMES[GANG]["spec"]["template"])
+    template["spec"]["replicatedJobs"].append({"name": "evaluator", "template": {"spec": {"template": {"spec": {}}}}})
+    stage = Stage(trainjob(GANG, trainer={"numNodes": 8}), runtime(GANG, template=template))
+    templates = stage.get(WORKLOADS, "train")["spec"]["podGroupTemplates"]
+    assert [(one["name"], one["schedulingPolicy"]) for one in templates] == [
+        ("trainer", policy(8)),
+        ("evaluator", {"basic": {}}),
+    ]
+
+
+def test_pods_that_wait_for_others_of_the_gang_do_not_count() -> None:
+    template = deepcopy(RUNTIMES[GANG]["spec"]["template"])
+    (node,) = template["spec"]["replicatedJobs"]
+    late = {**deepcopy(node), "name": "late", "dependsOn": [{"name": "node", "status": "Ready"}]}
+    template["spec"]["replicatedJobs"].append(late)
+    stage = Stage(trainjob(GANG, trainer={"numNodes": 8}), runtime(GANG, template=template))
+    (group,) = stage.all(POD_GROUPS)
+    assert group["spec"]["schedulingPolicy"] == policy(8)
+    assert stage.pod("late")["schedulingGroup"] == stage.pod("node")["schedulingGroup"]
+
+
+def test_no_nodes_no_gang() -> None:
+    stage = Stage(trainjob(GANG, trainer={"numNodes": 0}))
+    assert stage.all(POD_GROUPS)[0]["spec"]["schedulingPolicy"] == {"basic": {}}
+
+
+def test_the_gang_can_be_kept_in_one_domain() -> None:
+    words = {"echelon.dev/required-topology": RACK, "echelon.dev/preferred-topology": "host"}
+    stage = Stage(trainjob(LLM_GANG, trainer={"numNodes": 4}, annotations=words))
+    initializer, trainer = stage.all(POD_GROUPS)
+    assert trainer["spec"]["schedulingConstraints"] == {"topology": [{"key": RACK}]}
+    assert meta.annotations(trainer) == {"echelon.dev/preferred-topology": "host"}
+    assert "schedulingConstraints" not in initializer["spec"]
+
+
+def test_the_pods_priority_class_reaches_the_group() -> None:
+    template = deepcopy(RUNTIMES[GANG]["spec"]["template"])
+    template["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["priorityClassName"] = "high"
+    stage = Stage(trainjob(GANG), runtime(GANG, template=template))
+    assert stage.all(POD_GROUPS)[0]["spec"]["priorityClassName"] == "high"
+
+
+@pytest.mark.conformance("TJ-88")
+def test_groups_go_when_a_suspended_job_is_quiet_and_come_back_under_the_same_names() -> None:
+    stage = Stage(trainjob(GANG, trainer={"numNodes": 2}))
+    names, workload = stage.names(POD_GROUPS), stage.get(WORKLOADS, "train")
+    stage.set_jobset(replicatedJobsStatus=[counts("node", active=1)])
+    template = stage.replicated("node")
+    stage.edit_trainjob(suspend=True)
+    assert stage.jobset["spec"]["suspend"] is True
+    assert stage.names(POD_GROUPS) == names
+    stage.set_jobset(replicatedJobsStatus=[counts("node", suspended=1)])
+    assert stage.names(POD_GROUPS) == []
+    assert stage.get(WORKLOADS, "train") == workload
+    stage.edit_trainjob(suspend=False)
+    assert stage.names(POD_GROUPS) == names
+    assert stage.jobset["spec"]["suspend"] is False
+    assert stage.replicated("node") == template
+
+
+def test_created_suspended_it_has_a_workload_but_no_groups_yet() -> None:
+    stage = Stage(trainjob(GANG, suspend=True))
+    assert (stage.names(WORKLOADS), stage.names(POD_GROUPS), stage.names(JOB_SETS)) == (["train"], [], ["train"])
+
+
+def test_a_resume_waits_until_an_old_group_is_gone() -> None:
+    stage = Stage(trainjob(GANG, suspend=True))
+    name = stage.pod("node")["schedulingGroup"]["podGroupName"]
+    stage.add(POD_GROUPS, {"metadata": {"name": name, "deletionTimestamp": "2027-01-15T08:00:00Z"}})
+    stage.edit_trainjob(suspend=False)
+    assert stage.jobset["spec"]["suspend"] is True
+    stage.finalize(POD_GROUPS)
+    stage.settle()
+    assert stage.jobset["spec"]["suspend"] is False
+
+
+@pytest.mark.conformance("TJ-87")
+def test_a_controller_that_died_in_between_makes_no_second_workload() -> None:
+    stage = Stage(trainjob(GANG))
+    for resource, name in list(stage.objects):
+        if resource in (POD_GROUPS, JOB_SETS):
+            del stage.objects[resource, name]
+    stage.settle()
+    assert len(stage.all(WORKLOADS)) == len(stage.all(POD_GROUPS)) == len(stage.all(JOB_SETS)) == 1
+
+
+def test_a_foreign_workload_of_the_name_gives_way_to_another_name() -> None:
+    stage = Stage(trainjob(GANG), beside=[(WORKLOADS, {"metadata": {"name": "train"}, "spec": {}})])
+    (mine,) = stage.owned(WORKLOADS, stage.get(TRAIN_JOBS, "train"))
+    assert meta.name(mine).startswith("train-")
+    (group,) = stage.all(POD_GROUPS)
+    assert group["spec"]["workloadRef"]["workloadName"] == meta.name(mine)
+
+
+def test_a_jobset_that_began_ungrouped_stays_so() -> None:
+    stage = Stage(trainjob(GANG, suspend=True))
+    for resource, name in list(stage.objects):
+        if resource == WORKLOADS:
+            del stage.objects[resource, name]
+    del stage.pod("node")["schedulingGroup"]
+    stage.settle()
+    assert stage.all(WORKLOADS) == []
+
+
+@pytest.mark.conformance("TJ-92", "TJ-93")
+def test_group_names_are_short_stable_and_apart() -> None:
+    first, second = read(trainjob()), read({**trainjob(), "metadata": {**trainjob()["metadata"], "uid": "other"}})
+    assert group_name(first, "w", "trainer") == group_name(first, "w", "trainer")
+    assert group_name(first, "w", "trainer") != group_name(second, "w", "trainer")
+    for template in ("t" * 63, "trainer", "initializer"):
+        assert len(group_name(first, "w" * 63, template)) <= 63
+    assert group_name(first, "w" * 63, "trainer").split("-")[1] == "trainer"
