@@ -60,6 +60,27 @@ def lookup(name: str) -> Schema:
     return native if native is not None else _custom()[name]
 
 
+@cache
+def _descriptions() -> dict[str, dict[str, str]]:
+    """`group.Type` → field → our words; the field "" is the type itself, the type "" is any type."""
+    table: dict[str, dict[str, str]] = msgspec.yaml.decode(_read("descriptions.yaml"))
+    return table
+
+
+@cache
+def described(name: str) -> Schema:
+    """The schema of one definition with our descriptions, for people to read."""
+    schema = lookup(name)
+    parts = name.split(".")
+    words = _descriptions().get(f"{parts[-3]}.{parts[-1]}", {})
+    properties = {
+        field: {"description": text, **inner} if (text := words.get(field) or _descriptions()[""].get(field)) else inner
+        for field, inner in schema.get("properties", {}).items()
+    }
+    above = {"description": words[""]} if "" in words else {}
+    return {**above, **schema, **({"properties": properties} if properties else {})}
+
+
 def is_native(name: str) -> bool:
     return name in _native()
 

@@ -4,22 +4,21 @@
     decode          the client's tree → a fresh tree of known fields in canonical form, and what was unknown
     apply_defaults  fills the gaps, in place
     check           the structural rules of custom kinds (built-in kinds have theirs in `rules`)
+    openapi_v3      the document of a group version, for kubectl
 
 The schemas are data (`definitions`); each is compiled once, on first use.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
-
-import msgspec
 
 from . import checking, decoding, defaulting, definitions, errors, pruning
+from .bodies import duplicate_fields, parse
 from .definitions import Schema, group_versions
 from .errors import ApiError, FieldError
+from .openapi import document as openapi_v3
 from .scheme import Object, Resource
 
 __all__ = [
@@ -29,7 +28,9 @@ __all__ = [
     "check",
     "decode",
     "definition",
+    "duplicate_fields",
     "group_versions",
+    "openapi_v3",
     "parse",
     "printer_columns",
     "unknown_fields",
@@ -42,33 +43,6 @@ class Decoded:
 
     obj: Object
     unknown: list[str]
-
-
-def parse(resource: Resource, body: bytes) -> Any:
-    """The JSON tree in a request body; `ApiError` 400 if it is none."""
-    try:
-        return msgspec.json.decode(body)
-    except msgspec.DecodeError as refused:
-        raise errors.bad_request(
-            f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get version/kind; "
-            f"json parse error: {_go_complaint(body, str(refused))} ({_summary(body)})"
-        ) from None
-
-
-def _go_complaint(body: bytes, complaint: str) -> str:
-    """What Go's parser would have said where ours gave up."""
-    place = re.search(r"\(byte (\d+)\)", complaint)
-    if "truncated" in complaint or place is None or int(place.group(1)) >= len(body):
-        return "unexpected end of JSON input"
-    character = body[int(place.group(1)) :][:1].decode("ascii", "replace")
-    return f"invalid character '{character}' looking for beginning of value"
-
-
-def _summary(body: bytes, limit: int = 30) -> str:
-    if not body:
-        return "<empty>"
-    shown, rest = body[:limit], " ..." if len(body) > limit else ""
-    return (shown.decode("utf-8", "replace") if shown.startswith(b"{") else shown.hex()) + rest
 
 
 def decode(resource: Resource, obj: Object) -> Decoded:
@@ -125,7 +99,7 @@ def cannot_handle(resource: Resource, detail: str) -> ApiError:
     )
 
 
-def unknown_fields(resource: Resource, paths: list[str]) -> ApiError:
-    """400 for unknown fields under strict field validation."""
-    listed = ", ".join(f'unknown field "{path}"' for path in paths)
-    return cannot_handle(resource, f"strict decoding error: {listed}")
+def unknown_fields(resource: Resource, paths: list[str], duplicates: list[str] | None = None) -> ApiError:
+    """400 for unknown and repeated fields under strict field validation."""
+    listed = [f'duplicate field "{path}"' for path in duplicates or ()] + [f'unknown field "{path}"' for path in paths]
+    return cannot_handle(resource, f"strict decoding error: {', '.join(listed)}")

@@ -26,6 +26,7 @@ def refusal(obj: Object, kind: PatchType, body: Any, resource: scheme.Resource =
     return refused.value
 
 
+@pytest.mark.conformance("API-88")
 @pytest.mark.parametrize(
     ("operations", "result"),
     [
@@ -48,6 +49,7 @@ def test_json_patch_operations(operations: list[Object], result: Object) -> None
     assert patched({"l": [1, 2], "m": {"x": "y"}}, PatchType.JSON, operations) == result
 
 
+@pytest.mark.conformance("API-88")
 @pytest.mark.parametrize(
     "operation",
     [
@@ -81,6 +83,7 @@ def test_malformed_and_oversized_json_patches() -> None:
     assert refusal({}, PatchType.JSON, [test] * 10_001).code == 413
 
 
+@pytest.mark.conformance("API-87")
 def test_merge_patch_merges_objects_removes_nulls_and_replaces_lists() -> None:
     obj = {"a": {"x": 1, "y": 2}, "l": [1, 2], "s": "t"}
     body = {"a": {"x": None, "z": {"deep": None, "kept": 1}}, "l": [3], "s": {"now": "a map"}}
@@ -103,6 +106,7 @@ def spec_after(before: Object, change: Object) -> Object:
 TWO = [{"name": "a", "image": "1", "env": [{"name": "E", "value": "v"}]}, {"name": "b", "image": "1"}]
 
 
+@pytest.mark.conformance("API-81", "API-82")
 def test_strategic_merge_finds_list_items_by_their_key() -> None:
     change = {"containers": [{"name": "a", "image": "2", "env": [{"name": "F", "value": "w"}]}, {"name": "c"}]}
     assert spec_after(pod(containers=TWO), change)["containers"] == [
@@ -112,12 +116,14 @@ def test_strategic_merge_finds_list_items_by_their_key() -> None:
     ]
 
 
+@pytest.mark.conformance("API-85")
 def test_strategic_merge_replaces_atomic_lists_and_merges_maps() -> None:
     before = pod(tolerations=[{"key": "a"}], nodeSelector={"a": "1", "b": "2"})
     after = spec_after(before, {"tolerations": [{"key": "b"}], "nodeSelector": {"a": None, "c": "3"}})
     assert after == {"tolerations": [{"key": "b"}], "nodeSelector": {"b": "2", "c": "3"}}
 
 
+@pytest.mark.conformance("API-82")
 @pytest.mark.parametrize(
     ("change", "names"),
     [
@@ -139,6 +145,7 @@ def test_replace_and_delete_directives_on_maps() -> None:
     assert spec_after(before, item)["containers"][0] == {"name": "a", "image": "9"}
 
 
+@pytest.mark.conformance("API-84")
 def test_finalizers_are_a_set_and_scalars_can_be_taken_out() -> None:
     added = patched(pod(), PatchType.STRATEGIC, {"metadata": {"finalizers": ["b", "c"]}})
     assert added["metadata"]["finalizers"] == ["a", "b", "c"]
@@ -146,6 +153,7 @@ def test_finalizers_are_a_set_and_scalars_can_be_taken_out() -> None:
     assert removed["metadata"]["finalizers"] == ["b"]
 
 
+@pytest.mark.conformance("API-81")
 @pytest.mark.parametrize(
     ("before", "order", "added", "after"),
     [
@@ -163,6 +171,7 @@ def test_set_element_order_keeps_server_only_items_in_place(before: str, order: 
     assert "".join(item["name"] for item in containers) == after
 
 
+@pytest.mark.conformance("API-85")
 def test_retain_keys_drops_the_rest() -> None:
     before = pod(volumes=[{"name": "v", "emptyDir": {}}])
     change = {"volumes": [{"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/x"}}]}
@@ -203,3 +212,13 @@ def test_custom_kinds_refuse_strategic_merge() -> None:
     error = refusal({}, PatchType.STRATEGIC, {}, scheme.JOB_SETS)
     assert (error.code, error.reason) == (415, "UnsupportedMediaType")
     assert "application/merge-patch+json" in error.message
+
+
+@pytest.mark.conformance("API-83")
+def test_ports_merge_by_container_port() -> None:
+    before = pod(containers=[{"name": "a", "ports": [{"containerPort": 80, "name": "web"}, {"containerPort": 81}]}])
+    change = {"containers": [{"name": "a", "ports": [{"containerPort": 80, "hostPort": 8080}]}]}
+    assert spec_after(before, change)["containers"][0]["ports"] == [
+        {"containerPort": 80, "name": "web", "hostPort": 8080},
+        {"containerPort": 81},
+    ]

@@ -265,6 +265,7 @@ def test_definitions_may_contain_themselves() -> None:
     [
         (b'{"metadata":', 'unexpected end of JSON input ({"metadata":)'),
         (b"", "unexpected end of JSON input (<empty>)"),
+        (b"\xff\xfe", "invalid character '\ufffd' looking for beginning of value (fffe)"),
         (b"{x}", "invalid character 'x' looking for beginning of value ({x})"),
     ],
 )
@@ -275,3 +276,10 @@ def test_a_body_that_is_no_json_is_named_and_shown(body: bytes, ending: str) -> 
         "the object provided is unrecognized (must be of type PodGroup): couldn't get version/kind; json parse error: "
         + ending
     )
+
+
+def test_repeated_fields_are_found_wherever_they_are() -> None:
+    body = b'{"a":1,"spec":{"x":[{"n":1,"n":2}],"y":{},"y":{}},"a":2}'
+    assert schema.duplicate_fields(body) == ["spec.x[0].n", "spec.y", "a"]
+    error = schema.unknown_fields(scheme.PODS, ["z"], ["spec.y"])
+    assert error.message.endswith('strict decoding error: duplicate field "spec.y", unknown field "z"')

@@ -11,6 +11,7 @@ from echelon.api.selectors import FieldSelector, LabelSelector, fields_of
 LABELS = {"app": "web", "tier": "front"}
 
 
+@pytest.mark.conformance("API-47")
 @pytest.mark.parametrize(
     ("text", "matches"),
     [
@@ -72,6 +73,7 @@ POD = {
 }
 
 
+@pytest.mark.conformance("API-46")
 @pytest.mark.parametrize(
     ("text", "matches"),
     [
@@ -88,6 +90,7 @@ def test_field_selectors_on_pods(text: str, matches: bool) -> None:
     assert selector.matches(fields_of(scheme.PODS, POD)) is matches
 
 
+@pytest.mark.conformance("API-46")
 @pytest.mark.parametrize(
     ("resource", "text", "message"),
     [
