@@ -14,20 +14,21 @@ from pathlib import Path
 from typing import Any
 
 import uvloop
-from echelon.server.pipeline import Pipeline
-from echelon.server.trees import header_of
 
 from echelon.base.rng import Rng
 from echelon.runtime.clock import RealClock
 from echelon.server.app import Server, ServerSettings, serve
+from echelon.server.pipeline import Pipeline
+from echelon.server.trees import header_of
+from echelon.store.hub import Window
 from echelon.store.sqlite import open_sqlite
 
 
 @asynccontextmanager
-async def running(directory: Path) -> AsyncIterator[tuple[Server, Pipeline]]:
-    """The server and the pipeline behind it, for as long as the block lasts."""
+async def running(directory: Path, window: Window = Window()) -> AsyncIterator[tuple[Server, Pipeline]]:
+    """The server and the pipeline behind it, for as long as the block lasts; `window` bounds what watches remember."""
     clock = RealClock()
-    store = open_sqlite(directory, header_of)
+    store = open_sqlite(directory, header_of, window=window)
     try:
         pipeline = Pipeline(store, clock, Rng(1))
         await pipeline.bootstrap()
@@ -41,7 +42,7 @@ async def running(directory: Path) -> AsyncIterator[tuple[Server, Pipeline]]:
 
 
 @contextmanager
-def in_thread(directory: Path) -> Iterator[Server]:
+def in_thread(directory: Path, window: Window = Window()) -> Iterator[Server]:
     """The same on an event loop in a thread of its own, for clients that block."""
     handed = threading.Event()
     box: list[Server | BaseException] = []
@@ -49,7 +50,7 @@ def in_thread(directory: Path) -> Iterator[Server]:
 
     async def main() -> None:
         try:
-            async with running(directory) as (server, _):
+            async with running(directory, window) as (server, _):
                 finish = asyncio.Event()
                 stop.append((asyncio.get_running_loop(), finish))
                 box.append(server)

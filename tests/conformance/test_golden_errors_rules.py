@@ -20,7 +20,7 @@ from ..unit.api.rules.builders import Cluster
 
 RECORDED = json.loads((Path(__file__).parent / "data" / "errors.json").read_text())
 CASES = {case["case"]: case for case in RECORDED["cases"]}
-KINDS = ("podgroups", "compositepodgroups", "workloads", "pods")
+KINDS = ("podgroups", "compositepodgroups", "workloads", "pods", "jobs")
 
 #: The field and the reason agree; the text does not, because the real one prints a Go structure.
 OTHER_WORDS = {"workload too deep"}

@@ -25,7 +25,7 @@ _job_of = controller_key(JOBS.kind)
 
 
 class JobController:
-    name = "job-controller"
+    name = "job"
 
     def __init__(self, caches: Caches) -> None:
         self._jobs = caches.of(JOBS, {"selected-label": _selected_labels})

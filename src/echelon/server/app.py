@@ -27,7 +27,9 @@ from .http.authn import Gate
 
 #: Clients keep idle connections for later use; closing them early would race with that use.
 _KEEP_ALIVE_SECONDS = 180
+#: How long requests may take to be answered while stopping.
 _GRACE_SECONDS = 2
+_FAREWELL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,7 @@ class _Listener(uvicorn.Server):
                 ws="none",
                 lifespan="off",
                 log_config=None,
+                log_level="error",
                 access_log=False,
                 server_header=False,
                 ssl_certfile=credentials.certificate,
@@ -154,8 +157,18 @@ class _Listener(uvicorn.Server):
         self.should_exit = True
         if self._task is not None:
             await self._task
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        impatience = asyncio.create_task(self._hang_up())
+        await super().shutdown(sockets)
+        impatience.cancel()
+
+    async def _hang_up(self) -> None:
+        """Once everything is answered, do not wait long for clients that will not say goodbye."""
+        if answering := set(self.server_state.tasks):
+            await asyncio.wait(answering)
+        await asyncio.sleep(_FAREWELL_SECONDS)
         for connection in list(self.server_state.connections):
-            # Whoever has not said goodbye by now will not.
             connection.transport.abort()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

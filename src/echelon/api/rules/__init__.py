@@ -14,7 +14,7 @@ from __future__ import annotations
 from .. import scheme
 from ..errors import FieldError
 from ..scheme import Object, Resource
-from . import config, core, metadata, pod, policy, scheduling, workload
+from . import config, core, job, metadata, pod, policy, scheduling, workload
 from .kind import NOTHING, KindRules
 
 _KINDS: dict[tuple[str, str], KindRules] = {
@@ -27,6 +27,7 @@ _KINDS: dict[tuple[str, str], KindRules] = {
         (scheme.SECRETS, config.SECRET),
         (scheme.SERVICES, core.SERVICE),
         (scheme.EVENTS, core.EVENT),
+        (scheme.JOBS, job.JOB),
         (scheme.LEASES, core.LEASE),
         (scheme.POD_DISRUPTION_BUDGETS, policy.POD_DISRUPTION_BUDGET),
         (scheme.WORKLOADS, workload.WORKLOAD),

@@ -39,6 +39,9 @@ _POD_SUBRESOURCES: Mapping[str, Mapping[str, _Handler]] = {
     "binding": {"POST": subresources.bind},
     "eviction": {"POST": subresources.evict},
     "log": {"GET": subresources.log},
+    "attach": {"GET": subresources.stream, "POST": subresources.stream},
+    "exec": {"GET": subresources.stream, "POST": subresources.stream},
+    "portforward": {"GET": subresources.stream, "POST": subresources.stream},
 }
 
 

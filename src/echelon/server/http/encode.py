@@ -81,8 +81,9 @@ def json_response(body: Object, code: int = 200, warnings: Iterable[str] = ()) -
 
 
 def _quotable(text: str) -> str:
-    """Fit for a quoted string in a header: no line breaks, quotes and backslashes escaped."""
-    return " ".join(text.split()).replace("\\", "\\\\").replace('"', '\\"')
+    """Fit for a quoted string in a header: one line of printable text, quotes and backslashes escaped."""
+    line = "".join(character for character in " ".join(text.split()) if character.isprintable())
+    return line.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def error_response(error: ApiError) -> Response:

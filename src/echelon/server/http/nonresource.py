@@ -55,7 +55,7 @@ def _answer(request: Request, address: str, metrics: Metrics) -> Response | None
 
 def _health(request: Request) -> Response | None:
     head, _, check = request.path[1:].partition("/")
-    if check not in ("", "ping"):
+    if f"/{head}" not in _HEALTH or check not in ("", "ping"):
         return None
     if check or "verbose" not in request.query:
         return text_response("ok")

@@ -1,4 +1,4 @@
-"""Binding and eviction of pods, and what there is to say about their logs."""
+"""Binding and eviction of pods, and what there is to say about logs and processes of simulated ones."""
 
 from __future__ import annotations
 
@@ -52,4 +52,12 @@ async def log(call: Call) -> Response:
     await call.verbs.get(PODS, call.target.name, call.target.namespace)
     raise errors.bad_request(
         f'no logs are kept for pod "{call.target.name}": its containers are simulated and write nothing'
+    )
+
+
+async def stream(call: Call) -> Response:
+    """exec, attach and port-forward need a process at the other end, and there is none."""
+    await call.verbs.get(PODS, call.target.name, call.target.namespace)
+    raise errors.bad_request(
+        f'cannot {call.target.subresource} pod "{call.target.name}": its containers are simulated and run no process'
     )

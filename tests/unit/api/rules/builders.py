@@ -98,3 +98,11 @@ def stored(resource: Resource, body: Object) -> Object:
 
 def pod(**spec: Any) -> Object:
     return stored(scheme.PODS, named(spec={"containers": [{"name": "c", "image": "x"}], **spec}))
+
+
+def job(template: Object | None = None, **spec: Any) -> Object:
+    """A Job as stored; `template` adds to its pod spec."""
+    pods = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}], **(template or {})}
+    made = named("j", spec={"template": {"spec": pods}, **spec})
+    made["metadata"]["uid"] = "job-uid"
+    return stored(scheme.JOBS, made)

@@ -1,0 +1,147 @@
+"""What a simulated node does next with one pod: a pure function of the stored pod and the time.
+
+    bound ─► Running ─► (restarts in place, as its restartPolicy says) ─► Succeeded | Failed
+               └── deleted: stops within a second, Failed unless it had ended by itself ─► removed
+
+Every end is computed from a start that is in the pod's stored status.  A plane that was killed and comes back
+finds the same ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..api import meta
+from ..api.scheme import Object
+from ..api.vocabulary import EXIT_CODE, RUN_SECONDS
+from ..base.instants import parse as instant
+from . import pod_status
+
+_JOB_POD_SECONDS = 5.0
+_STOP_SECONDS = 1.0
+_FIRST_RESTART_SECONDS = 10.0
+_LAST_RESTART_SECONDS = 300.0
+_TERMINAL = ("Succeeded", "Failed")
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_SLEEP = re.compile(r"(?:^|[\s;&|/])sleep\s+(?:(infinity)|(\d+(?:\.\d+)?)([smhd]?))")
+
+
+@dataclass(frozen=True)
+class WriteStatus:
+    status: Object
+
+
+@dataclass(frozen=True)
+class Remove:
+    """The containers are gone; the pod may go, as far as its node is concerned."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    seconds: float
+
+
+Step = WriteStatus | Remove | Wait | None
+
+
+@dataclass(frozen=True)
+class Script:
+    """How long each run of the pod lasts (None: for ever) and how it ends."""
+
+    seconds: float | None
+    exit_code: int
+
+
+class BadScript(ValueError):
+    """An annotation that cannot be followed."""
+
+
+def next_step(pod: Object, now: float) -> Step:
+    """For a pod that is bound to a node of ours."""
+    phase = (pod.get("status") or {}).get("phase", "Pending")
+    if phase in _TERMINAL:
+        return Remove() if meta.deleting(pod) and pod["metadata"].get("deletionGracePeriodSeconds") != 0 else None
+    try:
+        script = read_script(pod)
+    except BadScript as error:
+        return WriteStatus(pod_status.refused(pod, str(error), now))
+    if meta.deleting(pod):
+        return _stop(pod, script, now)
+    if phase == "Pending":
+        return WriteStatus(pod_status.running(pod, now))
+    return _run(pod, script, now)
+
+
+def read_script(pod: Object) -> Script:
+    annotations = meta.annotations(pod)
+    return Script(_run_seconds(pod, annotations), int(_number(annotations, EXIT_CODE, 0, 255)))
+
+
+def _run_seconds(pod: Object, annotations: Mapping[str, str]) -> float | None:
+    if RUN_SECONDS in annotations:
+        return _number(annotations, RUN_SECONDS, 0, 1e9)
+    sleeps = [_sleep(container) for container in pod["spec"]["containers"]]
+    asked = [seconds for seconds in sleeps if seconds is not None]
+    if asked:
+        longest = max(asked)
+        return None if longest == float("inf") else longest
+    owner = meta.controller_of(pod)
+    return _JOB_POD_SECONDS if owner is not None and owner["kind"] == "Job" else None
+
+
+def _number(annotations: Mapping[str, str], key: str, low: float, high: float) -> float:
+    text = annotations.get(key, "0")
+    if not re.fullmatch(r"\d+(\.\d+)?", text) or not low <= float(text) <= high:
+        raise BadScript(f"annotation {key}: {text!r} is not a number from {low:g} to {high:g}")
+    return float(text)
+
+
+def _sleep(container: Mapping[str, Any]) -> float | None:
+    words = " ".join([*(container.get("command") or ()), *(container.get("args") or ())])
+    found = _SLEEP.search(words)
+    if found is None:
+        return None
+    return float("inf") if found[1] else float(found[2]) * _UNITS[found[3]]
+
+
+def _end(pod: Object, script: Script) -> float | None:
+    """When the current run ends by itself; None while nothing runs, or for ever."""
+    begin = pod_status.running_since(pod)
+    return None if begin is None or script.seconds is None else begin + script.seconds
+
+
+def _run(pod: Object, script: Script, now: float) -> Step:
+    if pod_status.running_since(pod) is None:
+        wait = _restart_at(pod) - now
+        return WriteStatus(pod_status.restarted(pod, now)) if wait <= 0 else Wait(wait)
+    end = _end(pod, script)
+    if end is None:
+        return None
+    if end > now:
+        return Wait(end - now)
+    policy = pod["spec"].get("restartPolicy", "Always")
+    if policy == "Always" or (policy == "OnFailure" and script.exit_code != 0):
+        return WriteStatus(pod_status.waiting_to_restart(pod, script.exit_code, end))
+    return WriteStatus(pod_status.ended(pod, script.exit_code, end, now))
+
+
+def _restart_at(pod: Object) -> float:
+    """10, 20, 40 … 300 seconds after the last end."""
+    doublings = min(pod_status.restarts(pod), 5)
+    delay: float = min(_FIRST_RESTART_SECONDS * 2**doublings, _LAST_RESTART_SECONDS)
+    return pod_status.last_end(pod) + delay
+
+
+def _stop(pod: Object, script: Script, now: float) -> Step:
+    grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
+    asked = instant(pod["metadata"]["deletionTimestamp"]) - grace
+    stop = asked + min(_STOP_SECONDS, grace)
+    end = _end(pod, script)
+    if end is not None and end <= min(stop, now):
+        return WriteStatus(pod_status.ended(pod, script.exit_code, end, now))
+    if stop > now:
+        return Wait(stop - now)
+    return WriteStatus(pod_status.ended(pod, pod_status.TERMINATED_BY_SIGNAL, stop, now))

@@ -1,0 +1,144 @@
+"""The statuses a node writes about a pod, as strategic merge patches of `status`, in a kubelet's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..api import meta
+from ..api.scheme import Object
+from ..base.instants import parse as instant
+from ..base.instants import to_time
+
+#: 128 + SIGTERM.
+TERMINATED_BY_SIGNAL = 143
+
+
+def running(pod: Object, now: float) -> Object:
+    """All init containers have passed, all containers run."""
+    stamp = to_time(now)
+    address = _address(meta.uid(pod))
+    status: Object = {
+        "phase": "Running",
+        "startTime": stamp,
+        "podIP": address,
+        "podIPs": [{"ip": address}],
+        "conditions": [
+            _condition(type_, True, now)
+            for type_ in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+        ],
+        "containerStatuses": [
+            _container(one, {"running": {"startedAt": stamp}}, ready=True) for one in pod["spec"]["containers"]
+        ],
+    }
+    init = pod["spec"].get("initContainers")
+    if init:
+        done = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": stamp, "finishedAt": stamp}}
+        status["initContainerStatuses"] = [_container(one, done, ready=True) for one in init]
+    return status
+
+
+def ended(pod: Object, exit_code: int, end: float, now: float) -> Object:
+    phase = "Succeeded" if exit_code == 0 else "Failed"
+    reason = "PodCompleted" if exit_code == 0 else "PodFailed"
+    status: Object = {
+        "phase": phase,
+        "conditions": [_condition(type_, False, now, reason) for type_ in ("Ready", "ContainersReady")],
+        "containerStatuses": [
+            {**one, "state": _terminated(one, exit_code, end), "ready": False, "started": False}
+            for one in _containers(pod)
+        ],
+    }
+    if "startTime" not in (pod.get("status") or {}):
+        status["startTime"] = to_time(now)
+    return status
+
+
+def refused(pod: Object, message: str, now: float) -> Object:
+    """The node cannot do what the pod asks for."""
+    return {"phase": "Failed", "reason": "InvalidAnnotation", "message": message, "startTime": to_time(now)}
+
+
+def waiting_to_restart(pod: Object, exit_code: int, end: float) -> Object:
+    waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off restarting failed container"}}
+    return {
+        "conditions": [_condition(type_, False, end, "ContainersNotReady") for type_ in ("Ready", "ContainersReady")],
+        "containerStatuses": [
+            {**one, "state": waiting, "lastState": _terminated(one, exit_code, end), "ready": False, "started": False}
+            for one in _containers(pod)
+        ],
+    }
+
+
+def restarted(pod: Object, now: float) -> Object:
+    begun = {"running": {"startedAt": to_time(now)}}
+    return {
+        "conditions": [_condition(type_, True, now) for type_ in ("Ready", "ContainersReady")],
+        "containerStatuses": [
+            {**one, "state": begun, "ready": True, "started": True, "restartCount": one["restartCount"] + 1}
+            for one in _containers(pod)
+        ],
+    }
+
+
+# -- reading back --------------------------------------------------------------------------------------------
+
+
+def running_since(pod: Object) -> float | None:
+    """When the containers started that run now; None if none does."""
+    for container in (pod.get("status") or {}).get("containerStatuses") or ():
+        begin = ((container.get("state") or {}).get("running") or {}).get("startedAt")
+        if begin:
+            return instant(begin)
+    return None
+
+
+def restarts(pod: Object) -> int:
+    return max((one.get("restartCount", 0) for one in _containers(pod)), default=0)
+
+
+def last_end(pod: Object) -> float:
+    ends = [((one.get("lastState") or {}).get("terminated") or {}).get("finishedAt") for one in _containers(pod)]
+    return max((instant(end) for end in ends if end), default=0.0)
+
+
+# -- parts ---------------------------------------------------------------------------------------------------
+
+
+def _containers(pod: Object) -> list[Object]:
+    """Container statuses as stored, or those of a pod that never started."""
+    stored = (pod.get("status") or {}).get("containerStatuses")
+    return list(stored) if stored else [_container(one, {}, ready=False) for one in pod["spec"]["containers"]]
+
+
+def _container(spec: Object, state: Object, *, ready: bool) -> Object:
+    image = spec.get("image", "")
+    return {
+        "name": spec["name"],
+        "image": image,
+        "imageID": "",
+        "state": state,
+        "lastState": {},
+        "ready": ready,
+        "started": ready,
+        "restartCount": 0,
+    }
+
+
+def _terminated(container: Object, exit_code: int, end: float) -> Object:
+    begin = ((container.get("state") or {}).get("running") or {}).get("startedAt")
+    ended_as: dict[str, Any] = {"exitCode": exit_code, "reason": "Error" if exit_code else "Completed"}
+    if begin:
+        ended_as["startedAt"] = begin
+    return {"terminated": {**ended_as, "finishedAt": to_time(end)}}
+
+
+def _condition(type_: str, holds: bool, now: float, reason: str = "") -> Object:
+    stamp = to_time(now)
+    made: Object = {"type": type_, "status": "True" if holds else "False", "lastTransitionTime": stamp}
+    return {**made, "reason": reason} if reason else made
+
+
+def _address(uid: str) -> str:
+    """An address in 10.0.0.0/8 that follows from the uid, so that it stays the same after a restart."""
+    digits = int(uid.replace("-", "")[-6:] or "0", 16)
+    return f"10.{digits >> 16 & 255}.{digits >> 8 & 255}.{digits & 255}"

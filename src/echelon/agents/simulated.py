@@ -1,0 +1,134 @@
+"""Simulated nodes: they exist as Node objects, and the pods bound to them run by the clock alone.
+
+    pods bound to a known node ─► work queue ─► lifecycle.next_step(pod, now) ─► status write, removal, or a timer
+
+One task stands in for all kubelets.  What a pod does is in `lifecycle`; nothing about a pod is remembered here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from ..api import meta
+from ..api.cluster import Cluster, nodes
+from ..api.errors import ApiError
+from ..api.scheme import NODES, PODS, Object
+from ..api.verbs import DeleteOptions, Patch, PatchType, Verbs
+from ..base.clock import Clock
+from ..base.instants import to_time
+from ..client.informer import Caches
+from ..client.workqueue import WorkQueue
+from .lifecycle import Remove, Wait, WriteStatus, next_step
+
+log = logging.getLogger(__name__)
+
+#: Pods worked on side by side, so that the store can commit their writes together.
+_WORKERS = 64
+_INDEX = "node"
+
+_NODE_INFO = {
+    "architecture": "amd64",
+    "bootID": "",
+    "containerRuntimeVersion": "simulated://1",
+    "kernelVersion": "",
+    "kubeProxyVersion": "",
+    "kubeletVersion": "v1.37.1+echelon",
+    "machineID": "",
+    "operatingSystem": "linux",
+    "osImage": "simulated",
+    "systemUUID": "",
+}
+
+
+class SimulatedNodes:
+    """All nodes of `cluster`, and any Node that somebody else creates while they run."""
+
+    def __init__(self, verbs: Verbs, caches: Caches, clock: Clock, cluster: Cluster) -> None:
+        self._verbs = verbs
+        self._caches = caches
+        self._clock = clock
+        self._cluster = cluster
+        self._pods = caches.of(PODS, {_INDEX: _node_of})
+        self._nodes = caches.of(NODES)
+        self._queue = WorkQueue(clock)
+
+    async def run(self) -> None:
+        """Register the nodes, then run their pods until cancelled."""
+        self._pods.add_handler(self._pod_changed)
+        self._nodes.add_handler(self._node_changed)
+        await self._caches.wait_synced()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._register(), name="register-nodes")
+                for number in range(_WORKERS):
+                    group.create_task(self._work(), name=f"simulated-nodes-{number}")
+        finally:
+            self._queue.close()
+
+    def _pod_changed(self, _: Object | None, pod: Object | None) -> None:
+        if pod is not None and pod["spec"].get("nodeName"):
+            self._queue.add(meta.key(pod))
+
+    def _node_changed(self, old: Object | None, node: Object | None) -> None:
+        if old is None and node is not None:
+            for pod in self._pods.find(_INDEX, meta.name(node)):
+                self._queue.add(meta.key(pod))
+
+    async def _register(self) -> None:
+        stamp = to_time(self._clock.now())
+        ready = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "KubeletReady",
+            "message": "simulated node is ready",
+            "lastHeartbeatTime": stamp,
+            "lastTransitionTime": stamp,
+        }
+        for node in nodes(self._cluster):
+            if self._nodes.get(meta.name(node)) is not None:
+                continue
+            addresses = [{"type": "Hostname", "address": meta.name(node)}]
+            status = {**node["status"], "conditions": [ready], "addresses": addresses, "nodeInfo": _NODE_INFO}
+            try:
+                self._caches.observe(NODES, await self._verbs.create(NODES, {**node, "status": status}))
+            except ApiError as error:
+                if error.reason != "AlreadyExists":
+                    raise
+
+    async def _work(self) -> None:
+        while True:
+            key = await self._queue.get()
+            try:
+                await self._advance(key)
+            except ApiError as error:
+                # Somebody was faster; their change brings the pod back here.
+                if error.code not in (404, 409):
+                    log.warning("simulated pod %s: %s", key, error)
+                    self._queue.retry(key)
+            else:
+                self._queue.forget(key)
+            finally:
+                self._queue.done(key)
+
+    async def _advance(self, key: str) -> None:
+        pod = self._pods.get(key)
+        if pod is None or self._nodes.get(pod["spec"].get("nodeName", "")) is None:
+            return
+        match next_step(pod, self._clock.now()):
+            case WriteStatus(status):
+                body = {"metadata": {"uid": meta.uid(pod)}, "status": status}
+                patch = Patch(PatchType.STRATEGIC, body)
+                written = await self._verbs.patch(PODS, meta.name(pod), patch, meta.namespace(pod), "status")
+                self._caches.observe(PODS, written)
+            case Remove():
+                options = DeleteOptions(grace_period_seconds=0, uid=meta.uid(pod))
+                await self._verbs.delete(PODS, meta.name(pod), meta.namespace(pod), options)
+            case Wait(seconds):
+                self._queue.add_after(key, seconds)
+
+
+def _node_of(pod: Object) -> Iterable[str]:
+    name = pod["spec"].get("nodeName")
+    return (name,) if name else ()
