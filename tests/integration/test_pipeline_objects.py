@@ -11,6 +11,7 @@ import pytest
 from echelon.api.errors import ApiError
 from echelon.api.scheme import (
     CONFIG_MAPS,
+    JOB_SETS,
     JOBS,
     LEASES,
     NAMESPACES,
@@ -202,7 +203,7 @@ async def test_status_of_a_kind_without_one_is_not_found(pipeline: Pipeline) -> 
     assert refused.value.code == 404
 
 
-@pytest.mark.conformance("API-18")
+@pytest.mark.conformance("API-18", "API-19")
 async def test_generation_counts_changes_of_the_spec_alone(pipeline: Pipeline) -> None:
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
     job = {"metadata": {"name": "j"}, "spec": {"completions": 2, "template": template}}
@@ -212,6 +213,10 @@ async def test_generation_counts_changes_of_the_spec_alone(pipeline: Pipeline) -
     assert labelled["metadata"]["generation"] == 1
     suspended = await pipeline.patch(JOBS, "j", merge(spec={"suspend": True}), "default")
     assert suspended["metadata"]["generation"] == 2
+    with pytest.raises(ApiError) as refused:
+        await pipeline.patch(JOBS, "j", merge(spec={"completions": 3}), "default")
+    assert refused.value.code == 422
+    assert [cause["field"] for cause in refused.value.details["causes"]] == ["spec.completions"]
 
 
 @pytest.mark.conformance("API-20")
@@ -310,3 +315,13 @@ async def test_it_starts_with_the_namespaces_and_classes_of_a_cluster(pipeline: 
     await pipeline.bootstrap([config("extra") | {"apiVersion": "v1", "kind": "ConfigMap"}
                               | {"metadata": {"name": "extra", "namespace": "default"}}])  # fmt: skip
     assert int(pipeline.resource_version) == int(before) + 1
+
+
+@pytest.mark.conformance("API-86")
+async def test_custom_kinds_refuse_strategic_patches(pipeline: Pipeline) -> None:
+    template = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}}
+    jobset = {"metadata": {"name": "js"}, "spec": {"replicatedJobs": [{"name": "w", "template": template}]}}
+    await pipeline.create(JOB_SETS, jobset, "default")
+    with pytest.raises(ApiError) as refused:
+        await pipeline.patch(JOB_SETS, "js", Patch(PatchType.STRATEGIC, {"spec": {}}), "default")
+    assert refused.value.code == 415

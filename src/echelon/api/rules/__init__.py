@@ -55,7 +55,10 @@ def prepare_create(resource: Resource, obj: Object, now: float) -> None:
     rules = _of(resource)
     metadata.without_repeated_owners(obj["metadata"])
     if resource.has_status and not rules.keeps_status_on_create:
-        obj["status"] = {}
+        obj.pop("status", None)
+        if resource.builtin:
+            # Built-in kinds always show a status, custom ones none before their controller has written it.
+            obj["status"] = {}
     rules.start(obj, now)
 
 
