@@ -159,7 +159,7 @@ def test_describe_shows_the_events_of_an_object(kubectl: Kubectl) -> None:
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"name": "eventful.1", "namespace": "default"},
-        "involvedObject": {"kind": "Pod", "namespace": "default", "name": "eventful", "uid": uid},
+        "involvedObject": {"kind": "Pod", "namespace": "default", "name": "eventful", "uid": uid, "apiVersion": "v1"},
         "reason": "Tested",
         "message": "an event for describe",
         "type": "Normal",
@@ -294,3 +294,4 @@ def test_logs_give_a_clear_answer(kubectl: Kubectl) -> None:
     outcome = kubectl.run("logs", "silent")
     assert outcome.code == 1
     assert 'no logs are kept for pod "silent"' in outcome.err
+    assert "its containers are simulated" in kubectl.run("exec", "silent", "--", "true").err

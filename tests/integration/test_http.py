@@ -318,3 +318,20 @@ def test_metrics_count_what_was_answered(https: Https) -> None:
     https("GET", "/apis/batch/v1/jobs")
     text = https("GET", "/metrics").body.decode()
     assert 'apiserver_request_total{code="200",group="batch",resource="jobs",verb="GET"} 1' in text
+
+
+@pytest.mark.conformance("API-113")
+def test_openapi_documents_may_be_kept_for_ever_under_their_hash(https: Https) -> None:
+    paths = https("GET", "/openapi/v3").json()["paths"]
+    assert {"api/v1", "apis/scheduling.k8s.io/v1beta1", "apis/jobset.x-k8s.io/v1alpha2"} <= paths.keys()
+    hashed = https("GET", paths["apis/scheduling.k8s.io/v1beta1"]["serverRelativeURL"])
+    assert hashed.headers["cache-control"] == "public, immutable"
+    assert hashed.headers["expires"]
+    assert hashed.json()["components"]["schemas"]
+    plain = https("GET", "/openapi/v3/apis/scheduling.k8s.io/v1beta1")
+    assert plain.headers["cache-control"] == "no-cache, private"
+    assert (plain.body, plain.headers["etag"]) == (hashed.body, hashed.headers["etag"])
+    same = https("GET", "/openapi/v3/apis/scheduling.k8s.io/v1beta1", if_none_match=plain.headers["etag"])
+    assert same.status == 304
+    assert https("GET", "/openapi/v3/apis/nosuch/v1").status == 404
+    assert https("GET", "/openapi/v2").status == 404

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import time
 
 import msgspec
 
 from ...api.errors import method_not_allowed
 from ...api.scheme import Object
-from . import discovery
+from . import discovery, openapi
 from .encode import json_response, text_response
 from .metrics import Metrics
 from .negotiate import wants_aggregated_discovery
@@ -46,6 +47,11 @@ def _answer(request: Request, address: str, metrics: Metrics) -> Response | None
         return json_response(VERSION)
     if path == "/metrics":
         return Response(metrics.text().encode(), content_type="text/plain; version=0.0.4; charset=utf-8")
+    if path == "/openapi/v3":
+        return openapi.index()
+    if path.startswith("/openapi/v3/"):
+        # Caches go by the wall clock of those who keep them.
+        return openapi.document(request, path.removeprefix("/openapi/v3/"), time.time())
     if path in ("/api", "/apis"):
         return _roots(request, address)
     if path == "/":
