@@ -11,7 +11,7 @@ from typing import Any
 
 from . import definitions
 from .definitions import Schema
-from .scheme import RESOURCES, Object, Resource
+from .scheme import RESOURCES, SERVED_VERSION, Object, Resource
 from .verbs import PatchType
 
 _SCHEMAS = "#/components/schemas/"
@@ -46,7 +46,7 @@ def document(group: str, version: str) -> Object:
         paths |= _paths(resource)
     return {
         "openapi": "3.0.0",
-        "info": {"title": "Echelon", "version": "v1.37.1+echelon"},
+        "info": {"title": "Echelon", "version": SERVED_VERSION},
         "paths": paths,
         "components": {"schemas": _schemas(served)},
     }

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+#: The version this API says it is: the Kubernetes release whose kinds and behaviour it follows.
+SERVED_VERSION = "v1.37.1+echelon"
+
 #: A Kubernetes object as a JSON tree.  Objects handed out by caches are shared: never mutate them in place.
 Object = dict[str, Any]
 

@@ -70,7 +70,9 @@ class LabelSelector:
             operator = expression.get("operator")
             if operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
                 raise errors.bad_request(f'"{operator}" is not a valid label selector operator')
-            found.append(Requirement(expression["key"], operator, frozenset(expression.get("values") or ())))
+            found.append(
+                Requirement(str(expression.get("key", "")), operator, frozenset(expression.get("values") or ()))
+            )
         return LabelSelector(tuple(found))
 
 
