@@ -107,7 +107,7 @@ class Recorder:
         return {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
-            "metadata": {"generateName": f"{said.name[:50]}.", "namespace": said.namespace},
+            "metadata": {"generateName": f"{said.name[:50]}-", "namespace": said.namespace},
             "involvedObject": {
                 "apiVersion": said.api_version,
                 "kind": said.kind,
