@@ -61,7 +61,6 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
-@pytest.mark.conformance("API-99")
 def test_version_and_api_resources(kubectl: Kubectl) -> None:
     assert "Server Version: v1.37.1+echelon" in kubectl("version")
     rows = {line.split()[0]: line for line in kubectl("api-resources").splitlines()[1:]}
@@ -71,7 +70,7 @@ def test_version_and_api_resources(kubectl: Kubectl) -> None:
     assert {"jobs", "jobsets", "trainjobs", "clustertrainingruntimes", "priorityclasses", "leases"} <= rows.keys()
 
 
-@pytest.mark.conformance("API-99", "API-100")
+@pytest.mark.conformance("API-100")
 def test_apply_creates_then_leaves_unchanged_then_configures(kubectl: Kubectl) -> None:
     assert kubectl("apply", manifest=pod("applied", app="a")) == "pod/applied created\n"
     before = kubectl.object("pod", "applied")["metadata"]["resourceVersion"]
@@ -90,7 +89,6 @@ def test_apply_twice_changes_nothing_for_other_kinds(kubectl: Kubectl, made: dic
     assert kubectl("apply", manifest=made).endswith("/twice unchanged\n")
 
 
-@pytest.mark.conformance("API-99")
 def test_get_prints_tables_yaml_and_selections(kubectl: Kubectl) -> None:
     kubectl("apply", manifest=[pod("red", colour="red"), pod("blue", colour="blue")])
     header, *rows = kubectl("get", "pods", "-l", "colour").splitlines()
@@ -105,7 +103,6 @@ def test_get_prints_tables_yaml_and_selections(kubectl: Kubectl) -> None:
     kubectl("get", "all")
 
 
-@pytest.mark.conformance("API-99")
 def test_get_of_scheduling_kinds_prints_their_columns(kubectl: Kubectl) -> None:
     kubectl("apply", manifest=pod_group("printed"))
     header, row = kubectl("get", "podgroups", "printed").splitlines()
@@ -118,7 +115,7 @@ def read_lines(process: subprocess.Popen[str], count: int) -> list[str]:
     return [process.stdout.readline() for _ in range(count)]
 
 
-@pytest.mark.conformance("API-99", "API-39")
+@pytest.mark.conformance("API-39")
 def test_watch_shows_what_happens_as_it_happens(kubectl: Kubectl) -> None:
     kubectl("apply", manifest=config_map("watched", a="1"))
     process = kubectl.start("get", "configmap", "-w", "--output-watch-events", "-l", "watched=yes")
@@ -140,7 +137,6 @@ def test_watch_shows_what_happens_as_it_happens(kubectl: Kubectl) -> None:
     ]
 
 
-@pytest.mark.conformance("API-99")
 def test_describe_tells_the_story_of_each_kind(kubectl: Kubectl) -> None:
     kubectl("create", manifest=[node("described"), pod("described"), pod_group("described"), job("described")])
     assert "Node:" in kubectl("describe", "pod", "described")
@@ -151,7 +147,6 @@ def test_describe_tells_the_story_of_each_kind(kubectl: Kubectl) -> None:
     assert "Completions:" in kubectl("describe", "job", "described")
 
 
-@pytest.mark.conformance("API-99")
 def test_describe_shows_the_events_of_an_object(kubectl: Kubectl) -> None:
     kubectl("create", manifest=pod("eventful"))
     uid = kubectl.object("pod", "eventful")["metadata"]["uid"]
@@ -171,7 +166,6 @@ def test_describe_shows_the_events_of_an_object(kubectl: Kubectl) -> None:
     assert "Tested" in kubectl("events", "--for", "pod/eventful")
 
 
-@pytest.mark.conformance("API-99")
 def test_patch_in_all_three_ways(kubectl: Kubectl) -> None:
     kubectl("create", manifest=config_map("patched", a="1", b="2"))
     kubectl("patch", "cm", "patched", "--type=merge", "-p", '{"data": {"a": null, "c": "3"}}')
@@ -185,7 +179,6 @@ def test_patch_in_all_three_ways(kubectl: Kubectl) -> None:
     assert sorted(c["type"] for c in conditions) == ["Extra", "Ready"]
 
 
-@pytest.mark.conformance("API-99")
 def test_label_and_annotate(kubectl: Kubectl) -> None:
     kubectl("create", manifest=pod("labelled"))
     kubectl("label", "pod", "labelled", "tier=web")
@@ -196,14 +189,12 @@ def test_label_and_annotate(kubectl: Kubectl) -> None:
     assert "labels" not in kubectl.object("pod", "labelled")["metadata"]
 
 
-@pytest.mark.conformance("API-99")
 def test_cordon_changes_the_node(kubectl: Kubectl) -> None:
     kubectl("create", manifest=node("cordoned"))
     kubectl("cordon", "cordoned")
     assert "Ready,SchedulingDisabled" in kubectl("get", "node", "cordoned")
 
 
-@pytest.mark.conformance("API-99")
 def test_wait_ends_when_the_condition_comes(kubectl: Kubectl) -> None:
     kubectl("create", manifest=pod_group("waited"))
     waiting = kubectl.start("wait", "podgroup/waited", "--for=condition=PodGroupInitiallyScheduled", "--timeout=30s")
@@ -219,7 +210,6 @@ def test_wait_ends_when_the_condition_comes(kubectl: Kubectl) -> None:
     assert (waiting.returncode, out) == (0, "podgroup.scheduling.k8s.io/waited condition met\n"), err
 
 
-@pytest.mark.conformance("API-99")
 def test_delete_waits_until_the_object_is_gone(kubectl: Kubectl) -> None:
     kubectl("create", manifest={**pod("held"), "metadata": {"name": "held", "finalizers": ["example.com/held"]}})
     deleting = kubectl.start("delete", "pod", "held", "--wait")
@@ -233,7 +223,6 @@ def test_delete_waits_until_the_object_is_gone(kubectl: Kubectl) -> None:
     assert missing.err == 'Error from server (NotFound): pods "held" not found\n'
 
 
-@pytest.mark.conformance("API-99")
 def test_explain_scheduling_kinds_with_descriptions(kubectl: Kubectl) -> None:
     shown = kubectl("explain", "podgroup.spec")
     assert "GROUP:      scheduling.k8s.io" in shown
@@ -246,7 +235,6 @@ def test_explain_scheduling_kinds_with_descriptions(kubectl: Kubectl) -> None:
     )
 
 
-@pytest.mark.conformance("API-22")
 @pytest.mark.parametrize("verb", ["create", "apply"])
 def test_dry_run_answers_as_if_and_stores_nothing(kubectl: Kubectl, verb: str) -> None:
     printed = kubectl(verb, "--dry-run=server", "-o", "yaml", manifest=pod_group("imagined"))
@@ -288,7 +276,6 @@ def test_replace_edit_and_delete_by_label(kubectl: Kubectl) -> None:
     assert "b: " in diff.out
 
 
-@pytest.mark.conformance("API-99")
 def test_logs_give_a_clear_answer(kubectl: Kubectl) -> None:
     kubectl("create", manifest=pod("silent"))
     outcome = kubectl.run("logs", "silent")

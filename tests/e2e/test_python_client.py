@@ -22,7 +22,6 @@ def pod(name: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.conformance("API-106")
 def test_create_list_watch_replace_and_delete(core: Any) -> None:
     created = core.create_namespaced_pod("default", pod("py-1"))
     assert created.status.phase == "Pending"
@@ -55,7 +54,6 @@ def test_create_list_watch_replace_and_delete(core: Any) -> None:
     assert not core.list_namespaced_pod("default", label_selector="made-by=python").items
 
 
-@pytest.mark.conformance("API-106")
 def test_custom_objects(kubeconfig: Path) -> None:
     custom = client.CustomObjectsApi(config.new_client_from_config(str(kubeconfig)))
     where = ("scheduling.k8s.io", "v1beta1", "default", "podgroups")

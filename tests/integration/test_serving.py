@@ -36,7 +36,6 @@ async def test_kubeconfig_is_written_when_the_port_is_known(tmp_path: Path) -> N
         await store.close()
 
 
-@pytest.mark.conformance("API-24")
 def test_token_certificate_and_objects_survive_a_restart(tmp_path: Path) -> None:
     path = "/api/v1/namespaces/default/configmaps"
     with in_thread(tmp_path) as first:

@@ -53,8 +53,9 @@ async def test_what_is_no_such_object_is_a_bad_request(body: bytes, words: str) 
     assert words in error.message
 
 
-async def test_broken_yaml_is_a_bad_request() -> None:
-    error = await refusal(YAML, b"a: [1, 2\nb: }")
+@pytest.mark.parametrize("body", [b"a: [1, 2\nb: }", b"a: &x [1]\nb: *x"])
+async def test_broken_yaml_and_aliases_are_bad_requests(body: bytes) -> None:
+    error = await refusal(YAML, body)
     assert (error.code, "error converting YAML to JSON" in error.message) == (400, True)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from echelon.api import scheme
+from echelon.api import schema, scheme
 from echelon.api.scheme import Object, Resource
 from echelon.base import instants
 from echelon.server.http.ages import duration
@@ -216,7 +216,13 @@ def test_group_being_disturbed_says_so() -> None:
     assert shown(scheme.POD_GROUPS, [group])["rows"][0]["cells"][3] == "PreemptionByScheduler"
 
 
-def test_custom_kinds_print_their_own_columns() -> None:
+@pytest.mark.parametrize("resource", [r for r in scheme.RESOURCES if not r.builtin], ids=lambda r: r.plural)
+def test_custom_kinds_print_what_their_definition_declares(resource: Resource) -> None:
+    declared = [column["name"] for column in schema.printer_columns(resource)] or ["Age"]
+    assert [column.name for column in columns_of(resource)] == ["Name", *declared]
+
+
+def test_custom_kinds_fill_their_own_columns() -> None:
     status = {"restarts": 1, "terminalState": "Failed", "conditions": [{"type": "Completed", "status": "False"}]}
     job_set = {"metadata": {"name": "s"}, "spec": {"suspend": False}, "status": status}
     assert shown(scheme.JOB_SETS, [job_set])["rows"][0]["cells"][1:5] == ["Failed", "1", "False", "false"]

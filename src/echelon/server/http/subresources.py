@@ -31,6 +31,8 @@ async def bind(call: Call) -> Response:
         problems.append(errors.required("target.name"))
     if problems:
         raise errors.invalid_object(BINDINGS, name, problems)
+    if metadata.get("annotations") or metadata.get("labels"):
+        options.warn("annotations and labels of a Binding are not carried over to the pod")
     await call.verbs.bind(
         call.target.namespace, name, target["name"], uid=str(metadata.get("uid") or ""), options=options
     )
