@@ -29,6 +29,8 @@ def _go_complaint(body: bytes, complaint: str) -> str:
     place = re.search(r"\(byte (\d+)\)", complaint)
     if "truncated" in complaint:
         return "unexpected end of JSON input"
+    if "recursion" in complaint:
+        return "exceeded max depth"
     if place is None or int(place.group(1)) >= len(body):
         return complaint
     character = body[int(place.group(1)) :][:1].decode("ascii", "replace")

@@ -22,7 +22,8 @@ from .scheme import Object
 #: (value, strays) → decoded value, or None where nothing is to be kept; unknown field names are added to `strays`.
 Decoder = Callable[[Any, list[str]], Any]
 
-_WHOLE_SECONDS = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d)T([01]\d|2[0-3]):[0-5]\d:[0-5]\dZ")
+#: Instants that need no second look: whole seconds, UTC, a day that every month has.
+_WHOLE_SECONDS = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])T([01]\d|2[0-3]):[0-5]\d:[0-5]\dZ")
 _INTEGER_LIMITS = {"int32": 2**31, "int64": 2**63}
 
 
@@ -218,10 +219,11 @@ def _base64(value: Any, strays: list[str]) -> Any:
     if type(value) is not str:
         raise Mismatch(json_kind(value), go_type="[]uint8")
     try:
-        binascii.a2b_base64(value, strict_mode=True)
+        # Line breaks are allowed inside, as manifests wrap long values; what is stored has none.
+        data = binascii.a2b_base64(value.replace("\n", "").replace("\r", ""), strict_mode=True)
     except ValueError as refused:
         raise Mismatch("illegal base64 data: the value must be encoded in standard base64") from refused
-    return value
+    return binascii.b2a_base64(data, newline=False).decode()
 
 
 def _quantity(value: Any, strays: list[str]) -> Any:
@@ -238,7 +240,8 @@ def _int_or_string(value: Any, strays: list[str]) -> Any:
         return value
     if type(value) is not int or not -(2**31) <= value < 2**31:
         kind = json_kind(value)
-        raise Mismatch(f"{f'number {value}' if kind == 'number' else kind} into Go value of type int32")
+        shown = f"number {value}" if kind == "number" else kind
+        raise Mismatch(f"json: cannot unmarshal {shown} into Go value of type int32")
     return value
 
 

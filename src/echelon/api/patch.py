@@ -23,6 +23,13 @@ MAX_OPERATIONS = 10_000
 def apply(resource: Resource, obj: Object, patch: Patch) -> Object:
     """`obj` as the patch wants it: 400 for a malformed patch, 422 for one that cannot be applied, 415 for strategic
     merge on a custom kind."""
+    try:
+        return _applied(resource, obj, patch)
+    except RecursionError:
+        raise errors.bad_request("error decoding patch: exceeded max depth") from None
+
+
+def _applied(resource: Resource, obj: Object, patch: Patch) -> Object:
     if patch.type is PatchType.JSON:
         return _json_patch(obj, patch.body)
     if not isinstance(patch.body, dict):

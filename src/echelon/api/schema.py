@@ -52,6 +52,8 @@ def decode(resource: Resource, obj: Object) -> Decoded:
         read = _decoder(resource)(obj, strays)
     except decoding.Mismatch as mismatch:
         raise cannot_handle(resource, mismatch.text()) from None
+    except RecursionError:
+        raise cannot_handle(resource, "json: exceeded max depth") from None
     made: Object = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {}}
     made.update(read)
     made["apiVersion"], made["kind"] = resource.api_version, resource.kind

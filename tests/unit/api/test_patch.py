@@ -222,3 +222,10 @@ def test_ports_merge_by_container_port() -> None:
         {"containerPort": 80, "name": "web", "hostPort": 8080},
         {"containerPort": 81},
     ]
+
+
+def test_a_patch_that_is_too_deep_is_a_bad_request() -> None:
+    body: Object = {}
+    for _ in range(5000):
+        body = {"x": body}
+    assert refusal({}, PatchType.MERGE, body).code == 400

@@ -185,6 +185,22 @@ def test_unknown_fields_in_lists_are_named_with_their_index() -> None:
     assert decoded.unknown == ["spec.containers[1].imag"]
 
 
+@pytest.mark.parametrize("time", ["2026-02-28T03:04:05Z", "2026-01-31T03:04:05Z"])
+def test_whole_seconds_stay_as_they_are(time: str) -> None:
+    assert schema.decode(scheme.PODS, {"status": {"startTime": time}}).obj["status"]["startTime"] == time
+
+
+def test_days_that_do_not_exist_are_refused() -> None:
+    assert 'parsing time "2026-02-29T03:04:05Z"' in refusal(
+        scheme.PODS, {"status": {"startTime": "2026-02-29T03:04:05Z"}}
+    )
+
+
+def test_secret_data_is_checked_and_stored_without_line_breaks() -> None:
+    assert schema.decode(scheme.SECRETS, {"data": {"a": "YWJj\nZGVm"}}).obj["data"] == {"a": "YWJjZGVm"}
+    assert "illegal base64 data" in refusal(scheme.SECRETS, {"data": {"a": "???"}})
+
+
 def test_micro_times_keep_six_digits() -> None:
     lease = schema.decode(scheme.LEASES, {"spec": {"renewTime": "2026-01-02T03:04:05Z"}}).obj
     assert lease["spec"]["renewTime"] == "2026-01-02T03:04:05.000000Z"
@@ -227,6 +243,10 @@ _POD_PREFIX = 'Pod in version "v1" cannot be handled as a Pod: '
             'parsing time "soon" as "2006-01-02T15:04:05Z07:00": cannot parse "soon" as "2006"',
         ),
         (
+            {"spec": {"containers": [{"livenessProbe": {"httpGet": {"port": []}}}]}},
+            "json: cannot unmarshal array into Go value of type int32",
+        ),
+        (
             {"spec": {"containers": [{"resources": {"requests": {"cpu": "lots"}}}]}},
             "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
         ),
@@ -266,6 +286,7 @@ def test_definitions_may_contain_themselves() -> None:
         (b'{"metadata":', 'unexpected end of JSON input ({"metadata":)'),
         (b"", "unexpected end of JSON input (<empty>)"),
         (b"\xff\xfe", "invalid character '\ufffd' looking for beginning of value (fffe)"),
+        (b'{"a":' * 5000, "exceeded max depth (" + '{"a":' * 6 + " ...)"),
         (b"{x}", "invalid character 'x' looking for beginning of value ({x})"),
     ],
 )
