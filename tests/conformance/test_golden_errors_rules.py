@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from echelon.api import rules, schema, scheme
+from echelon.api import patch, rules, schema, scheme
 from echelon.api.admit import admit_create
 from echelon.api.errors import ApiError, invalid_object
 from echelon.api.scheme import Object, Resource
+from echelon.api.verbs import Patch, PatchType
 
 from ..unit.api.rules.builders import Cluster
 
@@ -24,6 +25,8 @@ KINDS = ("podgroups", "compositepodgroups", "workloads", "pods", "jobs")
 
 #: The field and the reason agree; the text does not, because the real one prints a Go structure.
 OTHER_WORDS = {"workload too deep"}
+#: Accepted by us, as by the next release.
+ACCEPTED = {"cpg change minGroupCount"}
 
 
 def _cluster() -> Cluster:
@@ -35,13 +38,16 @@ def _cluster() -> Cluster:
     return Cluster(*found)
 
 
-def _resource(path: str) -> Resource | None:
+def _place(path: str) -> tuple[Resource | None, str]:
+    """The collection in a namespace and the name in it that a request is about."""
     parts = path.partition("?")[0].strip("/").split("/")
-    group, rest = ("", parts[1:]) if parts[0] == "api" else (parts[1], parts[2:])
-    return scheme.by_path(group, rest[0], rest[3]) if len(rest) == 4 and rest[1] == "namespaces" else None
+    group, (version, scope, *rest) = ("", parts[1:]) if parts[0] == "api" else (parts[1], parts[2:])
+    if scope != "namespaces" or len(rest) not in (2, 3):
+        return None, ""
+    return scheme.by_path(group, version, rest[1]), "".join(rest[2:])
 
 
-def _refusal(resource: Resource, body: Object) -> Object:
+def _create(resource: Resource, body: Object) -> Object:
     """The Status that creating `body` ends with."""
     obj = schema.decode(resource, body).obj
     obj["metadata"] |= {"namespace": "golden", "uid": "u"}
@@ -55,19 +61,33 @@ def _refusal(resource: Resource, body: Object) -> Object:
     return invalid_object(resource, obj["metadata"]["name"], rules.validate_create(resource, obj)).status()
 
 
+def _change(resource: Resource, name: str, change: Patch) -> Object:
+    """The Status that patching one of the recorded objects ends with."""
+    found = _cluster().get(resource, name, "golden")
+    assert found is not None
+    old = schema.decode(resource, found).obj
+    new = schema.decode(resource, patch.apply(resource, old, change)).obj
+    rules.prepare_update(resource, new, old)
+    return invalid_object(resource, name, rules.validate_update(resource, new, old)).status()
+
+
 def _ruled(case: Any) -> bool:
-    resource = _resource(case["request"]["path"])
-    posted = case["request"]["method"] == "POST" and case["status"] in (403, 422)
-    return posted and resource is not None and resource.plural in KINDS
+    resource, name = _place(case["request"]["path"])
+    if resource is None or resource.plural not in KINDS or case["case"] in ACCEPTED:
+        return False
+    return case["status"] in (403, 422) and case["request"]["method"] == ("PATCH" if name else "POST")
 
 
 @pytest.mark.conformance("SCH-205")
 @pytest.mark.parametrize("case", [name for name, case in CASES.items() if _ruled(case)])
-def test_a_recorded_creation_is_refused_in_the_same_words(case: str) -> None:
+def test_a_recorded_write_is_refused_in_the_same_words(case: str) -> None:
     request, expected = CASES[case]["request"], CASES[case]["response"]
-    resource = _resource(request["path"])
+    resource, name = _place(request["path"])
     assert resource is not None
-    told = _refusal(resource, request["body"])
+    if name:
+        told = _change(resource, name, Patch(PatchType(request["contentType"]), request["body"]))
+    else:
+        told = _create(resource, request["body"])
     assert (told["code"], told["reason"]) == (CASES[case]["status"], expected["reason"])
     if case in OTHER_WORDS:
         where = [(cause["reason"], cause["field"]) for cause in expected["details"]["causes"]]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from .. import scheme
 from ..errors import FieldError
 from ..scheme import Object, Resource
-from . import config, core, job, metadata, pod, policy, scheduling, workload
+from . import config, core, job, jobset, metadata, pod, policy, scheduling, workload
 from .kind import NOTHING, KindRules
 
 _KINDS: dict[tuple[str, str], KindRules] = {
@@ -33,6 +33,7 @@ _KINDS: dict[tuple[str, str], KindRules] = {
         (scheme.WORKLOADS, workload.WORKLOAD),
         (scheme.POD_GROUPS, scheduling.POD_GROUP),
         (scheme.COMPOSITE_POD_GROUPS, scheduling.COMPOSITE_POD_GROUP),
+        (scheme.JOB_SETS, jobset.JOB_SET),
         (scheme.PRIORITY_CLASSES, scheduling.PRIORITY_CLASS),
     )
 }

@@ -106,3 +106,21 @@ def job(template: Object | None = None, **spec: Any) -> Object:
     made = named("j", spec={"template": {"spec": pods}, **spec})
     made["metadata"]["uid"] = "job-uid"
     return stored(scheme.JOBS, made)
+
+
+def replicated(name: str = "workers", pods: Object | None = None, job: Object | None = None, **more: Any) -> Object:
+    """An entry of a JobSet's replicatedJobs."""
+    spec = {"containers": [{"name": "c", "image": "x"}], **(pods or {})}
+    return {"name": name, "template": {"spec": {"template": {"spec": spec}, **(job or {})}}, **more}
+
+
+def job_set(*jobs: Object, annotations: dict[str, str] | None = None, name: str = "js", **spec: Any) -> Object:
+    made = named(name, spec={"replicatedJobs": list(jobs) or [replicated()], **spec})
+    if annotations:
+        made["metadata"]["annotations"] = annotations
+    return stored(scheme.JOB_SETS, made)
+
+
+def refused(resource: Resource, obj: Object) -> list[str]:
+    """Everything the server would refuse a new object for: its schema's rules and its kind's."""
+    return told([*schema.check(resource, obj), *rules.validate_create(resource, obj)])

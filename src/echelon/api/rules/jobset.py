@@ -1,0 +1,144 @@
+"""Rules of JobSet: what it fills in, which names it will make, and which parts refer to each other.
+
+Its policies are checked in `jobset_policies`, the grouping of its pods in `jobset_scheduling`, changes in
+`jobset_update`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .. import meta, names
+from ..errors import FieldError, forbidden_field, invalid, too_long
+from ..scheme import Object
+from ..vocabulary import JOBSET_EXCLUSIVE_TOPOLOGY
+from . import fields, jobset_policies, jobset_scheduling, jobset_update
+from .job import INDEXED, LONGEST_MANAGER, domain_prefixed_path
+from .kind import NOTHING, KindRules
+
+LONGEST_NAME = 63
+#: Stands for the random tail of a pod's name when lengths are judged.
+_TAIL = "abcde"
+
+Part = Mapping[str, Any]
+
+
+def _default(obj: Object, old: Object | None) -> None:
+    """The same on create and update, so that sending a manifest again changes nothing."""
+    spec = obj.setdefault("spec", {})
+    network = spec.setdefault("network", {})
+    network.setdefault("enableDNSHostnames", True)
+    network.setdefault("publishNotReadyAddresses", True)
+    spec.setdefault("successPolicy", {}).setdefault("operator", "All")
+    spec.setdefault("startupPolicy", {}).setdefault("startupPolicyOrder", "AnyOrder")
+    default_jobs(spec)
+    for index, rule in enumerate((spec.get("failurePolicy") or {}).get("rules") or ()):
+        if not rule.get("name"):
+            rule["name"] = f"failurePolicyRule{index}"
+    for policy in spec.get("volumeClaimPolicies") or ():
+        policy.setdefault("retentionPolicy", {}).setdefault("whenDeleted", "Delete")
+
+
+def default_jobs(spec: Object) -> None:
+    """Jobs are Indexed, and their pods restart on failure, unless they say otherwise."""
+    for replicated in spec.get("replicatedJobs") or ():
+        job = replicated.setdefault("template", {}).setdefault("spec", {})
+        if not job.get("completionMode"):
+            job["completionMode"] = INDEXED
+        pods = job.setdefault("template", {}).setdefault("spec", {})
+        if not pods.get("restartPolicy"):
+            pods["restartPolicy"] = "OnFailure"
+
+
+def _validate(obj: Object) -> list[FieldError]:
+    spec: Part = obj.get("spec") or {}
+    problems: list[FieldError] = []
+    for index, replicated in enumerate(spec.get("replicatedJobs") or ()):
+        problems += _replicated(f"spec.replicatedJobs[{index}]", obj, replicated)
+    problems += jobset_policies.order("spec", spec) + _network(spec) + _manager(spec.get("managedBy"))
+    problems += jobset_policies.success("spec", spec) + jobset_policies.failure("spec", spec)
+    problems += jobset_policies.coordinator(meta.name(obj), spec)
+    problems += jobset_policies.claims(meta.name(obj), spec)
+    if "activeDeadlineSeconds" in spec:
+        problems.append(_not_served("spec.activeDeadlineSeconds", "set it on the Job templates"))
+    return problems + jobset_scheduling.check(obj)
+
+
+def _not_served(path: str, instead: str) -> FieldError:
+    return forbidden_field(path, f"not served yet; {instead}")
+
+
+def _replicated(path: str, obj: Object, replicated: Part) -> list[FieldError]:
+    job: Part = (replicated.get("template") or {}).get("spec") or {}
+    replicas, parallelism = replicated.get("replicas", 1), job.get("parallelism", 1)
+    problems = fields.service_name(f"{path}.groupName", replicated.get("groupName", "default"))
+    if replicas * parallelism > fields.INT32_MAX:
+        detail = f"the product of replicas and parallelism must not exceed {fields.INT32_MAX}"
+        problems.append(invalid(f"{path}.replicas", replicas, detail))
+    problems += _made_names(path, meta.name(obj), replicated, job)
+    exclusive = JOBSET_EXCLUSIVE_TOPOLOGY
+    own = ((replicated.get("template") or {}).get("metadata") or {}).get("annotations") or {}
+    if job.get("completionMode") != INDEXED and (exclusive in own or exclusive in meta.annotations(obj)):
+        detail = f"the annotation {exclusive} needs completionMode Indexed"
+        problems.append(invalid(f"{path}.template.spec.completionMode", job.get("completionMode"), detail))
+    return problems
+
+
+def _made_names(path: str, jobset: str, replicated: Part, job: Part) -> list[FieldError]:
+    """The longest names of Jobs and pods must still be host names."""
+    last = max(replicated.get("replicas", 1) - 1, 0)
+    longest_job = f"{jobset}-{replicated.get('name', '')}-{last}"
+    made = {"job": longest_job}
+    if job.get("completionMode") == INDEXED and job.get("completions"):
+        made["pod"] = f"{longest_job}-{job['completions'] - 1}-{_TAIL}"
+    for kind, name in made.items():
+        if len(name) > LONGEST_NAME:
+            detail = f"JobSet name is too long, {kind} names generated for this JobSet will exceed 63 characters"
+            return [invalid("metadata.name", jobset, f"{detail}: {name}")]
+    return [invalid(f"{path}.name", replicated.get("name"), sentence) for sentence in names.dns1035_label(longest_job)]
+
+
+def _network(spec: Part) -> list[FieldError]:
+    path, subdomain = "spec.network.subdomain", (spec.get("network") or {}).get("subdomain")
+    if not subdomain:
+        return []
+    return fields.long_name(path, subdomain) or fields.service_name(path, subdomain)
+
+
+def _manager(manager: str | None) -> list[FieldError]:
+    if manager is None:
+        return []
+    problems = domain_prefixed_path("spec.managedBy", manager)
+    if len(manager) > LONGEST_MANAGER:
+        problems.append(too_long("spec.managedBy", LONGEST_MANAGER))
+    return problems
+
+
+def _validate_update(new: Object, old: Object) -> list[FieldError]:
+    now, was = new.get("spec") or {}, old.get("spec") or {}
+    problems = jobset_update.check(now, was)
+    if now.get("activeDeadlineSeconds") not in (None, was.get("activeDeadlineSeconds")):
+        problems.append(_not_served("spec.activeDeadlineSeconds", "set it on the Job templates"))
+    if now.get("scheduling") != was.get("scheduling") and not any(p.field == "spec.scheduling" for p in problems):
+        problems += jobset_scheduling.check(new)
+    return problems
+
+
+def _warnings(obj: Object) -> list[str]:
+    spec: Part = obj.get("spec") or {}
+    found: list[str] = []
+    if (spec.get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder":
+        found.append("spec.startupPolicy is deprecated; use spec.replicatedJobs[].dependsOn with status Ready")
+    if spec.get("volumeClaimPolicies"):
+        found.append("spec.volumeClaimPolicies: volume claims are not made by this server yet")
+    return found
+
+
+JOB_SET = KindRules(
+    default=_default,
+    validate_create=_validate,
+    validate_update=_validate_update,
+    warnings=_warnings,
+    status_metadata=NOTHING,
+)
