@@ -111,6 +111,7 @@ def _restart(js: JobSet, policy: Mapping[str, Any], decision: Decision, status: 
 
 def _restart_uncounted(js: JobSet, policy: Mapping[str, Any], decision: Decision, status: StatusDraft) -> None:
     status.body["restarts"] = js.restarts + 1
+    status.body.pop("startTime", None)
     reason = f"FailurePolicy_{decision.rule}" if decision.rule else "DefaultFailurePolicy"
     status.set_true(RESTARTING, reason, f"jobset is restarting {_first(decision.job)}", "Warning")
     _announce(decision, status, f"restart {js.restarts + 1} of the jobset")

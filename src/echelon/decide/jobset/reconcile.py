@@ -1,6 +1,6 @@
 """One decision about a JobSet, in the order in which it matters.
 
-    classify Jobs → finished? → delete earlier attempts → failed? → succeeded? → Service → groups → Jobs → (un)suspend
+    classify Jobs → finished? → delete earlier attempts → at an end? → Service → groups → Jobs → (un)suspend
 
 A failure or a success only changes the status; the writes that follow from it are decided when that is stored.
 """
@@ -13,7 +13,7 @@ from ...api import meta
 from ...api.scheme import JOB_SETS, JOBS, SERVICES, Object
 from ..plan import NOTHING, Create, Delete, Draft, Note, Plan
 from . import children as childhood
-from . import failure_policy, group_objects, groups, job, naming, order, service, success_policy, suspend, ttl
+from . import deadline, failure_policy, group_objects, groups, job, naming, order, service, success_policy, suspend, ttl
 from .conditions import RESTARTING, StatusDraft, finished
 from .group_objects import GroupObjects
 from .model import CONTROLLER_NAME, JobSet, Observed, read
@@ -38,14 +38,23 @@ def decide(jobset: Object, observed: Observed, now: float) -> Plan:
     draft.stage(*_deletions(children.previous))
     if not js.suspended and sum(c.ready + c.succeeded for c in counts.values()) == js.jobs_in_total:
         status.set_false(RESTARTING, "JobsReady", "all jobs are ready")
+    deadline.keep_time(js, now, status)
+    if not _ends(js, children, now, draft, status):
+        _run(js, children, counts, observed, draft, status)
+    return _finish(draft, status)
+
+
+def _ends(js: JobSet, children: childhood.Children, now: float, draft: Draft, status: StatusDraft) -> bool:
+    """Whether this attempt is over.  Failure goes before success; with a deadline, success and deadline before it."""
+    timed = js.spec.get("activeDeadlineSeconds") is not None
+    if success_policy.succeeded(js, children) and (timed or not children.failed):
+        status.complete()
+        return True
+    if timed and deadline.missed(js, now, draft, status):
+        return True
     if children.failed:
         failure_policy.apply(js, children.failed, status)
-        return _finish(draft, status)
-    if success_policy.succeeded(js, children):
-        status.complete()
-        return _finish(draft, status)
-    _run(js, children, counts, observed, draft, status)
-    return _finish(draft, status)
+    return bool(children.failed)
 
 
 def _run(

@@ -323,3 +323,49 @@ def test_condition_rules() -> None:
     assert second["lastTransitionTime"] == first["lastTransitionTime"]
     assert second["reason"] == "Another"
     assert [note.reason for note in later.notes] == ["Another"]
+
+
+@pytest.mark.conformance("JS-K10")
+def test_a_missed_deadline_fails_the_jobset_and_removes_what_runs() -> None:
+    stage = Stage(jobset(activeDeadlineSeconds=60))
+    assert stage.settle() == pytest.approx(60)
+    stage.now += 60
+    stage.settle()
+    assert stage.condition("Failed") == ("True", "DeadlineExceeded")
+    stage.finalize(JOBS)
+    assert stage.job_names() == []
+
+
+@pytest.mark.conformance("JS-K10")
+@pytest.mark.parametrize("again", ["resume", "restart"])
+def test_a_resume_and_a_restart_begin_the_deadline_anew(again: str) -> None:
+    stage = Stage(jobset(activeDeadlineSeconds=60, failurePolicy=MAX1))
+    stage.now += 59
+    if again == "resume":
+        stage.edit_jobset(suspend=True)
+        assert "startTime" not in stage.status
+        stage.now += 100
+        stage.edit_jobset(suspend=False)
+    else:
+        stage.fail(A_JOB)
+        stage.finalize(JOBS)
+        stage.settle()
+    stage.now += 59
+    stage.settle()
+    assert stage.is_active()
+    stage.now += 1
+    stage.settle()
+    assert stage.condition("Failed") == ("True", "DeadlineExceeded")
+
+
+@pytest.mark.conformance("JS-K10")
+@pytest.mark.parametrize(("event", "outcome"), [("success", "Completed"), ("failure", "Failed")])
+def test_success_beats_the_deadline_and_the_deadline_a_failure(event: str, outcome: str) -> None:
+    stage = Stage(jobset(replicated("a"), activeDeadlineSeconds=60, failurePolicy={"maxRestarts": 9}))
+    stage.now += 60
+    if event == "success":
+        stage.complete("test-js-a-0")
+    else:
+        stage.fail("test-js-a-0")
+    assert stage.status["terminalState"] == outcome
+    assert stage.restarts() == (0, 0)
