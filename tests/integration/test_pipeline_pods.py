@@ -37,14 +37,15 @@ async def refusal(call: Any) -> ApiError:
     return refused.value
 
 
-@pytest.mark.conformance("API-49", "API-61")
+@pytest.mark.conformance("API-49", "API-52", "API-61")
 async def test_binding_sets_node_and_condition_and_clears_the_nomination(pipeline: Pipeline) -> None:
     await pipeline.create(PODS, pod(), "default")
     waiting = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
     patch = status(nominatedNodeName="n9", conditions=[waiting])
     await pipeline.patch(PODS, "p", patch, "default", "status")
-    await pipeline.bind("default", "p", "n1")
+    await pipeline.bind("default", "p", "n1", annotations={"example.com/by": "me"})
     bound = await pipeline.get(PODS, "p", "default")
+    assert bound["metadata"]["annotations"] == {"example.com/by": "me"}
     assert bound["spec"]["nodeName"] == "n1"
     condition = meta.find_condition(bound, "PodScheduled")
     assert condition == {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2027-01-15T08:00:00Z"}

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from echelon.api.scheme import PODS, Object
+from echelon.api.scheme import EVENTS, PODS, Object
 from echelon.api.verbs import Patch, PatchType
 from echelon.base.clock import ManualClock
+from echelon.base.instants import to_time
 from echelon.base.rng import Rng
 from echelon.runtime import virtual
 from echelon.runtime.clock import LoopClock
@@ -56,6 +57,32 @@ def test_virtual_time_repeats_byte_for_byte_on_any_store(tmp_path: Path) -> None
     assert virtual.run(_scenario(tmp_path)) == first
     assert len(first) > 20
     assert time.monotonic() - begin < 60
+
+
+async def _two_hours_of_events() -> list[list[str]]:
+    """Names of the events that are left after each half hour; one of two happens again after 50 minutes."""
+    clock = LoopClock()
+    pipeline = Pipeline(open_memory(header_of), clock, Rng(1))
+    await pipeline.bootstrap()
+    keeper = asyncio.ensure_future(pipeline.run())
+    for name in ("once", "twice"):
+        about = {"kind": "Pod", "name": "p", "namespace": "default"}
+        event = {"metadata": {"name": name}, "involvedObject": about, "reason": "R", "message": "m"}
+        await pipeline.create(EVENTS, event, "default")
+    left = []
+    for half_hour in range(4):
+        await clock.sleep(1801)
+        if half_hour == 0:
+            again = Patch(PatchType.MERGE, {"lastTimestamp": to_time(clock.now() + 1200), "count": 2})
+            await pipeline.patch(EVENTS, "twice", again, "default")
+        left.append([event["metadata"]["name"] for event in (await pipeline.list(EVENTS)).items])
+    keeper.cancel()
+    return left
+
+
+def test_events_go_an_hour_after_they_were_last_seen() -> None:
+    left = virtual.run(_two_hours_of_events())
+    assert left == [["once", "twice"], ["once", "twice"], ["twice"], []]
 
 
 _BINDER = """

@@ -9,7 +9,7 @@ All verbs raise `errors.ApiError`.  Objects returned are shared; copy before cha
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, Protocol
@@ -146,8 +146,17 @@ class Verbs(Protocol):
         ...
 
     async def bind(
-        self, namespace: str, pod: str, node: str, *, uid: str = "", options: WriteOptions = WriteOptions()
-    ) -> None: ...
+        self,
+        namespace: str,
+        pod: str,
+        node: str,
+        *,
+        uid: str = "",
+        annotations: Mapping[str, str] | None = None,
+        options: WriteOptions = WriteOptions(),
+    ) -> None:
+        """Put a pod on a node.  With `uid` only that very pod; `annotations` are added to the pod's own."""
+        ...
 
     async def evict(self, namespace: str, pod: str, options: DeleteOptions = DeleteOptions()) -> None:
         """Delete with respect for PodDisruptionBudgets: 429 when a budget is used up."""

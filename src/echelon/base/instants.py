@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 
 def to_time(seconds: float) -> str:
     """`metav1.Time`: whole seconds, `2026-01-02T03:04:05Z`."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _whole(int(seconds))
+
+
+@lru_cache(maxsize=256)
+def _whole(seconds: int) -> str:
+    """A busy server writes the same second thousands of times."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def to_micro_time(seconds: float) -> str:

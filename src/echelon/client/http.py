@@ -136,9 +136,20 @@ class HttpVerbs(Verbs):
         return await self._call("DELETE", path_of(resource, namespace, name), body=_delete_body(options))
 
     async def bind(
-        self, namespace: str, pod: str, node: str, *, uid: str = "", options: WriteOptions = WriteOptions()
+        self,
+        namespace: str,
+        pod: str,
+        node: str,
+        *,
+        uid: str = "",
+        annotations: Mapping[str, str] | None = None,
+        options: WriteOptions = WriteOptions(),
     ) -> None:
-        metadata = {"name": pod, "namespace": namespace} | ({"uid": uid} if uid else {})
+        metadata: Object = {"name": pod, "namespace": namespace}
+        if uid:
+            metadata["uid"] = uid
+        if annotations:
+            metadata["annotations"] = dict(annotations)
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",

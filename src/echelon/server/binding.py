@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ..api.errors import ApiError, conflict, invalid_object, required
 from ..api.scheme import PODS, Object
@@ -11,7 +11,16 @@ from ..store.interface import Mismatch
 from .access import Access
 
 
-async def bind(access: Access, namespace: str, pod: str, node: str, uid: str, *, dry_run: bool) -> None:
+async def bind(
+    access: Access,
+    namespace: str,
+    pod: str,
+    node: str,
+    uid: str,
+    annotations: Mapping[str, str],
+    *,
+    dry_run: bool,
+) -> None:
     if not node:
         raise invalid_object(PODS, pod, [required("target.name")])
     while True:
@@ -19,7 +28,7 @@ async def bind(access: Access, namespace: str, pod: str, node: str, uid: str, *,
         if uid and uid != record.header.uid:
             detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {record.header.uid}"
             raise conflict(PODS, pod, detail)
-        bound = _bound(access.trees.of_record(record), node, access.clock.now())
+        bound = _bound(access.trees.of_record(record), node, annotations, access.clock.now())
         if dry_run:
             return
         try:
@@ -35,7 +44,7 @@ def _refuse(pod: str, detail: str) -> ApiError:
     return ApiError(409, "Conflict", message, {"name": pod, "kind": "pods/binding"})
 
 
-def _bound(pod: Object, node: str, now: float) -> Object:
+def _bound(pod: Object, node: str, annotations: Mapping[str, str], now: float) -> Object:
     metadata, spec, status = {**pod["metadata"]}, pod["spec"], {**(pod.get("status") or {})}
     name = metadata["name"]
     if "deletionTimestamp" in metadata:
@@ -44,6 +53,8 @@ def _bound(pod: Object, node: str, now: float) -> Object:
         raise _refuse(name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
     if spec.get("schedulingGates"):
         raise _refuse(name, f"pod {name} has non-empty .spec.schedulingGates")
+    if annotations:
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
     status["conditions"] = _with_scheduled(status.get("conditions") or (), now)
     status.pop("nominatedNodeName", None)
     return {**pod, "metadata": metadata, "spec": {**spec, "nodeName": node}, "status": status}

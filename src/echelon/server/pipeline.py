@@ -11,7 +11,7 @@ copy before changing, never write into it.  What callers pass in is not kept and
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 
 from ..api.errors import ApiError
@@ -29,7 +29,7 @@ from ..api.verbs import (
 from ..base.clock import Clock
 from ..base.rng import Rng
 from ..store.interface import Store
-from . import binding, bootstrap, create, delete, eviction, read, update, watch
+from . import binding, bootstrap, create, delete, eviction, expiry, read, update, watch
 from . import patch as patching
 from .access import Access
 from .watch import WatchPlan
@@ -47,6 +47,10 @@ class Pipeline:
     async def bootstrap(self, objects: Iterable[Object] = ()) -> None:
         """Create the first namespaces, priority classes and `objects` where they are missing."""
         await bootstrap.bootstrap(self._access, objects)
+
+    async def run(self) -> None:
+        """What the server does without being asked, until cancelled: old events go."""
+        await expiry.expire_events(self._access)
 
     @property
     def resource_version(self) -> str:
@@ -114,9 +118,10 @@ class Pipeline:
         node: str,
         *,
         uid: str = "",
+        annotations: Mapping[str, str] | None = None,
         options: WriteOptions = WriteOptions(),
     ) -> None:
-        await binding.bind(self._access, namespace, pod, node, uid, dry_run=options.dry_run)
+        await binding.bind(self._access, namespace, pod, node, uid, annotations or {}, dry_run=options.dry_run)
 
     async def evict(self, namespace: str, pod: str, options: DeleteOptions = DeleteOptions()) -> None:
         await eviction.evict(self._access, namespace, pod, options)

@@ -23,7 +23,7 @@ _TRIM_STEP = 512
 class Window:
     """How much history is kept, and how far one reader may fall behind."""
 
-    events: int = 100_000
+    events: int = 50_000
     bytes: int = 96 * 1024 * 1024
     unread: int = 32_768
 

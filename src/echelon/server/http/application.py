@@ -131,6 +131,8 @@ def _methods(target: Target) -> Mapping[str, _Handler]:
     if target.subresource:
         if target.subresource == "status" and resource.has_status:
             return _STATUS
+        if resource is NAMESPACES and target.subresource == "finalize":
+            return {"PUT": writes.update}
         if resource is PODS and target.subresource in _POD_SUBRESOURCES:
             return _POD_SUBRESOURCES[target.subresource]
         raise routes.unknown_resource()

@@ -34,7 +34,12 @@ async def bind(call: Call) -> Response:
     if metadata.get("annotations") or metadata.get("labels"):
         options.warn("annotations and labels of a Binding are not carried over to the pod")
     await call.verbs.bind(
-        call.target.namespace, name, target["name"], uid=str(metadata.get("uid") or ""), options=options
+        call.target.namespace,
+        name,
+        target["name"],
+        uid=str(metadata.get("uid") or ""),
+        annotations=metadata.get("annotations"),
+        options=options,
     )
     return json_response(success(201), 201, warnings)
 

@@ -44,7 +44,9 @@ async def patch(call: Call) -> Response:
 
 
 def _subresource(target: Target) -> Subresource:
-    return "status" if target.subresource == "status" else ""
+    if target.subresource == "status":
+        return "status"
+    return "finalize" if target.subresource == "finalize" else ""
 
 
 def _metadata(obj: Object) -> Object:
