@@ -1,4 +1,4 @@
-"""What only controllers of a namespace or a scheduler send over HTTPS: finalize, and bindings that carry annotations."""
+"""What only a namespace controller or a scheduler sends over HTTPS: finalize, and bindings with annotations."""
 
 from __future__ import annotations
 
