@@ -5,6 +5,7 @@ from __future__ import annotations
 from .demand import Demand
 from .diagnose import shortages
 from .place import place
+from .preempt import preempt
 from .search import Steps
 from .verdict import Blocked, Verdict
 from .view import ClusterView
@@ -16,4 +17,8 @@ def decide(view: ClusterView, demand: Demand, now: float) -> Verdict:
     outcome = place(view, demand, steps)
     if outcome.placed is not None:
         return outcome.placed
-    return Blocked(outcome.proved, shortages(view, demand))
+    if demand.may_preempt:
+        evict = preempt(view, demand, steps, now)
+        if evict is not None:
+            return evict
+    return Blocked(outcome.proved, shortages(view, demand), preemption_tried=demand.may_preempt)

@@ -108,7 +108,8 @@ class _Group:
             total += np.minimum(copies(self.room, child, level, low, high), number)
         if isinstance(self.room, Counting):
             sizes = np.cumsum(sorted(child.pods for child in self.part.children))
-            np.minimum(total, np.searchsorted(sizes, self.room.slots(self.room.shape, level)[low:high], "right"), total)
+            slots = self.room.slots(self.room.shape, level)[low:high]
+            total = np.minimum(total, np.searchsorted(sizes, slots, side="right"))
         return total
 
     def _supply(self) -> Counter[Shape]:

@@ -8,8 +8,8 @@ Three goals are tried in turn: everything, the minimum with every role covered, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from .demand import Composite, Exclusive, Group, Leaf, PodClass, Shape
@@ -78,6 +78,27 @@ class Canon:
         children = [self.part(child, goal, narrowed) for child in group.children]
         return self._composite(group, goal, extra, children)
 
+    def aims(self, root: Group) -> list[Part]:
+        """What would be an advance, any one of these: the root's minimum, or more for a root that already holds.
+
+        In the latter case each aim is one leaf that gets one more pod, or one group that comes to hold beside
+        those that do; the groups above keep their domains.
+        """
+        return list(self._aims(root))
+
+    def _aims(self, group: Group) -> Iterator[Part]:
+        part = self.part(group, "minimum")
+        if not satisfied(group):
+            yield part
+        elif isinstance(group, Leaf):
+            if part.supply:
+                yield self._leaf(replace(group, min_count=len(group.bound) + 1), "minimum", None)
+        else:
+            for child in group.children:
+                for aim in self._aims(child):
+                    kind = self._type(("aim", part.type, aim.type), None)
+                    yield replace(part, type=kind, need=1, pods=aim.pods, least=aim.least, children=(aim,))
+
     def _leaf(self, leaf: Leaf, goal: Goal, extra: str | None) -> Part:
         asks = _asks(leaf, goal)
         members = sum(ask.most for ask in asks)
@@ -130,6 +151,13 @@ class Canon:
     def _pins(self, leaf: Leaf) -> tuple[int, ...]:
         rows = {self._layout.row(bound.node) for bound in leaf.bound}
         return tuple(sorted(row for row in rows if row is not None))
+
+
+def satisfied(group: Group) -> bool:
+    """Whether a group has its minimum in bound members."""
+    if isinstance(group, Leaf):
+        return len(group.bound) >= group.min_count
+    return sum(map(satisfied, group.children)) >= group.min_groups
 
 
 def _asks(leaf: Leaf, goal: Goal) -> tuple[Ask, ...]:

@@ -28,11 +28,12 @@ Claims = Iterable[tuple[Exclusive, int, Region]]
 class Room:
     """What both models share: claims on domains, and a signature of everything that can change."""
 
-    def __init__(self, view: ClusterView, parts: list[Part], claims: Claims) -> None:
+    def __init__(self, view: ClusterView, parts: list[Part], claims: Claims, around: int) -> None:
+        """`around` is the level of the region that everything happens in."""
         self.layout: Layout = view.layout
         self.occupancy = view.occupancy
         keys = [key for part in parts for key in part.keys]
-        self.levels = sorted({-1, *(self.layout.level_of[key] for key in keys if key in self.layout.level_of)})
+        self.levels = sorted({-1, around, *(self.layout.level_of[key] for key in keys if key in self.layout.level_of)})
         #: exclusivity -> domain -> holders
         self._claims: dict[Exclusive, dict[int | str, set[int]]] = {}
         self._asked = {part.exclusive for part in parts if part.exclusive}
@@ -93,8 +94,8 @@ class Room:
 class Counting(Room):
     """Slots of one shape, per domain of the levels that matter."""
 
-    def __init__(self, view: ClusterView, parts: list[Part], claims: Claims, shape: Shape) -> None:
-        super().__init__(view, parts, claims)
+    def __init__(self, view: ClusterView, parts: list[Part], claims: Claims, around: int, shape: Shape) -> None:
+        super().__init__(view, parts, claims, around)
         slots = view.capacity.slots(shape)
         self.shape = shape
         self.rows = slots.rows
@@ -143,8 +144,8 @@ class Packing(Room):
     #: A signature beyond this many bytes costs more than it saves.
     SIGNED = 1 << 16
 
-    def __init__(self, view: ClusterView, parts: list[Part], claims: Claims) -> None:
-        super().__init__(view, parts, claims)
+    def __init__(self, view: ClusterView, parts: list[Part], claims: Claims, around: int) -> None:
+        super().__init__(view, parts, claims, around)
         self.free = self.layout.free.copy()
         shapes = {ask.shape: None for part in parts for ask in part.asks}
         self._fits = {shape: allowed(self.layout, shape) for shape in shapes}

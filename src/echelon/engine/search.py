@@ -129,8 +129,8 @@ def model(view: ClusterView, part: Part, region: Region, claims: Claims = ()) ->
     shapes = shapes_of(part)
     listed = all(key in view.layout.level_of for each in parts for key in each.keys)
     if len(shapes) == 1 and listed and region.rows is None:
-        return Counting(view, parts, claims, shapes[0])
-    return Packing(view, parts, claims)
+        return Counting(view, parts, claims, region.level, shapes[0])
+    return Packing(view, parts, claims, region.level)
 
 
 def walk(part: Part) -> Iterator[Part]:

@@ -231,17 +231,20 @@ class ClusterView:
     def occupancy(self) -> Occupancy:
         return self._occupancy
 
+    def hold(self, pods: Iterable[Running], times: int) -> None:
+        """In a trial, let pods give back what they hold (-1) or take it again (1); the records stay."""
+        for pod in pods:
+            self._hold(pod, times)
+
     @contextmanager
     def without(self, pods: Iterable[Running]) -> Iterator[None]:
         """Look at the cluster as if these pods were gone; they are back afterwards."""
         gone = list(pods)
-        for pod in gone:
-            self._hold(pod, -1)
+        self.hold(gone, -1)
         try:
             yield
         finally:
-            for pod in gone:
-                self._hold(pod, 1)
+            self.hold(gone, 1)
 
     @contextmanager
     def with_more(self, rows: Ints, requests: tuple[tuple[str, int], ...], counts: Ints) -> Iterator[None]:

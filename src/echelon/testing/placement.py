@@ -81,6 +81,10 @@ class Cluster:
     def __init__(self, levels: tuple[str, ...] = tuple(LEVELS.values()), limits: Limits = Limits()) -> None:
         self.view = ClusterView(Options(levels, limits))
 
+    def __repr__(self) -> str:
+        nodes = [self.view.node(name) for name in self.view.node_names()]
+        return f"Cluster({nodes}, {list(self.view.all_running())}, {self.view.units()})"
+
     def node(
         self,
         name: str,

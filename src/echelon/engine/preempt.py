@@ -1,0 +1,259 @@
+"""Preemption with the least loss: whole units of strictly lower priority, and none that could be spared.
+
+More evictions never make a demand fit worse, so everything rests on one question: does it fit once these units
+are gone?  Each domain that the root's key offers is looked at by itself.  There the highest priority that must go
+is found by bisection, a first answer by sparing the dearest units as long as the demand still fits, and the least
+loss by branch and bound over what remains, where a lack of slots gives the bound.  Within the budget the answer is
+exact; beyond it, it is the best one seen, and still minimal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from .demand import Demand, Shape
+from .layout import Ints, clip
+from .parts import Canon, Part
+from .place import place
+from .regions import CLUSTER, Region, rows_of
+from .search import Found, Steps, search
+from .verdict import Evict, Loss
+from .victims import Trial, Victim
+from .view import ClusterView
+
+Rank = tuple[int, int, int, int]
+
+#: Steps that one "does it fit now" may cost, and how many of these questions a decision may ask.
+FIT_STEPS = 4_000
+QUESTIONS = 4_000
+
+
+#: With at most so many victims equal losses are told apart by ids too, as far as the budget reaches.
+FEW = 24
+
+
+@dataclass(slots=True)
+class _Best:
+    loss: Loss | None = None
+    victims: tuple[Victim, ...] = ()
+
+    def offer(self, loss: Loss, victims: Iterable[Victim]) -> None:
+        if self.loss is None or loss < self.loss:
+            self.loss, self.victims = loss, tuple(victims)
+
+
+def preempt(view: ClusterView, demand: Demand, steps: Steps, now: float) -> Evict | None:
+    """The units whose eviction lets the demand in at the least loss; None if no eviction does."""
+    trial = Trial(view, now)
+    try:
+        best = _least_loss(trial, demand)
+        if best.loss is None:
+            return None
+        trial.take_out(best.victims)
+        placed = place(view, demand, steps).placed
+        return None if placed is None else Evict(best.loss.ids, best.loss, placed)
+    finally:
+        trial.close()
+
+
+def _least_loss(trial: Trial, demand: Demand) -> _Best:
+    view, best, questions = trial.view, _Best(), Steps(QUESTIONS)
+    victims = trial.victims(demand.priority)
+    if not victims:
+        return best
+    inquiries = [
+        _Inquiry(trial, aim, region, victims, questions)
+        for aim in Canon(view).aims(demand.root)
+        for region in _regions(view, aim)
+    ]
+    # The most promising first; once the rest cannot promise less than what is found, that is the least.
+    for inquiry in sorted(inquiries, key=lambda inquiry: inquiry.promise):
+        if best.loss is not None and inquiry.promise > _rank(best.loss):
+            break
+        inquiry.improve(best)
+    return best
+
+
+def _regions(view: ClusterView, part: Part) -> list[Region]:
+    """The domains of the root's first key, or the whole cluster."""
+    layout = view.layout
+    level = layout.level_of.get(part.keys[0]) if part.keys else None
+    if level is None:
+        return [CLUSTER]
+    named = layout.named(level)
+    if part.pins:
+        domains = np.unique(layout.domains(level)[list(part.pins)]).tolist()
+        return [Region(level, domains[0])] if len(domains) == 1 and named[domains[0]] else []
+    return [Region(level, index) for index in np.flatnonzero(named).tolist()]
+
+
+class _Inquiry:
+    """One aim in one region."""
+
+    def __init__(self, trial: Trial, aim: Part, region: Region, victims: list[Victim], questions: Steps) -> None:
+        self.trial, self.aim, self.region, self.questions = trial, aim, region, questions
+        rows = rows_of(trial.view.layout, region)
+        inside = frozenset(rows.tolist())
+        self.victims = [victim for victim in victims if not inside.isdisjoint(victim.freed)]
+        self.gaps = Gaps(trial, aim, rows, self.victims)
+        #: No eviction here loses less than this.
+        self.promise = self._promise()
+        self._known: dict[frozenset[int], bool] = {}
+
+    def improve(self, best: _Best) -> None:
+        """Put the least loss in this region into `best` if it is less than what is there."""
+        start = self._start(best)
+        if start is None:
+            return
+        spared = self._spare(start)
+        best.offer(self.trial.loss(spared), spared)
+        _Branches(self, start, best).explore()
+
+    def fits(self, gone: Iterable[Victim]) -> bool:
+        """Whether the aim fits in the region once these are gone; an open answer counts as no."""
+        chosen = list(gone)
+        key = frozenset(victim.unit for victim in chosen)
+        if key not in self._known:
+            if self.questions.left <= 0:
+                return False
+            self.questions.left -= 1
+            self.trial.take_out(chosen)
+            found = search(self.trial.view, self.aim, self.region, Steps(FIT_STEPS))
+            self._known[key] = isinstance(found, Found)
+        return self._known[key]
+
+    def _promise(self) -> Rank:
+        if not self.victims:
+            return (1 << 62, 0, 0, 0)
+        work, units = self.gaps.cost(self.gaps.lacking, self.victims)
+        return (0, min(victim.priority for victim in self.victims), work, max(1, units))
+
+    def _start(self, best: _Best) -> list[Victim] | None:
+        """A sufficient set that holds a least-loss one, as far as violations and priority tell; None if hopeless."""
+        if not self.victims or not self.fits(self.victims):
+            return None
+        if any(victim.budgets for victim in self.victims):
+            return self.victims
+        kept = self._below_threshold()
+        if best.loss is not None and best.loss.budget_violations == 0:
+            highest = max(victim.priority for victim in kept)
+            if highest > best.loss.highest_priority:
+                return None
+        return kept
+
+    def _below_threshold(self) -> list[Victim]:
+        """Victims up to the lowest priority at which evicting them all suffices."""
+        levels = sorted({victim.priority for victim in self.victims})
+        low, high = 0, len(levels) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if self.fits([victim for victim in self.victims if victim.priority <= levels[middle]]):
+                high = middle
+            else:
+                low = middle + 1
+        return [victim for victim in self.victims if victim.priority <= levels[high]]
+
+    def _spare(self, start: list[Victim]) -> list[Victim]:
+        """Spare the dearest as long as the rest suffices, in runs that double while it goes well."""
+        kept = sorted(start, key=lambda v: (self.trial.violates(v), v.priority, v.work, v.unit), reverse=True)
+        at, run = 0, 1
+        while at < len(kept):
+            rest = kept[:at] + kept[at + run :]
+            if self.fits(rest):
+                kept, run = rest, run * 2
+            elif run > 1:
+                run = max(1, run // 4)
+            else:
+                at += 1
+        return kept
+
+
+class Gaps:
+    """How many slots are missing in a region, and what closing the gap costs at least."""
+
+    def __init__(self, trial: Trial, aim: Part, rows: Ints, victims: list[Victim]) -> None:
+        shapes = [shape for shape, least in aim.least.items() if least > 0]
+        self.lacking = 0
+        self.gains: dict[int, int] = {}
+        if not shapes:
+            return
+        shape, view = shapes[0], trial.view
+        trial.take_out(())
+        now = view.capacity.slots(shape).rows.copy()
+        self.lacking = aim.least[shape] - int(now[rows].sum())
+        free = view.layout.free.copy()
+        trial.take_out(victims)
+        most = view.capacity.slots(shape).rows.copy()
+        trial.take_out(())
+        inside = set(rows.tolist())
+        for victim in victims:
+            self.gains[victim.unit] = sum(
+                _gain(view, shape, row, freed, free, int(most[row]), int(now[row]))
+                for row, freed in victim.freed.items()
+                if row in inside
+            )
+
+    def cost(self, missing: int, victims: Iterable[Victim]) -> tuple[int, int]:
+        """The least work and the fewest units that can close a gap with these victims, fractions allowed."""
+        if missing <= 0:
+            return 0, 0
+        useful = [(victim.work / gain, gain) for victim in victims if (gain := self.gains.get(victim.unit, 0))]
+        work, left = 0.0, missing
+        for rate, gain in sorted(useful):
+            work += rate * min(gain, left)
+            left -= gain
+            if left <= 0:
+                break
+        return int(work), -(-missing // max(gain for _, gain in useful)) if useful else 0
+
+
+def _gain(view: ClusterView, shape: Shape, row: int, freed: dict[str, int], free: Ints, most: int, now: int) -> int:
+    """An upper bound of the slots a victim adds on a row, whatever else is gone.
+
+    Resources that never run out there do not count: they are not what a slot waits for.
+    """
+    best = 0
+    for resource, amount in shape.requests:
+        known = view.layout.resources.get(resource)
+        if amount > 0 and known is not None and int(free[known, row]) // clip(amount) < most:
+            best = max(best, -(-freed.get(resource, 0) // clip(amount)))
+    return min(best, most - now)
+
+
+class _Branches:
+    """Take or leave one victim after the other; leave first, since the first answer is already good."""
+
+    def __init__(self, inquiry: _Inquiry, victims: list[Victim], best: _Best) -> None:
+        self.inquiry, self.best, self.trial, self.gaps = inquiry, best, inquiry.trial, inquiry.gaps
+        self.victims = sorted(victims, key=lambda v: (-v.priority, -v.work, -v.unit))
+
+    def explore(self) -> None:
+        pending: list[tuple[int, tuple[Victim, ...]]] = [(0, ())]
+        while pending and self.inquiry.questions.left > 0:
+            at, taken = pending.pop()
+            if self._hopeless(at, taken):
+                continue
+            if taken and self.inquiry.fits(taken):
+                self.best.offer(self.trial.loss(taken), taken)
+            elif at < len(self.victims) and self.inquiry.fits((*taken, *self.victims[at:])):
+                pending.append((at + 1, (*taken, self.victims[at])))
+                pending.append((at + 1, taken))
+
+    def _hopeless(self, at: int, taken: tuple[Victim, ...]) -> bool:
+        """Whether nothing below here can beat the best: the loss grows by what the missing slots cost at least."""
+        best = self.best.loss
+        assert best is not None
+        loss = self.trial.loss(taken)
+        missing = self.gaps.lacking - sum(self.gaps.gains.get(victim.unit, 0) for victim in taken)
+        work, units = self.gaps.cost(missing, self.victims[at:])
+        rest = self.victims[at:]
+        highest = max(loss.highest_priority, min(v.priority for v in rest) if rest and not taken else -(1 << 62))
+        rank = (loss.budget_violations, highest, loss.work + work, loss.units + units)
+        return rank > _rank(best) or (rank == _rank(best) and len(self.victims) > FEW)
+
+
+def _rank(loss: Loss) -> Rank:
+    return (loss.budget_violations, loss.highest_priority, loss.work, loss.units)

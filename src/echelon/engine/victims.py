@@ -1,0 +1,87 @@
+"""Units that could be evicted, what they cost, and a trial in which some of them are gone.
+
+Losses are compared as `verdict.Loss` orders them: budget violations, highest priority, work, units, ids.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .verdict import Loss
+from .view import ClusterView, Running
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Victim:
+    """A unit of lower priority, all of it."""
+
+    unit: int
+    priority: int
+    work: int
+    pods: tuple[Running, ...]
+    budgets: Counter[int]
+    #: row -> resource -> what it gives back there
+    freed: dict[int, dict[str, int]]
+
+
+class Trial:
+    """The view while victims are taken out and put back; `close` leaves it as it was."""
+
+    def __init__(self, view: ClusterView, now: float) -> None:
+        self.view = view
+        self._now = now
+        self._gone: dict[int, Victim] = {}
+
+    def victims(self, below: int) -> list[Victim]:
+        """Everything of lower priority that can be evicted, cheapest first."""
+        units = (unit for unit in self.view.units() if unit.priority < below)
+        found = (self._victim(unit.id, unit.priority) for unit in units)
+        return sorted((victim for victim in found if victim is not None), key=lambda v: (v.priority, v.work, v.unit))
+
+    def loss(self, victims: Iterable[Victim]) -> Loss:
+        chosen = list(victims)
+        covered: Counter[int] = Counter()
+        for victim in chosen:
+            covered.update(victim.budgets)
+        over = sum(max(0, number - self._allowed(budget)) for budget, number in covered.items())
+        highest = max((victim.priority for victim in chosen), default=-(1 << 62))
+        work = sum(victim.work for victim in chosen)
+        return Loss(over, highest, work, len(chosen), tuple(sorted(victim.unit for victim in chosen)))
+
+    def violates(self, victim: Victim) -> int:
+        """Budget violations of this victim alone."""
+        return sum(max(0, number - self._allowed(budget)) for budget, number in victim.budgets.items())
+
+    def take_out(self, victims: Iterable[Victim]) -> None:
+        """Make exactly these victims gone."""
+        wanted = {victim.unit: victim for victim in victims}
+        for unit in [unit for unit in self._gone if unit not in wanted]:
+            self.view.hold(self._gone.pop(unit).pods, 1)
+        for unit, victim in wanted.items():
+            if unit not in self._gone:
+                self.view.hold(victim.pods, -1)
+                self._gone[unit] = victim
+
+    def close(self) -> None:
+        self.take_out(())
+
+    def _victim(self, unit: int, priority: int) -> Victim | None:
+        pods = tuple(pod for pod in self.view.pods_of(unit) if pod.evictable)
+        if not pods:
+            return None
+        work = sum(max(0, int((self._now - pod.started) * 1000)) for pod in pods)
+        budgets = Counter(budget for pod in pods for budget in pod.budgets if self.view.budget(budget) is not None)
+        freed: dict[int, dict[str, int]] = {}
+        for pod in pods:
+            row = self.view.layout.row(pod.node)
+            if row is not None:
+                sums = freed.setdefault(row, {})
+                for resource, amount in pod.requests:
+                    sums[resource] = sums.get(resource, 0) + amount
+        return Victim(unit, priority, work, pods, budgets, freed)
+
+    def _allowed(self, budget_id: int) -> int:
+        budget = self.view.budget(budget_id)
+        return 0 if budget is None else max(0, budget.allowed)

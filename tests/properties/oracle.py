@@ -1,0 +1,182 @@
+"""Brute force over small instances: does a placement exist, and which eviction loses least?
+
+Everything is enumerated from the definitions and nothing is shared with the engine but its input records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, product
+
+from echelon.engine.demand import Demand, Group, Leaf, Shape
+from echelon.engine.view import ClusterView, Running
+
+Loss = tuple[int, int, int, int, tuple[int, ...]]
+Assignment = list[tuple[Leaf, str]]
+
+
+def feasible(view: ClusterView, demand: Demand, gone: frozenset[int] = frozenset()) -> bool:
+    """Whether the demand can be placed once the units in `gone` are evicted."""
+    running = [pod for pod in view.all_running() if not (pod.unit in gone and pod.evictable)]
+    world = _World(view, demand, running)
+    leaves = list(demand.leaves())
+    waiting = any(pods.members for leaf in leaves for pods in leaf.classes)
+    for sizes in product(*(_sizes(leaf) for leaf in leaves)):
+        if waiting and not any(sizes):
+            continue
+        world.sizes = {leaf.id: size for leaf, size in zip(leaves, sizes, strict=True) if size is not None}
+        if not world.holds(demand.root) or not world.others_idle(demand.root):
+            continue
+        chosen = [(leaf, size or 0) for leaf, size in zip(leaves, sizes, strict=True)]
+        for pods in product(*(list(_compositions(leaf, size)) for leaf, size in chosen)):
+            flat = [(leaf, shape) for (leaf, _), shapes in zip(chosen, pods, strict=True) for shape in shapes]
+            if world.packs(flat, []):
+                return True
+    return False
+
+
+def least_loss(view: ClusterView, demand: Demand, now: float) -> Loss | None:
+    """The least loss over all sets of units, None if no set helps."""
+    lower = [unit.id for unit in view.units() if unit.priority < demand.priority]
+    units = [unit for unit in lower if any(pod.evictable for pod in view.pods_of(unit))]
+    sets = [chosen for size in range(1, len(units) + 1) for chosen in combinations(units, size)]
+    for loss, chosen in sorted((_loss(view, chosen, now), chosen) for chosen in sets):
+        if feasible(view, demand, frozenset(chosen)):
+            return loss
+    return None
+
+
+def _loss(view: ClusterView, units: tuple[int, ...], now: float) -> Loss:
+    pods = [pod for pod in view.all_running() if pod.unit in units and pod.evictable]
+    over = 0
+    for budget_id in sorted({budget for pod in pods for budget in pod.budgets}):
+        budget = view.budget(budget_id)
+        if budget is not None:
+            over += max(0, sum(budget_id in pod.budgets for pod in pods) - max(0, budget.allowed))
+    highest = max(unit.priority for unit in view.units() if unit.id in units)
+    work = sum(max(0, int((now - pod.started) * 1000)) for pod in pods)
+    return (over, highest, work, len(units), tuple(sorted(units)))
+
+
+def _free(view: ClusterView, running: list[Running]) -> dict[str, dict[str, int]]:
+    free = {}
+    for name in view.node_names():
+        node = view.node(name)
+        assert node is not None
+        free[name] = dict(node.allocatable)
+    for pod in running:
+        if pod.node in free:
+            for resource, amount in pod.requests:
+                free[pod.node][resource] = free[pod.node].get(resource, 0) - amount
+    return free
+
+
+def _sizes(leaf: Leaf) -> list[int | None]:
+    """New pods of a leaf: None if it is left out, else just what it needs, or one more than a satisfied one has."""
+    members = sum(len(pods.members) for pods in leaf.classes)
+    need = leaf.min_count - len(leaf.bound)
+    if need > 0:
+        return [None, need] if need <= members else [None]
+    return [None, 0, 1] if members else [None, 0]
+
+
+def _compositions(leaf: Leaf, count: int) -> Iterator[tuple[Shape, ...]]:
+    shapes = [pods.shape for pods in leaf.classes for _ in pods.members]
+    yield from {tuple(chosen): None for chosen in combinations(shapes, count)}
+
+
+class _World:
+    """One demand, one cluster, and a choice of how many new pods each leaf gets."""
+
+    def __init__(self, view: ClusterView, demand: Demand, running: list[Running]) -> None:
+        self.view, self.demand, self.running = view, demand, running
+        self.free = _free(view, running)
+        self.sizes: dict[int, int] = {}
+
+    def holds(self, group: Group) -> bool:
+        if isinstance(group, Leaf):
+            return group.id in self.sizes
+        return sum(self.holds(child) for child in group.children) >= group.min_groups
+
+    def others_idle(self, group: Group) -> bool:
+        """Pods below a group that does not hold are not allowed."""
+        if not self.holds(group):
+            return not any(self.sizes.get(leaf.id) for leaf in Demand(group).leaves())
+        return isinstance(group, Leaf) or all(self.others_idle(child) for child in group.children)
+
+    def packs(self, flat: list[tuple[Leaf, Shape]], done: Assignment) -> bool:
+        """Whether the rest of the pods can be put somewhere, with all constraints met in the end."""
+        at = len(done)
+        if at == len(flat):
+            return self._in_domains(self.demand.root, done) and self._alone(done)
+        leaf, shape = flat[at]
+        names = list(self.free)
+        # equal pods of one leaf go to nodes in order
+        start = names.index(done[-1][1]) if at and flat[at - 1] == flat[at] else 0
+        for name in names[start:]:
+            if not self._fits(shape, name):
+                continue
+            self._charge(shape, name, 1)
+            fits = self.packs(flat, [*done, (leaf, name)])
+            self._charge(shape, name, -1)
+            if fits:
+                return True
+        return False
+
+    def _fits(self, shape: Shape, name: str) -> bool:
+        node = self.view.node(name)
+        assert node is not None
+        selected = all(node.labels.get(key) == value for key, value in shape.node_selector)
+        return selected and all(self.free[name].get(resource, 0) >= amount for resource, amount in shape.requests)
+
+    def _charge(self, shape: Shape, name: str, times: int) -> None:
+        for resource, amount in shape.requests:
+            self.free[name][resource] -= amount * times
+
+    def _domain(self, name: str, key: str) -> tuple[str, ...] | None:
+        node = self.view.node(name)
+        assert node is not None
+        if key not in node.labels:
+            return None
+        levels = self.view.options.levels
+        wider = levels[: levels.index(key) + 1] if key in levels else (key,)
+        return tuple(node.labels.get(level, "") for level in wider)
+
+    def _in_domains(self, group: Group, done: Assignment) -> bool:
+        if not self.holds(group):
+            return True
+        leaves = list(Demand(group).leaves())
+        names = [name for leaf, name in done if leaf in leaves]
+        names += [bound.node for leaf in leaves for bound in leaf.bound]
+        if group.topology is not None and names:
+            domains = {self._domain(name, group.topology) for name in names}
+            if len(domains) > 1 or None in domains:
+                return False
+        return isinstance(group, Leaf) or all(self._in_domains(child, done) for child in group.children)
+
+    def _alone(self, done: Assignment) -> bool:
+        """Every group that holds has its exclusive domain to itself, bound members included."""
+        holders: dict[object, set[int]] = {}
+        for pod in self.running:
+            if pod.exclusive is not None:
+                domain = self._domain(pod.node, pod.exclusive.key)
+                holders.setdefault((pod.exclusive, domain), set()).add(pod.group)
+        for leaf in self._holding_leaves(self.demand.root):
+            if leaf.exclusive is None:
+                continue
+            names = [name for other, name in done if other is leaf] + [bound.node for bound in leaf.bound]
+            domains = {self._domain(name, leaf.exclusive.key) for name in names}
+            if len(domains) != 1 or None in domains:
+                return False
+            groups = holders.setdefault((leaf.exclusive, domains.pop()), set())
+            groups.add(leaf.id)
+            if len(groups) > 1:
+                return False
+        return True
+
+    def _holding_leaves(self, group: Group) -> list[Leaf]:
+        if not self.holds(group):
+            return []
+        if isinstance(group, Leaf):
+            return [group]
+        return [leaf for child in group.children for leaf in self._holding_leaves(child)]
