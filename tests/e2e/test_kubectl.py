@@ -80,6 +80,21 @@ def test_apply_creates_then_leaves_unchanged_then_configures(kubectl: Kubectl) -
     assert kubectl.object("pod", "applied")["metadata"]["labels"] == {"app": "b"}
 
 
+def test_apply_of_a_custom_kind_twice_writes_nothing_the_second_time(kubectl: Kubectl) -> None:
+    template = {"spec": {"template": job("x")["spec"]["template"]}}
+    made = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "twice"},
+        "spec": {"replicatedJobs": [{"name": "workers", "template": template}]},
+    }
+    assert kubectl("apply", manifest=made) == "jobset.jobset.x-k8s.io/twice created\n"
+    before = kubectl.object("jobset", "twice")
+    # Without merge keys kubectl sends the whole list again, as it does to a real server; nothing comes of it.
+    assert kubectl("apply", manifest=made) == "jobset.jobset.x-k8s.io/twice configured\n"
+    assert kubectl.object("jobset", "twice") == before
+
+
 @pytest.mark.conformance("API-100")
 @pytest.mark.parametrize(
     "made", [pod_group("twice"), job("twice"), config_map("twice", a="1")], ids=lambda m: m["kind"]

@@ -6,6 +6,7 @@ raises in process, so callers cannot tell the two apart.
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
@@ -195,7 +196,7 @@ class HttpVerbs(Verbs):
         ) as response:
             await self._refuse(response)
             for warning in response.headers.getall("Warning", ()):
-                options.warn(warning.removeprefix("299 - ").strip('"'))
+                options.warn(_unquoted(warning))
             answer: Object = msgspec.json.decode(await response.read())
             return answer
 
@@ -218,6 +219,11 @@ class HttpVerbs(Verbs):
         if "kind" in obj and "apiVersion" in obj:
             return obj
         return {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+
+
+def _unquoted(warning: str) -> str:
+    """The text of a Warning header: `299 - "text"` with quotes and backslashes escaped."""
+    return re.sub(r"\\(.)", r"\1", warning.removeprefix("299 - ").removeprefix('"').removesuffix('"'))
 
 
 def _delete_body(options: DeleteOptions) -> Object:

@@ -1,0 +1,114 @@
+"""The same verbs in process and over HTTPS: callers cannot tell which one they hold."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from echelon.api import meta
+from echelon.api.errors import ApiError
+from echelon.api.scheme import CONFIG_MAPS, PODS, Object
+from echelon.api.verbs import DeleteOptions, ListOptions, Patch, PatchType, Verbs, WatchOptions, WriteOptions
+from echelon.client import kubeconfig
+from tests.serving import running
+
+
+@pytest.fixture(params=["in process", "https"])
+async def verbs(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Verbs]:
+    async with running(tmp_path) as (server, pipeline):
+        if request.param == "in process":
+            yield pipeline
+            return
+        server.write_kubeconfig(tmp_path / "kubeconfig")
+        client = kubeconfig.connect(kubeconfig.load(tmp_path / "kubeconfig"))
+        try:
+            yield client
+        finally:
+            await client.close()
+
+
+def pod(name: str) -> Object:
+    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+
+
+def config_map(name: str, **more: Any) -> Object:
+    return {"metadata": {"name": name, "labels": {"a": "b"}}, "data": {"k": "v"}, **more}
+
+
+async def test_objects_are_written_and_read(verbs: Verbs) -> None:
+    made = await verbs.create(CONFIG_MAPS, config_map("m"), "default")
+    assert (made["kind"], made["apiVersion"]) == ("ConfigMap", "v1")
+    assert await verbs.get(CONFIG_MAPS, "m", "default") == made
+    listed = await verbs.list(CONFIG_MAPS, "default", ListOptions(label_selector="a=b"))
+    assert listed.items == [made]
+    assert int(listed.resource_version) >= int(made["metadata"]["resourceVersion"])
+    updated = await verbs.update(CONFIG_MAPS, {**made, "data": {"k": "w"}}, "default")
+    patched = await verbs.patch(CONFIG_MAPS, "m", Patch(PatchType.MERGE, {"data": {"l": "x"}}), "default")
+    assert patched["data"] == {"k": "w", "l": "x"}
+    assert meta.uid(updated) == meta.uid(made)
+
+
+async def test_pages_go_on_where_they_ended(verbs: Verbs) -> None:
+    for index in range(3):
+        await verbs.create(CONFIG_MAPS, config_map(f"m-{index}"), "default")
+    first = await verbs.list(CONFIG_MAPS, "default", ListOptions(limit=2))
+    rest = await verbs.list(CONFIG_MAPS, "default", ListOptions(limit=2, continue_token=first.continue_token))
+    assert [meta.name(item) for item in first.items + rest.items] == ["m-0", "m-1", "m-2"]
+    assert (first.remaining, rest.continue_token) == (1, "")
+
+
+async def test_pods_are_bound_reported_on_and_evicted(verbs: Verbs) -> None:
+    made = await verbs.create(PODS, pod("p"), "default")
+    await verbs.bind("default", "p", "n1", uid=meta.uid(made))
+    status = Patch(PatchType.STRATEGIC, {"status": {"phase": "Succeeded"}})
+    assert (await verbs.patch(PODS, "p", status, "default", "status"))["status"]["phase"] == "Succeeded"
+    await verbs.evict("default", "p", DeleteOptions(grace_period_seconds=0))
+    with pytest.raises(ApiError) as gone:
+        await verbs.get(PODS, "p", "default")
+    assert (gone.value.code, gone.value.reason, gone.value.details["kind"]) == (404, "NotFound", "pods")
+
+
+async def test_refusals_are_the_same_exception(verbs: Verbs) -> None:
+    made = await verbs.create(CONFIG_MAPS, config_map("m"), "default")
+    await verbs.update(CONFIG_MAPS, {**made, "data": {}}, "default")
+    with pytest.raises(ApiError) as stale:
+        await verbs.update(CONFIG_MAPS, made, "default")
+    assert (stale.value.code, stale.value.reason) == (409, "Conflict")
+    with pytest.raises(ApiError) as invalid:
+        await verbs.create(PODS, {"metadata": {"name": "p"}, "spec": {"containers": []}}, "default")
+    assert [cause["field"] for cause in invalid.value.details["causes"]] == ["spec.containers"]
+
+
+async def test_warnings_reach_the_writer_word_by_word(verbs: Verbs) -> None:
+    heard: list[str] = []
+    await verbs.create(CONFIG_MAPS, config_map("m", nosuch=1), "default", WriteOptions(warn=heard.append))
+    assert heard == ['unknown field "nosuch"']
+
+
+async def test_watch_begins_with_what_there_is_and_goes_on(verbs: Verbs) -> None:
+    await verbs.create(CONFIG_MAPS, config_map("first"), "default")
+    options = WatchOptions(
+        allow_bookmarks=True, send_initial_events=True, resource_version_match="NotOlderThan", timeout_seconds=20
+    )
+    seen = []
+    async with asyncio.timeout(20):
+        async for event in verbs.watch(CONFIG_MAPS, "default", options):
+            seen.append((event.type, event.object["metadata"].get("name")))
+            if event.type == "BOOKMARK":
+                await verbs.create(CONFIG_MAPS, config_map("second"), "default")
+            if len(seen) == 3:
+                await verbs.delete(CONFIG_MAPS, "first", "default")
+            if len(seen) == 4:
+                break
+    assert seen == [("ADDED", "first"), ("BOOKMARK", None), ("ADDED", "second"), ("DELETED", "first")]
+
+
+async def test_watch_by_a_field_that_is_not_offered_is_refused(verbs: Verbs) -> None:
+    with pytest.raises(ApiError) as refused:
+        async for _ in verbs.watch(CONFIG_MAPS, "default", WatchOptions(field_selector="spec.nosuch=1")):
+            pass
+    assert refused.value.code == 400
