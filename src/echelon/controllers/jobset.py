@@ -24,6 +24,8 @@ from .runner import Source, controller_key, own_key
 _CONTROLLER = "controller"
 _GROUP_KINDS = (WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS)
 _OWNED = (JOBS, SERVICES, *_GROUP_KINDS)
+#: Jobs and groups of one JobSet change in bursts, and a decision looks at all of them.
+_BATCH_SECONDS = 0.1
 
 
 class JobSetController:
@@ -34,7 +36,8 @@ class JobSetController:
         self._owned = {resource: caches.of(resource, {_CONTROLLER: by_controller}) for resource in _OWNED}
 
     def sources(self) -> Sequence[Source]:
-        return [Source(JOB_SETS, own_key), *(Source(resource, controller_key("JobSet")) for resource in _OWNED)]
+        owned = [Source(resource, controller_key("JobSet"), _BATCH_SECONDS) for resource in _OWNED]
+        return [Source(JOB_SETS, own_key), *owned]
 
     def decide(self, key: str, now: float) -> Plan:
         jobset = self._jobsets.get(key)

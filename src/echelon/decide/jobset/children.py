@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ...api import meta
@@ -28,7 +29,7 @@ class Children:
     #: Without readable attempt label: not ours to judge, only its name is taken.
     unreadable: tuple[Object, ...]
 
-    @property
+    @cached_property
     def names(self) -> frozenset[str]:
         every = (*self.previous, *self.active, *self.succeeded, *self.failed, *self.unreadable)
         return frozenset(map(meta.name, every))
