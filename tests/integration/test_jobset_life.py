@@ -48,7 +48,7 @@ def test_a_jobset_runs_to_its_end() -> None:
     run(story)
 
 
-@pytest.mark.conformance("JS-E07", "JS-I55", "JS-S12")
+@pytest.mark.conformance("JS-E07", "JS-I55")
 @pytest.mark.parametrize("way", ["dependsOn", "executionPolicy"])
 def test_a_later_stage_has_no_pod_before_its_turn(way: str) -> None:
     async def story(plane: Plane) -> None:
@@ -101,7 +101,7 @@ def test_suspended_and_resumed() -> None:
     run(story)
 
 
-@pytest.mark.conformance("JS-E03", "JS-I62")
+@pytest.mark.conformance("JS-I62")
 def test_a_finished_jobset_goes_after_its_ttl() -> None:
     async def story(plane: Plane) -> None:
         await plane.apply(jobset(replicated("workers"), ttlSecondsAfterFinished=20))

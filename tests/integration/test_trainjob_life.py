@@ -26,7 +26,7 @@ def steps(pods: list[Object]) -> dict[str, int]:
     return {name: names.count(name) for name in sorted(set(names))}
 
 
-@pytest.mark.conformance("TJ-69", "TJ-27", "TJ-41")
+@pytest.mark.conformance("TJ-69", "TJ-41")
 def test_the_simplest_trainjob_completes() -> None:
     async def story(plane: Plane) -> None:
         await plane.apply(trainjob("torch-distributed"))
@@ -42,7 +42,7 @@ def test_the_simplest_trainjob_completes() -> None:
     run(story)
 
 
-@pytest.mark.conformance("TJ-83", "TJ-84", "JS-S12", "JS-S19")
+@pytest.mark.conformance("TJ-83", "TJ-84")
 def test_no_trainer_pod_exists_while_initializers_run_and_the_gang_follows() -> None:
     async def story(plane: Plane) -> None:
         initializer = {"dataset": {"storageUri": "hf://team/data"}, "model": {"storageUri": "hf://team/model"}}
@@ -64,7 +64,7 @@ def test_no_trainer_pod_exists_while_initializers_run_and_the_gang_follows() -> 
     run(story)
 
 
-@pytest.mark.conformance("TJ-41", "TJ-88", "TJ-65")
+@pytest.mark.conformance("TJ-41", "TJ-88")
 def test_suspended_and_resumed_with_its_groups() -> None:
     async def story(plane: Plane) -> None:
         await plane.apply(trainjob("torch-distributed-gang", trainer={"numNodes": 2, "command": ["sleep", "60"]}))

@@ -82,6 +82,7 @@ def _run(
     draft.stage(*_missing_jobs(js, walked, children, wanted, observed, draft, status))
     if js.suspended:
         draft.stage(*suspend.suspend(children, status))
+        draft.stage(*_deletions(suspend.regrouped(js, children, wanted.members)))
         draft.stage(*group_objects.leftovers(observed))
     else:
         draft.stage(*suspend.resume(js, walked, children, wanted.members, status))

@@ -27,6 +27,26 @@ def suspend(children: Children, status: StatusDraft) -> list[Change]:
     return [_patch(job, {"suspend": True}) for job in children.active if not is_suspended(job)]
 
 
+def regrouped(js: JobSet, children: Children, members: dict[str, Membership]) -> list[Object]:
+    """Suspended Jobs whose pods name another group than they should now: only a new Job can name another."""
+    return [
+        job
+        for job in children.active
+        if is_suspended(job) and _template_can_change(job) and _group_of(job) != _wanted_group(js, job, members)
+    ]
+
+
+def _group_of(job: Object) -> str:
+    return str((job["spec"]["template"]["spec"].get("schedulingGroup") or {}).get("podGroupName") or "")
+
+
+def _wanted_group(js: JobSet, job: Object, members: dict[str, Membership]) -> str:
+    if meta.name(job) in members:
+        return members[meta.name(job)].group
+    own = [rj.pod_spec.get("schedulingGroup") or {} for rj in js.replicated if rj.name == parent(job)]
+    return str(own[0].get("podGroupName") or "") if own else ""
+
+
 def resume(
     js: JobSet, walked: Walk, children: Children, members: dict[str, Membership], status: StatusDraft
 ) -> list[Change]:

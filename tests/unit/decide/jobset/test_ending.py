@@ -209,7 +209,7 @@ def test_blocking_recreate_waits_for_all_old_jobs() -> None:
     assert stage.attempts() == {"1": 4}
 
 
-@pytest.mark.conformance("JS-I28", "JS-I29", "JS-I34", "JS-S01")
+@pytest.mark.conformance("JS-I28", "JS-I29", "JS-I34")
 def test_ignored_restarts_do_not_count() -> None:
     rules = [
         {"name": "r0", "action": "RestartJobSetAndIgnoreMaxRestarts", "targetReplicatedJobs": [A]},

@@ -176,7 +176,7 @@ def test_a_sequenced_root_is_basic(policy: dict[str, Any]) -> None:
     assert root.terms["schedulingPolicy"] == {"basic": {}}
 
 
-@pytest.mark.conformance("JS-G08", "JS-S19")
+@pytest.mark.conformance("JS-G08")
 @pytest.mark.parametrize("policy", [*ORDERED, {"depends": True}])
 def test_a_sequenced_gang_falls_apart_into_one_per_replicated_job(policy: dict[str, Any]) -> None:
     driver = {**DRIVER, "dependsOn": [{"name": "workers", "status": "Ready"}]} if policy.pop("depends", 0) else DRIVER
@@ -199,6 +199,18 @@ def test_groups_live_only_while_the_jobset_is_not_suspended() -> None:
         assert named in stage.names(POD_GROUPS)
         stage.edit_jobset(suspend=True)
         assert stage.all(WORKLOADS) + stage.all(COMPOSITE_POD_GROUPS) + stage.all(POD_GROUPS) == []
+
+
+def test_a_policy_changed_while_suspended_gives_the_jobs_their_new_groups() -> None:
+    stage = Stage(jobset(WORKERS, scheduling={"schedulingPolicy": {"gang": {}}}, suspend=True))
+    shared = group_of(stage, "test-js-workers-0")
+    stage.edit_jobset(scheduling={"replicatedJobs": [entry("workers", job={})]})
+    stage.finalize(JOBS)
+    stage.settle()
+    assert group_of(stage, "test-js-workers-0") != shared
+    assert group_of(stage, "test-js-workers-0") != group_of(stage, "test-js-workers-1")
+    stage.edit_jobset(suspend=False)
+    assert sorted(stage.names(POD_GROUPS)) == sorted(group_of(stage, f"test-js-workers-{i}") for i in range(2))
 
 
 def test_jobs_resume_only_when_an_old_group_is_gone() -> None:
@@ -266,7 +278,7 @@ def test_the_minimum_counts_pods_that_run_at_the_same_time() -> None:
     assert leaf.terms["schedulingPolicy"] == gang(6)
 
 
-@pytest.mark.conformance("JS-S20", "JS-U18")
+@pytest.mark.conformance("JS-U18")
 def test_exclusive_placement_is_a_group_per_job_over_a_whole_domain() -> None:
     low = replicated("workers", 2, 3, pod={"priorityClassName": "low"})
     stage = Stage(jobset(low, DRIVER, annotations={EXCLUSIVE: RACK}))

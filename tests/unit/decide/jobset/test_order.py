@@ -112,7 +112,6 @@ def chain_of_dependencies() -> list[Object]:
     ]
 
 
-@pytest.mark.conformance("JS-S12", "JS-S18")
 @pytest.mark.parametrize(("entries", "policy"), [(chain_of_dependencies(), {}), (PIPELINE, CHAINED)])
 def test_each_stage_waits_for_the_one_before(entries: list[Object], policy: dict[str, Any]) -> None:
     stage = Stage(jobset(*entries, **policy))

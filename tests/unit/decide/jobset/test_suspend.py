@@ -45,7 +45,7 @@ def test_suspending_a_running_jobset_suspends_its_jobs() -> None:
     assert stage.condition("RestartingJobSet") == ("False", "JobSetSuspended")
 
 
-@pytest.mark.conformance("JS-I37", "JS-E05")
+@pytest.mark.conformance("JS-I37")
 def test_changes_made_meanwhile_reach_the_jobs_with_the_resume() -> None:
     stage = Stage(jobset(replicated("a", pod={"nodeSelector": {"zone": "x", "old": "1"}}), suspend=True))
     changed = replicated("a", pod={"nodeSelector": {"zone": "y"}, "tolerations": [{"key": "k"}]})
@@ -61,7 +61,6 @@ def test_changes_made_meanwhile_reach_the_jobs_with_the_resume() -> None:
     assert template["metadata"]["labels"]["jobset.sigs.k8s.io/job-index"] == "0"
 
 
-@pytest.mark.conformance("JS-E06")
 def test_a_job_that_has_run_gets_its_new_template_once_it_is_known_to_have_stopped() -> None:
     stage = Stage(jobset(replicated("a")))
     stage.edit_jobset(suspend=True)

@@ -119,7 +119,6 @@ def test_the_trainers_words_replace_the_runtimes_each_on_its_own() -> None:
     assert stage.container("dataset-initializer")["image"].endswith("dataset-initializer")
 
 
-@pytest.mark.conformance("TJ-36")
 def test_initializers_get_their_sources_and_the_trainer_waits_for_them() -> None:
     secret = {"name": "token"}
     initializer = {

@@ -45,7 +45,7 @@ def test_the_jobsets_counts_are_followed_in_their_order() -> None:
         assert stage.trainjob["status"]["jobsStatus"] == status
 
 
-@pytest.mark.conformance("TJ-38", "TJ-31")
+@pytest.mark.conformance("TJ-38")
 def test_a_suspended_jobset_takes_new_placement_and_nothing_else() -> None:
     stage = Stage(trainjob(suspend=True, runtimePatches=patch_of({"zone": "a"})))
     image = stage.container("node")["image"]
