@@ -24,7 +24,9 @@ from echelon.api.scheme import (
 )
 from echelon.api.verbs import Patch, PatchType, WriteOptions
 from echelon.base.clock import ManualClock
+from echelon.base.rng import Rng
 from echelon.server.pipeline import Pipeline
+from echelon.store.interface import Store
 
 
 def pod(name: str = "p", **spec: Any) -> Object:
@@ -108,7 +110,10 @@ async def test_a_write_that_changes_nothing_keeps_the_version(pipeline: Pipeline
     made = await pipeline.create(PODS, pod(), "default")
     assert version(await pipeline.update(PODS, made, "default")) == version(made)
     assert version(await pipeline.patch(PODS, "p", merge(metadata={"labels": None}), "default")) == version(made)
-    assert int(pipeline.resource_version) == version(made)
+    ready = merge(status={"phase": "Running"})
+    first = await pipeline.patch(PODS, "p", ready, "default", "status")
+    assert version(await pipeline.patch(PODS, "p", ready, "default", "status")) == version(first)
+    assert int(pipeline.resource_version) == version(first)
 
 
 @pytest.mark.conformance("API-9")
@@ -118,6 +123,22 @@ async def test_names_are_generated_from_a_prefix(pipeline: Pipeline) -> None:
     assert made["metadata"]["generateName"] == "gn-"
     long = await pipeline.create(CONFIG_MAPS, {"metadata": {"generateName": "x" * 70}}, "default")
     assert len(long["metadata"]["name"]) == 63
+
+
+class _NoChoice(Rng):
+    """Draws the same suffix every time."""
+
+    def suffix(self, length: int = 5) -> str:
+        return "z" * length
+
+
+async def test_a_generated_name_that_is_always_taken_is_given_up_with_a_time_to_retry(store: Store) -> None:
+    pipeline = Pipeline(store, ManualClock(), _NoChoice(1))
+    await pipeline.bootstrap()
+    await pipeline.create(CONFIG_MAPS, {"metadata": {"generateName": "gn-"}}, "default")
+    with pytest.raises(ApiError, match='configmaps "gn-zzzzz" already exists') as refused:
+        await pipeline.create(CONFIG_MAPS, {"metadata": {"generateName": "gn-"}}, "default")
+    assert refused.value.details["retryAfterSeconds"] == 1
 
 
 @pytest.mark.conformance("API-10", "API-11")
@@ -264,6 +285,33 @@ async def test_one_object_is_seen_at_every_version(pipeline: Pipeline) -> None:
     alpha = await pipeline.patch(POD_GROUPS_ALPHA, "g", patch, "default")
     assert alpha["apiVersion"] == "scheduling.k8s.io/v1alpha3"
     assert [item["apiVersion"] for item in (await pipeline.list(POD_GROUPS)).items] == ["scheduling.k8s.io/v1beta1"]
+
+
+@pytest.mark.conformance("API-54")
+async def test_lifting_a_scheduling_gate_changes_the_spec(pipeline: Pipeline) -> None:
+    await pipeline.create(PODS, pod(schedulingGates=[{"name": "example.com/wait"}]), "default")
+    lifted = {"spec": {"schedulingGates": [{"name": "example.com/wait", "$patch": "delete"}]}}
+    patched = await pipeline.patch(PODS, "p", Patch(PatchType.STRATEGIC, lifted), "default")
+    assert not patched["spec"].get("schedulingGates")
+    assert patched["metadata"]["generation"] == 2
+
+
+@pytest.mark.conformance("API-58")
+async def test_priority_comes_from_the_class(pipeline: Pipeline) -> None:
+    await pipeline.create(PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 1000})
+    made = await pipeline.create(PODS, pod(priorityClassName="high"), "default")
+    assert made["spec"]["priority"] == 1000
+    with pytest.raises(ApiError, match="no PriorityClass with name nosuch was found") as refused:
+        await pipeline.create(PODS, pod("q", priorityClassName="nosuch"), "default")
+    assert refused.value.code == 403
+
+
+@pytest.mark.conformance("API-59")
+async def test_a_group_is_protected_and_starts_without_status(pipeline: Pipeline) -> None:
+    made = await pipeline.create(POD_GROUPS, group() | {"status": {"conditions": []}}, "default")
+    assert made["metadata"]["finalizers"] == ["scheduling.k8s.io/podgroup-protection"]
+    assert "generation" not in made["metadata"]
+    assert made["status"] == {}
 
 
 @pytest.mark.conformance("API-89")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..api import admit, rules, schema
-from ..api.errors import already_exists, bad_request
+from ..api.errors import ApiError, already_exists, bad_request
 from ..api.meta import deleting
 from ..api.scheme import Object, Resource
 from ..api.verbs import WriteOptions
@@ -26,10 +26,12 @@ async def create(access: Access, resource: Resource, sent: Object, namespace: st
         if await _stored(access, resource, tree, options):
             return at_version(resource, tree)
         if not generated:
-            break
+            raise _taken(access, resource, tree)
         # Defaults depend on the name, so another name is another object; warnings have been given.
         options = WriteOptions(options.dry_run, options.field_validation, options.field_manager)
-    raise _taken(access, resource, tree)
+    refusal = _taken(access, resource, tree)
+    refusal.details = {**refusal.details, "retryAfterSeconds": 1}
+    raise refusal
 
 
 def _new_object(access: Access, resource: Resource, sent: Object, namespace: str, options: WriteOptions) -> Object:
@@ -85,7 +87,7 @@ async def _stored(access: Access, resource: Resource, tree: Object, options: Wri
     return True
 
 
-def _taken(access: Access, resource: Resource, tree: Object) -> Exception:
+def _taken(access: Access, resource: Resource, tree: Object) -> ApiError:
     metadata = tree["metadata"]
     there = access.get(resource, metadata["name"], metadata.get("namespace", ""))
     return already_exists(resource, metadata["name"], terminating=there is not None and deleting(there))

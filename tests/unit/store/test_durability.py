@@ -154,6 +154,26 @@ async def test_after_a_refused_commit_nothing_more_is_taken_and_nothing_unacknow
     await again.close()
 
 
+@pytest.mark.conformance("API-118")
+async def test_a_log_torn_at_any_place_opens_with_a_clean_beginning(opened: Open, tmp_path: Path) -> None:
+    store = opened("sqlite-inline")
+    for n in range(12):
+        await store.put(f"/core/pods/a/{n}", value(str(n) * 200), 0)
+    database, wal = ((tmp_path / "data" / name).read_bytes() for name in ("echelon.db", "echelon.db-wal"))
+    kept = set()
+    for cut in range(0, len(wal), 997):
+        torn = tmp_path / f"torn-{cut}"
+        torn.mkdir()
+        (torn / "echelon.db").write_bytes(database)
+        (torn / "echelon.db-wal").write_bytes(wal[:cut])
+        reopened = open_sqlite(torn, header_of)
+        expected = sorted(f"/core/pods/a/{n}" for n in range(reopened.revision))
+        assert [record.key for record in reopened.scan("")] == expected
+        kept.add(reopened.revision)
+        await reopened.close()
+    assert kept == set(range(12))
+
+
 _WRITER = """
 import asyncio, json, os, sys, zlib
 from pathlib import Path
