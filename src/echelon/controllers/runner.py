@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ..api import meta
 from ..api.errors import ApiError
@@ -49,6 +49,15 @@ class Controller(Protocol):
     def decide(self, key: str, now: float) -> Plan: ...
 
 
+@runtime_checkable
+class Doubting(Protocol):
+    """A controller for whom it matters that an object is really not there, and not only missing from a cache."""
+
+    def doubts(self, key: str) -> Iterable[tuple[Resource, str, str]]:
+        """Objects, as (resource, namespace, name), to be read from the server before `decide`."""
+        ...
+
+
 def own_key(obj: Object) -> Iterable[str]:
     """A change of the object concerns the object."""
     return (meta.key(obj),)
@@ -71,6 +80,7 @@ class Runner:
         self, controller: Controller, verbs: Verbs, caches: Caches, clock: Clock, recorder: Recorder, workers: int = 4
     ) -> None:
         self._controller = controller
+        self._doubts = controller.doubts if isinstance(controller, Doubting) else None
         self._verbs = verbs
         self._caches = caches
         self._clock = clock
@@ -111,6 +121,8 @@ class Runner:
     async def _reconcile(self, key: str) -> None:
         """Decide and enact once; whatever goes wrong with one key must not stop the others."""
         try:
+            if self._doubts is not None:
+                await self._look_up(self._doubts(key))
             plan = self._controller.decide(key, self._clock.now())
             await self._enact(plan)
         except ApiError as error:
@@ -124,6 +136,14 @@ class Runner:
             self.queue.forget(key)
             if plan.requeue_after is not None:
                 self.queue.add_after(key, plan.requeue_after)
+
+    async def _look_up(self, doubts: Iterable[tuple[Resource, str, str]]) -> None:
+        for resource, namespace, name in doubts:
+            try:
+                self._caches.observe(resource, await self._verbs.get(resource, name, namespace))
+            except ApiError as error:
+                if error.code != 404:
+                    raise
 
     async def _enact(self, plan: Plan) -> None:
         for stage in plan.stages:
@@ -175,12 +195,14 @@ class Runner:
             self._recorder.record(note.resource, note.obj, note.type, note.reason, message)
 
     async def _delete(self, action: Delete) -> None:
-        options = DeleteOptions(action.propagation, action.grace_period_seconds, uid=action.uid)
+        options = DeleteOptions(
+            action.propagation, action.grace_period_seconds, uid=action.uid, resource_version=action.resource_version
+        )
         try:
             marked = await self._verbs.delete(action.resource, action.name, action.namespace, options)
         except ApiError as error:
             # Gone, or another object under the same name: either way the one meant is no more.
-            if error.code != 404 and error.reason != "Conflict":
+            if error.code != 404 and (error.reason != "Conflict" or action.resource_version):
                 raise
             return
         # One that lingers is seen as deleting at once; of one that is gone the watch will tell.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..api.scheme import Object, Resource
-from ..api.verbs import Patch, Propagation
+from ..api.verbs import Patch, Propagation, Subresource
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,16 @@ class Change:
     namespace: str
     name: str
     patch: Patch
-    subresource: Literal["", "status"] = ""
+    subresource: Subresource = ""
     gone_is_fine: bool = False
 
 
 @dataclass(frozen=True)
 class Delete:
-    """Delete the object with exactly this uid; an object already gone counts as done."""
+    """Delete the object with exactly this uid; an object already gone counts as done.
+
+    With `resource_version` it must not have changed either; if it has, the plan ends and the key is retried.
+    """
 
     resource: Resource
     namespace: str
@@ -63,6 +66,7 @@ class Delete:
     uid: str
     propagation: Propagation = "Background"
     grace_period_seconds: int | None = None
+    resource_version: str = ""
 
 
 Action = Create | Change | Delete

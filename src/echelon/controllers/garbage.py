@@ -1,0 +1,117 @@
+"""The garbage collector's eyes: every kind, indexed by the uids of owners, so that no event needs a scan.
+
+A key is a store key (`/batch/jobs/ns/name`).  A change of an object concerns
+
+    itself                 if it has owners, or is being deleted with a policy to carry out
+    its owners             if they wait for their dependents
+    its dependents         once it is gone, or when it wants them gone
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ..api import meta
+from ..api.scheme import EVENTS, RESOURCES, Object, Resource
+from ..client.informer import Caches
+from ..decide.garbage import Fate, Owned, collect, lets_go_of_dependents, waits_for_dependents
+from ..decide.plan import NOTHING, Plan
+from .runner import Source
+
+_OWNER = "owner"
+#: Bursts of deletions are looked at together: an owner asks once for all of its dependents.
+_BATCH_SECONDS = 0.05
+
+#: One resource per kind: objects are watched under the version they are stored in.  Events own nothing.
+KINDS: tuple[Resource, ...] = tuple(
+    one for one in RESOURCES if one.api_version == one.storage_api_version and one is not EVENTS
+)
+_BY_GROUP_KIND = {(one.group, one.kind): one for one in KINDS}
+_BY_PREFIX = {one.prefix: one for one in KINDS}
+
+
+class GarbageCollector:
+    name = "garbage-collector"
+
+    def __init__(self, caches: Caches) -> None:
+        self._caches = {resource: caches.of(resource, {_OWNER: _owner_uids}) for resource in KINDS}
+
+    def sources(self) -> Sequence[Source]:
+        return [Source(resource, self._concerned(resource), _BATCH_SECONDS) for resource in KINDS]
+
+    def doubts(self, key: str) -> Iterable[tuple[Resource, str, str]]:
+        """Owners that the caches do not know: an owner may be younger than its kind's last news."""
+        _, obj = self._get(key)
+        if obj is None:
+            return
+        for reference in _references(obj):
+            owner_kind = _kind_of(reference)
+            if owner_kind is not None and self._owner(owner_kind, reference, obj) is None:
+                yield owner_kind, meta.namespace(obj) if owner_kind.namespaced else "", reference["name"]
+
+    def decide(self, key: str, now: float) -> Plan:
+        resource, obj = self._get(key)
+        if obj is None:
+            return NOTHING
+        fates = [self._fate(reference, resource, obj) for reference in _references(obj)]
+        if not meta.deleting(obj) and all(fate is Fate.LIVES for fate in fates):
+            return NOTHING  # by far the most frequent case, and no need to look for dependents
+        return collect(Owned(resource, obj, fates, self._dependents(obj)))
+
+    def _get(self, key: str) -> tuple[Resource, Object | None]:
+        group, plural, rest = key[1:].split("/", 2)
+        resource = _BY_PREFIX[f"/{group}/{plural}/"]
+        return resource, self._caches[resource].get(rest)
+
+    def _fate(self, reference: Mapping[str, Any], resource: Resource, obj: Object) -> Fate:
+        owner_kind = _kind_of(reference)
+        if owner_kind is None:
+            # A kind that is not served here: whoever serves it will see to its dependents.
+            return Fate.LIVES
+        if owner_kind.namespaced and not resource.namespaced:
+            return Fate.UNRESOLVABLE
+        owner = self._owner(owner_kind, reference, obj)
+        if owner is None:
+            return Fate.GONE
+        return Fate.WAITS if waits_for_dependents(owner) else Fate.LIVES
+
+    def _owner(self, kind: Resource, reference: Mapping[str, Any], obj: Object) -> Object | None:
+        space = f"{meta.namespace(obj)}/" if kind.namespaced else ""
+        found = self._caches[kind].get(f"{space}{reference['name']}")
+        return found if found is not None and meta.uid(found) == reference["uid"] else None
+
+    def _dependents(self, obj: Object) -> list[tuple[Resource, Object]]:
+        uid = meta.uid(obj)
+        return [(resource, one) for resource, cache in self._caches.items() for one in cache.find(_OWNER, uid)]
+
+    def _concerned(self, resource: Resource) -> Callable[[Object], Iterable[str]]:
+        cache = self._caches[resource]
+
+        def keys(obj: Object) -> Iterable[str]:
+            acts = waits_for_dependents(obj) or lets_go_of_dependents(obj)
+            if acts or obj["metadata"].get("ownerReferences"):
+                yield resource.prefix + meta.key(obj)
+            for reference in _references(obj):
+                kind = _kind_of(reference)
+                owner = self._owner(kind, reference, obj) if kind else None
+                if kind and owner and waits_for_dependents(owner):
+                    yield kind.prefix + meta.key(owner)
+            current = cache.get(meta.key(obj))
+            if waits_for_dependents(obj) or current is None or meta.uid(current) != meta.uid(obj):
+                for dependent_kind, dependent in self._dependents(obj):
+                    yield dependent_kind.prefix + meta.key(dependent)
+
+        return keys
+
+
+def _references(obj: Object) -> Sequence[Mapping[str, Any]]:
+    return obj["metadata"].get("ownerReferences") or ()
+
+
+def _kind_of(reference: Mapping[str, Any]) -> Resource | None:
+    return _BY_GROUP_KIND.get((reference["apiVersion"].rpartition("/")[0], reference["kind"]))
+
+
+def _owner_uids(obj: Object) -> Iterable[str]:
+    return [reference["uid"] for reference in _references(obj)]

@@ -1,0 +1,130 @@
+"""Garbage collection: what becomes of an object when its owners go, and of an owner that waits for its dependents.
+
+an object whose owners are all gone          → deleted
+with a living owner left                     → keeps that one, loses the references to the others
+an owner deleted in the foreground           → stays until no dependent that blocks it is left
+an owner deleted with orphaning              → its dependents lose the reference, then it goes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from ..api import meta
+from ..api.rules.metadata import FOREGROUND, ORPHAN
+from ..api.scheme import Object, Resource
+from ..api.verbs import Patch, PatchType, Propagation
+from .plan import NOTHING, Change, Delete, Note, Plan
+
+
+class Fate(Enum):
+    """How an owner reference stands."""
+
+    LIVES = "lives"
+    #: In foreground deletion: it waits for this object.
+    WAITS = "waits"
+    GONE = "gone"
+    #: A namespaced owner of a cluster-scoped object: nobody can tell whether it lives.
+    UNRESOLVABLE = "unresolvable"
+
+
+@dataclass(frozen=True)
+class Owned:
+    """An object to be judged, with the fate of each of its owner references, in their order."""
+
+    resource: Resource
+    obj: Object
+    fates: Sequence[Fate]
+    #: (resource, object) of everything that refers to it as an owner.
+    dependents: Sequence[tuple[Resource, Object]]
+
+
+def collect(seen: Owned) -> Plan:
+    if meta.deleting(seen.obj):
+        finalizers = seen.obj["metadata"].get("finalizers") or ()
+        if FOREGROUND in finalizers:
+            return _release_foreground(seen)
+        return _orphan(seen) if ORPHAN in finalizers else NOTHING
+    return _judge(seen) if seen.fates else NOTHING
+
+
+def waits_for_dependents(obj: Object) -> bool:
+    """Whether the object is being deleted in the foreground."""
+    return meta.deleting(obj) and FOREGROUND in (obj["metadata"].get("finalizers") or ())
+
+
+def lets_go_of_dependents(obj: Object) -> bool:
+    """Whether the object is being deleted and its dependents are to stay."""
+    return meta.deleting(obj) and ORPHAN in (obj["metadata"].get("finalizers") or ())
+
+
+def _judge(seen: Owned) -> Plan:
+    if Fate.UNRESOLVABLE in seen.fates:
+        message = "ownerReferences of a cluster-scoped object must not name a namespaced owner"
+        return Plan(notes=(Note(seen.resource, seen.obj, "Warning", "OwnerRefInvalidNamespace", message),))
+    references: Sequence[Mapping[str, Any]] = seen.obj["metadata"]["ownerReferences"]
+    living = [one for one, fate in zip(references, seen.fates, strict=True) if fate is Fate.LIVES]
+    if living:
+        return NOTHING if len(living) == len(references) else Plan(stages=((_with_owners(seen, living),),))
+    return Plan(stages=((_delete(seen, _policy(seen)),),))
+
+
+def _policy(seen: Owned) -> Propagation:
+    """An object carries its own wish; below an owner that waits, whoever has dependents waits too."""
+    finalizers = seen.obj["metadata"].get("finalizers") or ()
+    if ORPHAN in finalizers:
+        return "Orphan"
+    if FOREGROUND in finalizers or (Fate.WAITS in seen.fates and seen.dependents):
+        return "Foreground"
+    return "Background"
+
+
+def _release_foreground(seen: Owned) -> Plan:
+    uid = meta.uid(seen.obj)
+    blocking = any(
+        reference.get("blockOwnerDeletion")
+        for _, dependent in seen.dependents
+        for reference in dependent["metadata"].get("ownerReferences") or ()
+        if reference["uid"] == uid
+    )
+    return NOTHING if blocking else Plan(stages=((_without_finalizer(seen, FOREGROUND),),))
+
+
+def _orphan(seen: Owned) -> Plan:
+    uid = meta.uid(seen.obj)
+    freed = []
+    for resource, dependent in seen.dependents:
+        others = [one for one in dependent["metadata"].get("ownerReferences") or () if one["uid"] != uid]
+        freed.append(_with_owners(Owned(resource, dependent, (), ()), others))
+    return Plan(stages=(tuple(freed), (_without_finalizer(seen, ORPHAN),)))
+
+
+# -- writes, each conditional on the version that was judged -------------------------------------------------
+
+
+def _delete(seen: Owned, propagation: Propagation) -> Delete:
+    return Delete(
+        seen.resource,
+        meta.namespace(seen.obj),
+        meta.name(seen.obj),
+        meta.uid(seen.obj),
+        propagation,
+        resource_version=seen.obj["metadata"]["resourceVersion"],
+    )
+
+
+def _with_owners(seen: Owned, owners: Sequence[Mapping[str, Any]]) -> Change:
+    return _change(seen, {"ownerReferences": [dict(one) for one in owners]})
+
+
+def _without_finalizer(seen: Owned, finalizer: str) -> Change:
+    return _change(seen, {"finalizers": [one for one in seen.obj["metadata"]["finalizers"] if one != finalizer]})
+
+
+def _change(seen: Owned, metadata: Object) -> Change:
+    body = {"metadata": {"resourceVersion": seen.obj["metadata"]["resourceVersion"], **metadata}}
+    patch = Patch(PatchType.MERGE, body)
+    return Change(seen.resource, meta.namespace(seen.obj), meta.name(seen.obj), patch, gone_is_fine=True)

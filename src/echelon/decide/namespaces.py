@@ -1,0 +1,55 @@
+"""Namespace deletion: empty it, say what is left, and let it go when nothing is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..api import meta
+from ..api.scheme import NAMESPACES, Object, Resource
+from ..api.verbs import Patch, PatchType
+from ..base.instants import parse as instant
+from .plan import NOTHING, Change, Delete, Draft, Plan, StatusWrite
+
+FINALIZER = "kubernetes"
+_MOST_PER_PASS = 500
+#: Nothing is admitted once the mark is set; what was admitted just before it reaches the caches within this time.
+_SETTLE_SECONDS = 1.0
+
+
+def empty(namespace: Object, contents: Mapping[Resource, Sequence[Object]], now: float) -> Plan:
+    finalizers = namespace["spec"].get("finalizers") or []
+    if not meta.deleting(namespace) or FINALIZER not in finalizers:
+        return NOTHING
+    draft = Draft()
+    if any(contents.values()):
+        draft.stage(*_deletions(contents))
+        _report(draft, namespace, contents, now)
+        return draft.done()
+    settled = instant(namespace["metadata"]["deletionTimestamp"]) + _SETTLE_SECONDS + 1  # the mark has whole seconds
+    if now < settled:
+        return Plan(requeue_after=settled - now)
+    left = [one for one in finalizers if one != FINALIZER]
+    patch = Patch(PatchType.MERGE, {"metadata": {"uid": meta.uid(namespace)}, "spec": {"finalizers": left}})
+    draft.stage(Change(NAMESPACES, "", meta.name(namespace), patch, "finalize", gone_is_fine=True))
+    return draft.done()
+
+
+def _deletions(contents: Mapping[Resource, Sequence[Object]]) -> list[Delete]:
+    doomed = [
+        Delete(resource, meta.namespace(obj), meta.name(obj), meta.uid(obj))
+        for resource, objects in contents.items()
+        for obj in objects
+        if not meta.deleting(obj)
+    ]
+    return doomed[:_MOST_PER_PASS]
+
+
+def _report(draft: Draft, namespace: Object, contents: Mapping[Resource, Sequence[Object]], now: float) -> None:
+    counts = [f"{resource.qualified} has {len(objects)}" for resource, objects in contents.items() if objects]
+    message = f"Some resources are remaining: {', '.join(counts)}"
+    old = meta.find_condition(namespace, "NamespaceContentRemaining")
+    if old is None:
+        condition = meta.condition("NamespaceContentRemaining", "True", "SomeResourcesRemain", message, now)
+        status = namespace.get("status") or {}
+        conditions = meta.with_condition(status.get("conditions") or (), condition)
+        draft.status(StatusWrite(NAMESPACES, namespace, {**status, "conditions": conditions}))
