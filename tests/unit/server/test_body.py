@@ -7,7 +7,8 @@ import pytest
 from echelon.api import scheme
 from echelon.api.errors import ApiError
 from echelon.api.verbs import PatchType
-from echelon.server.http.body import read_object, read_options, read_patch
+from echelon.server.http.body import read_delete_body, read_object, read_patch
+from echelon.server.http.records import DeleteBody
 from echelon.server.http.request import MAX_BODY, Disconnected
 
 from .asgi import request
@@ -103,8 +104,19 @@ async def test_client_that_goes_away_is_noticed() -> None:
 
 
 async def test_delete_body_may_be_missing() -> None:
-    assert await read_options(request("DELETE")) is None
-    assert await read_options(request("DELETE", body=b'{"gracePeriodSeconds": 0}')) == {"gracePeriodSeconds": 0}
+    assert await read_delete_body(request("DELETE")) is None
+    body = await read_delete_body(request("DELETE", body=b'{"gracePeriodSeconds": 0}'))
+    assert body == DeleteBody(grace_period_seconds=0)
+
+
+@pytest.mark.parametrize(
+    "body", [b"[]", b'{"gracePeriodSeconds": "soon"}', b'{"dryRun": "All"}', b'{"preconditions": 1}']
+)
+async def test_delete_body_with_wrong_types_is_a_bad_request(body: bytes) -> None:
+    with pytest.raises(ApiError) as refused:
+        await read_delete_body(request("DELETE", body=body))
+    assert refused.value.code == 400
+    assert "cannot be handled as a DeleteOptions" in refused.value.message
 
 
 @pytest.mark.parametrize("type_", list(PatchType))

@@ -7,6 +7,7 @@ import pytest
 from echelon.api.errors import ApiError
 from echelon.api.verbs import DeleteOptions, ListOptions
 from echelon.server.http.options import delete_options, list_options, watch_options, write_options
+from echelon.server.http.records import DeleteBody, Preconditions
 
 from .asgi import request
 
@@ -69,21 +70,21 @@ def test_unknown_write_options_are_invalid(query: str) -> None:
 
 @pytest.mark.conformance("API-80")
 def test_delete_options_come_from_the_body_or_from_the_query() -> None:
-    body = {"propagationPolicy": "Foreground", "gracePeriodSeconds": 3, "preconditions": {"uid": "u"}}
+    body = DeleteBody("Foreground", grace_period_seconds=3, preconditions=Preconditions("u"))
     expected = DeleteOptions(propagation="Foreground", grace_period_seconds=3, uid="u")
     assert delete_options(request(), body) == (expected, None)
     asked = request(target="/?propagationPolicy=Foreground&gracePeriodSeconds=3")
-    assert delete_options(asked, {}) == (DeleteOptions(propagation="Foreground", grace_period_seconds=3), None)
+    assert delete_options(asked, None) == (DeleteOptions(propagation="Foreground", grace_period_seconds=3), None)
 
 
 @pytest.mark.parametrize(("orphan", "policy"), [(True, "Orphan"), (False, "Background")])
 def test_orphan_dependents_is_an_old_name_for_a_policy(orphan: bool, policy: str) -> None:
-    options, given = delete_options(request(), {"orphanDependents": orphan})
+    options, given = delete_options(request(), DeleteBody(orphan_dependents=orphan))
     assert (options.propagation, given) == (policy, orphan)
 
 
 @pytest.mark.conformance("API-76")
 def test_orphan_dependents_together_with_a_policy_is_invalid() -> None:
     with pytest.raises(ApiError) as refused:
-        delete_options(request(), {"orphanDependents": True, "propagationPolicy": "Orphan"})
+        delete_options(request(), DeleteBody("Orphan", orphan_dependents=True))
     assert refused.value.code == 422

@@ -10,11 +10,11 @@ import yaml
 from ...api import errors, schema
 from ...api.scheme import Object, Resource
 from ...api.verbs import Patch, PatchType
+from .records import DELETE_OPTIONS, DeleteBody, record
 from .request import Request
 
 _JSON, _YAML, _PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 _APPLY = "application/apply-patch+yaml"
-_DELETE_OPTIONS = Resource("", "v1", "deleteoptions", "DeleteOptions")
 
 
 def _media_type(request: Request) -> str:
@@ -37,16 +37,13 @@ async def read_object(request: Request, resource: Resource, *, strict: bool = Fa
     return tree
 
 
-async def read_options(request: Request) -> Object | None:
+async def read_delete_body(request: Request) -> DeleteBody | None:
     """The DeleteOptions in a body; None if there is none."""
     data = await request.body()
     if not data.strip():
         return None
     _refuse_unknown_types(_media_type(request))
-    tree = _parse(data, request, _DELETE_OPTIONS)
-    if not isinstance(tree, dict):
-        raise errors.bad_request("the body is not a DeleteOptions object")
-    return tree
+    return record(_parse(data, request, DELETE_OPTIONS), DeleteBody, DELETE_OPTIONS)
 
 
 async def read_patch(request: Request, resource: Resource) -> Patch:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ...api import meta
 from ...api.errors import ApiError
 from ...api.scheme import NAMESPACES, PODS, Object, Resource
-from .body import read_options
+from .body import read_delete_body
 from .call import Call
 from .encode import json_response, success
 from .options import delete_options, list_options
@@ -17,7 +17,7 @@ from .request import Response
 async def delete(call: Call) -> Response:
     """The object if it is only marked, or a pod; otherwise `Status: Success` with the uid of what is gone."""
     presentation = call.presentation()
-    options, orphan = delete_options(call.request, await read_options(call.request))
+    options, orphan = delete_options(call.request, await read_delete_body(call.request))
     resource = call.resource
     deleted = await call.verbs.delete(resource, call.target.name, call.target.namespace, options)
     if _marked(resource, deleted):
@@ -42,7 +42,7 @@ def _marked(resource: Resource, obj: Object) -> bool:
 async def delete_collection(call: Call) -> Response:
     """Delete what the selectors match, one by one; what vanishes meanwhile is as good as deleted."""
     presentation = call.presentation()
-    options, _ = delete_options(call.request, await read_options(call.request))
+    options, _ = delete_options(call.request, await read_delete_body(call.request))
     found = await call.verbs.list(call.resource, call.target.namespace, list_options(call.request))
     deleted: list[Object] = []
     for item in found.items:

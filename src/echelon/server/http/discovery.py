@@ -9,6 +9,7 @@ from functools import cache
 
 from ...api import scheme
 from ...api.scheme import NAMESPACES, PODS, Object, Resource
+from .records import EVICTIONS
 from .routes import BINDINGS
 
 AGGREGATED_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -29,7 +30,9 @@ def subresources_of(resource: Resource) -> list[tuple[str, Resource, list[str]]]
     found = []
     if resource is PODS:
         found.append(("binding", BINDINGS, ["create"]))
-        found.append(("eviction", Resource("policy", "v1", "evictions", "Eviction"), ["create"]))
+        found.append(("eviction", EVICTIONS, ["create"]))
+    if resource is NAMESPACES:
+        found.append(("finalize", resource, ["update"]))
     if resource.has_status:
         found.append(("status", resource, list(_STATUS_VERBS)))
     return found

@@ -11,8 +11,9 @@ from typing import Any
 
 from ...api import errors
 from ...api.errors import ApiError, FieldError
-from ...api.scheme import Object, Resource
+from ...api.scheme import Resource
 from ...api.verbs import DeleteOptions, ListOptions, WatchOptions, WriteOptions
+from .records import DELETE_OPTIONS, DeleteBody, Preconditions, record
 from .request import Request
 
 _FIELD_VALIDATIONS = ("", "Ignore", "Strict", "Warn")
@@ -83,11 +84,11 @@ def _dry_run_problems(values: list[Any]) -> list[FieldError]:
     return [errors.not_supported("dryRun", value, ("All",)) for value in values if value != "All"]
 
 
-def delete_options(request: Request, body: Object | None) -> tuple[DeleteOptions, bool | None]:
+def delete_options(request: Request, body: DeleteBody | None) -> tuple[DeleteOptions, bool | None]:
     """The options of a DELETE, from its body or, if it has none, from the query; and `orphanDependents` as given."""
-    given = body if body else _delete_query(request)
-    dry_run = list(given.get("dryRun") or request.query.get("dryRun", []))
-    policy, orphan = given.get("propagationPolicy"), given.get("orphanDependents")
+    given = body or _delete_query(request)
+    dry_run = given.dry_run or request.query.get("dryRun", [])
+    policy, orphan = given.propagation_policy, given.orphan_dependents
     problems = _dry_run_problems(dry_run)
     if policy is not None and orphan is not None:
         detail = "orphanDependents and deletionPropagation cannot be both set"
@@ -98,24 +99,21 @@ def delete_options(request: Request, body: Object | None) -> tuple[DeleteOptions
         raise _refused("DeleteOptions", problems)
     if policy is None and orphan is not None:
         policy = "Orphan" if orphan else "Background"
-    preconditions = given.get("preconditions") or {}
+    only = given.preconditions or Preconditions()
     options = DeleteOptions(
-        propagation=policy,
-        grace_period_seconds=given.get("gracePeriodSeconds"),
-        uid=str(preconditions.get("uid") or ""),
-        resource_version=str(preconditions.get("resourceVersion") or ""),
+        propagation=policy,  # type: ignore[arg-type]  # checked above
+        grace_period_seconds=given.grace_period_seconds,
+        uid=only.uid or "",
+        resource_version=only.resource_version or "",
         dry_run=bool(dry_run),
     )
     return options, orphan
 
 
-def _delete_query(request: Request) -> Object:
-    given: Object = {}
-    if request.parameter("propagationPolicy"):
-        given["propagationPolicy"] = request.parameter("propagationPolicy")
-    grace = _integer(request, "gracePeriodSeconds")
-    if grace is not None:
-        given["gracePeriodSeconds"] = grace
-    if "orphanDependents" in request.query:
-        given["orphanDependents"] = request.flag("orphanDependents")
-    return given
+def _delete_query(request: Request) -> DeleteBody:
+    given = {
+        "propagationPolicy": request.parameter("propagationPolicy") or None,
+        "gracePeriodSeconds": _integer(request, "gracePeriodSeconds"),
+        "orphanDependents": request.flag("orphanDependents") if "orphanDependents" in request.query else None,
+    }
+    return record(given, DeleteBody, DELETE_OPTIONS)
