@@ -13,7 +13,7 @@ from ...api import meta
 from ...api.scheme import JOB_SETS, TRAIN_JOBS, Object
 from ...api.verbs import Patch, PatchType
 from ..plan import Change
-from . import patches, steps, torch
+from . import patches, steps, torch, torchtune
 from .model import DATASET_INITIALIZER, MODEL_INITIALIZER, TRAINER, CannotBuild, TrainJob, ancestor, pod_template
 
 _NOT_YET = ("mpi", "jax", "xgboost", "flux")
@@ -52,7 +52,7 @@ def build(tj: TrainJob, runtime: Object) -> Built:
     total: dict[str, int] = {}
     for rj in replicated_jobs:
         steps.apply_initializer(tj, rj)
-        steps.apply_trainer(tj, rj)
+        steps.apply_trainer(tj, rj, has_command="torch" in policy and torchtune.wanted(tj))
         total[rj["name"]] = _set_counts(rj, pods[rj["name"]])
     jobset_spec["suspend"] = tj.suspended
     return Built(_object(tj, template), total)
@@ -81,7 +81,7 @@ def _torch(
 ) -> None:
     for rj in replicated_jobs:
         if ancestor(rj) == TRAINER:
-            variables = torch.apply(tj, policy, rj, pods[rj["name"]], subdomain)
+            variables = torch.apply(tj, rj, pods[rj["name"]], subdomain)
             torch.inject(policy, replicated_jobs, variables)
 
 

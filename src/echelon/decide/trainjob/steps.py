@@ -33,13 +33,16 @@ def apply_resources(tj: TrainJob, replicated_job: Object) -> None:
     node["resources"] = resources
 
 
-def apply_trainer(tj: TrainJob, replicated_job: Object) -> None:
-    """Image, command and arguments replace the runtime's, each on its own; variables by name."""
+def apply_trainer(tj: TrainJob, replicated_job: Object, *, has_command: bool) -> None:
+    """Image, command and arguments replace the runtime's, each on its own; variables by name.
+
+    `has_command`: the ML policy has made the command already.
+    """
     node = container(replicated_job, NODE_CONTAINER)
     if node is None or ancestor(replicated_job) != TRAINER:
         return
     for part in ("image", "command", "args"):
-        if tj.trainer.get(part):
+        if tj.trainer.get(part) and not (part == "command" and has_command):
             node[part] = tj.trainer[part]
     set_env(node, tj.trainer.get("env"))
 

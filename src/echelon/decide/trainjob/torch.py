@@ -8,29 +8,40 @@ from typing import Any
 from ...api.scheme import Object
 from ...api.vocabulary import COMPLETION_INDEX
 from ...base import quantity
+from . import torchtune
 from .model import NODE_CONTAINER, CannotBuild, TrainJob, container, pod_template
 from .steps import set_env
 
 PORT = 29_500
 
 
-def apply(tj: TrainJob, policy: Mapping[str, Any], trainer: Object, nodes: int, subdomain: str) -> list[Object]:
+def apply(tj: TrainJob, trainer: Object, nodes: int, subdomain: str) -> list[Object]:
     """Set up the trainer's node container; answers with the variables, for further containers."""
     node = container(trainer, NODE_CONTAINER)
     if node is None:
         raise CannotBuild(f"the runtime's replicated job {trainer['name']!r} has no container {NODE_CONTAINER!r}")
+    resources = node.get("resources") or {}
+    processes = processes_per_node(tj, resources)
+    master = f"{tj.name}-{trainer['name']}-0-0.{subdomain}"
     rank = {"fieldRef": {"fieldPath": f"metadata.annotations['{COMPLETION_INDEX}']"}}
     variables: list[Object] = [
         {"name": "PET_NNODES", "value": str(nodes)},
-        {"name": "PET_NPROC_PER_NODE", "value": processes_per_node(tj, node.get("resources") or {})},
+        {"name": "PET_NPROC_PER_NODE", "value": processes},
         {"name": "PET_NODE_RANK", "valueFrom": rank},
-        {"name": "PET_MASTER_ADDR", "value": f"{tj.name}-{trainer['name']}-0-0.{subdomain}"},
+    ]
+    addresses: list[Object] = [
+        {"name": "PET_MASTER_ADDR", "value": master},
         {"name": "PET_MASTER_PORT", "value": str(PORT)},
     ]
-    set_env(node, variables)
+    if torchtune.wanted(tj):
+        shape = torchtune.Shape(nodes, processes, _gpus(resources))
+        node["command"] = torchtune.command(tj, shape, f"{master}:{PORT}", node.get("command") or ())
+        set_env(node, variables)
+    else:
+        set_env(node, variables + addresses)
     if all(port["containerPort"] != PORT for port in node.get("ports") or ()):
         node["ports"] = [*(node.get("ports") or ()), {"containerPort": PORT, "protocol": "TCP"}]
-    return variables
+    return variables + addresses
 
 
 def inject(policy: Mapping[str, Any], replicated_jobs: list[Object], variables: list[Object]) -> None:
@@ -56,15 +67,18 @@ def processes_per_node(tj: TrainJob, resources: Mapping[str, Any]) -> str:
     explicit = tj.trainer.get("numProcPerNode")
     if explicit is not None:
         return str(explicit)
-    asked = [resources.get("requests") or {}, resources.get("limits") or {}]
-    if _gpus(asked) > 0:
+    if _gpus(resources) > 0:
         return "auto"
-    cpu = next((part["cpu"] for part in asked if "cpu" in part), "1")
+    cpu = next((part["cpu"] for part in _asked(resources) if "cpu" in part), "1")
     return str(max(1, -(-quantity.parse(cpu, "cpu") // 1000)))
 
 
-def _gpus(asked: list[Mapping[str, Any]]) -> int:
-    for part in asked:
+def _asked(resources: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [resources.get("requests") or {}, resources.get("limits") or {}]
+
+
+def _gpus(resources: Mapping[str, Any]) -> int:
+    for part in _asked(resources):
         for name, amount in part.items():
             if "gpu" in name.lower():
                 return quantity.parse(amount, name)
