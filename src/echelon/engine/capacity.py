@@ -12,7 +12,7 @@ import numpy as np
 
 from .demand import Shape
 from .fit import EVERYWHERE, allowed
-from .layout import Bools, Ints, Layout, Rows, clip
+from .layout import Bools, Ints, Layout, Rows, clip, distinct
 
 #: Shapes kept; the least recently used goes first.
 KEPT = 256
@@ -39,14 +39,14 @@ class Slots:
         if stale:
             self._fits = allowed(layout, self.shape)
         elif self._judged < len(layout.relabelled):
-            renewed = np.unique(np.array(layout.relabelled[self._judged :], dtype=np.int64))
+            renewed = distinct(layout.relabelled[self._judged :])
             self._fits[renewed] = allowed(layout, self.shape, renewed)
         behind = len(layout.log) - self._seen
         if stale or behind > layout.size // 2 + 8:
             self.rows = self._count(EVERYWHERE)
             self._rolls.clear()
         elif behind > 0:
-            rows = np.unique(np.array(layout.log[self._seen :], dtype=np.int64))
+            rows = distinct(layout.log[self._seen :])
             fresh = self._count(rows)
             change = fresh - self.rows[rows]
             self.rows[rows] = fresh

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .demand import Demand
 from .diagnose import shortages
+from .fixes import fixes
 from .place import place
 from .preempt import preempt
 from .search import Steps
@@ -21,4 +22,5 @@ def decide(view: ClusterView, demand: Demand, now: float) -> Verdict:
         evict = preempt(view, demand, steps, now)
         if evict is not None:
             return evict
-    return Blocked(outcome.proved, shortages(view, demand), preemption_tried=demand.may_preempt)
+    lacking = shortages(view, demand)
+    return Blocked(outcome.proved, lacking, fixes(view, demand, lacking, now), demand.may_preempt)

@@ -14,7 +14,7 @@ from .bounds import copies
 from .capacity import room as room_of
 from .demand import Composite, Demand, Group, Leaf, Shape
 from .fit import allowed, exclusions
-from .layout import Bools, Ints, clip
+from .layout import Bools, Ints, clip, distinct
 from .parts import Canon, Part, weight
 from .regions import CLUSTER, Region, path_of, rows_of, split_by_label
 from .room import Counting, Packing
@@ -51,8 +51,10 @@ class _Group:
         self.view, self.group, self.layout = view, group, view.layout
         self.part: Part = Canon(view).part(group, "minimum")
         self.room: Counting | Packing = model(view, self.part, CLUSTER)
-        self.need = group.min_count if isinstance(group, Leaf) else group.min_groups
         self.bound = len(group.bound) if isinstance(group, Leaf) else 0
+        self.need = group.min_groups if isinstance(group, Composite) else group.min_count
+        if self.part.supply and self.bound >= self.need and isinstance(group, Leaf):
+            self.need = self.bound + 1  # the minimum is there; one more pod is what it waits for
 
     def shortage(self) -> Shortage:
         regions, offers = self._offers()
@@ -61,7 +63,10 @@ class _Group:
         tried.sort(key=lambda count: -count.have)
         best = max((count.have for count in tried), default=self.bound)
         key = self.part.keys[-1] if self.part.keys else ""
-        return Shortage(self.group.id, self.need, best, key, tuple(tried), len(offers), self._exclusions())
+        return Shortage(
+            self.group.id, self.need, best, key, tuple(tried), len(offers), self._exclusions(),
+            of_groups=isinstance(self.group, Composite),
+        )  # fmt: skip
 
     def _offers(self) -> tuple[RegionAt, Ints]:
         """The domains of its key and, for each, how much of the need the bound promises."""
@@ -77,7 +82,7 @@ class _Group:
     def _admissible(self, level: int) -> Bools:
         fine = self.layout.named(level).copy()
         if self.part.pins:
-            pinned = np.unique(self.layout.domains(level)[list(self.part.pins)])
+            pinned = distinct(self.layout.domains(level)[list(self.part.pins)].tolist())
             fine &= np.isin(np.arange(len(fine)), pinned)
         return fine
 

@@ -42,6 +42,11 @@ def clip(amount: int) -> int:
     return min(max(amount, -LARGEST), LARGEST)
 
 
+def distinct(numbers: Iterable[int]) -> Ints:
+    """The different numbers in order; `np.unique` would load a masked-array package for it."""
+    return np.array(sorted(set(numbers)), dtype=np.int64)
+
+
 class Column:
     """One label over all nodes: an id per row, -1 where the label is missing."""
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .demand import Demand, Shape
-from .layout import Ints, clip
+from .layout import Ints, clip, distinct
 from .parts import Canon, Part
 from .place import place
 from .regions import CLUSTER, Region, rows_of
@@ -85,7 +85,7 @@ def _regions(view: ClusterView, part: Part) -> list[Region]:
         return [CLUSTER]
     named = layout.named(level)
     if part.pins:
-        domains = np.unique(layout.domains(level)[list(part.pins)]).tolist()
+        domains = distinct(layout.domains(level)[list(part.pins)].tolist()).tolist()
         return [Region(level, domains[0])] if len(domains) == 1 and named[domains[0]] else []
     return [Region(level, index) for index in np.flatnonzero(named).tolist()]
 

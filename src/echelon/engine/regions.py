@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .layout import Ints, Layout
+from .layout import Ints, Layout, distinct
 from .verdict import Domain
 
 
@@ -45,7 +45,7 @@ def split_by_label(layout: Layout, region: Region, key: str) -> list[Region]:
     rows = rows_of(layout, region)
     ids = column.ids[rows]
     names = {number: value for value, number in column.values.items()}
-    found = [(names[number], rows[ids == number]) for number in np.unique(ids).tolist() if number >= 0]
+    found = [(names[number], rows[ids == number]) for number in distinct(ids.tolist()).tolist() if number >= 0]
     return [Region(region.level, region.index, members, (*region.values, value)) for value, members in sorted(found)]
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from .bounds import inside, own_level
 from .demand import Shape
 from .fill import compact
-from .layout import Ints
+from .layout import Ints, distinct
 from .parts import Ask, Part
 from .regions import Region, narrow, rows_of, split_by_label
 from .room import Claims, Counting, Packing
@@ -165,9 +165,14 @@ def _by_ask(part: Part, rows: Ints, counts: Ints) -> Iterator[Put]:
     start = 0
     for ask, size in zip(part.asks, share, strict=True):
         if size:
-            taken, times = np.unique(spots[start : start + size], return_counts=True)
-            yield Put(part, ask, taken, times)
+            yield Put(part, ask, *_grouped(spots[start : start + size]))
         start += size
+
+
+def _grouped(spots: Ints) -> tuple[Ints, Ints]:
+    """Sorted rows with repetitions as distinct rows and counts."""
+    first = np.flatnonzero(np.append(True, spots[1:] != spots[:-1]))
+    return spots[first], np.diff(np.append(first, len(spots)))
 
 
 class _Search:
@@ -310,7 +315,7 @@ class _Search:
         if own_level(self.room, part) == level and region.rows is None:
             fitting &= inside(self.room, part, level, low, high) >= 1
         if part.pins:
-            pinned = np.unique(self.layout.domains(level)[list(part.pins)])
+            pinned = distinct(self.layout.domains(level)[list(part.pins)].tolist())
             fitting &= np.isin(np.arange(low, high), pinned) & (len(pinned) == 1)
         found = np.flatnonzero(fitting)
         if not len(found):

@@ -56,9 +56,11 @@ class Shortage:
     domains_tried: int
     #: Nodes ruled out, by reason (`taint k=v`, `node selector`, `cordoned`, `short of nvidia.com/gpu`, …).
     exclusions: Mapping[str, int] = field(default_factory=dict)
+    #: Whether `need` and `have` count child groups; otherwise they count pods.
+    of_groups: bool = False
 
 
-FixKind = Literal["free", "widen", "lower", "evict", "release", "field"]
+FixKind = Literal["free", "add", "widen", "lower", "evict", "release", "field"]
 
 
 @dataclass(frozen=True, slots=True)

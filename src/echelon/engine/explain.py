@@ -1,0 +1,181 @@
+"""A verdict in words: what was decided, and for a blocked demand what is missing where and what would help.
+
+Every number is read from the verdict; names of groups are the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .verdict import Blocked, Domain, DomainCount, Evict, Fix, Placed, Shortage, Verdict
+
+Names = Mapping[int, str]
+
+#: Domains and reasons spelt out in a sentence; the verdict lists more.
+DOMAINS_TOLD = 2
+REASONS_TOLD = 3
+
+
+def sentence(verdict: Verdict, names: Names) -> str:
+    """One actionable sentence for the whole demand."""
+    match verdict:
+        case Placed():
+            return _placed(verdict)
+        case Evict():
+            return f"{_evicting(verdict)}, then {_placed(verdict.placement)}"
+        case Blocked():
+            return _join(_blocked(verdict, names), _fixes(verdict.fixes, names, _subject(verdict)))
+
+
+def for_group(verdict: Verdict, group_id: int, names: Names) -> str:
+    """The same for one group of the tree, for its condition."""
+    match verdict:
+        case Placed():
+            return _placed_group(verdict, group_id)
+        case Evict():
+            return f"waits for preemption: {_evicting(verdict)}, then {_placed_group(verdict.placement, group_id)}"
+        case Blocked():
+            return _blocked_group(verdict, group_id, names)
+
+
+# ---- placed and evicting
+
+
+def _placed(placed: Placed) -> str:
+    pods, nodes = len(placed.assignment), len(set(placed.assignment.values()))
+    where = _common(list(placed.domains.values()))
+    return f"{_count(pods, 'pod')} placed on {_count(nodes, 'node')}{f' in {_path(where)}' if where else ''}"
+
+
+def _placed_group(placed: Placed, group_id: int) -> str:
+    if group_id not in placed.groups:
+        return "stays pending: the groups that hold leave no room for it"
+    domain = placed.domains.get(group_id, ())
+    return f"placed in {_path(domain)}" if domain else "placed"
+
+
+def _evicting(evict: Evict) -> str:
+    loss = evict.loss
+    text = f"evicting {_count(loss.units, 'unit')} of priority {loss.highest_priority} or less"
+    if loss.budget_violations:
+        text += f" against {_count(loss.budget_violations, 'disruption budget')}"
+    return text
+
+
+# ---- blocked
+
+
+def _blocked(blocked: Blocked, names: Names) -> str:
+    causes = [shortage for shortage in blocked.shortages if shortage.have < shortage.need]
+    if not causes:
+        reason = "its groups fit one by one but not together" if blocked.proved else "its groups fit one by one"
+        return _verdict_word(blocked, reason)
+    told = _cause(causes[0], names)
+    if len(causes) > 1:
+        told += f"; {_count(len(causes) - 1, 'more group')} cannot hold"
+    return _verdict_word(blocked, told)
+
+
+def _subject(blocked: Blocked) -> int:
+    return next((shortage.group for shortage in blocked.shortages if shortage.have < shortage.need), -1)
+
+
+def _verdict_word(blocked: Blocked, reason: str) -> str:
+    return reason if blocked.proved else f"no placement found within the step budget: {reason}"
+
+
+def _blocked_group(blocked: Blocked, group_id: int, names: Names) -> str:
+    own = next((shortage for shortage in blocked.shortages if shortage.group == group_id), None)
+    if own is None or own.have >= own.need:
+        return f"waits for the rest of its tree: {_blocked(blocked, names)}"
+    mine = tuple(fix for fix in blocked.fixes if fix.group in (group_id, -1)) or blocked.fixes
+    return _join(_verdict_word(blocked, _cause(own, names)), _fixes(mine, names, group_id))
+
+
+def _cause(shortage: Shortage, names: Names) -> str:
+    noun = "group" if shortage.of_groups else "pod"
+    scope = f" in one {_level(shortage.key)}" if shortage.key else ""
+    text = f"{_name(shortage.group, names)} needs {_count(shortage.need, noun)}{scope}"
+    if not shortage.domains_tried:
+        return f"{text} but no node belongs to a {_level(shortage.key)}"
+    text += f" but {_offers(shortage)}"
+    reasons = sorted(shortage.exclusions.items(), key=lambda item: (-item[1], item[0]))[:REASONS_TOLD]
+    if reasons:
+        text += "; " + ", ".join(_reason(reason, number) for reason, number in reasons)
+    return text
+
+
+def _offers(shortage: Shortage) -> str:
+    told = shortage.tried[:DOMAINS_TOLD]
+    parts = [_offer(count, first=number == 0) for number, count in enumerate(told)]
+    more = shortage.domains_tried - len(told)
+    if more > 0:
+        parts.append(f"{_count(more, 'other')} no more")
+    return ", ".join(parts)
+
+
+def _offer(count: DomainCount, first: bool) -> str:
+    place = _path(count.domain) if count.domain else "the cluster"
+    if count.held_by:
+        return f"{place} is held by {count.held_by}"
+    if not first:
+        return f"{place} for {count.have}"
+    return f"{place} has room for {count.have}" + (f" (short of {count.short_of})" if count.short_of else "")
+
+
+def _reason(reason: str, nodes: int) -> str:
+    if reason.endswith("not supported"):
+        return f"{reason} yet"
+    if reason.startswith("taint "):
+        return f"{_count(nodes, 'node')} with {reason}"
+    if reason.startswith("node "):
+        return f"{_count(nodes, 'node')} outside the {reason}"
+    return f"{_count(nodes, 'node')} {reason}"
+
+
+def _fixes(fixes: tuple[Fix, ...], names: Names, subject: int) -> str:
+    """Fixes after a sentence about `subject`, which need not be named again."""
+    if not fixes:
+        return ""
+    texts = [fix.text if fix.group == subject else fix.text + _aimed(fix, names) for fix in fixes]
+    return f"fix: {', or '.join(texts)}"
+
+
+def _aimed(fix: Fix, names: Names) -> str:
+    words = {"lower": " for", "widen": " for", "release": " that pins" if fix.amount == 1 else " that pin"}
+    return f"{words[fix.kind]} {_name(fix.group, names)}" if fix.kind in words else ""
+
+
+# ---- words
+
+
+def _name(group: int, names: Names) -> str:
+    return names.get(group, f"group {group}")
+
+
+def _level(key: str) -> str:
+    short = key.rsplit("/", 1)[-1]
+    return "node" if short == "hostname" else short
+
+
+def _path(domain: Domain) -> str:
+    return "/".join(domain)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _common(domains: list[Domain]) -> Domain:
+    """The longest path that all domains share; groups without one do not count."""
+    paths = [domain for domain in domains if domain]
+    if not paths:
+        return ()
+    shared = 0
+    while all(len(path) > shared and path[shared] == paths[0][shared] for path in paths):
+        shared += 1
+    return paths[0][:shared]
+
+
+def _join(reason: str, remedy: str) -> str:
+    return f"{reason}; {remedy}" if remedy else reason

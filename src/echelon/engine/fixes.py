@@ -1,0 +1,294 @@
+"""What would let a blocked demand in, found by trying: each fix was applied to a trial and the demand fitted.
+
+Cheap questions first, and no more fixes than the options allow.  The view is as before when this is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+
+from .capacity import room
+from .demand import Bound, Composite, Demand, Group, Leaf, PodClass, Shape
+from .fit import allowed
+from .parts import Canon, weight
+from .preempt import preempt
+from .regions import CLUSTER, Region, path_of, rows_of
+from .search import Found, Steps, search
+from .verdict import Fix, Shortage
+from .view import ClusterView, Node, Running
+
+#: Steps for one trial; an open answer counts as "does not fit".
+TRIAL_STEPS = 2_000
+
+
+def fixes(view: ClusterView, demand: Demand, shortages: tuple[Shortage, ...], now: float) -> tuple[Fix, ...]:
+    """Changes that make the demand fit, at most as many as the options allow."""
+    causes = [shortage for shortage in shortages if shortage.have < shortage.need] or list(shortages[:1])
+    found: list[Fix] = []
+    for fix in _Trials(view, demand, causes, now).all():
+        if len(found) == view.options.limits.fixes:
+            break
+        if all((fix.kind, fix.group) != (other.kind, other.group) for other in found):
+            found.append(fix)
+    return tuple(found)
+
+
+class _Trials:
+    def __init__(self, view: ClusterView, demand: Demand, causes: list[Shortage], now: float) -> None:
+        self.view, self.demand, self.causes, self.now = view, demand, causes, now
+        self.groups = {group.id: group for group in _walk(demand.root)}
+        self.own = {bound.member for leaf in demand.leaves() for bound in leaf.bound}
+
+    def all(self) -> Iterator[Fix]:
+        yield from self._fields()
+        yield from self._releases()
+        yield from self._evictions()
+        for shortage in self.causes[: self.view.options.limits.fixes]:
+            yield from self._freed(shortage)
+            yield from self._added(shortage)
+            yield from self._lowered(shortage)
+            yield from self._widened(shortage)
+
+    def _fits(self, root: Group) -> bool:
+        """Whether the tree would advance: come to hold, or hold more than it does now."""
+        aims = Canon(self.view).aims(root)
+        return any(isinstance(search(self.view, aim, CLUSTER, Steps(TRIAL_STEPS)), Found) for aim in aims)
+
+    # ---- changes of the demand
+
+    def _fields(self) -> Iterator[Fix]:
+        fields = sorted(
+            {name for leaf in self.demand.leaves() for pods in leaf.classes for name in pods.shape.unsupported}
+        )
+        if fields:
+            root = _rebuilt(self.demand.root, _supported)
+            if self._fits(root):
+                yield Fix("field", f"remove {', '.join(fields)} from the pods: placement cannot honour it yet")
+
+    def _releases(self) -> Iterator[Fix]:
+        for leaf in self.demand.leaves():
+            if not leaf.bound or not leaf.classes:
+                continue
+            pods = [pod for pod in (self.view.running(bound.member) for bound in leaf.bound) if pod is not None]
+            with self.view.without(pods):
+                fits = self._fits(_rebuilt(self.demand.root, _releasing(leaf.id)))
+            if fits:
+                number = len(leaf.bound)
+                noun = "pod" if number == 1 else f"{number} pods"
+                nodes = ", ".join(sorted({bound.node for bound in leaf.bound})[:3])
+                yield Fix("release", f"release the bound {noun} on {nodes}", leaf.id, number)
+
+    def _lowered(self, shortage: Shortage) -> Iterator[Fix]:
+        group = self.groups[shortage.group]
+        floor = len(group.bound) if isinstance(group, Leaf) else 0
+        if not floor < shortage.have < shortage.need:
+            return
+        field = "minCount" if isinstance(group, Leaf) else "minGroupCount"
+        root = _rebuilt(self.demand.root, _with_minimum(group.id, shortage.have))
+        if self._fits(root):
+            yield Fix("lower", f"lower {field} from {shortage.need} to {shortage.have}", group.id, shortage.have)
+
+    def _widened(self, shortage: Shortage) -> Iterator[Fix]:
+        group = self.groups[shortage.group]
+        if group.topology is None or (isinstance(group, Leaf) and group.exclusive is not None):
+            return
+        levels = self.view.options.levels
+        wider = reversed(levels[: levels.index(group.topology)]) if group.topology in levels else ()
+        carried = [key for key in wider if any(key in node.labels for node in self._all_nodes())]
+        for key in (*carried, None):
+            if self._fits(_rebuilt(self.demand.root, _with_topology(group.id, key))):
+                text = (
+                    f"widen {_short(group.topology)} to {_short(key)}"
+                    if key
+                    else f"drop the {_short(group.topology)} key"
+                )
+                yield Fix("widen", text, group.id)
+                return
+
+    # ---- changes of the cluster
+
+    def _evictions(self) -> Iterator[Fix]:
+        if self.demand.may_preempt:
+            return
+        evict = preempt(self.view, replace(self.demand, may_preempt=True), Steps(TRIAL_STEPS), self.now)
+        if evict is not None:
+            units = [self.view.unit(unit) for unit in evict.units]
+            names = ", ".join(unit.name or f"unit {unit.id}" for unit in units[:3] if unit is not None)
+            yield Fix("evict", f"evict {names}{' …' if len(units) > 3 else ''}", amount=len(units))
+
+    def _freed(self, shortage: Shortage) -> Iterator[Fix]:
+        """The fewest nodes, emptiest first, that must be empty in the best domain."""
+        shape, region = self._largest(shortage), self._best_region(shortage)
+        if shape is None or region is None:
+            return
+        busy = [name for name in self._by_use(shape, region) if self._strangers(name)]
+        number = _fewest(len(busy), lambda count: self._fits_without(busy[:count]))
+        if number:
+            names = ", ".join(busy[: min(number, 3)]) + (" …" if number > 3 else "")
+            text = f"free {number} {'node' if number == 1 else 'nodes'}{self._where(region)} ({names})"
+            yield Fix("free", text, shortage.group, number, path_of(self.view.layout, region))
+
+    def _added(self, shortage: Shortage) -> Iterator[Fix]:
+        """The fewest nodes like the best one there that must be added to the best domain."""
+        shape, region = self._largest(shortage), self._best_region(shortage)
+        model = None if shape is None or region is None else self._model(shape, region)
+        if model is None or region is None:
+            return
+        where, path = self._where(region, "to"), path_of(self.view.layout, region)
+        number = _fewest(min(64, shortage.need), lambda count: self._fits_with(model, count))
+        if number:
+            text = f"add {number} {'node' if number == 1 else 'nodes'} like {model.name}{where}"
+            yield Fix("add", text, shortage.group, number, path)
+
+    def _fits_without(self, names: list[str]) -> bool:
+        with self.view.without([pod for name in names for pod in self._strangers(name)]):
+            return self._fits(self.demand.root)
+
+    def _strangers(self, name: str) -> list[Running]:
+        """Pods on a node that are not members of the demand."""
+        return [pod for pod in self.view.pods_on(name) if pod.pod not in self.own]
+
+    def _fits_with(self, model: Node, count: int) -> bool:
+        with _clones(self.view, model, count):
+            return self._fits(self.demand.root)
+
+    # ---- looking around
+
+    def _all_nodes(self) -> Iterator[Node]:
+        for name in self.view.node_names():
+            node = self.view.node(name)
+            if node is not None:
+                yield node
+
+    def _largest(self, shortage: Shortage) -> Shape | None:
+        shapes = [pods.shape for leaf in _leaves(self.groups[shortage.group]) for pods in leaf.classes]
+        return max(shapes, key=weight) if shapes else None
+
+    def _best_region(self, shortage: Shortage) -> Region | None:
+        """The first domain that was tried, if it is one of a listed level."""
+        layout = self.view.layout
+        level = layout.level_of.get(shortage.key) if shortage.key else -1
+        if level is None or not shortage.tried:
+            return None
+        best = shortage.tried[0].domain
+        domains = range(len(layout.starts(level)))
+        return next((Region(level, index) for index in domains if layout.domain_path(level, index) == best), None)
+
+    def _by_use(self, shape: Shape, region: Region) -> list[str]:
+        """Nodes of a region that the shape may use, emptiest first."""
+        layout = self.view.layout
+        rows = rows_of(layout, region)
+        rows = rows[allowed(layout, shape, rows)]
+        slots = room(layout, layout.free[:, rows], shape)
+        order = np.lexsort((rows, -slots))
+        names = [layout.name(int(row)) for row in rows[order].tolist()]
+        return sorted(names, key=lambda name: len(self.view.pods_on(name)))
+
+    def _model(self, shape: Shape, region: Region) -> Node | None:
+        """The node of a region that would take most pods of the shape if it were empty."""
+        best: tuple[int, Node] | None = None
+        for name in self._by_use(shape, region):
+            node = self.view.node(name)
+            assert node is not None
+            wanted = [(resource, amount) for resource, amount in shape.requests if amount > 0]
+            slots = min((node.allocatable.get(resource, 0) // amount for resource, amount in wanted), default=0)
+            if slots > 0 and (best is None or slots > best[0]):
+                best = (slots, node)
+        return best[1] if best else None
+
+    def _where(self, region: Region, word: str = "in") -> str:
+        return f" {word} {'/'.join(path_of(self.view.layout, region))}" if region.level >= 0 else ""
+
+
+def _short(key: str) -> str:
+    return key.rsplit("/", 1)[-1]
+
+
+def _fewest(most: int, enough: Callable[[int], bool]) -> int:
+    """The least number from 1 to `most` that is enough, 0 if none is; more never hurts."""
+    if most < 1 or not enough(most):
+        return 0
+    low, high = 1, most
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle + 1, high)
+    return low
+
+
+@contextmanager
+def _clones(view: ClusterView, model: Node, count: int) -> Iterator[None]:
+    """The view with empty copies of a node, which are gone afterwards."""
+    names = [f"{model.name}+{number}" for number in range(1, count + 1)]
+    for name in names:
+        labels = {key: name if value == model.name else value for key, value in model.labels.items()}
+        view.put_node(Node(name, labels, model.allocatable, model.taints, model.unschedulable))
+    try:
+        yield
+    finally:
+        for name in names:
+            view.remove_node(name)
+
+
+# ---- changed trees
+
+
+def _walk(group: Group) -> Iterator[Group]:
+    yield group
+    if isinstance(group, Composite):
+        for child in group.children:
+            yield from _walk(child)
+
+
+def _leaves(group: Group) -> Iterator[Leaf]:
+    return (each for each in _walk(group) if isinstance(each, Leaf))
+
+
+def _rebuilt(group: Group, change: Callable[[Group], Group]) -> Group:
+    """The same tree with every group passed through `change`."""
+    if isinstance(group, Composite):
+        group = replace(group, children=tuple(_rebuilt(child, change) for child in group.children))
+    return change(group)
+
+
+def _supported(group: Group) -> Group:
+    if isinstance(group, Composite):
+        return group
+    return replace(
+        group, classes=tuple(replace(pods, shape=replace(pods.shape, unsupported=())) for pods in group.classes)
+    )
+
+
+def _releasing(leaf_id: int) -> Callable[[Group], Group]:
+    """Bound members of one leaf wait again, with the shape of their role's pods."""
+
+    def change(group: Group) -> Group:
+        if group.id != leaf_id or not isinstance(group, Leaf):
+            return group
+        shapes = {pods.role: pods.shape for pods in reversed(group.classes)}
+        again = tuple(_waiting(bound, shapes.get(bound.role, group.classes[0].shape)) for bound in group.bound)
+        return replace(group, classes=group.classes + again, bound=())
+
+    return change
+
+
+def _waiting(bound: Bound, shape: Shape) -> PodClass:
+    return PodClass(shape, (bound.member,), bound.role)
+
+
+def _with_minimum(group_id: int, minimum: int) -> Callable[[Group], Group]:
+    def change(group: Group) -> Group:
+        if group.id != group_id:
+            return group
+        if isinstance(group, Leaf):
+            return replace(group, min_count=minimum)
+        return replace(group, min_groups=minimum)
+
+    return change
+
+
+def _with_topology(group_id: int, key: str | None) -> Callable[[Group], Group]:
+    return lambda group: replace(group, topology=key) if group.id == group_id else group
