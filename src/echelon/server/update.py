@@ -106,7 +106,7 @@ def _with_spec(
     _keep_identity(new["metadata"], old["metadata"])
     schema.apply_defaults(resource, new)
     rules.default(resource, new, old)
-    rules.prepare_update(resource, new, old, "")
+    rules.prepare_update(resource, new, old, "", access.clock.now())
     admit.admit_update(resource, new, old, access)
     for warning in rules.warnings(resource, new):
         options.warn(warning)

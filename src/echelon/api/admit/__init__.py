@@ -10,20 +10,24 @@ Refusals are `ApiError`s (403, or 404 for a missing namespace); changes are made
 from __future__ import annotations
 
 from ..scheme import (
+    CLUSTER_TRAINING_RUNTIMES,
     COMPOSITE_POD_GROUPS,
     NAMESPACES,
     POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
+    TRAIN_JOBS,
+    TRAINING_RUNTIMES,
     Object,
     Resource,
 )
-from . import namespaces, pods, priority, protection
+from . import namespaces, pods, priority, protection, trainjob
 from .reader import Reader
 
 __all__ = ["Reader", "admit_create", "admit_delete", "admit_update"]
 
 _GROUPS = (POD_GROUPS.kind, COMPOSITE_POD_GROUPS.kind)
+_RUNTIMES = (TRAINING_RUNTIMES.kind, CLUSTER_TRAINING_RUNTIMES.kind)
 
 
 def admit_create(resource: Resource, obj: Object, reader: Reader) -> None:
@@ -40,12 +44,20 @@ def admit_create(resource: Resource, obj: Object, reader: Reader) -> None:
         pods.label_priority(obj)
     elif kind == PRIORITY_CLASSES.kind:
         priority.single_default(resource, obj, reader)
+    elif kind == TRAIN_JOBS.kind:
+        trainjob.create(obj, reader)
+    elif kind in _RUNTIMES:
+        trainjob.runtime(resource, obj)
 
 
 def admit_update(resource: Resource, new: Object, old: Object, reader: Reader) -> None:
     """Refuse a change that the rest of the cluster does not allow."""
     if resource.kind == PRIORITY_CLASSES.kind:
         priority.single_default(resource, new, reader)
+    elif resource.kind == TRAIN_JOBS.kind:
+        trainjob.update(new, old, reader)
+    elif resource.kind in _RUNTIMES and new.get("spec") != old.get("spec"):
+        trainjob.runtime(resource, new)
 
 
 def admit_delete(resource: Resource, obj: Object, reader: Reader) -> None:

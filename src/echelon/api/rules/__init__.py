@@ -14,7 +14,7 @@ from __future__ import annotations
 from .. import scheme
 from ..errors import FieldError
 from ..scheme import Object, Resource
-from . import config, core, job, jobset, metadata, pod, policy, scheduling, workload
+from . import config, core, job, jobset, metadata, pod, policy, scheduling, trainer, workload
 from .kind import NOTHING, KindRules
 
 _KINDS: dict[tuple[str, str], KindRules] = {
@@ -34,6 +34,9 @@ _KINDS: dict[tuple[str, str], KindRules] = {
         (scheme.POD_GROUPS, scheduling.POD_GROUP),
         (scheme.COMPOSITE_POD_GROUPS, scheduling.COMPOSITE_POD_GROUP),
         (scheme.JOB_SETS, jobset.JOB_SET),
+        (scheme.TRAIN_JOBS, trainer.TRAIN_JOB),
+        (scheme.TRAINING_RUNTIMES, trainer.TRAINING_RUNTIME),
+        (scheme.CLUSTER_TRAINING_RUNTIMES, trainer.TRAINING_RUNTIME),
         (scheme.PRIORITY_CLASSES, scheduling.PRIORITY_CLASS),
     )
 }
@@ -63,7 +66,7 @@ def prepare_create(resource: Resource, obj: Object, now: float) -> None:
     rules.start(obj, now)
 
 
-def prepare_update(resource: Resource, new: Object, old: Object, subresource: str = "") -> None:
+def prepare_update(resource: Resource, new: Object, old: Object, subresource: str = "", now: float = 0.0) -> None:
     """Put back, in place, everything this endpoint may not write; the server counts generations itself.
 
     Subresources other than `/status` (binding, finalize, …) are written by the server's own hand, field by field.
@@ -78,7 +81,7 @@ def prepare_update(resource: Resource, new: Object, old: Object, subresource: st
     if not subresource:
         if resource.has_status:
             _copy("status", new, old)
-        rules.keep(new, old)
+        rules.keep(new, old, now)
 
 
 def _keep_all_but_status(rules: KindRules, new: Object, old: Object) -> None:

@@ -22,7 +22,7 @@ def _start_namespace(obj: Object, now: float) -> None:
     obj["status"] = {"phase": "Active"}
 
 
-def _keep_namespace(new: Object, old: Object) -> None:
+def _keep_namespace(new: Object, old: Object, now: float) -> None:
     """`spec.finalizers` is written through `/finalize` alone."""
     new["spec"] = old.get("spec") or {}
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import meta, names
-from ..errors import FieldError, forbidden_field, invalid, too_long
+from ..errors import FieldError, invalid, too_long
 from ..scheme import Object
 from ..vocabulary import JOBSET_EXCLUSIVE_TOPOLOGY
 from . import fields, jobset_policies, jobset_scheduling, jobset_update
@@ -60,13 +60,7 @@ def _validate(obj: Object) -> list[FieldError]:
     problems += jobset_policies.success("spec", spec) + jobset_policies.failure("spec", spec)
     problems += jobset_policies.coordinator(meta.name(obj), spec)
     problems += jobset_policies.claims(meta.name(obj), spec)
-    if "activeDeadlineSeconds" in spec:
-        problems.append(_not_served("spec.activeDeadlineSeconds", "set it on the Job templates"))
     return problems + jobset_scheduling.check(obj)
-
-
-def _not_served(path: str, instead: str) -> FieldError:
-    return forbidden_field(path, f"not served yet; {instead}")
 
 
 def _replicated(path: str, obj: Object, replicated: Part) -> list[FieldError]:
@@ -118,8 +112,6 @@ def _manager(manager: str | None) -> list[FieldError]:
 def _validate_update(new: Object, old: Object) -> list[FieldError]:
     now, was = new.get("spec") or {}, old.get("spec") or {}
     problems = jobset_update.check(now, was)
-    if now.get("activeDeadlineSeconds") not in (None, was.get("activeDeadlineSeconds")):
-        problems.append(_not_served("spec.activeDeadlineSeconds", "set it on the Job templates"))
     if now.get("scheduling") != was.get("scheduling") and not any(p.field == "spec.scheduling" for p in problems):
         problems += jobset_scheduling.check(new)
     return problems

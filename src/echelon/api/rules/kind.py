@@ -22,11 +22,15 @@ def _no_change(obj: Object, old: Object | None) -> None:
 
 
 def _no_status(obj: Object, now: float) -> None:
-    """A new object starts without a status of its own."""
+    """A new object starts without a status, or with an empty one."""
 
 
-def _no_upkeep(new: Object, old: Object) -> None:
+def _no_upkeep(new: Object, old: Object, now: float) -> None:
     """Nothing else is owned by the server."""
+
+
+def _no_status_upkeep(new: Object, old: Object) -> None:
+    """A status is kept as it was sent."""
 
 
 def _no_errors(obj: Object) -> list[FieldError]:
@@ -47,12 +51,12 @@ class KindRules:
 
     #: Defaults that depend on other fields, in place, after the schema's.
     default: Callable[[Object, Object | None], None] = _no_change
-    #: The status a new object starts with.
+    #: What a new object starts with: a status, times.
     start: Callable[[Object, float], None] = _no_status
-    #: Server-owned parts of an update on the main endpoint (new, old).
-    keep: Callable[[Object, Object], None] = _no_upkeep
+    #: Server-owned parts of an update on the main endpoint (new, old, now).
+    keep: Callable[[Object, Object, float], None] = _no_upkeep
     #: Server-owned parts of a write on `/status` (new, old).
-    keep_status: Callable[[Object, Object], None] = _no_upkeep
+    keep_status: Callable[[Object, Object], None] = _no_status_upkeep
     validate_create: Callable[[Object], list[FieldError]] = _no_errors
     validate_update: Callable[[Object, Object], list[FieldError]] = _no_update_errors
     validate_status: Callable[[Object, Object], list[FieldError]] = _no_update_errors

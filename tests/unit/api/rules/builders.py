@@ -6,6 +6,8 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
 from echelon.api import rules, schema, scheme
 from echelon.api.errors import FieldError
 from echelon.api.scheme import Object, Resource
@@ -124,3 +126,34 @@ def job_set(*jobs: Object, annotations: dict[str, str] | None = None, name: str 
 def refused(resource: Resource, obj: Object) -> list[str]:
     """Everything the server would refuse a new object for: its schema's rules and its kind's."""
     return told([*schema.check(resource, obj), *rules.validate_create(resource, obj)])
+
+
+def step(name: str, role: str = "", container: str = "", **more: Any) -> Object:
+    """A replicated job of a runtime that plays a part in TrainJobs."""
+    mounts = [{"name": "initializer", "mountPath": "/workspace"}]
+    made = replicated(name, pods={"containers": [{"name": container or name, "image": "x", "volumeMounts": mounts}]})
+    if role:
+        made["template"]["metadata"] = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": role}}
+    return {**made, **more}
+
+
+def runtime(*jobs: Object, name: str = "torch", template: Object | None = None, **spec: Any) -> Object:
+    """A ClusterTrainingRuntime as stored."""
+    steps = list(jobs) or [step("node", "trainer")]
+    body = {"mlPolicy": {"torch": {}}, "template": {"spec": {"replicatedJobs": steps, **(template or {})}}, **spec}
+    return stored(scheme.CLUSTER_TRAINING_RUNTIMES, {"metadata": {"name": name}, "spec": body})
+
+
+def train_job(name: str = "tj", **spec: Any) -> Object:
+    return stored(scheme.TRAIN_JOBS, named(name, spec={"runtimeRef": {"name": "torch"}, **spec}))
+
+
+def runtime_patch(manager: str = "acme.io/m", job: str = "node", pods: Object | None = None, **more: Any) -> Object:
+    """An entry of a TrainJob's runtimePatches."""
+    change = {"name": job, "template": {"spec": {"template": {"spec": pods or {}}}}}
+    return {"manager": manager, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [change]}}}, **more}
+
+
+def proves(ids: list[str], *case: Any) -> Any:
+    """A case that covers these items of the conformance lists."""
+    return pytest.param(*case, marks=pytest.mark.conformance(*ids))

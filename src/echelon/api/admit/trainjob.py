@@ -1,0 +1,232 @@
+"""TrainJobs against the runtime they refer to, and runtimes against what TrainJobs expect of them.
+
+These are the refusals that on a stock cluster come from Trainer's webhooks: 403 with the text of a denial.  Whatever
+the schema or the object's own rules refuse is left to them (422), since they speak first there too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from .. import meta, rules, schema
+from ..errors import ApiError, FieldError, forbidden_field, invalid, required
+from ..rules.job import domain_prefixed_path
+from ..rules.workload import MAX_TEMPLATES
+from ..scheme import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, TRAIN_JOBS, TRAINING_RUNTIMES, Object, Resource
+from ..vocabulary import TRAINJOB_ANCESTOR_STEP
+from .reader import Reader
+
+DATASET, MODEL = "dataset-initializer", "model-initializer"
+#: Part of a TrainJob -> the container in which the runtime does it.
+STEP_CONTAINERS = {"trainer": "node", DATASET: DATASET, MODEL: MODEL}
+INITIALIZER_VOLUME = "initializer"
+WEBHOOK_SWITCH = "trainer.kubeflow.org/webhook-validation"
+#: Environment variables that a framework sets itself.
+RESERVED_ENV = {
+    "torch": ("PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"),
+    "mpi": (
+        "OMPI_MCA_orte_default_hostfile",
+        "OMPI_MCA_plm_rsh_args",
+        "OMPI_MCA_orte_keep_fqdn_hostnames",
+        "OMPI_MCA_orte_set_default_slots",
+    ),
+    "xgboost": ("DMLC_TRACKER_URI", "DMLC_TRACKER_PORT", "DMLC_TASK_ID", "DMLC_NUM_WORKER"),
+}
+_ADDED_LATER = ("trainer", "initializer", "activeDeadlineSeconds")
+
+Part = Mapping[str, Any]
+
+
+def create(obj: Object, reader: Reader) -> None:
+    # A status sent along is dropped later on, so it must not count here.
+    sent = {field: value for field, value in obj.items() if field != "status"}
+    if schema.check(TRAIN_JOBS, sent) or rules.validate_create(TRAIN_JOBS, sent):
+        return
+    _deny_if(TRAIN_JOBS, _against_runtime(obj, reader))
+
+
+def update(new: Object, old: Object, reader: Reader) -> None:
+    if schema.check(TRAIN_JOBS, new) or rules.validate_update(TRAIN_JOBS, new, old):
+        return
+    now, was = new["spec"], old["spec"]
+    child = reader.get(JOB_SETS, meta.name(new), meta.namespace(new))
+    problems: list[FieldError] = []
+    if child is not None:
+        problems += [
+            forbidden_field(f"spec.{field}", "may not be added or removed once the TrainJob has a JobSet")
+            for field in _ADDED_LATER
+            if (field in now) != (field in was)
+        ]
+    if now.get("runtimePatches") != was.get("runtimePatches"):
+        problems += _patches_closed(now, was, child) + _against_runtime(new, reader)
+    _deny_if(TRAIN_JOBS, problems)
+
+
+def runtime(resource: Resource, obj: Object) -> None:
+    """A runtime must hold what its steps need; shipped ones may switch this off by a label."""
+    if meta.labels(obj).get(WEBHOOK_SWITCH) == "disabled" or schema.check(resource, obj):
+        return
+    _deny_if(resource, _steps(obj) + _gang(obj))
+
+
+def _deny_if(resource: Resource, problems: Sequence[FieldError]) -> None:
+    if not problems:
+        return
+    text = str(problems[0]) if len(problems) == 1 else "[" + ", ".join(map(str, problems)) + "]"
+    webhook = f"validator.{resource.singular}.trainer.kubeflow.org"
+    raise ApiError(403, "Forbidden", f'admission webhook "{webhook}" denied the request: {text}')
+
+
+def _against_runtime(obj: Object, reader: Reader) -> list[FieldError]:
+    spec, reference = obj["spec"], obj["spec"]["runtimeRef"]
+    asked = (reference.get("apiGroup"), reference.get("kind"))
+    kinds = {(kind.group, kind.kind): kind for kind in (CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES)}
+    if asked not in kinds:
+        return [invalid("spec.runtimeRef", reference, f"unsupported runtime: {asked[1]}.{asked[0]}")]
+    kind = kinds[asked]
+    found = reader.get(kind, reference["name"], meta.namespace(obj) if kind.namespaced else "")
+    if found is None:
+        detail = (
+            f'{kind.qualified} "{reference["name"]}" not found: '
+            f"the {kind.kind} must be created before the TrainJob that refers to it"
+        )
+        return [invalid("spec.runtimeRef", reference, detail)]
+    policy: Part = found["spec"].get("mlPolicy") or {}
+    jobs = _replicated(found)
+    return [*_initializers(spec, jobs), *_patches(spec, jobs), *_framework(spec, policy, jobs)]
+
+
+def _replicated(runtime_: Object) -> dict[str, Part]:
+    template: Part = (runtime_["spec"].get("template") or {}).get("spec") or {}
+    return {job["name"]: job for job in template.get("replicatedJobs") or ()}
+
+
+def _pod_spec(job: Part) -> Part:
+    inner: Part = (job.get("template") or {}).get("spec") or {}
+    return (inner.get("template") or {}).get("spec") or {}
+
+
+def _containers(job: Part, field: str = "containers") -> dict[str, Part]:
+    return {container["name"]: container for container in _pod_spec(job).get(field) or ()}
+
+
+def _initializers(spec: Part, jobs: Mapping[str, Part]) -> Iterator[FieldError]:
+    for part, name in (("dataset", DATASET), ("model", MODEL)):
+        if part not in (spec.get("initializer") or {}):
+            continue
+        path, runtime_name = f"spec.initializer.{part}", spec["runtimeRef"]["name"]
+        container = _containers(jobs.get(name, {})).get(name)
+        if name not in jobs:
+            yield invalid(path, runtime_name, f"the runtime has no replicated job {name}")
+        elif container is None:
+            yield invalid(path, runtime_name, f"the runtime's replicated job {name} has no container {name}")
+        elif all(mount.get("name") != INITIALIZER_VOLUME for mount in container.get("volumeMounts") or ()):
+            detail = f"the runtime's container {name} mounts no volume {INITIALIZER_VOLUME}"
+            yield invalid(path, runtime_name, detail)
+
+
+def _patches(spec: Part, jobs: Mapping[str, Part]) -> Iterator[FieldError]:
+    for outer, patch in enumerate(spec.get("runtimePatches") or ()):
+        path = f"spec.runtimePatches[{outer}]"
+        yield from domain_prefixed_path(f"{path}.manager", patch["manager"])
+        template: Part = (patch.get("trainingRuntimeSpec") or {}).get("template") or {}
+        for inner, change in enumerate((template.get("spec") or {}).get("replicatedJobs") or ()):
+            where = f"{path}.trainingRuntimeSpec.template.spec.replicatedJobs[{inner}]"
+            if change["name"] not in jobs:
+                yield invalid(f"{where}.name", change["name"], "the runtime has no such replicated job")
+            else:
+                yield from _patched_containers(f"{where}.template.spec.template.spec", change, jobs[change["name"]])
+
+
+def _patched_containers(path: str, change: Part, job: Part) -> Iterator[FieldError]:
+    for field in ("initContainers", "containers"):
+        known = _containers(job, field)
+        for index, container in enumerate(_pod_spec(change).get(field) or ()):
+            where, name = f"{path}.{field}[{index}]", container["name"]
+            if name not in known:
+                yield invalid(
+                    f"{where}.name", name, f"the runtime's replicated job {job['name']} has no such container"
+                )
+            elif container.get("env") and name in STEP_CONTAINERS.values():
+                detail = "the environment of this container comes from spec.trainer or spec.initializer"
+                yield forbidden_field(f"{where}.env", detail)
+
+
+def _framework(spec: Part, policy: Part, jobs: Mapping[str, Part]) -> Iterator[FieldError]:
+    """What a framework claims for itself in the TrainJob and needs in the runtime."""
+    trainer: Part = spec.get("trainer") or {}
+    for framework, reserved in RESERVED_ENV.items():
+        if framework not in policy:
+            continue
+        for index, variable in enumerate(trainer.get("env") or ()):
+            if variable["name"] in reserved:
+                yield invalid(
+                    f"spec.trainer.env[{index}]", variable["name"], f"is set by the {framework} policy itself"
+                )
+    for target in ((policy.get("torch") or {}).get("envInjection") or {}).get("targets") or ():
+        job = jobs.get(target["jobName"], {})
+        known = {**_containers(job), **_containers(job, "initContainers")}
+        for name in target["containerNames"]:
+            if name not in known:
+                detail = f"envInjection of the runtime names {target['jobName']}/{name}, which its template lacks"
+                yield invalid("spec.runtimeRef.name", spec["runtimeRef"]["name"], detail)
+    nodes = trainer.get("numNodes", policy.get("numNodes", 1))
+    if (policy.get("mpi") or {}).get("runLauncherAsNode") and nodes >= 2 and not {"launcher", "node"} <= set(jobs):
+        yield invalid("spec.trainer.numNodes", nodes, "needs the replicated jobs launcher and node in the runtime")
+    if "flux" in policy and "flux-installer" in _containers(jobs.get("node", {}), "initContainers"):
+        detail = "its replicated job node already has the init container flux-installer"
+        yield invalid("spec.runtimeRef.name", spec["runtimeRef"]["name"], detail)
+
+
+def _patches_closed(new: Part, old: Part, child: Object | None) -> list[FieldError]:
+    path = "spec.runtimePatches"
+    if not (new.get("suspend") or old.get("suspend")):
+        return [forbidden_field(path, "can only be modified while the TrainJob is suspended")]
+    counts = (child.get("status") or {}).get("replicatedJobsStatus") or () if child is not None else ()
+    return [
+        forbidden_field(path, f"cannot be modified while the replicated job {count['name']} is active")
+        for count in counts
+        if count.get("active")
+    ]
+
+
+def _steps(runtime_: Object) -> list[FieldError]:
+    problems: list[FieldError] = []
+    for index, job in enumerate(_replicated(runtime_).values()):
+        labels: Part = ((job.get("template") or {}).get("metadata") or {}).get("labels") or {}
+        container = STEP_CONTAINERS.get(labels.get(TRAINJOB_ANCESTOR_STEP, ""))
+        if container is None:
+            continue
+        path = f"spec.template.spec.replicatedJobs[{index}]"
+        if job.get("replicas", 1) != 1:
+            problems.append(invalid(f"{path}.replicas", job["replicas"], "always must be 1"))
+        if container not in _containers(job):
+            problems.append(
+                required(f"{path}.template.spec.template.spec.containers", f"must have the container {container}")
+            )
+    return problems
+
+
+def _gang(runtime_: Object) -> list[FieldError]:
+    """With `workload` the groups are ours to make: templates bring none, and there is room for all."""
+    if "workload" not in (runtime_["spec"].get("podGroupPolicy") or {}):
+        return []
+    detail = "may not be set together with podGroupPolicy.workload"
+    template: Part = (runtime_["spec"].get("template") or {}).get("spec") or {}
+    path = "spec.template.spec"
+    problems = [forbidden_field(f"{path}.scheduling", detail)] if "scheduling" in template else []
+    groups: dict[str, None] = {}
+    for index, (name, job) in enumerate(_replicated(runtime_).items()):
+        where = f"{path}.replicatedJobs[{index}].template.spec"
+        labels: Part = ((job.get("template") or {}).get("metadata") or {}).get("labels") or {}
+        step = labels.get(TRAINJOB_ANCESTOR_STEP, "")
+        groups["initializer" if step in (DATASET, MODEL) else step if step == "trainer" else name] = None
+        if "scheduling" in ((job.get("template") or {}).get("spec") or {}):
+            problems.append(forbidden_field(f"{where}.scheduling", detail))
+        if "schedulingGroup" in _pod_spec(job):
+            problems.append(forbidden_field(f"{where}.template.spec.schedulingGroup", detail))
+    if len(groups) > MAX_TEMPLATES:
+        many = f"a Workload holds at most {MAX_TEMPLATES} groups, these need {len(groups)}"
+        problems.append(invalid(f"{path}.replicatedJobs", len(groups), many))
+    return problems

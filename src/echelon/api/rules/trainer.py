@@ -1,0 +1,157 @@
+"""Rules of TrainJob and the two kinds of training runtime that need nothing but the object: refused with 422.
+
+What needs the runtime a TrainJob refers to, or the JobSet it became, is refused by `admit.trainjob` with 403.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ...base.instants import to_time
+from .. import meta, names
+from ..errors import FieldError, invalid
+from ..scheme import Object
+from . import jobset_policies
+from .kind import NOTHING, KindRules
+
+CONTROLLER = "trainer.kubeflow.org/trainjob-controller"
+MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+SUPPORT = "trainer.kubeflow.org/support"
+FRAMEWORKS = ("torch", "mpi", "jax", "xgboost", "flux")
+GANG_SOURCES = ("coscheduling", "volcano", "workload")
+#: Of a TrainJob; what was left out at first may be added while nothing runs.
+IMMUTABLE = ("runtimeRef", "initializer", "trainer", "activeDeadlineSeconds", "managedBy")
+#: Of a pod in a runtime patch, once set.
+IMMUTABLE_POD = (
+    "serviceAccountName",
+    "volumes",
+    "initContainers",
+    "containers",
+    "imagePullSecrets",
+    "securityContext",
+    "terminationGracePeriodSeconds",
+)
+#: Of the JobSet template in a runtime, once set.
+IMMUTABLE_TEMPLATE = ("failurePolicy", "network", "startupPolicy", "successPolicy", "volumeClaimPolicies")
+_STORAGE_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+")
+
+Part = Mapping[str, Any]
+
+
+def _train_job(obj: Object) -> list[FieldError]:
+    spec: Part = obj.get("spec") or {}
+    name = meta.name(obj)
+    problems = [invalid("metadata.name", name, sentence) for sentence in names.dns1035_label(name)] if name else []
+    manager = spec.get("managedBy", CONTROLLER)
+    if manager not in (CONTROLLER, MULTIKUEUE):
+        detail = f"ManagedBy must be {CONTROLLER} or {MULTIKUEUE} if set"
+        problems.append(invalid("spec.managedBy", manager, detail))
+    for part, initializer in (spec.get("initializer") or {}).items():
+        address = initializer.get("storageUri", "")
+        if address and not _STORAGE_URI.fullmatch(address):
+            detail = "storageUri must be empty or have the form scheme://place, such as hf://org/repository"
+            problems.append(invalid(f"spec.initializer.{part}.storageUri", address, detail))
+    return problems
+
+
+def _train_job_update(new: Object, old: Object) -> list[FieldError]:
+    now, was = new.get("spec") or {}, old.get("spec") or {}
+    problems = _frozen_once_set("spec", now, was, IMMUTABLE)
+    before = {key: pods for key, _, pods in _patched_pods(was)}
+    for key, path, pods in _patched_pods(now):
+        problems += _frozen_once_set(path, pods, before.get(key, {}), IMMUTABLE_POD)
+    return problems
+
+
+def _frozen_once_set(path: str, new: Part, old: Part, names_of_fields: tuple[str, ...]) -> list[FieldError]:
+    """Values that differ where both sides have one; appearing and going is another rule's matter."""
+    return [
+        invalid(f"{path}.{field}", new[field], "field is immutable")
+        for field in names_of_fields
+        if field in new and field in old and new[field] != old[field]
+    ]
+
+
+def _patched_pods(spec: Part) -> Iterator[tuple[tuple[str, str], str, Part]]:
+    """Every pod spec in the runtime patches with its key (manager, replicated job) and its path."""
+    for outer, patch in enumerate(spec.get("runtimePatches") or ()):
+        jobs = ((patch.get("trainingRuntimeSpec") or {}).get("template") or {}).get("spec") or {}
+        for inner, job in enumerate(jobs.get("replicatedJobs") or ()):
+            pods = ((job.get("template") or {}).get("spec") or {}).get("template") or {}
+            where = f"spec.runtimePatches[{outer}].trainingRuntimeSpec.template.spec.replicatedJobs[{inner}]"
+            key = (patch.get("manager", ""), job.get("name", ""))
+            yield key, f"{where}.template.spec.template.spec", pods.get("spec") or {}
+
+
+def _stamp_new(obj: Object, now: float) -> None:
+    """A patch carries the time it was made, unless its manager says another."""
+    for patch in obj["spec"].get("runtimePatches") or ():
+        patch.setdefault("time", to_time(now))
+
+
+def _stamp_changed(new: Object, old: Object, now: float) -> None:
+    """An unchanged patch keeps its time; a changed one gets a new one, whatever was sent."""
+    before = {patch.get("manager"): patch for patch in (old.get("spec") or {}).get("runtimePatches") or ()}
+    for patch in new["spec"].get("runtimePatches") or ():
+        was = before.get(patch.get("manager"))
+        if was is None:
+            patch.setdefault("time", to_time(now))
+        elif _without_time(patch) == _without_time(was):
+            patch["time"] = was.get("time", to_time(now))
+        else:
+            patch["time"] = to_time(now)
+
+
+def _without_time(patch: Part) -> dict[str, Any]:
+    return {field: value for field, value in patch.items() if field != "time"}
+
+
+TRAIN_JOB = KindRules(
+    start=_stamp_new,
+    keep=_stamp_changed,
+    validate_create=_train_job,
+    validate_update=_train_job_update,
+    status_metadata=NOTHING,
+)
+
+
+def _runtime(obj: Object) -> list[FieldError]:
+    spec: Part = obj.get("spec") or {}
+    policy, gangs = spec.get("mlPolicy") or {}, spec.get("podGroupPolicy") or {}
+    problems: list[FieldError] = []
+    for path, holder, members in (("spec.mlPolicy", policy, FRAMEWORKS), ("spec.podGroupPolicy", gangs, GANG_SOURCES)):
+        present = [member for member in members if member in holder]
+        if len(present) > 1:
+            problems.append(invalid(path, present, f"only one of {', '.join(members)} may be set"))
+    injection = (policy.get("torch") or {}).get("envInjection") or {}
+    for index, target in enumerate(injection.get("targets") or ()):
+        if "node" in (target.get("containerNames") or ()):
+            where = f"spec.mlPolicy.torch.envInjection.targets[{index}].containerNames"
+            problems.append(invalid(where, target["containerNames"], "may not contain node, which always gets it"))
+    template: Part = (spec.get("template") or {}).get("spec") or {}
+    return problems + jobset_policies.order("spec.template.spec", template)
+
+
+def _runtime_update(new: Object, old: Object) -> list[FieldError]:
+    path = "spec.template.spec"
+    now: Part = ((new.get("spec") or {}).get("template") or {}).get("spec") or {}
+    was: Part = ((old.get("spec") or {}).get("template") or {}).get("spec") or {}
+    problems = _runtime(new) + _frozen_once_set(path, now, was, IMMUTABLE_TEMPLATE)
+    before = {job.get("name"): job for job in was.get("replicatedJobs") or ()}
+    for index, job in enumerate(now.get("replicatedJobs") or ()):
+        where = f"{path}.replicatedJobs[{index}]"
+        problems += _frozen_once_set(where, job, before.get(job.get("name"), {}), ("dependsOn",))
+    return problems
+
+
+def _runtime_warnings(obj: Object) -> list[str]:
+    if meta.labels(obj).get(SUPPORT) == "deprecated":
+        return [f'runtime "{meta.name(obj)}" is deprecated and will be removed; choose another for new TrainJobs']
+    return []
+
+
+TRAINING_RUNTIME = KindRules(
+    validate_create=_runtime, validate_update=_runtime_update, warnings=_runtime_warnings, status_metadata=NOTHING
+)

@@ -1,0 +1,239 @@
+"""TrainJobs against their runtime and their JobSet, and runtimes against their steps: refused with 403."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from echelon.api.admit import admit_create, admit_update
+from echelon.api.errors import ApiError
+from echelon.api.scheme import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, TRAIN_JOBS, TRAINING_RUNTIMES, Object
+
+from ..rules.builders import Cluster, edited, named, proves, replicated, runtime, runtime_patch, step, train_job
+
+NODE = step("node", "trainer")
+DATA, MODEL = step("dataset-initializer", "dataset-initializer"), step("model-initializer", "model-initializer")
+LLM = runtime(DATA, MODEL, NODE, name="llm")
+INSTALLER = {
+    "initContainers": [{"name": "flux-installer", "image": "x"}],
+    "containers": [{"name": "node", "image": "x"}],
+}
+LOCAL = {**runtime(name="local"), "kind": "TrainingRuntime"}
+LOCAL["metadata"]["namespace"] = "ns"
+INJECTED = {"torch": {"envInjection": {"targets": [{"jobName": "node", "containerNames": ["sidecar"]}]}}}
+CLUSTER = Cluster(
+    *[
+        (CLUSTER_TRAINING_RUNTIMES, found)
+        for found in (
+            runtime(),
+            LLM,
+            runtime(name="mpi", mlPolicy={"mpi": {"runLauncherAsNode": True}}),
+            runtime(name="xgboost", mlPolicy={"xgboost": {}}),
+            runtime(replicated("node", pods=INSTALLER), name="flux", mlPolicy={"flux": {}}),
+            runtime(replicated("dataset-initializer"), NODE, name="no-container"),
+            runtime(name="injected", mlPolicy=INJECTED),
+        )
+    ],
+    (TRAINING_RUNTIMES, LOCAL),
+)
+
+
+def denied(obj: Object) -> str:
+    with pytest.raises(ApiError) as refused:
+        admit_create(TRAIN_JOBS, obj, CLUSTER)
+    assert (refused.value.code, refused.value.reason) == (403, "Forbidden")
+    start = 'admission webhook "validator.trainjob.trainer.kubeflow.org" denied the request: '
+    assert refused.value.message.startswith(start)
+    return refused.value.message.removeprefix(start)
+
+
+def on(name: str, kind: str = "ClusterTrainingRuntime", **spec: Any) -> Object:
+    return train_job(runtimeRef={"name": name, "kind": kind}, **spec)
+
+
+DATASET = {"initializer": {"dataset": {"storageUri": "s3://some/place"}}}
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        proves(["TJ-9"], on("torch")),
+        proves(["TJ-9"], on("local", "TrainingRuntime")),
+        proves(["TJ-14"], on("llm", initializer={"dataset": {}, "model": {}})),
+        proves(["TJ-18"], on("torch", trainer={"numProcPerNode": 4})),
+        proves(
+            ["TJ-25"],
+            on(
+                "llm",
+                runtimePatches=[runtime_patch("kueue.k8s.io/manager", "node"), runtime_patch(job="model-initializer")],
+            ),
+        ),
+        on("mpi", trainer={"numNodes": 1}),
+    ],
+)
+def test_a_trainjob_that_fits_its_runtime_is_admitted(obj: Object) -> None:
+    admit_create(TRAIN_JOBS, obj, CLUSTER)
+
+
+def patched(**pods: Any) -> Object:
+    return on("torch", runtimePatches=[runtime_patch(pods=pods)])
+
+
+@pytest.mark.parametrize(
+    ("obj", "sentence"),
+    [
+        proves(["TJ-10"], on("nosuch"), 'clustertrainingruntimes.trainer.kubeflow.org "nosuch" not found'),
+        proves(["TJ-10"], on("torch", "TrainingRuntime"), 'trainingruntimes.trainer.kubeflow.org "torch" not found'),
+        proves(["TJ-11"], on("torch", "OtherRuntime"), "unsupported runtime: OtherRuntime.trainer.kubeflow.org"),
+        proves(["TJ-15"], on("torch", **DATASET), "the runtime has no replicated job dataset-initializer"),
+        proves(["TJ-14"], on("no-container", **DATASET), "has no container dataset-initializer"),
+        proves(
+            ["TJ-16"], on("torch", trainer={"env": [{"name": "PET_NODE_RANK", "value": "0"}]}), "spec.trainer.env[0]"
+        ),
+        proves(
+            ["TJ-17"],
+            on("mpi", trainer={"numNodes": 1, "env": [{"name": "OMPI_MCA_plm_rsh_args"}]}),
+            "is set by the mpi policy itself",
+        ),
+        proves(
+            ["TJ-17"], on("xgboost", trainer={"env": [{"name": "DMLC_TASK_ID"}]}), "is set by the xgboost policy itself"
+        ),
+        proves(["TJ-20"], on("flux"), "already has the init container flux-installer"),
+        proves(
+            ["TJ-25"],
+            on("torch", runtimePatches=[runtime_patch("kueue.k8s.io/")]),
+            "spec.runtimePatches[0].manager: Invalid value",
+        ),
+        proves(
+            ["TJ-35"],
+            on("torch", runtimePatches=[runtime_patch(job="nosuch")]),
+            "the runtime has no such replicated job",
+        ),
+        proves(["TJ-35"], patched(containers=[{"name": "nosuch"}]), ".containers[0].name: Invalid value"),
+        proves(["TJ-35"], patched(initContainers=[{"name": "nosuch"}]), ".initContainers[0].name: Invalid value"),
+        proves(
+            ["TJ-35"], patched(containers=[{"name": "node", "env": [{"name": "A"}]}]), ".containers[0].env: Forbidden"
+        ),
+        (on("mpi", trainer={"numNodes": 2}), "needs the replicated jobs launcher and node"),
+        (on("injected"), "names node/sidecar, which its template lacks"),
+    ],
+)
+def test_a_trainjob_that_does_not_is_denied(obj: Object, sentence: str) -> None:
+    assert sentence in denied(obj)
+
+
+@pytest.mark.conformance("TJ-15")
+def test_an_initializer_needs_its_volume() -> None:
+    bare = runtime(
+        replicated("dataset-initializer", pods={"containers": [{"name": "dataset-initializer", "image": "x"}]})
+    )
+    with pytest.raises(ApiError, match="mounts no volume initializer"):
+        admit_create(TRAIN_JOBS, on("torch", **DATASET), Cluster((CLUSTER_TRAINING_RUNTIMES, bare)))
+
+
+@pytest.mark.conformance("TJ-19")
+def test_what_the_schema_refuses_is_left_to_it() -> None:
+    admit_create(TRAIN_JOBS, on("nosuch", trainer={"numProcPerNode": 0}), CLUSTER)
+    sneaky = {**on("nosuch"), "status": {"conditions": "no list"}}
+    assert "not found" in denied(sneaky)
+
+
+def child(**active: int) -> Cluster:
+    """The cluster with a JobSet of this TrainJob that has so many active Jobs."""
+    counts = [{"name": name, "active": number} for name, number in active.items()]
+    made = named("tj", status={"replicatedJobsStatus": counts})
+    return Cluster((CLUSTER_TRAINING_RUNTIMES, runtime()), (JOB_SETS, made))
+
+
+OLD = on("torch", runtimePatches=[runtime_patch(pods={"nodeSelector": {"a": "1"}})])
+NEW = on("torch", runtimePatches=[runtime_patch(pods={"nodeSelector": {"a": "2"}})])
+
+
+@pytest.mark.conformance("TJ-34")
+@pytest.mark.parametrize(("before", "after"), [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize("cluster", [CLUSTER, child(node=0)])
+def test_patches_change_around_a_suspension(before: bool, after: bool, cluster: Cluster) -> None:
+    admit_update(TRAIN_JOBS, edited(NEW, "spec.suspend", after), edited(OLD, "spec.suspend", before), cluster)
+
+
+@pytest.mark.conformance("TJ-34")
+def test_patches_do_not_change_while_anything_runs() -> None:
+    with pytest.raises(ApiError, match="can only be modified while the TrainJob is suspended"):
+        admit_update(TRAIN_JOBS, NEW, OLD, CLUSTER)
+    suspended = edited(OLD, "spec.suspend", True)
+    with pytest.raises(ApiError) as refused:
+        admit_update(TRAIN_JOBS, NEW, suspended, child(node=1, other=2))
+    assert refused.value.code == 403
+    assert refused.value.message.count("is active") == 2
+
+
+def test_parts_may_be_added_until_there_is_a_jobset() -> None:
+    old, new = on("torch"), on("torch", trainer={"numNodes": 2})
+    admit_update(TRAIN_JOBS, new, old, CLUSTER)
+    for changed, was in ((new, old), (old, new)):
+        with pytest.raises(ApiError, match="may not be added or removed once the TrainJob has a JobSet"):
+            admit_update(TRAIN_JOBS, changed, was, child())
+
+
+def test_a_trainjob_outlives_its_runtime() -> None:
+    gone = Cluster()
+    admit_update(TRAIN_JOBS, edited(OLD, "spec.suspend", True), OLD, gone)
+
+
+@pytest.mark.conformance("TJ-6")
+@pytest.mark.parametrize(
+    ("job", "sentence"),
+    [
+        (
+            step("node", "trainer", replicas=2),
+            "spec.template.spec.replicatedJobs[0].replicas: Invalid value: 2: always must be 1",
+        ),
+        (step("node", "trainer", container="other"), "must have the container node"),
+        (step("d", "dataset-initializer", container="other"), "must have the container dataset-initializer"),
+    ],
+)
+def test_a_runtime_holds_what_its_steps_need(job: Object, sentence: str) -> None:
+    for resource in (CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES):
+        made = runtime(job)
+        made["metadata"]["namespace"] = "ns"
+        with pytest.raises(ApiError) as refused:
+            admit_create(resource, made, CLUSTER)
+        assert refused.value.code == 403
+        assert sentence in refused.value.message
+        with pytest.raises(ApiError):
+            admit_update(resource, made, runtime(), CLUSTER)
+    made["metadata"]["labels"] = {"trainer.kubeflow.org/webhook-validation": "disabled"}
+    admit_create(CLUSTER_TRAINING_RUNTIMES, made, CLUSTER)
+
+
+@pytest.mark.conformance("TJ-6")
+def test_an_unknown_step_is_accepted() -> None:
+    admit_create(CLUSTER_TRAINING_RUNTIMES, runtime(step("x", "evaluator", replicas=3)), CLUSTER)
+
+
+GANG = {"podGroupPolicy": {"workload": {}}}
+
+
+@pytest.mark.conformance("TJ-91")
+@pytest.mark.parametrize(
+    ("obj", "field"),
+    [
+        (
+            runtime(replicated("a", pods={"schedulingGroup": {"podGroupName": "g"}}), **GANG),
+            ".template.spec.schedulingGroup",
+        ),
+        (runtime(replicated("a", job={"scheduling": {}}), **GANG), "replicatedJobs[0].template.spec.scheduling"),
+        (runtime(template={"scheduling": {}}, **GANG), "spec.template.spec.scheduling"),
+    ],
+)
+def test_a_gang_runtime_leaves_grouping_to_us(obj: Object, field: str) -> None:
+    with pytest.raises(ApiError, match="may not be set together with") as refused:
+        admit_create(CLUSTER_TRAINING_RUNTIMES, obj, CLUSTER)
+    assert field in refused.value.message
+
+
+def test_a_gang_runtime_has_at_most_eight_groups() -> None:
+    with pytest.raises(ApiError, match="a Workload holds at most 8 groups, these need 9"):
+        admit_create(CLUSTER_TRAINING_RUNTIMES, runtime(*[replicated(f"r{i}") for i in range(9)], **GANG), CLUSTER)
+    admit_create(CLUSTER_TRAINING_RUNTIMES, runtime(*[replicated(f"r{i}") for i in range(8)], **GANG), CLUSTER)
