@@ -10,7 +10,7 @@ from ..api.verbs import WriteOptions
 from ..base.instants import to_time
 from ..store.interface import Mismatch
 from .access import Access, at_version
-from .decoding import decode, refuse_if
+from .decoding import decode, refuse_if, refuse_wrong_types
 
 #: How often a generated name that is taken is drawn again.
 _NAME_TRIES = 8
@@ -20,7 +20,8 @@ _SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGrace
 
 
 async def create(access: Access, resource: Resource, sent: Object, namespace: str, options: WriteOptions) -> Object:
-    generated = not (sent.get("metadata") or {}).get("name")
+    metadata = sent.get("metadata")
+    generated = not (isinstance(metadata, dict) and metadata.get("name"))
     for _ in range(_NAME_TRIES):
         tree = _new_object(access, resource, sent, namespace, options)
         if await _stored(access, resource, tree, options):
@@ -39,6 +40,7 @@ def _new_object(access: Access, resource: Resource, sent: Object, namespace: str
     _identify(access, resource, tree["metadata"], namespace)
     name = tree["metadata"]["name"]
     schema.apply_defaults(resource, tree)
+    refuse_wrong_types(resource, tree, name)
     rules.default(resource, tree, None)
     admit.admit_create(resource, tree, access)
     rules.prepare_create(resource, tree, access.clock.now())

@@ -44,6 +44,15 @@ def _unknown_in_patch(resource: Resource, paths: list[str]) -> ApiError:
     return invalid_object(resource, "", [invalid("patch", "", f"strict decoding error: {listed}")])
 
 
+def refuse_wrong_types(resource: Resource, tree: Object, name: str) -> None:
+    """422 for values of the wrong type in a custom kind, before rules look at it that count on types.
+
+    Built-in kinds have been typed by decoding.
+    """
+    wrong = [problem for problem in schema.check(resource, tree) if problem.reason == "FieldValueTypeInvalid"]
+    refuse_if(wrong, resource, name)
+
+
 def refuse_if(problems: list[FieldError], resource: Resource, name: str) -> None:
     """422 with every problem, if there is any."""
     if problems:

@@ -39,7 +39,10 @@ def _applied(access: Access, resource: Resource, record: Record, patch: Patch, s
         # A JSON patch may test any field; the other types can only write, and only status matters here.
         old = {field: old[field] for field in _STATUS_ENDPOINT if field in old}
     sent = patches.apply(resource, old, patch)
-    before, after = old["metadata"], sent.get("metadata") or {}
+    before, after = old["metadata"], sent.get("metadata")
+    if not isinstance(after, dict):
+        # Nothing is meant by its absence, and decoding will say what is wrong with anything else.
+        return sent
     name = before["name"]
     if after.get("resourceVersion") not in ("", None, before["resourceVersion"]):
         raise stale(resource, name)

@@ -15,7 +15,7 @@ from ..api.verbs import Subresource, WriteOptions
 from ..store.interface import Mismatch, Record
 from .access import Access, at_version
 from .create import create, place
-from .decoding import decode, refuse_if
+from .decoding import decode, refuse_if, refuse_wrong_types
 
 #: Parts of an object whose change is not a change of its specification.
 _NOT_SPEC: tuple[str, ...] = ("apiVersion", "kind", "metadata", "status")
@@ -105,6 +105,7 @@ def _with_spec(
     new = decode(resource, sent, options, patched=patched)
     _keep_identity(new["metadata"], old["metadata"])
     schema.apply_defaults(resource, new)
+    refuse_wrong_types(resource, new, name_of(old))
     rules.default(resource, new, old)
     rules.prepare_update(resource, new, old, "", access.clock.now())
     admit.admit_update(resource, new, old, access)
@@ -119,6 +120,7 @@ def _with_status(resource: Resource, old: Object, sent: Object, options: WriteOp
     new = decode(resource, narrow, options, patched=patched)
     new = {field: value for field, value in new.items() if field in _NOT_SPEC}
     _keep_identity(new["metadata"], old["metadata"])
+    refuse_wrong_types(resource, new, name_of(old))
     rules.prepare_update(resource, new, old, "status")
     return new
 
