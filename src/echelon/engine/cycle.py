@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from .demand import Demand
+from collections.abc import Iterator
+
+from .demand import Composite, Demand, Group
 from .diagnose import shortages
 from .fixes import fixes
 from .place import place
 from .preempt import preempt
 from .search import Steps
-from .verdict import Blocked, Verdict
+from .verdict import Blocked, DomainCount, Shortage, Verdict
 from .view import ClusterView
 
 
 def decide(view: ClusterView, demand: Demand, now: float) -> Verdict:
     """Place the demand; if it is blocked and may preempt, look for the least loss that lets it in."""
+    if not view.layout.keys:
+        return Blocked(True, tuple(_nothing_for(demand.root)), preemption_tried=demand.may_preempt)
     steps = Steps(view.options.limits.steps)
     outcome = place(view, demand, steps)
     if outcome.placed is not None:
@@ -24,3 +28,13 @@ def decide(view: ClusterView, demand: Demand, now: float) -> Verdict:
             return evict
     lacking = shortages(view, demand)
     return Blocked(outcome.proved, lacking, fixes(view, demand, lacking, now), demand.may_preempt)
+
+
+def _nothing_for(group: Group) -> Iterator[Shortage]:
+    """The arithmetic of a cluster without nodes, innermost groups first."""
+    if isinstance(group, Composite):
+        for child in group.children:
+            yield from _nothing_for(child)
+    need = group.min_groups if isinstance(group, Composite) else group.min_count
+    counts = (DomainCount((), need, 0),)
+    yield Shortage(group.id, need, 0, "", counts, 1, of_groups=isinstance(group, Composite))

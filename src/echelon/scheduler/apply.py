@@ -1,0 +1,238 @@
+"""Writing decisions to the API: bindings, evictions, conditions.
+
+    loop ─► Enactor ─► pools of writers (bounded) ─► Verbs ─► caches.observe
+
+Nothing here decides.  Bindings have a pool of their own, so that they never queue behind explanations.  Conditions
+are written only when they differ from what the object says, one write per object at a time, the newest word wins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..api import meta
+from ..api.errors import ApiError
+from ..api.scheme import PODS, Object, Resource
+from ..api.verbs import DeleteOptions, Patch, PatchType, Verbs
+from ..base.clock import Clock
+from ..client.informer import Caches
+from .hierarchy import Member
+
+log = logging.getLogger(__name__)
+
+_BINDINGS_AT_ONCE = 64
+_OTHER_WRITES_AT_ONCE = 16
+_FIRST_RETRY_SECONDS = 0.5
+_LAST_RETRY_SECONDS = 30.0
+
+#: Called when a binding ended: the member, and what went wrong if anything did.
+BindingEnded = Callable[[Member, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A condition as it should read."""
+
+    type: str
+    status: str
+    reason: str
+    message: str = ""
+
+
+@dataclass(slots=True)
+class _Note:
+    """What an object's status should say: words and fields still to be written, and those being written."""
+
+    resource: Resource
+    obj: Object
+    words: dict[str, Word] = field(default_factory=dict)
+    fields: dict[str, Any] = field(default_factory=dict)
+    flying: dict[str, Word] = field(default_factory=dict)
+    flying_fields: dict[str, Any] = field(default_factory=dict)
+
+
+class _Pool:
+    """A fixed number of writers over one line of work."""
+
+    def __init__(self, name: str, size: int) -> None:
+        self._name = name
+        self._size = size
+        self._line: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
+
+    def submit(self, job: Callable[[], Awaitable[None]]) -> None:
+        self._line.put_nowait(job)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._size):
+                group.create_task(self._work(), name=f"{self._name}-{number}")
+
+    async def _work(self) -> None:
+        while True:
+            job = await self._line.get()
+            try:
+                await job()
+            except Exception:
+                log.exception("%s: a write failed in an unforeseen way", self._name)
+
+
+class Enactor:
+    """The scheduler's hand."""
+
+    def __init__(self, verbs: Verbs, caches: Caches, clock: Clock) -> None:
+        self._verbs = verbs
+        self._caches = caches
+        self._clock = clock
+        self._bindings = _Pool("scheduler-bind", _BINDINGS_AT_ONCE)
+        self._others = _Pool("scheduler-write", _OTHER_WRITES_AT_ONCE)
+        self._notes: dict[str, _Note] = {}
+        #: Writes that failed and wait for their next try; held so that they are not lost.
+        self._waiting: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._bindings.run())
+                group.create_task(self._others.run())
+        finally:
+            for task in self._waiting:
+                task.cancel()
+
+    # -- bindings --------------------------------------------------------------------------------------
+
+    def bind(self, member: Member, ended: BindingEnded) -> None:
+        node = member.assumed
+        self._bindings.submit(lambda: self._bind(member, node, ended))
+
+    async def _bind(self, member: Member, node: str, ended: BindingEnded) -> None:
+        trouble = ""
+        try:
+            await self._verbs.bind(meta.namespace(member.obj), meta.name(member.obj), node, uid=member.uid)
+        except (ApiError, OSError, TimeoutError) as error:
+            if not await self._is_bound(member, node):
+                trouble = str(error) or type(error).__name__
+        ended(member, trouble)
+
+    async def _is_bound(self, member: Member, node: str) -> bool:
+        """After a failed call: whether the binding took place all the same."""
+        try:
+            pod = await self._verbs.get(PODS, meta.name(member.obj), meta.namespace(member.obj))
+        except (ApiError, OSError, TimeoutError):
+            return False
+        self._caches.observe(PODS, pod)
+        return meta.uid(pod) == member.uid and pod["spec"].get("nodeName") == node
+
+    # -- evictions -------------------------------------------------------------------------------------
+
+    def evict(self, member: Member, message: str, still_there: Callable[[], bool]) -> None:
+        """Mark a pod as a target of disruption, then delete it with its grace; tried until it is gone."""
+        word = Word("DisruptionTarget", "True", "PreemptionByScheduler", message)
+        self._others.submit(lambda: self._evict(member, word, still_there, _FIRST_RETRY_SECONDS))
+
+    async def _evict(self, member: Member, word: Word, still_there: Callable[[], bool], retry: float) -> None:
+        namespace, name = meta.namespace(member.obj), meta.name(member.obj)
+        if not still_there():
+            return
+        try:
+            if not meta.condition_is(member.obj, word.type):
+                await self._patch(PODS, member.obj, {word.type: word}, {})
+            if not meta.deleting(member.obj):
+                await self._verbs.delete(PODS, name, namespace, DeleteOptions(uid=member.uid))
+        except (ApiError, OSError, TimeoutError) as error:
+            # Gone, or another pod under the same name: either way the one meant is no more.
+            if isinstance(error, ApiError) and error.code in (404, 409):
+                return
+            log.warning("evicting pod %s/%s: %s", namespace, name, error)
+            self._later(retry, lambda: self._evict(member, word, still_there, min(retry * 2, _LAST_RETRY_SECONDS)))
+
+    # -- conditions ------------------------------------------------------------------------------------
+
+    def say(self, resource: Resource, obj: Object, *words: Word, **fields: Any) -> bool:
+        """Make the status of an object say this; False if it already does."""
+        note = self._notes.get(meta.uid(obj))
+        fresh = [word for word in words if _said(note, obj, word.type) != word]
+        changed = {name: value for name, value in fields.items() if _field(note, obj, name) != value}
+        if not fresh and not changed:
+            return False
+        if note is None:
+            note = self._notes[meta.uid(obj)] = _Note(resource, obj)
+        if not note.words and not note.fields and not note.flying and not note.flying_fields:
+            self._others.submit(lambda: self._write(note, _FIRST_RETRY_SECONDS))
+        note.obj = obj
+        note.words |= {word.type: word for word in fresh}
+        note.fields |= changed
+        return bool(fresh)
+
+    def says(self, obj: Object, type_: str) -> str:
+        """The status of a condition as an object has it or is about to have it, "" if it has none."""
+        word = _said(self._notes.get(meta.uid(obj)), obj, type_)
+        return word.status if word is not None else ""
+
+    async def _write(self, note: _Note, retry: float) -> None:
+        """Write all that an object should say, until there is nothing new."""
+        while note.words or note.fields:
+            note.flying, note.words = note.words, {}
+            note.flying_fields, note.fields = note.fields, {}
+            try:
+                await self._patch(note.resource, note.obj, note.flying, note.flying_fields)
+            except (ApiError, OSError, TimeoutError) as error:
+                if isinstance(error, ApiError) and error.code in (404, 409, 422):
+                    log.debug("status of %s %s: %s", note.resource.kind, meta.key(note.obj), error)
+                    continue
+                note.words = note.flying | note.words
+                note.fields = note.flying_fields | note.fields
+                self._later(retry, lambda: self._write(note, min(retry * 2, _LAST_RETRY_SECONDS)))
+                return
+        self._notes.pop(meta.uid(note.obj), None)
+
+    async def _patch(
+        self, resource: Resource, obj: Object, words: Mapping[str, Word], fields: Mapping[str, Any]
+    ) -> None:
+        known = self._caches.of(resource).get(meta.key(obj)) or obj
+        status = {name: value or None for name, value in fields.items()}
+        status["conditions"] = [self._condition(known, word) for word in words.values()]
+        body = {"metadata": {"uid": meta.uid(obj)}, "status": status}
+        patched = await self._verbs.patch(
+            resource, meta.name(obj), Patch(PatchType.STRATEGIC, body), meta.namespace(obj), "status"
+        )
+        self._caches.observe(resource, patched)
+
+    def _condition(self, known: Object, word: Word) -> Object:
+        fresh = meta.condition(word.type, word.status, word.reason, word.message, self._clock.now())
+        old = meta.find_condition(known, word.type)
+        if old is not None and old["status"] == word.status and old.get("lastTransitionTime"):
+            fresh["lastTransitionTime"] = old["lastTransitionTime"]
+        return fresh
+
+    def _later(self, seconds: float, job: Callable[[], Awaitable[None]]) -> None:
+        async def wait() -> None:
+            await self._clock.sleep(seconds)
+            self._others.submit(job)
+
+        task = asyncio.get_running_loop().create_task(wait(), name="scheduler-retry")
+        self._waiting.add(task)
+        task.add_done_callback(self._waiting.discard)
+
+
+def _said(note: _Note | None, obj: Object, type_: str) -> Word | None:
+    """What an object says, or is about to say, under a condition type."""
+    if note is not None:
+        word = note.words.get(type_) or note.flying.get(type_)
+        if word is not None:
+            return word
+    found = meta.find_condition(obj, type_)
+    if found is None:
+        return None
+    return Word(type_, found["status"], found.get("reason") or "", found.get("message") or "")
+
+
+def _field(note: _Note | None, obj: Object, name: str) -> Any:
+    if note is not None:
+        for fields in (note.fields, note.flying_fields):
+            if name in fields:
+                return fields[name]
+    return (obj.get("status") or {}).get(name) or ""

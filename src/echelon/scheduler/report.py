@@ -1,0 +1,187 @@
+"""Telling people: what each outcome means for the conditions and events of groups and pods.
+
+| outcome                  | groups (…InitiallyScheduled)              | pods (PodScheduled)          |
+|--------------------------|-------------------------------------------|------------------------------|
+| something is missing yet | False Unschedulable, what it waits for    | False Unschedulable          |
+| the tree is wrong        | False PodGroupError, CompositePodGroupError | False SchedulerError       |
+| blocked                  | False Unschedulable, the certificate      | False Unschedulable          |
+| room is being made       | False Unschedulable, whom it waits for    | the same, and nominated node |
+| placed                   | True Scheduled, and stays so              | True, by the binding         |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from ..api import meta
+from ..api.scheme import PODS
+from ..client.events import Recorder
+from ..engine.explain import for_group, sentence
+from ..engine.verdict import Blocked, Evict, Placed
+from .apply import Enactor, Word
+from .hierarchy import COMPOSITE, INITIALLY_SCHEDULED, POD_GROUP, Group, Member, Problem
+from .translate import Root
+
+_UNSCHEDULABLE = "Unschedulable"
+_LAYOUT_REASON = {POD_GROUP: "PodGroupError", COMPOSITE: "CompositePodGroupError"}
+_DISRUPTION = "DisruptionTarget"
+_PREEMPTED = "PreemptionByScheduler"
+
+
+class Reporter:
+    """Writes conditions where they change, and an event where one did."""
+
+    def __init__(self, enactor: Enactor, recorder: Recorder) -> None:
+        self._enactor = enactor
+        self._recorder = recorder
+
+    def waiting(self, root: Group, problem: Problem | None) -> None:
+        """Not tried: a parent, a group or members are missing."""
+        for group in root.subtree():
+            text = problem.text if problem is not None else _incomplete(group, root)
+            self._say_group(group, _UNSCHEDULABLE, text)
+        text = problem.text if problem is not None else _incomplete(root, root)
+        self._say_pods(_pending(root), _UNSCHEDULABLE, text)
+
+    def broken(self, root: Group, problem: Problem) -> None:
+        """Never tried: the tree is not one that may be scheduled."""
+        for group in root.subtree():
+            self._say_group(group, _LAYOUT_REASON[group.key.kind], problem.text)
+        self._say_pods(_pending(root), "SchedulerError", problem.text)
+
+    def blocked(self, root: Root, verdict: Blocked) -> None:
+        """Tried in vain."""
+        names = names_of(root)
+        changed = False
+        if isinstance(root, Group):
+            for group in root.subtree():
+                changed |= self._say_group(group, _UNSCHEDULABLE, for_group(verdict, group.id, names))
+        text = sentence(verdict, names)
+        changed |= self._say_pods(_pending(root), _UNSCHEDULABLE, text)
+        if changed and isinstance(root, Group):
+            self._event_on_root(root, "Warning", "FailedScheduling", text)
+
+    def left_over(self, root: Group, verdicts: Mapping[int, Blocked]) -> None:
+        """The tree holds, but some of its pods do not fit beside the others."""
+        names = names_of(root)
+        told: dict[int, None] = {}
+        for group in root.subtree():
+            verdict = verdicts.get(group.id)
+            if verdict is None:
+                continue
+            for below in group.subtree():
+                if not below.tally.holds:
+                    self._say_group(below, _UNSCHEDULABLE, for_group(verdict, below.id, names))
+            told |= dict.fromkeys(member.id for member in _pending(group))
+            self._say_pods(_pending(group), _UNSCHEDULABLE, sentence(verdict, names))
+        rest = (member for member in _pending(root) if member.id not in told)
+        self._say_pods(rest, _UNSCHEDULABLE, f"{root.key} holds without this pod; it waits its turn to be added")
+
+    def making_room(self, root: Root, verdict: Evict, victims: int) -> None:
+        """Others are leaving for it."""
+        plan = f"preemption: found a placement for {kind_of(root)}, preempting {victims} victims"
+        text = f"{plan}; {sentence(verdict, names_of(root))}"
+        if isinstance(root, Group):
+            for group in root.subtree():
+                self._say_group(group, _UNSCHEDULABLE, text)
+            self._event_on_root(root, "Normal", "Preempting", text)
+        for member in _pending(root):
+            self._enactor.say(
+                PODS,
+                member.obj,
+                Word("PodScheduled", "False", _UNSCHEDULABLE, text),
+                nominatedNodeName=member.nominated,
+            )
+
+    def placed(self, root: Root, verdict: Placed) -> None:
+        """Its pods are on their way."""
+        if isinstance(root, Group):
+            domain = verdict.domains.get(root.id)
+            where = f" in {'/'.join(domain)}" if domain else ""
+            self._event_on_root(root, "Normal", "Scheduled", f"Placed {len(verdict.assignment)} pods{where}")
+
+    def bound(self, member: Member) -> None:
+        text = f"Successfully assigned {member.key} to {member.place}"
+        self._recorder.record(PODS, member.obj, "Normal", "Scheduled", text)
+
+    def was_scheduled(self, group: Group) -> bool:
+        return group.obj is not None and self._enactor.says(group.obj, INITIALLY_SCHEDULED[group.key.kind]) == "True"
+
+    def settled(self, root: Group, placed: Collection[int]) -> None:
+        """Bindings are through: groups that were placed or hold say so, for good."""
+        for group in root.subtree():
+            if group.obj is None or not (group.id in placed or group.tally.holds):
+                continue
+            words: list[Word] = []
+            if not self.was_scheduled(group):
+                words.append(Word(INITIALLY_SCHEDULED[group.key.kind], "True", "Scheduled"))
+            if self._enactor.says(group.obj, _DISRUPTION) == "True":
+                words.append(Word(_DISRUPTION, "False", "Scheduled", "bound again after its eviction"))
+            if words:
+                self._enactor.say(group.resource, group.obj, *words)
+
+    def evicted(self, victim: Member, preemptor: Root) -> None:
+        """An event on the victim that names whom it makes room for."""
+        text = f"Preempted by {kind_of(preemptor)} {key_of(preemptor)} on node {victim.place}"
+        self._recorder.record(PODS, victim.obj, "Normal", "Preempted", text)
+
+    def evicted_group(self, group: Group, message: str, event: str) -> None:
+        """A group evicted as one: it and all below it say so until they are bound again."""
+        for below in group.subtree():
+            if below.obj is not None:
+                self._enactor.say(below.resource, below.obj, Word(_DISRUPTION, "True", _PREEMPTED, message))
+        if group.obj is not None:
+            self._recorder.record(group.resource, group.obj, "Normal", "Preempted", event)
+
+    def _say_group(self, group: Group, reason: str, text: str) -> bool:
+        if group.obj is None or self.was_scheduled(group):
+            return False
+        word = Word(INITIALLY_SCHEDULED[group.key.kind], "False", reason, text)
+        return self._enactor.say(group.resource, group.obj, word)
+
+    def _say_pods(self, members: Iterable[Member], reason: str, text: str) -> bool:
+        changed = False
+        for member in members:
+            word = Word("PodScheduled", "False", reason, text)
+            if self._enactor.say(PODS, member.obj, word, nominatedNodeName=member.nominated):
+                self._recorder.record(PODS, member.obj, "Warning", "FailedScheduling", text)
+                changed = True
+        return changed
+
+    def _event_on_root(self, root: Group, type_: str, reason: str, text: str) -> None:
+        if root.obj is not None:
+            self._recorder.record(root.resource, root.obj, "Warning" if type_ == "Warning" else "Normal", reason, text)
+
+
+def kind_of(root: Root) -> str:
+    return root.key.kind.lower() if isinstance(root, Group) else "pod"
+
+
+def key_of(root: Root) -> str:
+    return f"{root.key.namespace}/{root.key.name}" if isinstance(root, Group) else root.key
+
+
+def names_of(root: Root) -> dict[int, str]:
+    """What explanations call the groups of a tree."""
+    if isinstance(root, Group):
+        return {group.id: str(group.key) for group in root.subtree()}
+    return {root.id: f'pod "{meta.name(root.obj)}"'}
+
+
+def _pending(root: Root) -> list[Member]:
+    if isinstance(root, Group):
+        return [member for leaf in root.leaves() for member in leaf.pending.values()]
+    return [root]
+
+
+def _incomplete(group: Group, root: Group) -> str:
+    """What a group that is not tried yet waits for."""
+    assert group.policy is not None
+    need = group.policy.minimum
+    if group.key.kind == POD_GROUP:
+        known, what = len(group.pending) + len(group.holding), "pods"
+    else:
+        known, what = sum(child.tally.ready for child in group.children.values()), "complete child groups"
+    if known < need:
+        return f"waiting for {group.key}: {known} of {need} {what} exist"
+    return f"{group.key} is complete; waiting for the rest of its tree: {_incomplete(root, root)}"

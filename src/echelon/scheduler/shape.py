@@ -1,0 +1,151 @@
+"""From a pod to its `Shape`: everything that decides where it fits.
+
+What placement cannot honour yet goes to `Shape.unsupported` by its field path, so that the pod stays pending and
+says why; nothing a pod asks for is ignored, except soft preferences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ..api.scheme import Object
+from ..base import quantity
+from ..engine.demand import NodeTerm, Requirement, Shape, Toleration
+
+_NODE_OPERATORS = frozenset(("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"))
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+#: Volumes that any node can provide: they come from the API, from memory or from the node itself.
+_VOLUMES_ANYWHERE = frozenset(
+    ("configMap", "downwardAPI", "emptyDir", "gitRepo", "hostPath", "image", "nfs", "projected", "secret")
+)
+
+Amounts = dict[str, int]
+
+
+def of_pod(pod: Object) -> Shape:
+    """The shape of a pod; equal specs give equal shapes."""
+    spec = pod["spec"]
+    tolerations, odd_tolerations = _tolerations(spec)
+    terms, odd_terms = _node_terms(spec)
+    return Shape(
+        requests=requests(spec),
+        node_selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
+        node_terms=terms,
+        tolerations=tolerations,
+        unsupported=(*odd_tolerations, *odd_terms, *_unsupported(spec)),
+    )
+
+
+def requests(spec: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    """What a pod holds on its node, by the rules of kube-scheduler.
+
+    Containers and sidecars add up; an init container needs its own amount beside the sidecars started before it;
+    pod-level resources replace the sum; overhead comes on top.
+    """
+    total: Amounts = {}
+    for container in spec.get("containers") or ():
+        _add(total, _requested(container))
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in spec.get("initContainers") or ():
+        own = _requested(container)
+        if container.get("restartPolicy") == "Always":
+            _add(total, own)
+            _add(sidecars, own)
+            own = sidecars
+        else:
+            own = {name: own.get(name, 0) + sidecars.get(name, 0) for name in own | sidecars}
+        _raise_to(peak, own)
+    _raise_to(total, peak)
+    total |= _requested(spec)
+    _add(total, _parsed(spec.get("overhead")))
+    total["pods"] = 1
+    return tuple(sorted((name, amount) for name, amount in total.items() if amount))
+
+
+def _requested(holder: Mapping[str, Any]) -> Amounts:
+    """The requests of a container or pod; a limit without a request is a request."""
+    resources = holder.get("resources") or {}
+    return _parsed(resources.get("limits")) | _parsed(resources.get("requests"))
+
+
+def _parsed(amounts: Mapping[str, Any] | None) -> Amounts:
+    return {name: quantity.parse(value, name) for name, value in (amounts or {}).items()}
+
+
+def _add(total: Amounts, more: Amounts) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _raise_to(total: Amounts, least: Amounts) -> None:
+    for name, amount in least.items():
+        if amount > total.get(name, 0):
+            total[name] = amount
+
+
+def _tolerations(spec: Mapping[str, Any]) -> tuple[tuple[Toleration, ...], list[str]]:
+    found: list[Toleration] = []
+    odd: list[str] = []
+    for index, toleration in enumerate(spec.get("tolerations") or ()):
+        operator = toleration.get("operator") or "Equal"
+        rest = (toleration.get("value") or "", toleration.get("effect") or "")
+        if operator == "Exists":
+            found.append(Toleration(toleration.get("key") or "", "Exists", *rest))
+        elif operator == "Equal":
+            found.append(Toleration(toleration.get("key") or "", "Equal", *rest))
+        else:
+            odd.append(f"spec.tolerations[{index}].operator")
+    # Order and repetition mean nothing, so that they do not make two shapes of one.
+    return tuple(sorted(set(found), key=lambda t: (t.key, t.operator, t.value, t.effect))), odd
+
+
+def _node_terms(spec: Mapping[str, Any]) -> tuple[tuple[NodeTerm, ...] | None, list[str]]:
+    """The alternatives of required node affinity; None when there is no such requirement."""
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    selector = affinity.get(_REQUIRED)
+    if selector is None:
+        return None, []
+    terms: list[NodeTerm] = []
+    odd: list[str] = []
+    for index, term in enumerate(selector.get("nodeSelectorTerms") or ()):
+        path = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms[{index}]"
+        labels, odd_labels = _requirements(term.get("matchExpressions") or (), f"{path}.matchExpressions")
+        fields, odd_fields = _requirements(term.get("matchFields") or (), f"{path}.matchFields")
+        terms.append(NodeTerm(labels, fields))
+        odd += odd_labels + odd_fields
+    return tuple(terms), odd
+
+
+def _requirements(expressions: Iterable[Mapping[str, Any]], path: str) -> tuple[tuple[Requirement, ...], list[str]]:
+    found: list[Requirement] = []
+    odd: list[str] = []
+    for index, expression in enumerate(expressions):
+        operator = expression.get("operator")
+        if operator not in _NODE_OPERATORS:
+            odd.append(f"{path}[{index}].operator")
+            continue
+        found.append(Requirement(expression["key"], operator, tuple(expression.get("values") or ())))
+    return tuple(found), odd
+
+
+def _unsupported(spec: Mapping[str, Any]) -> Iterator[str]:
+    affinity = spec.get("affinity") or {}
+    for kind in ("podAffinity", "podAntiAffinity"):
+        if (affinity.get(kind) or {}).get(_REQUIRED):
+            yield f"spec.affinity.{kind}.{_REQUIRED}"
+    for index, spread in enumerate(spec.get("topologySpreadConstraints") or ()):
+        if spread.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule":
+            yield f"spec.topologySpreadConstraints[{index}]"
+    for group in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(group) or ()):
+            for number, port in enumerate(container.get("ports") or ()):
+                if port.get("hostPort") or (spec.get("hostNetwork") and port.get("containerPort")):
+                    yield f"spec.{group}[{index}].ports[{number}].hostPort"
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        for kind in volume:
+            if kind != "name" and kind not in _VOLUMES_ANYWHERE and volume[kind] is not None:
+                yield f"spec.volumes[{index}].{kind}"
+    if spec.get("resourceClaims"):
+        yield "spec.resourceClaims"

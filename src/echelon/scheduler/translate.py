@@ -1,0 +1,381 @@
+"""From API objects to the engine's view, one event at a time.
+
+    informer handlers (old, new) ─► Translator ─► ClusterView   nodes, what holds capacity, units, budgets
+                                        │      └► Forest        groups, and pods by what they want
+                                        └──────► Listener       which root changed, whether room appeared, who is gone
+
+An event that changes nothing scheduling looks at costs a comparison.  The loop's own steps come in here too
+(assume, nominate, evict), so that view and forest always agree.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from ..api import meta, vocabulary
+from ..api.scheme import (
+    COMPOSITE_POD_GROUPS,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    POD_GROUPS,
+    PODS,
+    WORKLOADS,
+    Object,
+    Resource,
+)
+from ..base import quantity
+from ..base.clock import Clock
+from ..base.instants import parse
+from ..client.informer import Caches, Handler
+from ..engine.demand import Exclusive, Shape, Taint
+from ..engine.view import ClusterView, Node, Running, Unit
+from . import shape
+from .budgets import Budgets
+from .hierarchy import Forest, Group, Ids, Member
+
+#: What the queue holds: the top of a tree, or a pod without a group.
+Root = Group | Member
+
+_NO_INDEX = 1 << 31
+
+
+class Listener(Protocol):
+    """Who wants to know what an event meant."""
+
+    def touched(self, root: Root) -> None:
+        """Something about this tree or pod changed."""
+
+    def room(self) -> None:
+        """Capacity may have grown somewhere."""
+
+    def gone(self, member: Member) -> None:
+        """A pod ended or was removed; it holds nothing any more."""
+
+    def displaced(self, member: Member) -> None:
+        """The node at which room was being made for this pod is gone."""
+
+
+class Translator:
+    """Keeps view and forest in step with the caches."""
+
+    def __init__(self, view: ClusterView, caches: Caches, clock: Clock, listener: Listener) -> None:
+        self.view = view
+        self._ids = Ids()
+        self.forest = Forest(self._ids)
+        self.members: dict[int, Member] = {}
+        self._caches = caches
+        self._clock = clock
+        self._listener = listener
+        self._budgets = Budgets(self._ids)
+        #: Equal shapes are one object, so that comparing them costs nothing.
+        self._shapes: dict[Shape, Shape] = {}
+        self._handlers: dict[Resource, Handler] = {
+            NODES: self._on_node,
+            POD_DISRUPTION_BUDGETS: self._on_budget,
+            WORKLOADS: self._on_workload,
+            COMPOSITE_POD_GROUPS: lambda old, new: self._on_group(COMPOSITE_POD_GROUPS.kind, old, new),
+            POD_GROUPS: lambda old, new: self._on_group(POD_GROUPS.kind, old, new),
+            PODS: self._on_pod,
+        }
+        for resource in self._handlers:
+            caches.of(resource)
+
+    def listen(self) -> None:
+        """Begin to follow the caches; what they hold already comes first."""
+        for resource, handler in self._handlers.items():
+            self._caches.of(resource).add_handler(handler)
+
+    def root_of(self, member: Member) -> Root:
+        return self.forest.root(member.group) if member.group is not None else member
+
+    # -- steps of the loop -----------------------------------------------------------------------------
+
+    def assume(self, member: Member, node: str) -> None:
+        """Decided: it holds its place from now on, until the watch confirms or the binding fails."""
+        member.assumed, member.nominated = node, ""
+        member.since = self._clock.now()
+        self._hold(member)
+        self.forest.refile(member)
+
+    def forget(self, member: Member) -> None:
+        """The binding failed: it holds nothing."""
+        if member.assumed and not member.node:
+            member.assumed = ""
+            self._release(member)
+            self.forest.refile(member)
+            self._listener.room()
+
+    def nominate(self, member: Member, node: str) -> None:
+        """Keep a place for it while others leave."""
+        member.nominated = node
+        member.since = self._clock.now()
+        self._hold(member)
+
+    def withdraw(self, member: Member) -> None:
+        if member.nominated:
+            member.nominated = ""
+            if not member.place:
+                self._release(member)
+
+    def evict(self, member: Member) -> None:
+        """Its eviction has begun: it is nobody's victim again and no longer counts for its group."""
+        member.evicting = True
+        self._hold(member)
+        self.forest.refile(member)
+
+    # -- nodes and budgets -----------------------------------------------------------------------------
+
+    def _on_node(self, old: Object | None, new: Object | None) -> None:
+        if new is None:
+            assert old is not None
+            self.view.remove_node(meta.name(old))
+            for member in list(self.members.values()):
+                if member.nominated == meta.name(old):
+                    self._listener.displaced(member)
+            return
+        if old is not None and _node_facts(old) == _node_facts(new):
+            return
+        self.view.put_node(node_of(new))
+        self._listener.room()
+
+    def _on_budget(self, old: Object | None, new: Object | None) -> None:
+        namespace = meta.namespace(new or old or {})
+        if new is None:
+            assert old is not None
+            self.view.remove_budget(self._budgets.remove(old))
+            covers_others = True
+        else:
+            covers_others = self._budgets.put(new)
+        if covers_others:
+            for member in self.members.values():
+                if member.place and meta.namespace(member.obj) == namespace:
+                    self._hold(member)
+        self._count_budgets(namespace)
+
+    def _count_budgets(self, namespace: str) -> None:
+        for budget in self._budgets.allowances(namespace):
+            self.view.put_budget(budget)
+
+    # -- groups ----------------------------------------------------------------------------------------
+
+    def _on_workload(self, old: Object | None, new: Object | None) -> None:
+        workload = new or old
+        assert workload is not None
+        if old is not None and new is not None and old["spec"] == new["spec"]:
+            return
+        for group in self.forest.of_workload(meta.namespace(workload), meta.name(workload)):
+            root = self.forest.root(group)
+            root.layout = None
+            self._listener.touched(root)
+
+    def _on_group(self, kind: str, old: Object | None, new: Object | None) -> None:
+        if new is None:
+            assert old is not None
+            removed = self.forest.remove(kind, old)
+            if removed is not None:
+                self._regroup(removed)
+            return
+        if old is not None and old["spec"] == new["spec"] and meta.annotations(old) == meta.annotations(new):
+            self.forest.refresh(kind, new)
+            return
+        before = self.forest.find(kind, new)
+        former = self.forest.root(before) if before is not None else None
+        group = self.forest.put(kind, new)
+        self._regroup(group)
+        if former is not None and former is not self.forest.root(group):
+            self._listener.touched(former)
+
+    def _regroup(self, group: Group) -> None:
+        """A group changed: its placed pods may belong to other units, its trees may be others."""
+        for leaf in group.leaves():
+            for member in leaf.members.values():
+                if member.place or member.nominated:
+                    self._hold(member)
+        root = self.forest.root(group)
+        self._listener.touched(root)
+        if group.obj is None:
+            for child in list(group.children.values()):
+                self._listener.touched(self.forest.root(child))
+
+    # -- pods ------------------------------------------------------------------------------------------
+
+    def _on_pod(self, old: Object | None, new: Object | None) -> None:
+        if old is not None and (new is None or meta.uid(new) != meta.uid(old) or _ended(new)):
+            self._drop_pod(old)
+        if new is None or _ended(new):
+            return
+        member = self.members.get(self._ids.of(("pod", meta.uid(new))))
+        if member is None:
+            self._add_pod(new)
+        else:
+            self._change_pod(member, new)
+
+    def _add_pod(self, pod: Object) -> None:
+        member = Member(
+            id=self._ids.of(("pod", meta.uid(pod))),
+            uid=meta.uid(pod),
+            obj=pod,
+            shape=self._shape(pod),
+            role=_role(pod),
+            priority=int(pod["spec"].get("priority") or 0),
+            rank=_rank(pod),
+            node=pod["spec"].get("nodeName") or "",
+        )
+        self.members[member.id] = member
+        group = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
+        if group:
+            self.forest.enter(member, group)
+        if member.node:
+            member.since = _started(pod, self._clock.now())
+            self._hold(member)
+        self._listener.touched(self.root_of(member))
+
+    def _change_pod(self, member: Member, pod: Object) -> None:
+        old, member.obj = member.obj, pod
+        same_spec = old["spec"] == pod["spec"]
+        if same_spec and meta.deleting(old) == meta.deleting(pod) and meta.labels(old) == meta.labels(pod):
+            return
+        if not same_spec and {**old["spec"], "nodeName": ""} != {**pod["spec"], "nodeName": ""}:
+            member.shape = self._shape(pod)
+        node = pod["spec"].get("nodeName") or ""
+        if node and node == member.assumed and not meta.deleting(pod):
+            # Our own binding, confirmed: nothing has changed for anyone.
+            member.node, member.assumed = node, ""
+            return
+        if node and not member.node:
+            if not member.assumed:
+                member.since = self._clock.now()
+            member.node, member.assumed, member.nominated = node, "", ""
+        if member.place or member.nominated:
+            self._hold(member)
+        self.forest.refile(member)
+        self._listener.touched(self.root_of(member))
+
+    def _drop_pod(self, pod: Object) -> None:
+        number = self._ids.of(("pod", meta.uid(pod)))
+        self._ids.drop(("pod", meta.uid(pod)))
+        member = self.members.pop(number, None)
+        if member is None:
+            return
+        root = self.root_of(member)
+        held = bool(member.place or member.nominated)
+        self._release(member)
+        self.forest.leave(member)
+        self._listener.gone(member)
+        if isinstance(root, Group):
+            self._listener.touched(root)
+        if held:
+            self._listener.room()
+
+    def _shape(self, pod: Object) -> Shape:
+        found = shape.of_pod(pod)
+        return self._shapes.setdefault(found, found)
+
+    # -- what holds capacity ---------------------------------------------------------------------------
+
+    def _hold(self, member: Member) -> None:
+        """Enter a pod into the view where it is placed or nominated."""
+        unit = self._unit_of(member)
+        former = self.view.running(member.id)
+        self.view.put_unit(unit)
+        budgets = self._budgets.cover(member.id, member.obj) if member.place else ()
+        self.view.bind(
+            Running(
+                pod=member.id,
+                node=member.place or member.nominated,
+                requests=member.shape.requests,
+                unit=unit.id,
+                started=member.since,
+                group=member.group.id if member.group is not None else -1,
+                exclusive=exclusive_of(member.group),
+                budgets=budgets,
+                evictable=not member.leaving,
+            )
+        )
+        if former is not None and former.unit != unit.id:
+            self._retire_unit(former.unit)
+        if budgets:
+            self._count_budgets(meta.namespace(member.obj))
+
+    def _release(self, member: Member) -> None:
+        running = self.view.running(member.id)
+        if running is None:
+            return
+        self.view.unbind(member.id)
+        self._retire_unit(running.unit)
+        if running.budgets:
+            namespace = meta.namespace(member.obj)
+            self._budgets.uncover(member.id, namespace)
+            self._count_budgets(namespace)
+
+    def _retire_unit(self, unit: int) -> None:
+        if not self.view.pods_of(unit):
+            self.view.remove_unit(unit)
+
+    def _unit_of(self, member: Member) -> Unit:
+        """The highest ancestor that is evicted as a whole, else the pod; its priority is that of the root."""
+        whole: Group | None = None
+        priority = member.priority
+        group = member.group
+        for _ in range(8):  # A cycle must not hold us up; valid trees are half as deep.
+            if group is None:
+                break
+            if group.policy is not None:
+                priority = group.policy.priority
+                whole = group if group.policy.whole else whole
+            group = group.parent
+        if whole is None:
+            return Unit(member.id, priority, f"Pod/{meta.name(member.obj)}")
+        assert whole.obj is not None
+        owner = meta.controller_of(whole.obj)
+        name = f"{owner['kind']}/{owner['name']}" if owner else f"{whole.key.kind}/{whole.key.name}"
+        return Unit(whole.id, priority, name)
+
+
+def node_of(node: Object) -> Node:
+    """A Node as the engine sees it."""
+    spec = node.get("spec") or {}
+    status = node.get("status") or {}
+    allocatable = status.get("allocatable") or status.get("capacity") or {}
+    return Node(
+        name=meta.name(node),
+        labels=dict(meta.labels(node)),
+        allocatable={name: quantity.parse(amount, name) for name, amount in sorted(allocatable.items())},
+        taints=tuple(Taint(t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or ()),
+        unschedulable=bool(spec.get("unschedulable")),
+    )
+
+
+def exclusive_of(group: Group | None) -> Exclusive | None:
+    """Whether a PodGroup takes domains for itself, among groups of its own priority."""
+    if group is None or group.policy is None or not group.policy.exclusive:
+        return None
+    return Exclusive(group.policy.exclusive, group.policy.priority)
+
+
+def _node_facts(node: Object) -> tuple[Any, ...]:
+    status = node.get("status") or {}
+    return meta.labels(node), node.get("spec"), status.get("allocatable"), status.get("capacity")
+
+
+def _ended(pod: Object) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def _role(pod: Object) -> str:
+    """What makes members different parts of one job: their controller, else their replicated job."""
+    owner = meta.controller_of(pod)
+    if owner is not None:
+        return str(owner["uid"])
+    return meta.labels(pod).get(vocabulary.REPLICATED_JOB_NAME, "")
+
+
+def _rank(pod: Object) -> tuple[int, str, str]:
+    index = meta.annotations(pod).get(vocabulary.COMPLETION_INDEX, "")
+    created = pod["metadata"].get("creationTimestamp") or ""
+    return (int(index) if index.isdigit() else _NO_INDEX, created, meta.name(pod))
+
+
+def _started(pod: Object, now: float) -> float:
+    started = (pod.get("status") or {}).get("startTime")
+    return parse(started) if started else now

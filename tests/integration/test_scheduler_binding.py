@@ -1,0 +1,205 @@
+"""Bindings that fail, and schedulers that end in the middle of a gang."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from echelon.api.errors import ApiError
+from echelon.api.scheme import NODES, POD_GROUPS, PODS
+from echelon.api.verbs import Verbs, WriteOptions
+from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
+from echelon.testing.world import World, in_virtual_time
+
+SCHEDULED = ("True", "Scheduled", "")
+
+
+class Unreliable:
+    """An API whose bindings go wrong as told: pod name -> what its next bindings end in."""
+
+    def __init__(self, verbs: Verbs, trouble: dict[str, list[Exception]], *, lost_answer: bool = False) -> None:
+        self._verbs = verbs
+        self._trouble = trouble
+        self._lost_answer = lost_answer
+        self.calls: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._verbs, name)
+
+    async def bind(
+        self, namespace: str, pod: str, node: str, *, uid: str = "", options: WriteOptions = WriteOptions()
+    ) -> None:
+        self.calls[pod] += 1
+        if self._trouble.get(pod):
+            if self._lost_answer:
+                await self._verbs.bind(namespace, pod, node, uid=uid, options=options)
+            raise self._trouble[pod].pop(0)
+        await self._verbs.bind(namespace, pod, node, uid=uid, options=options)
+
+
+async def _restart(world: World, api: Any) -> None:
+    await world.stop()
+    world.start(api)
+
+
+REFUSALS = [ApiError(409, "Conflict", "no"), ApiError(500, "InternalError", "broken"), OSError("connection lost")]
+
+
+@pytest.mark.conformance("SCH-36", "SCH-37", "SCH-38", "SCH-39")
+@pytest.mark.parametrize("refusal", REFUSALS, ids=["conflict", "server error", "no answer"])
+@pytest.mark.parametrize(("gang", "pods"), [(2, 2), (None, 2), (1, 1), (None, 1)])
+@in_virtual_time
+async def test_a_member_whose_binding_fails_is_placed_again(
+    world: World, refusal: Exception, gang: int | None, pods: int
+) -> None:
+    await _restart(world, Unreliable(world.verbs, {"p0": [refusal]}))
+    await world.create(make_node("n1"), make_pod_group("g", gang=gang))
+    names = await world.pods("g", "p", pods)
+    await world.settle()
+    assert await world.scheduled(*names)
+    assert await world.condition("g") == SCHEDULED
+
+
+@in_virtual_time
+async def test_a_binding_whose_answer_was_lost_counts_and_is_not_repeated(world: World) -> None:
+    api = Unreliable(world.verbs, {"p0": [OSError("connection lost")]}, lost_answer=True)
+    await _restart(world, api)
+    await world.create(make_node("n1", cpu=1), make_pod("p0"), make_pod("p1"))
+    await world.settle()
+    assert await world.nodes("p0", "p1") == ["n1", ""]
+    assert api.calls == {"p0": 1}
+
+
+@in_virtual_time
+async def test_a_gang_that_loses_its_room_while_binding_releases_what_it_holds(world: World) -> None:
+    """The second member's binding fails and another pod gets the room first: the gang must not stay half bound."""
+    await _restart(world, Unreliable(world.verbs, {"p1": [ApiError(409, "Conflict", "no")]}))
+    await world.create(make_node("n1", cpu=2), make_pod_group("g", gang=2))
+    await world.pods("g", "p", 2)
+    await world.settle(0.1)
+    await world.create(make_pod("thief", node="n1"))
+    await world.settle()
+    assert await world.gone("p0")
+    assert await world.nodes("p1") == [""]
+
+
+@in_virtual_time
+async def test_a_gang_half_bound_by_a_crash_is_completed(world: World) -> None:
+    await world.stop()
+    await world.create(make_node("n1"), make_pod_group("g", gang=3))
+    names = await world.pods("g", "p", 3)
+    await world.verbs.bind("default", "p0", "n1")
+    world.start()
+    await world.settle()
+    assert await world.scheduled(*names)
+    assert await world.condition("g") == SCHEDULED
+
+
+@in_virtual_time
+async def test_a_gang_half_bound_by_a_crash_that_cannot_be_completed_is_released(world: World) -> None:
+    await world.stop()
+    await world.create(make_node("n1", cpu=2), make_composite("root", gang=2))
+    await world.create(make_pod_group("a", gang=2, parent="root"), make_pod_group("b", gang=2, parent="root"))
+    await world.pods("a", "a", 2)
+    await world.pods("b", "b", 2)
+    for name in ("a0", "a1"):
+        await world.verbs.bind("default", name, "n1")
+    world.start()
+    await world.settle()
+    assert await world.gone("a0", "a1")
+
+
+@in_virtual_time
+async def test_a_gang_bound_just_before_a_crash_gets_its_condition_afterwards(world: World) -> None:
+    await world.stop()
+    await world.create(make_node("n1"), make_pod_group("g", gang=2))
+    for name in await world.pods("g", "p", 2):
+        await world.verbs.bind("default", name, "n1")
+    world.start()
+    await world.settle(1)
+    assert await world.condition("g") == SCHEDULED
+
+
+@pytest.mark.parametrize("moment", range(1, 40, 3))
+@in_virtual_time
+async def test_a_crash_at_any_moment_leaves_gangs_whole_after_restart(world: World, moment: int) -> None:
+    """`moment` steps of the event loop after the pods were created the scheduler is gone, mid-binding or not."""
+    await world.create(*(make_node(f"n{n}", cpu=2) for n in range(8)))
+    groups = [f"g{n}" for n in range(4)]
+    for group in groups:
+        await world.create(make_pod_group(group, gang=4))
+        await world.pods(group, f"{group}-", 3)
+    await world.settle()
+    for group in groups:
+        await world.verbs.create(PODS, make_pod(f"{group}-3", group=group), "default")
+    for _ in range(moment):
+        await asyncio.sleep(0)
+    await world.stop()
+    world.start()
+    await world.settle()
+    for group in groups:
+        assert await world.scheduled(*(f"{group}-{n}" for n in range(4)))
+        assert await world.condition(group) == SCHEDULED
+
+
+@pytest.mark.conformance("SCH-E17")
+@in_virtual_time
+async def test_the_survivor_of_a_gang_that_is_disrupted_singly_stays(world: World) -> None:
+    await _anchored_gang(world, "single")
+    assert (await world.nodes("p0"))[0] == "r1-0"
+    assert await world.unscheduled("again0", "again1", "again2")
+
+
+@pytest.mark.conformance("SCH-E17")
+@in_virtual_time
+async def test_the_survivor_of_a_gang_that_is_disrupted_whole_is_released(world: World) -> None:
+    await _anchored_gang(world, "all")
+    assert await world.gone("p0")
+    await world.pods("g", "last", 1)
+    await world.settle(1)
+    assert all(node.startswith("r2-") for node in await world.nodes("again0", "again1", "again2", "last0"))
+
+
+async def _anchored_gang(world: World, mode: Any) -> None:
+    """A gang of 4 in rack r1 loses three members and their nodes; r2 has room for all, r1 only for two more."""
+    rack = "topology.kubernetes.io/rack"
+    await world.create(*(make_node(f"r1-{n}", cpu=1, rack="r1") for n in range(4)))
+    await world.create(make_pod_group("g", gang=4, key=rack, mode=mode))
+    names = await world.pods("g", "p", 4)
+    await world.settle(1)
+    assert await world.nodes("p0") == ["r1-0"]
+    await world.delete(PODS, *names[1:])
+    await world.delete(NODES, "r1-3")
+    await world.create(*(make_node(f"r2-{n}", cpu=1, rack="r2") for n in range(8)))
+    await world.pods("g", "again", 3)
+    await world.settle()
+
+
+@in_virtual_time
+async def test_a_pod_deleted_while_its_binding_is_on_the_way_leaves_no_trace(world: World) -> None:
+    await world.create(make_node("n1", cpu=1), make_pod_group("g", gang=1))
+    await world.verbs.create(PODS, make_pod("p", group="g"), "default")
+    await world.verbs.delete(PODS, "p", "default")
+    await world.create(make_pod("next"))
+    await world.settle()
+    assert await world.nodes("next") == ["n1"]
+    assert (await world.verbs.get(POD_GROUPS, "g", "default")).get("status", {}).get("conditions", []) == []
+
+
+@in_virtual_time
+async def test_a_node_that_vanishes_takes_no_more_pods(world: World) -> None:
+    await world.create(make_node("n1", cpu=4), make_pod("p0"))
+    await world.settle(1)
+    await world.delete(NODES, "n1")
+    await world.create(make_pod("p1"))
+    await world.settle()
+    assert await world.unscheduled("p1")
+    await world.create(make_node("n1", cpu=2))
+    await world.settle(1)
+    assert await world.scheduled("p1")
+    await world.create(make_pod("p2"))
+    await world.settle()
+    assert await world.unscheduled("p2"), "p0 still holds a CPU of the node that came back"

@@ -1,0 +1,470 @@
+"""Preemption through the real API: who must go, who stays, and what everybody is told."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from echelon.api.scheme import COMPOSITE_POD_GROUPS, PODS, Object
+from echelon.api.vocabulary import RACK, ZONE
+from echelon.testing.builders import make_budget, make_composite, make_node, make_pod, make_pod_group
+from echelon.testing.world import World, in_virtual_time
+
+SCHEDULED = ("True", "Scheduled", "")
+
+
+@dataclass
+class Case:
+    """Nodes; what runs, as (pod, node, …) in groups or not; then a preemptor; who is gone, who stays."""
+
+    nodes: list[Object]
+    victims: list[Object]
+    groups: list[Object]
+    pods: list[Object]
+    gone: set[str]
+    kept: set[str] = field(default_factory=set)
+    #: Whether the preemptor's pods are placed in the end; names, or all.
+    placed: bool | set[str] = True
+
+
+def low(name: str, node: str, cpu: int | str = 1, priority: int = 10, **more: Any) -> Object:
+    return make_pod(name, node=node, cpu=cpu, priority=priority, **more)
+
+
+def lows(node: str, count: int, **more: Any) -> list[Object]:
+    return [low(f"low-{node}-{n}", node, **more) for n in range(count)]
+
+
+def high(count: int, cpu: int | str = 1, group: str = "g", priority: int = 100, **more: Any) -> list[Object]:
+    return [make_pod(f"high{n}", group=group, cpu=cpu, priority=priority, **more) for n in range(count)]
+
+
+def gang(count: int | None, **more: Any) -> Object:
+    return make_pod_group("g", gang=count, priority=100, **more)
+
+
+N3 = [make_node("n", cpu=3)]
+FOUR = [make_node(f"n{n}", cpu=1) for n in range(4)]
+ALL3 = {f"low-n-{n}" for n in range(3)}
+TWO = [make_node("n1", cpu=2), make_node("n2", cpu=2)]
+
+
+def _victim_group(mode: str, policy: int | None = 3, priority: int = 10) -> Object:
+    return make_pod_group("v", gang=policy, mode=mode, priority=priority)  # type: ignore[arg-type]
+
+
+GROUP_PREEMPTORS = {
+    "SCH-121 a gang": Case(N3, lows("n", 3), [gang(3)], high(3), ALL3),
+    "SCH-122 a basic group": Case(N3, lows("n", 3), [gang(None)], high(3), ALL3),
+    "SCH-126 two nodes": Case(
+        TWO, lows("n1", 2) + lows("n2", 2), [gang(4)], high(4),
+        {"low-n1-0", "low-n1-1", "low-n2-0", "low-n2-1"},
+    ),
+    "SCH-127 a higher priority in the way": Case(
+        N3, [low("big", "n", priority=500), *lows("n", 2)], [gang(3)], high(3),
+        set(), {"big", "low-n-0", "low-n-1"}, False,
+    ),
+    "SCH-128 the lower of two priorities": Case(
+        N3, [low("mid", "n", priority=50), *lows("n", 2)], [gang(2)], high(2), {"low-n-0", "low-n-1"}, {"mid"},
+    ),
+    "SCH-129 a gang that goes as one": Case(
+        N3, [_victim_group("all"), *lows("n", 3, group="v")], [gang(1)], high(1), ALL3,
+    ),
+    "SCH-130 a basic group that goes as one": Case(
+        N3, [_victim_group("all", None), *lows("n", 3, group="v")], [gang(1)], high(1), ALL3,
+    ),
+    "SCH-131 as many as can be had": Case(
+        FOUR, [low("a", "n0"), low("b", "n1"), low("c", "n2", priority=200), low("d", "n3", priority=200)],
+        [gang(1)], high(3), {"a", "b"}, {"c", "d"}, {"high0", "high1"},
+    ),
+    "SCH-134 as many as can be had, basic": Case(
+        FOUR, [low("a", "n0"), low("b", "n1"), low("c", "n2", priority=200), low("d", "n3", priority=200)],
+        [gang(None)], high(3), {"a", "b"}, {"c", "d"}, {"high0", "high1"},
+    ),
+    "SCH-132 a group that goes as one and a pod": Case(
+        FOUR[:3],
+        [_victim_group("all", 2, 50), low("v0", "n0", priority=50, group="v"), low("v1", "n1", priority=50, group="v"),
+         low("single", "n2")],
+        [gang(3)], high(3), {"v0", "v1", "single"},
+    ),
+    "SCH-135 the same for a basic group": Case(
+        FOUR[:3],
+        [_victim_group("all", 2, 50), low("v0", "n0", priority=50, group="v"), low("v1", "n1", priority=50, group="v"),
+         low("single", "n2")],
+        [gang(None)], high(3), {"v0", "v1", "single"},
+    ),
+    "SCH-137 policy Never": Case(
+        N3, lows("n", 3), [gang(3, never=True)], high(3, preemptionPolicy="Never"), set(), ALL3, False,
+    ),
+    "SCH-138 policy PreemptLowerPriority": Case(N3, lows("n", 3), [gang(3)], high(3), ALL3),
+    "SCH-141 only what is in the way": Case(
+        TWO, [low("low", "n1", cpu=2)], [gang(2)], high(2, cpu=2), {"low"},
+    ),
+    "SCH-142 pinned members": Case(
+        TWO, [low("five", "n1", priority=5), low("ten", "n1", priority=10)], [gang(2)],
+        [
+            make_pod(f"high{n}", group="g", priority=100, nodeSelector={"kubernetes.io/hostname": f"n{n + 1}"})
+            for n in range(2)
+        ],
+        {"five"}, {"ten"},
+    ),
+    "SCH-151 one zone": Case(
+        [make_node(f"n{n}", cpu=1, zone="z") for n in range(2)], [low("a", "n0"), low("b", "n1")],
+        [gang(2, key=ZONE)], high(2), {"a", "b"},
+    ),
+    "SCH-152 the zone where it is possible": Case(
+        [make_node(f"n{n}", cpu=1, zone=f"z{n // 2}") for n in range(4)],
+        [low("a", "n0", priority=200), low("b", "n1", priority=200), low("c", "n2"), low("d", "n3")],
+        [gang(2, key=ZONE)], high(2), {"c", "d"}, {"a", "b"},
+    ),
+    "SCH-154 no zone is possible": Case(
+        [make_node(f"n{n}", cpu=1, zone=f"z{n // 2}") for n in range(4)],
+        [low("a", "n0", priority=200), low("b", "n1"), low("c", "n2", priority=200), low("d", "n3")],
+        [gang(2, key=ZONE)], high(2), set(), {"a", "b", "c", "d"}, False,
+    ),
+    "SCH-70 in a rack": Case(
+        [make_node(f"n{n}", cpu=2, rack="r1") for n in range(3)],
+        [low("a", "n0", cpu=2), low("b", "n1", cpu=2)], [gang(3, key=RACK)], high(3, cpu=2), {"a", "b"},
+    ),
+    "SCH-E14 no order of the pods works": Case(
+        [make_node("n1", cpu=10), make_node("n2", cpu=10)], [low("a", "n1", cpu=10), low("b", "n2", cpu=10)],
+        [gang(5)],
+        [make_pod(f"high{n}", group="g", cpu=cpu, priority=100) for n, cpu in enumerate((6, 4, 4, 3, 3))],
+        {"a", "b"},
+    ),
+    "SCH-E16 the rack with the fewest victims": Case(
+        [*(make_node(f"a{n}", cpu=1, rack="r1") for n in range(4)),
+         *(make_node(f"b{n}", cpu=1, rack="r2") for n in range(6))],
+        [*(low(f"v{n}", f"a{n}") for n in range(4)), *(low(f"w{n}", f"b{n}") for n in range(3))],
+        [gang(4, key=RACK)], high(4), set(), {"v0", "v1", "v2", "v3"},
+    ),
+}  # fmt: skip
+
+
+def _composite_victims(mode: str) -> list[Object]:
+    """Two groups below one composite: v1 on n1 and n2, v2 on n2."""
+    return [
+        make_composite("vc", mode=mode, priority=10),  # type: ignore[arg-type]
+        make_pod_group("v1", parent="vc", priority=10), make_pod_group("v2", parent="vc", priority=10),
+        low("a", "n1", cpu=2, group="v1"), low("b", "n2", group="v1"), low("c", "n2", group="v2"),
+    ]  # fmt: skip
+
+
+ON_N1 = [make_pod("high0", cpu=2, priority=100, nodeSelector={"kubernetes.io/hostname": "n1"})]
+
+GROUP_VICTIMS = {
+    "SCH-158 a composite that goes as one": Case(TWO, _composite_victims("all"), [], ON_N1, {"a", "b", "c"}),
+    "SCH-159 a composite that goes pod by pod": Case(TWO, _composite_victims("single"), [], ON_N1, {"a"}, {"b", "c"}),
+    "SCH-160 never for nothing": Case(
+        [make_node("n", cpu=2)],
+        [make_composite("vc", mode="all", priority=10), make_pod_group("v1", parent="vc", priority=10),
+         low("a", "n", group="v1")],
+        [], [make_pod("high0", cpu=3, priority=100)], set(), {"a"}, False,
+    ),
+    "SCH-162 the composite of the lowest priority": Case(
+        N3,
+        [make_composite("c1", priority=10), make_pod_group("v1", parent="c1", priority=10), low("a", "n", group="v1"),
+         make_composite("c2", priority=20), make_pod_group("v2", parent="c2", priority=20),
+         low("b", "n", group="v2", priority=20)],
+        [], [make_pod("high0", cpu=2, priority=100)], {"a"}, {"b"},
+    ),
+    "SCH-165 the highest ancestor that goes as one": Case(
+        TWO,
+        [make_composite("top", mode="all", priority=10), make_composite("mid", parent="top", priority=10),
+         make_pod_group("v1", parent="mid", priority=10), make_pod_group("v2", parent="mid", priority=10),
+         low("a", "n1", cpu=2, group="v1"), low("b", "n2", group="v1"), low("c", "n2", group="v2")],
+        [], ON_N1, {"a", "b", "c"},
+    ),
+    "SCH-166 a parent that goes as one below one that does not": Case(
+        TWO,
+        [make_composite("top", priority=10), make_composite("mid", mode="all", parent="top", priority=10),
+         make_pod_group("v1", parent="mid", priority=10), make_pod_group("v2", parent="top", priority=10),
+         low("a", "n1", cpu=2, group="v1"), low("b", "n2", group="v1"), low("c", "n2", group="v2")],
+        [], ON_N1, {"a", "b"}, {"c"},
+    ),
+    "SCH-179 a group on two nodes": Case(
+        TWO, [_victim_group("all", None), low("a", "n1", cpu=2, group="v"), low("b", "n2", group="v")],
+        [], ON_N1, {"a", "b"},
+    ),
+    "SCH-180 a group on one node": Case(
+        [make_node("n1", cpu="500m")],
+        [_victim_group("all", None), *(low(f"a{n}", "n1", cpu="250m", group="v") for n in range(2))],
+        [], [make_pod("high0", cpu="300m", priority=100)], {"a0", "a1"},
+    ),
+    "SCH-182 not enough, so nobody": Case(
+        [make_node("n1", cpu=2)],
+        [_victim_group("all", None), low("a", "n1", group="v"), low("equal", "n1", priority=100)],
+        [], [make_pod("high0", cpu=2, priority=100)], set(), {"a", "equal"}, False,
+    ),
+    "SCH-183 a group that goes pod by pod": Case(
+        TWO, [_victim_group("single", None), low("a", "n1", cpu=2, group="v"), low("b", "n2", group="v")],
+        [], ON_N1, {"a"}, {"b"},
+    ),
+}  # fmt: skip
+
+
+def _cases(cases: dict[str, Case]) -> list[object]:
+    return [pytest.param(case, id=name, marks=pytest.mark.conformance(name.split()[0])) for name, case in cases.items()]
+
+
+@pytest.mark.parametrize("case", [*_cases(GROUP_PREEMPTORS), *_cases(GROUP_VICTIMS)])
+@in_virtual_time
+async def test_who_goes_and_who_stays(world: World, case: Case) -> None:
+    await world.create(*case.nodes, *case.victims)
+    await world.settle(2)
+    await world.create(*case.groups, *case.pods)
+    await world.settle(40)
+    for name in case.gone:
+        assert await world.gone(name), name
+    for name in case.kept:
+        assert await world.scheduled(name), name
+    for pod in case.pods:
+        name = pod["metadata"]["name"]
+        wanted = case.placed if isinstance(case.placed, bool) else name in case.placed
+        assert bool((await world.nodes(name))[0]) == wanted, name
+        if not wanted:
+            assert await world.unscheduled(name)
+
+
+@pytest.mark.conformance("SCH-133", "SCH-136")
+@pytest.mark.parametrize("policy", [1, None])
+@in_virtual_time
+async def test_a_unit_of_higher_priority_is_never_touched(world: World, policy: int | None) -> None:
+    await world.create(*FOUR)
+    for group, priority, nodes in (("v", 50, ("n0", "n1")), ("w", 200, ("n2", "n3"))):
+        await world.create(make_pod_group(group, gang=2, mode="all", priority=priority))
+        await world.create(
+            *(make_pod(f"{group}{n}", group=group, node=node, priority=priority) for n, node in enumerate(nodes))
+        )
+    await world.settle(1)
+    await world.create(gang(policy), *high(3))
+    await world.settle(40)
+    assert await world.gone("v0", "v1")
+    assert await world.scheduled("w0", "w1", "high0", "high1")
+    assert await world.unscheduled("high2")
+
+
+@pytest.mark.conformance("SCH-155", "SCH-156")
+@in_virtual_time
+async def test_the_preemptor_keeps_its_places_while_victims_terminate(world: World) -> None:
+    await world.create(*(make_node(f"n{n}", cpu=1) for n in range(3)))
+    await world.create(low("first", "n0", priority=100))
+    await world.create(low("a", "n1", grace=30), low("b", "n2", grace=30))
+    await world.settle(1)
+    await world.create(make_pod_group("g", gang=2, priority=50), *high(2, priority=50))
+    await world.settle(2)
+    status, reason, message = await world.condition("g")
+    assert (status, reason) == ("False", "Unschedulable")
+    assert "found a placement for podgroup, preempting 2 victims" in message
+    nominated = [((await world.pod(name)) or {})["status"].get("nominatedNodeName") for name in ("high0", "high1")]
+    assert sorted(map(str, nominated)) == ["n1", "n2"]
+    # Room elsewhere, and someone less important who would like the freed one.
+    await world.delete(PODS, "first")
+    await world.create(make_pod("lesser", priority=20))
+    await world.settle(3)
+    assert await world.nodes("high0", "high1") == ["", ""]
+    assert not await world.gone("a", "b")
+    await world.delete(PODS, "a", "b", grace=0)
+    await world.settle(3)
+    assert await world.scheduled("high0", "high1")
+    assert await world.condition("g") == SCHEDULED
+
+
+@in_virtual_time
+async def test_freed_room_is_not_for_a_lower_priority(world: World) -> None:
+    await world.create(make_node("n", cpu=2), low("a", "n", grace=30), low("b", "n", grace=30))
+    await world.settle(1)
+    await world.create(gang(2), *high(2))
+    await world.settle(1)
+    await world.create(make_pod("lesser", priority=50))
+    await world.delete(PODS, "a", grace=0)
+    await world.settle(3)
+    assert await world.nodes("lesser", "high0", "high1") == ["", "", ""]
+    await world.delete(PODS, "b", grace=0)
+    await world.settle(3)
+    assert await world.scheduled("high0", "high1")
+    assert await world.unscheduled("lesser")
+
+
+@in_virtual_time
+async def test_no_more_victims_while_the_first_terminate(world: World) -> None:
+    await world.create(make_node("n", cpu=2), low("a", "n", grace=60), low("b", "n", grace=60))
+    await world.settle(1)
+    await world.create(gang(1), *high(1))
+    await world.settle(40)
+    marked = [name for name in ("a", "b") if "deletionTimestamp" in ((await world.pod(name)) or {})["metadata"]]
+    assert len(marked) == 1
+
+
+@in_virtual_time
+async def test_someone_more_important_takes_a_place_that_was_only_kept(world: World) -> None:
+    await world.create(make_node("n", cpu=1), low("a", "n", grace=30))
+    await world.settle(1)
+    await world.create(gang(1), *high(1))
+    await world.settle(1)
+    await world.create(make_pod("top", priority=500))
+    await world.settle(1)
+    await world.delete(PODS, "a", grace=0)
+    await world.settle(3)
+    assert await world.scheduled("top")
+    assert await world.unscheduled("high0")
+
+
+@pytest.mark.conformance("SCH-204")
+@in_virtual_time
+async def test_what_victims_and_their_groups_are_told(world: World) -> None:
+    await world.create(*TWO, make_composite("vc", gang=1, mode="all", priority=10))
+    await world.create(make_pod_group("v", gang=2, parent="vc", priority=10))
+    await world.create(*(make_pod(f"low{n}", group="v", cpu=2, priority=10, grace=30) for n in range(2)))
+    await world.settle(1)
+    await world.create(gang(1), *high(1, cpu=2))
+    await world.settle(3)
+    said = "default-scheduler: preempting to accommodate a higher priority podgroup"
+    for name in ("low0", "low1"):
+        pod = await world.pod(name) or {}
+        condition = next(c for c in pod["status"]["conditions"] if c["type"] == "DisruptionTarget")
+        assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
+        assert condition["message"] == said
+        told = dict(await world.events(name))["Preempted"]
+        assert told.startswith("Preempted by podgroup default/g ")
+    for group in ("vc", "v"):
+        assert await world.condition(group, "DisruptionTarget") == ("True", "PreemptionByScheduler", said)
+        assert (await world.condition(group))[0] == "True", "once scheduled, always said so"
+    await world.delete(PODS, "low0", "low1", grace=0)
+    await world.settle(3)
+    assert await world.scheduled("high0")
+    # It comes back when the other is done.
+    await world.create(*(make_pod(f"again{n}", group="v", cpu=2, priority=10) for n in range(2)))
+    await world.settle(3)
+    assert await world.unscheduled("again0", "again1")
+    await world.delete(PODS, "high0")
+    await world.settle(3)
+    assert await world.scheduled("again0", "again1")
+    for group in ("vc", "v"):
+        assert (await world.condition(group, "DisruptionTarget"))[0] == "False"
+
+
+@pytest.mark.conformance("SCH-81")
+@in_virtual_time
+async def test_an_extra_member_evicts_in_the_rack_of_its_gang(world: World) -> None:
+    await world.create(*(make_node(f"r1-{n}", cpu=2, rack="r1") for n in range(3)))
+    await world.create(*(make_node(f"r2-{n}", cpu=2, rack="r2") for n in range(2)))
+    await world.create(low("low", "r2-0"))
+    await world.create(*(low(f"high-in-r1-{n}", f"r1-{n}", cpu=2, priority=300) for n in range(3)))
+    await world.settle(1)
+    await world.create(gang(3, key=RACK), *high(3))
+    await world.settle(3)
+    assert {node[:2] for node in await world.nodes("high0", "high1", "high2")} == {"r2"}
+    assert await world.scheduled("low")
+    await world.create(make_pod("high3", group="g", priority=100))
+    await world.settle(5)
+    assert (await world.nodes("high3"))[0][:2] == "r2"
+    assert await world.gone("low")
+    await world.create(make_pod("high4", group="g", priority=100))
+    await world.settle(5)
+    assert await world.unscheduled("high4")
+
+
+@pytest.mark.conformance("SCH-108", "SCH-111")
+@pytest.mark.parametrize(("policy", "pods"), [(2, 2), (None, 1)])
+@in_virtual_time
+async def test_a_tree_evicts_in_the_one_rack_it_can_have(world: World, policy: int | None, pods: int) -> None:
+    await world.create(*(make_node(f"r{r}-{n}", cpu=pods, rack=f"r{r}") for r in (1, 2) for n in range(2)))
+    await world.create(*(low(f"low{n}", f"r1-{n}", cpu=pods) for n in range(2)))
+    await world.create(low("equal", "r2-0", cpu=pods, priority=100))
+    await world.settle(1)
+    await world.create(make_composite("root", gang=2, key=RACK, priority=100))
+    await world.create(*(make_pod_group(g, gang=policy, parent="root", priority=100) for g in "ab"))
+    names = [f"{g}{n}" for g in "ab" for n in range(pods)]
+    await world.create(*(make_pod(name, group=name[0], priority=100) for name in names))
+    await world.settle(5)
+    assert {node[:2] for node in await world.nodes(*names)} == {"r1"}
+    assert await world.gone("low0", "low1")
+
+
+@pytest.mark.conformance("SCH-113")
+@in_virtual_time
+async def test_a_further_group_evicts_only_inside_the_trees_domain(world: World) -> None:
+    await world.create(*(make_node(f"r{n}", cpu=2, rack=f"r{n}", zone="z1") for n in (1, 2, 3)))
+    await world.create(make_node("r4", cpu=2, rack="r4", zone="z2"))
+    await world.create(low("in3", "r3", cpu=2), low("in4", "r4", cpu=2))
+    await world.settle(1)
+    await world.create(make_composite("root", gang=2, key=ZONE, priority=100))
+    for name in ("g1", "g2", "g3", "g4"):
+        await world.create(make_pod_group(name, gang=2, key=RACK, parent="root", priority=100))
+        await world.create(*(make_pod(f"{name}-{n}", group=name, priority=100) for n in range(2)))
+        if name != "g1":
+            await world.settle(5)
+    assert await world.scheduled("g1-0", "g1-1", "g2-0", "g2-1")
+    assert await world.nodes("g3-0", "g3-1") == ["r3", "r3"]
+    assert await world.unscheduled("g4-0", "g4-1")
+    assert await world.gone("in3")
+    assert await world.scheduled("in4")
+
+
+@pytest.mark.conformance("SCH-163")
+@in_virtual_time
+async def test_a_group_under_a_budget_is_spared_if_another_will_do(world: World) -> None:
+    await world.create(make_node("n", cpu=3), make_budget("keep", {"app": "kept"}, min_available=2))
+    await world.create(make_composite("c1", mode="all", priority=10), make_composite("c2", mode="all", priority=10))
+    await world.create(*(make_pod_group(f"v{n}", parent=f"c{n}", priority=10) for n in (1, 2)))
+    await world.create(*(low(f"kept{n}", "n", group="v1", labels={"app": "kept"}) for n in range(2)))
+    await world.create(low("other", "n", group="v2"))
+    await world.settle(1)
+    await world.create(make_pod("high0", priority=100))
+    await world.settle(5)
+    assert await world.scheduled("high0", "kept0", "kept1")
+    assert await world.gone("other")
+
+
+@pytest.mark.conformance("SCH-178")
+@in_virtual_time
+async def test_victims_whose_root_object_is_gone_can_still_be_preempted(world: World) -> None:
+    await world.create(make_node("n", cpu=2), make_composite("vc", mode="all", priority=10))
+    await world.create(make_pod_group("v", parent="vc", priority=10), *(low(f"v{n}", "n", group="v") for n in range(2)))
+    await world.settle(1)
+    await world.delete(COMPOSITE_POD_GROUPS, "vc")
+    await world.patch(COMPOSITE_POD_GROUPS, "vc", {"metadata": {"finalizers": None}})
+    await world.settle(1)
+    await world.create(gang(2), *high(2))
+    await world.settle(5)
+    assert await world.gone("v0", "v1")
+    assert await world.scheduled("high0", "high1")
+
+
+@in_virtual_time
+async def test_equal_priorities_never_preempt_each_other(world: World) -> None:
+    await world.create(make_node("n", cpu=2))
+    for group in ("a", "b"):
+        await world.create(make_pod_group(group, gang=2, mode="all", priority=100))
+        await world.create(*(make_pod(f"{group}{n}", group=group, priority=100) for n in range(2)))
+    await world.settle(120)
+    assert await world.scheduled("a0", "a1")
+    assert await world.unscheduled("b0", "b1")
+
+
+@pytest.mark.parametrize("moment", range(1, 60, 6))
+@in_virtual_time
+async def test_a_preemption_goes_on_after_a_crash(world: World, moment: int) -> None:
+    await world.create(
+        *(make_node(f"n{n}", cpu=2) for n in range(4)), make_pod_group("v", gang=4, mode="all", priority=10)
+    )
+    await world.create(*(make_pod(f"low{n}", group="v", cpu=2, priority=10, grace=5) for n in range(4)))
+    await world.settle(2)
+    await world.create(gang(2))
+    for pod in high(2, cpu=2):
+        await world.submit(pod)
+    for _ in range(moment):
+        await asyncio.sleep(0)
+    await world.stop()
+    world.start()
+    await world.settle(3)
+    for name in [f"low{n}" for n in range(4)]:
+        if not await world.gone(name):
+            await world.delete(PODS, name, grace=0)
+    await world.settle(3)
+    assert await world.scheduled("high0", "high1")
+    assert await world.condition("g") == SCHEDULED

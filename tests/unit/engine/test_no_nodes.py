@@ -1,0 +1,18 @@
+"""A cluster that has no nodes yet."""
+
+from __future__ import annotations
+
+from echelon.engine.cycle import decide
+from echelon.engine.demand import Composite, Demand, Leaf, PodClass, Shape
+from echelon.engine.explain import for_group, sentence
+from echelon.engine.verdict import Blocked
+from echelon.engine.view import ClusterView, Options
+
+
+def test_everything_is_proved_blocked_and_every_group_has_its_reason() -> None:
+    leaf = Leaf(2, 2, (PodClass(Shape((("cpu", 1000), ("pods", 1))), (10, 11)),), topology="rack")
+    verdict = decide(ClusterView(Options(("rack",))), Demand(Composite(1, 1, (leaf,))), 0.0)
+    assert isinstance(verdict, Blocked)
+    assert verdict.proved
+    assert "room for 0" in sentence(verdict, {})
+    assert "room for 0" in for_group(verdict, 1, {})

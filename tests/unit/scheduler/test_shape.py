@@ -1,0 +1,119 @@
+"""What a pod asks of a node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from echelon.engine.demand import NodeTerm, Requirement, Toleration
+from echelon.scheduler.shape import of_pod, requests
+from echelon.testing.builders import GPU, make_pod
+
+
+def _container(cpu: str, **more: Any) -> dict[str, Any]:
+    return {"name": "c", "resources": {"requests": {"cpu": cpu}}, **more}
+
+
+@pytest.mark.parametrize(
+    ("spec", "millicores"),
+    [
+        pytest.param({"containers": [_container("1"), _container("500m")]}, 1500, id="containers add up"),
+        pytest.param({"containers": [_container("1")], "initContainers": [_container("3")]}, 3000, id="init peak"),
+        pytest.param(
+            {"containers": [_container("1")], "initContainers": [_container("2", restartPolicy="Always")]},
+            3000,
+            id="a sidecar stays",
+        ),
+        pytest.param(
+            {
+                "containers": [_container("1")],
+                "initContainers": [_container("1", restartPolicy="Always"), _container("4")],
+            },
+            5000,
+            id="an init container runs beside the sidecars before it",
+        ),
+        pytest.param(
+            {
+                "containers": [_container("1")],
+                "initContainers": [_container("4"), _container("1", restartPolicy="Always")],
+            },
+            4000,
+            id="but not beside those after it",
+        ),
+        pytest.param({"containers": [_container("1")], "overhead": {"cpu": "250m"}}, 1250, id="overhead"),
+        pytest.param(
+            {"containers": [_container("1")], "resources": {"requests": {"cpu": "6"}}}, 6000, id="pod-level resources"
+        ),
+        pytest.param(
+            {"containers": [{"name": "c", "resources": {"limits": {"cpu": "2"}}}]}, 2000, id="a limit is a request"
+        ),
+    ],
+)
+def test_requests_follow_kube_scheduler(spec: dict[str, Any], millicores: int) -> None:
+    assert requests(spec) == (("cpu", millicores), ("pods", 1))
+
+
+def test_amounts_are_exact_and_sorted_by_name() -> None:
+    shape = of_pod(make_pod("p", cpu="1500m", memory="1.5Gi", gpu=8))
+    assert shape.requests == (("cpu", 1500), ("memory", 3 * 2**29), (GPU, 8), ("pods", 1))
+
+
+def test_equal_pods_have_equal_shapes_whatever_the_order_of_tolerations() -> None:
+    one, other = {"key": "a", "operator": "Exists"}, {"key": "b", "value": "x", "effect": "NoSchedule"}
+    first = of_pod(make_pod("p", tolerations=[one, other]))
+    assert first == of_pod(make_pod("q", tolerations=[other, one]))
+    assert first.tolerations == (Toleration("a", "Exists"), Toleration("b", "Equal", "x", "NoSchedule"))
+
+
+def test_node_selector_and_required_affinity_are_kept() -> None:
+    term = {
+        "matchExpressions": [{"key": "gen", "operator": "In", "values": ["h100", "b200"]}],
+        "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}],
+    }
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    shape = of_pod(make_pod("p", nodeSelector={"b": "2", "a": "1"}, affinity=affinity))
+    assert shape.node_selector == (("a", "1"), ("b", "2"))
+    assert shape.node_terms == (
+        NodeTerm(
+            (Requirement("gen", "In", ("h100", "b200")),),
+            (Requirement("metadata.name", "In", ("n1",)),),
+        ),
+    )
+    assert not shape.unsupported
+
+
+_TERM = [{"topologyKey": "kubernetes.io/hostname"}]
+_HARD = "requiredDuringSchedulingIgnoredDuringExecution"
+_SOFT = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        ({"affinity": {"podAffinity": {_HARD: _TERM}}}, f"spec.affinity.podAffinity.{_HARD}"),
+        ({"affinity": {"podAntiAffinity": {_HARD: _TERM}}}, f"spec.affinity.podAntiAffinity.{_HARD}"),
+        (
+            {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
+            "spec.topologySpreadConstraints[0]",
+        ),
+        ({"volumes": [{"name": "v", "persistentVolumeClaim": {}}]}, "spec.volumes[0].persistentVolumeClaim"),
+        ({"resourceClaims": [{"name": "c"}]}, "spec.resourceClaims"),
+        ({"containers": [{"ports": [{"hostPort": 80}]}]}, "spec.containers[0].ports[0].hostPort"),
+        ({"tolerations": [{"key": "a", "operator": "Gt"}]}, "spec.tolerations[0].operator"),
+    ],
+)
+def test_what_placement_cannot_honour_is_named(spec: dict[str, Any], path: str) -> None:
+    assert of_pod(make_pod("p", **spec)).unsupported == (path,)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"affinity": {"podAffinity": {_SOFT: _TERM}}},
+        {"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]},
+        {"volumes": [{"name": "v", "emptyDir": {}}, {"name": "w", "projected": {}}, {"name": "x", "configMap": {}}]},
+    ],
+)
+def test_soft_wishes_and_volumes_of_any_node_are_fine(spec: dict[str, Any]) -> None:
+    assert not of_pod(make_pod("p", **spec)).unsupported
