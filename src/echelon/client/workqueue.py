@@ -25,7 +25,8 @@ class WorkQueue:
         #: Keys to be added at an instant, soonest first, and the soonest instant of each key.
         self._later: list[tuple[float, str]] = []
         self._due: dict[str, float] = {}
-        self._arrived = asyncio.Event()
+        #: One permit per key in `_ready`, so that a key wakes one worker and not all of them.
+        self._permits = asyncio.Semaphore(0)
         self._alarm: asyncio.Task[None] | None = None
         self._alarm_at = 0.0
 
@@ -43,7 +44,7 @@ class WorkQueue:
         self._dirty.add(key)
         if key not in self._working:
             self._ready.append(key)
-            self._arrived.set()
+            self._permits.release()
 
     def add_after(self, key: str, seconds: float) -> None:
         """Add later; of several requests for a key the soonest counts."""
@@ -61,15 +62,13 @@ class WorkQueue:
         """Add after a delay that doubles with every failure since the last `forget`."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        self.add_after(key, min(_FIRST_BACKOFF_SECONDS * 2**failures, _LAST_BACKOFF_SECONDS))
+        self.add_after(key, min(_FIRST_BACKOFF_SECONDS * 2 ** min(failures, 20), _LAST_BACKOFF_SECONDS))
 
     def forget(self, key: str) -> None:
         self._failures.pop(key, None)
 
     async def get(self) -> str:
-        while not self._ready:
-            self._arrived.clear()
-            await self._arrived.wait()
+        await self._permits.acquire()
         key = self._ready.popleft()
         self._dirty.discard(key)
         self._working.add(key)
@@ -79,7 +78,7 @@ class WorkQueue:
         self._working.discard(key)
         if key in self._dirty:
             self._ready.append(key)
-            self._arrived.set()
+            self._permits.release()
 
     def close(self) -> None:
         if self._alarm is not None:

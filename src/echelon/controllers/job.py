@@ -18,8 +18,9 @@ from ..decide.job.view import managed_elsewhere
 from ..decide.plan import NOTHING, Plan
 from .runner import Source, controller_key, own_key
 
-#: Pods of one Job change in bursts; deciding on each change alone would cost the square of their number.
-_POD_BATCH_SECONDS = 0.1
+#: Pods of one Job change in bursts, and each time its status follows; deciding on every change alone would cost the
+#: square of their number.
+_BATCH_SECONDS = 0.1
 
 _job_of = controller_key(JOBS.kind)
 
@@ -36,8 +37,9 @@ class JobController:
 
     def sources(self) -> Sequence[Source]:
         return (
-            Source(JOBS, own_key),
-            Source(PODS, self._jobs_of_pod, _POD_BATCH_SECONDS),
+            Source(JOBS, _not_begun),
+            Source(JOBS, own_key, _BATCH_SECONDS),
+            Source(PODS, self._jobs_of_pod, _BATCH_SECONDS),
             Source(WORKLOADS, _job_of),
             Source(POD_GROUPS, _job_of),
         )
@@ -49,10 +51,12 @@ class JobController:
             return abandon(related)
         if managed_elsewhere(job):
             return NOTHING
-        owned = [pod for pod in related if meta.controlled_by(pod, meta.uid(job))]
-        strays = [pod for pod in related if _left_behind(pod, job)]
-        if any(map(claim.tracked, strays)):
-            return abandon(strays)
+        uid = meta.uid(job)
+        owned = [pod for pod in related if meta.controlled_by(pod, uid)]
+        if len(owned) < len(related):
+            strays = [pod for pod in related if _left_behind(pod, job)]
+            if any(map(claim.tracked, strays)):
+                return abandon(strays)
         namespace = self._namespaces.get(meta.namespace(job))
         reference = "/".join((meta.namespace(job), *workload.controller_reference(job)))
         return sync(
@@ -78,6 +82,11 @@ class JobController:
         for value in _orphan_labels(pod):
             for job in self._jobs.find("selected-label", value):
                 yield meta.key(job)
+
+
+def _not_begun(job: Object) -> Iterable[str]:
+    """A Job that has yet to start is looked at without delay."""
+    return () if (job.get("status") or {}).get("startTime") else own_key(job)
 
 
 def _left_behind(pod: Object, job: Object) -> bool:

@@ -86,8 +86,10 @@ def _surplus(job: Job, active: Sequence[JobPod], at_least: int) -> list[JobPod]:
                 by_index[pod.index].append(pod)
             else:
                 gone.append(pod)
-        for index in sorted(by_index):
-            *duplicates, keeper = sorted(by_index[index], key=_spare_first)
+        for rivals in by_index.values():
+            if len(rivals) > 1:
+                rivals.sort(key=_spare_first)
+            *duplicates, keeper = rivals
             gone += duplicates
             left.append(keeper)
     extra = at_least - len(gone)
