@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from echelon.api.errors import ApiError
 from echelon.api.scheme import CONFIG_MAPS, PODS, Object
 from echelon.api.verbs import DeleteOptions, ListOptions, Patch, PatchType, Verbs, WatchOptions, WriteOptions
 from echelon.client import kubeconfig
+from echelon.client.http import HttpVerbs
 from tests.serving import running
 
 
@@ -112,3 +114,53 @@ async def test_watch_by_a_field_that_is_not_offered_is_refused(verbs: Verbs) -> 
         async for _ in verbs.watch(CONFIG_MAPS, "default", WatchOptions(field_selector="spec.nosuch=1")):
             pass
     assert refused.value.code == 400
+
+
+class TestServerThatCannotBeReached:
+    """Over HTTPS alone: whatever goes wrong on the way is a refusal like any other."""
+
+    async def test_nobody_listens(self) -> None:
+        client = HttpVerbs("http://127.0.0.1:1", False, {})
+        with pytest.raises(ApiError) as refused:
+            await client.get(PODS, "p", "default")
+        await client.close()
+        assert (refused.value.code, refused.value.reason) == (503, "ServiceUnavailable")
+        assert "GET http://127.0.0.1:1/api/v1/namespaces/default/pods/p" in refused.value.message
+
+    @pytest.mark.parametrize(
+        "answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{", b"nonsense\r\n\r\n"], ids=repr
+    )
+    async def test_line_breaks_before_the_answer_is_whole(self, answer: bytes) -> None:
+        async with _answering(answer) as client:
+            with pytest.raises(ApiError) as refused:
+                await client.create(CONFIG_MAPS, config_map("m"), "default")
+        assert refused.value.code == 503
+
+    async def test_watch_breaks_after_its_first_event(self) -> None:
+        event = b'{"type":"ADDED","object":{"metadata":{"name":"m"}}}\n'
+        chunk = b"%x\r\n%s\r\n" % (len(event), event)
+        async with _answering(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk) as client:
+            events = client.watch(CONFIG_MAPS, "default")
+            assert (await anext(events)).object["metadata"]["name"] == "m"
+            with pytest.raises(ApiError) as refused:
+                await anext(events)
+        assert refused.value.code == 503
+
+
+@asynccontextmanager
+async def _answering(answer: bytes) -> AsyncIterator[HttpVerbs]:
+    """A client of a server that says this to every request and hangs up."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        client = HttpVerbs(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", False, {})
+        try:
+            yield client
+        finally:
+            await client.close()

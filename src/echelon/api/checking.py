@@ -22,7 +22,8 @@ _QUANTITY_PATTERN = (
     r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 )
 _STRING_OR_NUMBER: Schema = {"x-kubernetes-int-or-string": True}
-_SPECIAL: dict[str, Schema] = {
+#: Native types that are not the structs they look like.
+SPECIAL: dict[str, Schema] = {
     definitions.QUANTITY: {**_STRING_OR_NUMBER, "pattern": _QUANTITY_PATTERN},
     definitions.INT_OR_STRING: _STRING_OR_NUMBER,
     definitions.TIME: {"type": "string", "format": "date-time"},
@@ -47,7 +48,7 @@ def _walk(schema: Schema, value: Any, path: str, *, native: bool) -> Iterator[Fi
     name = schema.get("$ref")
     if name is not None:
         native = native or definitions.is_native(name)
-        schema = _SPECIAL.get(name) or definitions.lookup(name)
+        schema = SPECIAL.get(name) or definitions.lookup(name)
     wrong = _type_breach(schema, value, path)
     if wrong is not None:
         yield wrong

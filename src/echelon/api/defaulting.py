@@ -39,7 +39,7 @@ def _compile(name: str, custom: bool) -> Filler:
 
 
 def _struct(schema: Schema, custom: bool, *, native: bool, name: str = "") -> Filler:
-    scalars, trees = _missing(schema, custom, native)
+    scalars, trees = schema_defaults(schema, custom, native)
     if not custom:
         overlay = definitions.constant_defaults().get(name, {})
         scalars |= {field: value for field, value in overlay.items() if not isinstance(value, dict)}
@@ -70,7 +70,7 @@ def _struct(schema: Schema, custom: bool, *, native: bool, name: str = "") -> Fi
     return fill
 
 
-def _missing(schema: Schema, custom: bool, native: bool) -> tuple[Object, Object]:
+def schema_defaults(schema: Schema, custom: bool, native: bool) -> tuple[Object, Object]:
     """The schema's own defaults that apply: scalars, and trees that must be copied."""
     scalars: Object = {}
     trees: Object = {}
@@ -141,7 +141,7 @@ def _has_defaults(name: str, custom: bool) -> bool:
         seen[current] = None
         schema = definitions.lookup(current)
         native = definitions.is_native(current)
-        if any(any(_missing(struct, custom, native)) for struct in _structs(schema)):
+        if any(any(schema_defaults(struct, custom, native)) for struct in _structs(schema)):
             return True
         if not custom and (current in definitions.constant_defaults() or current in _DERIVED):
             return True

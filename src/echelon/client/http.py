@@ -1,14 +1,16 @@
 """The HTTPS transport: `Verbs` against any Kubernetes API server, ours or a real one.
 
 One aiohttp session with a bounded pool; every refusal becomes the same `ApiError` that the embedded server
-raises in process, so callers cannot tell the two apart.
+raises in process, so callers cannot tell the two apart.  A server that cannot be reached, breaks off or does not
+answer in time is one that refuses for now: 503 and 504.
 """
 
 from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import aiohttp
@@ -31,6 +33,9 @@ from ..api.verbs import (
 _CONNECTIONS = 128
 #: Lists of large clusters take a while; watches have their own limit.
 _REQUEST_SECONDS = 60.0
+#: A watch is asked for anew after this long, and given up when the server is silent for longer: it may be gone.
+_WATCH_SECONDS = 300
+_WATCH_GRACE_SECONDS = 30.0
 _WATCH_CHUNK = 1 << 16
 
 
@@ -48,8 +53,8 @@ class HttpVerbs(Verbs):
     """Made by `kubeconfig.connect`; close it when done."""
 
     def __init__(self, server: str, tls: ssl.SSLContext | bool, headers: Mapping[str, str]) -> None:
+        self._server = server.rstrip("/")
         self._session = aiohttp.ClientSession(
-            server,
             headers={"Accept": "application/json", "User-Agent": "echelon", **headers},
             connector=aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=tls),
             timeout=aiohttp.ClientTimeout(total=_REQUEST_SECONDS),
@@ -80,6 +85,7 @@ class HttpVerbs(Verbs):
     async def watch(
         self, resource: Resource, namespace: str = "", options: WatchOptions = WatchOptions()
     ) -> AsyncGenerator[WatchEvent, None]:
+        seconds = options.timeout_seconds or _WATCH_SECONDS
         query = {
             "watch": "1",
             "labelSelector": options.label_selector,
@@ -87,21 +93,24 @@ class HttpVerbs(Verbs):
             "resourceVersion": options.resource_version,
             "resourceVersionMatch": options.resource_version_match,
             "allowWatchBookmarks": "true" if options.allow_bookmarks else "",
-            "timeoutSeconds": str(int(options.timeout_seconds)) if options.timeout_seconds else "",
+            "timeoutSeconds": str(int(seconds)),
         }
         if options.send_initial_events is not None:
             query["sendInitialEvents"] = "true" if options.send_initial_events else "false"
-        async with self._session.get(
-            path_of(resource, namespace),
-            params={key: value for key, value in query.items() if value},
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_REQUEST_SECONDS),
-        ) as response:
-            await self._refuse(response)
-            async for line in _lines(response.content):
-                event = msgspec.json.decode(line)
-                if event["type"] == "ERROR":
-                    raise ApiError.from_status(event["object"], 500)
-                yield WatchEvent(event["type"], event["object"])
+        path = path_of(resource, namespace)
+        patience = aiohttp.ClientTimeout(
+            total=None, sock_connect=_REQUEST_SECONDS, sock_read=seconds + _WATCH_GRACE_SECONDS
+        )
+        with self._reachable("GET", path):
+            async with self._session.get(
+                self._server + path, params={key: value for key, value in query.items() if value}, timeout=patience
+            ) as response:
+                await self._refuse(response)
+                async for line in _lines(response.content):
+                    event = msgspec.json.decode(line)
+                    if event["type"] == "ERROR":
+                        raise ApiError.from_status(event["object"], 500)
+                    yield WatchEvent(event["type"], event["object"])
 
     async def create(
         self, resource: Resource, obj: Object, namespace: str = "", options: WriteOptions = WriteOptions()
@@ -187,18 +196,32 @@ class HttpVerbs(Verbs):
         content_type: str = "application/json",
         options: WriteOptions = WriteOptions(),
     ) -> Object:
-        async with self._session.request(
-            method,
-            path,
-            params={key: value for key, value in (query or {}).items() if value},
-            data=None if body is None else msgspec.json.encode(body),
-            headers={} if body is None else {"Content-Type": content_type},
-        ) as response:
-            await self._refuse(response)
-            for warning in response.headers.getall("Warning", ()):
-                options.warn(_unquoted(warning))
-            answer: Object = msgspec.json.decode(await response.read())
-            return answer
+        with self._reachable(method, path):
+            async with self._session.request(
+                method,
+                self._server + path,
+                params={key: value for key, value in (query or {}).items() if value},
+                data=None if body is None else msgspec.json.encode(body),
+                headers={} if body is None else {"Content-Type": content_type},
+            ) as response:
+                await self._refuse(response)
+                raw = await response.read()
+                warnings = response.headers.getall("Warning", ())
+        for warning in warnings:
+            options.warn(_unquoted(warning))
+        answer: Object = msgspec.json.decode(raw)
+        return answer
+
+    @contextmanager
+    def _reachable(self, method: str, path: str) -> Iterator[None]:
+        """Turn what went wrong between us and the server into a refusal that says so."""
+        try:
+            yield
+        except TimeoutError as error:
+            raise ApiError(504, "Timeout", f"{method} {self._server}{path}: no answer in time") from error
+        except (aiohttp.ClientError, OSError) as error:
+            what = f"{method} {self._server}{path}: {error or type(error).__name__}"
+            raise ApiError(503, "ServiceUnavailable", what) from error
 
     @staticmethod
     async def _refuse(response: aiohttp.ClientResponse) -> None:
