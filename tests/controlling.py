@@ -1,7 +1,7 @@
 """Controllers and simulated nodes over the real pipeline and a store in memory, in virtual time.
 
 A `Plane` can be killed at any moment, even right after its n-th write, and started again on the same store.
-Where no scheduler runs, `bind=True` puts every pod on some node at once.
+Pods are placed by the scheduler if there is one, else put on some node at once.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from echelon.api.cluster import Cluster, parse
 from echelon.api.errors import ApiError
 from echelon.api.scheme import EVENTS, JOBS, NAMESPACES, PODS, Object, Resource, by_kind
 from echelon.api.verbs import DeleteOptions, Patch, PatchType, Propagation
+from echelon.api.vocabulary import HOSTNAME
 from echelon.base.rng import Rng
 from echelon.client.events import Recorder
 from echelon.client.informer import Caches
@@ -24,6 +25,7 @@ from echelon.controllers.job import JobController
 from echelon.controllers.runner import Controller, Runner
 from echelon.runtime import virtual
 from echelon.runtime.clock import LoopClock
+from echelon.scheduler.loop import Scheduler, Settings
 from echelon.server.pipeline import Pipeline
 from echelon.server.trees import header_of
 from echelon.store.memory import open_memory
@@ -64,13 +66,19 @@ class Mortal:
 
 class Plane:
     def __init__(
-        self, controllers: MakeControllers = only_jobs, cluster: Cluster = SMALL, *, bind: bool = True
+        self,
+        controllers: MakeControllers = only_jobs,
+        cluster: Cluster = SMALL,
+        *,
+        bind: bool = True,
+        scheduler: bool = False,
     ) -> None:
         self.clock = LoopClock()
         self.api = Pipeline(open_memory(header_of), self.clock, Rng(7))
         self._controllers = controllers
         self._cluster = cluster
-        self._bind = bind
+        self._bind = bind and not scheduler
+        self._scheduler = scheduler
         self._task: asyncio.Task[None] | None = None
         self._caches: Caches | None = None
 
@@ -101,6 +109,12 @@ class Plane:
             group.create_task(SimulatedNodes(verbs, caches, self.clock, self._cluster).run())
             if self._bind:
                 group.create_task(_bind_everything(verbs, caches))
+            if self._scheduler:
+                recorder = Recorder(verbs, self.clock, "echelon-scheduler")
+                group.create_task(recorder.run())
+                levels = (*(level.key for level in self._cluster.levels), HOSTNAME)
+                settings = Settings(levels=levels)
+                group.create_task(Scheduler(verbs, caches, self.clock, recorder, settings).run())
             group.create_task(caches.run())
 
     # -- what a person would do --------------------------------------------------------------------------

@@ -74,7 +74,6 @@ def schema_defaults(schema: Schema, custom: bool, native: bool) -> tuple[Object,
     """The schema's own defaults that apply: scalars, and trees that must be copied."""
     scalars: Object = {}
     trees: Object = {}
-    required = schema.get("required", ())
     for field, inner in schema.get("properties", {}).items():
         if "default" not in inner:
             continue
@@ -84,8 +83,8 @@ def schema_defaults(schema: Schema, custom: bool, native: bool) -> tuple[Object,
             if not (custom and native):
                 trees[field] = value
         elif custom and native:
-            # Published custom schemas leave out the zeros that only stand for "required".
-            if value or field not in required:
+            # Published custom schemas leave out the zeros that Go's JSON only happens to write.
+            if value:
                 scalars[field] = value
         elif custom or value or inner.get("x-written"):
             scalars[field] = value

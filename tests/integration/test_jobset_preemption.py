@@ -1,0 +1,288 @@
+"""Exclusive islands and priorities with the real scheduler: who takes whose place, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from echelon.api import meta
+from echelon.api.cluster import parse
+from echelon.api.scheme import JOB_SETS, JOBS, NODES, PODS, Object
+from tests.controlling import Plane, for_training, in_virtual_time
+
+ISLAND = "example.com/island"
+CLASSES = {"low": 1, "high": 100_000, "negative": -1}
+
+
+def islands(number: int) -> str:
+    return f"""
+levels: [{{name: island, key: {ISLAND}}}]
+pools: [{{name: tpu, counts: {{island: {number}, node: 2}}, capacity: {{cpu: 8, google.com/tpu: 4}}}}]
+"""
+
+
+def jobset(name: str, priority: str, replicas: int, seconds: int, *, exclusive: bool = True, **extra: Any) -> Object:
+    """A Job per island, a pod per node; a disrupted one restarts uncounted unless told otherwise."""
+    uncounted = {
+        "name": "disrupted",
+        "action": "RestartJobSetAndIgnoreMaxRestarts",
+        "onJobFailureReasons": ["PodFailurePolicy"],
+    }
+    words = {"echelon.dev/run-seconds": str(seconds), "echelon.dev/exit-code": str(extra.get("exit_code", 0))}
+    container = {"name": "c", "image": "i", "resources": {"limits": {"google.com/tpu": str(extra.get("tpus", 4))}}}
+    disrupted = {"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]}
+    pods = extra.get("pods", 2)
+    job = {
+        "parallelism": pods,
+        "completions": pods,
+        "backoffLimit": 0,
+        "podFailurePolicy": {"rules": [disrupted]},
+        "template": {
+            "metadata": {"annotations": words},
+            "spec": {"restartPolicy": "Never", "priorityClassName": priority, "containers": [container]},
+        },
+    }
+    policy = {"maxRestarts": extra.get("max_restarts", 0), "rules": [uncounted] if extra.get("rule", True) else []}
+    return {
+        "apiVersion": JOB_SETS.api_version,
+        "kind": "JobSet",
+        "metadata": {
+            "name": name,
+            "annotations": {"alpha.jobset.sigs.k8s.io/exclusive-topology": ISLAND} if exclusive else {},
+        },
+        "spec": {
+            "failurePolicy": policy,
+            "replicatedJobs": [{"name": "workers", "replicas": replicas, "template": {"spec": job}}],
+            **extra.get("spec", {}),
+        },
+    }
+
+
+class Islands:
+    """Questions about a plane of islands."""
+
+    def __init__(self, plane: Plane) -> None:
+        self.plane = plane
+
+    async def classes(self, **extra: Object) -> None:
+        for name, value in CLASSES.items():
+            kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+            await self.plane.create({**kind, "value": value, **extra.get(name, {})})
+
+    async def running(self, name: str) -> list[Object]:
+        labelled = [p for p in await self.plane.all(PODS) if meta.labels(p)["jobset.sigs.k8s.io/jobset-name"] == name]
+        return [p for p in labelled if p["status"]["phase"] == "Running" and not meta.deleting(p)]
+
+    async def until_running(self, name: str, pods: int) -> None:
+        async def all_run() -> bool:
+            return len(await self.running(name)) == pods
+
+        await self.plane.until(all_run)
+
+    async def homes(self, name: str) -> dict[str, list[str]]:
+        """The islands of each running Job."""
+        nodes = {meta.name(node): meta.labels(node)[ISLAND] for node in await self.plane.all(NODES)}
+        found: dict[str, set[str]] = {}
+        for pod in await self.running(name):
+            found.setdefault(meta.labels(pod)["batch.kubernetes.io/job-name"], set()).add(
+                nodes[pod["spec"]["nodeName"]]
+            )
+        return {job: sorted(where) for job, where in sorted(found.items())}
+
+    async def completed(self, *names: str) -> list[Object]:
+        return [await self.plane.until_condition(JOB_SETS, name, "Completed") for name in names]
+
+
+def restarts(jobset: Object) -> tuple[int, int]:
+    return jobset["status"]["restarts"], jobset["status"].get("restartsCountTowardsMax", 0)
+
+
+def on_islands(number: int, story: Callable[[Islands], Awaitable[None]]) -> None:
+    in_virtual_time(
+        lambda plane: story(Islands(plane)),
+        controllers=for_training,
+        cluster=parse(islands(number), "islands"),
+        scheduler=True,
+    )
+
+
+@pytest.mark.conformance("JS-S01", "JS-S20", "JS-G14")
+def test_high_takes_both_islands_and_low_comes_back() -> None:
+    async def story(world: Islands) -> None:
+        await world.classes()
+        await world.plane.create(jobset("low", "low", 2, 60))
+        await world.until_running("low", 4)
+        homes = await world.homes("low")
+        assert sorted(where for (where,) in homes.values()) == ["tpu-i0", "tpu-i1"]
+        assert {meta.labels(pod)["jobset.sigs.k8s.io/priority"] for pod in await world.running("low")} == {"1"}
+        await world.plane.create(jobset("high", "high", 2, 20))
+        await world.until_running("high", 4)
+        assert sorted(where for (where,) in (await world.homes("high")).values()) == ["tpu-i0", "tpu-i1"]
+        assert await world.running("low") == []
+        high, low = await world.completed("high", "low")
+        assert restarts(high) == (0, 0)
+        assert restarts(low) == (1, 0)
+
+    on_islands(2, story)
+
+
+@pytest.mark.conformance("JS-S02")
+def test_a_free_island_is_used_before_one_is_taken() -> None:
+    async def story(world: Islands) -> None:
+        await world.classes()
+        await world.plane.create(jobset("low", "low", 2, 60))
+        await world.until_running("low", 4)
+        await world.plane.create(jobset("high", "high", 1, 20))
+        await world.until_running("high", 2)
+        assert len(await world.running("low")) == 4
+        _, low = await world.completed("high", "low")
+        assert restarts(low) == (0, 0)
+
+    on_islands(3, story)
+
+
+@pytest.mark.conformance("JS-S03")
+def test_equal_priority_waits() -> None:
+    async def story(world: Islands) -> None:
+        await world.classes()
+        await world.plane.create(jobset("first", "low", 2, 60))
+        await world.until_running("first", 4)
+        await world.plane.create(jobset("second", "low", 1, 5))
+        await world.plane.wait(30)
+        assert await world.running("second") == []
+        for done in await world.completed("first", "second"):
+            assert restarts(done) == (0, 0)
+
+    on_islands(2, story)
+
+
+@pytest.mark.conformance("JS-S05")
+def test_of_two_that_race_to_one_island_the_higher_ends_alone_on_it() -> None:
+    async def story(world: Islands) -> None:
+        await world.classes()
+        await world.plane.create(jobset("low", "low", 1, 30))
+        await world.plane.create(jobset("high", "high", 1, 30))
+        await world.until_running("high", 2)
+        assert await world.running("low") == []
+        high, low = await world.completed("high", "low")
+        assert restarts(high) == (0, 0)
+        assert restarts(low)[1] == 0
+
+    on_islands(1, story)
+
+
+@pytest.mark.conformance("JS-S06")
+def test_one_island_of_two_is_taken_and_low_restarts_as_a_whole() -> None:
+    async def story(world: Islands) -> None:
+        await world.classes()
+        await world.plane.create(jobset("low", "low", 2, 60))
+        await world.until_running("low", 4)
+        await world.plane.create(jobset("high", "high", 1, 20))
+        await world.until_running("high", 2)
+        await world.plane.wait(5)
+        attempts = {meta.labels(p)["jobset.sigs.k8s.io/restart-attempt"] for p in await world.running("low")}
+        assert attempts == {"1"}
+        assert len(await world.homes("low")) == 1
+        _, low = await world.completed("high", "low")
+        assert restarts(low) == (1, 0)
+
+    on_islands(2, story)
+
+
+@pytest.mark.conformance("JS-S07")
+def test_a_class_that_never_preempts_waits() -> None:
+    async def story(world: Islands) -> None:
+        await world.classes(high={"preemptionPolicy": "Never"})
+        await world.plane.create(jobset("low", "low", 2, 30))
+        await world.until_running("low", 4)
+        await world.plane.create(jobset("high", "high", 1, 5))
+        await world.plane.wait(10)
+        assert await world.running("high") == []
+        low, _ = await world.completed("low", "high")
+        assert restarts(low) == (0, 0)
+
+    on_islands(2, story)
+
+
+@pytest.mark.conformance("JS-S08")
+def test_a_restarted_high_takes_back_what_low_has_filled() -> None:
+    async def story(world: Islands) -> None:
+        await world.classes()
+        await world.plane.create(jobset("high", "high", 2, 20, exit_code=1, max_restarts=1))
+        await world.until_running("high", 4)
+        await world.plane.create(jobset("low", "low", 2, 100))
+        await world.plane.until_condition(JOB_SETS, "high", "RestartingJobSet")
+        await world.until_running("high", 4)
+        failed = await world.plane.until_condition(JOB_SETS, "high", "Failed")
+        assert restarts(failed) == (1, 1)
+        (low,) = await world.completed("low")
+        assert restarts(low)[1] == 0
+
+    on_islands(2, story)
+
+
+@pytest.mark.conformance("JS-S09")
+def test_without_the_rule_a_preemption_uses_up_the_budget() -> None:
+    async def story(world: Islands) -> None:
+        await world.classes()
+        await world.plane.create(jobset("low", "low", 1, 60, rule=False))
+        await world.until_running("low", 2)
+        await world.plane.create(jobset("high", "high", 1, 10))
+        failed = await world.plane.until_condition(JOB_SETS, "low", "Failed")
+        condition = meta.find_condition(failed, "Failed")
+        assert condition is not None
+        assert condition["reason"] == "ReachedMaxRestarts"
+        await world.completed("high")
+
+    on_islands(1, story)
+
+
+@pytest.mark.conformance("JS-S10")
+def test_a_negative_priority_runs_and_is_labelled() -> None:
+    async def story(world: Islands) -> None:
+        await world.classes()
+        await world.plane.create(jobset("least", "negative", 1, 10))
+        await world.until_running("least", 2)
+        assert {meta.labels(pod)["jobset.sigs.k8s.io/priority"] for pod in await world.running("least")} == {"n1"}
+        await world.completed("least")
+
+    on_islands(1, story)
+
+
+@pytest.mark.conformance("JS-S04")
+def test_a_plain_jobset_of_equal_priority_cannot_enter_an_owned_island() -> None:
+    async def story(world: Islands) -> None:
+        await world.classes()
+        await world.plane.create(jobset("owner", "low", 1, 30, pods=1))
+        await world.until_running("owner", 1)
+        await world.plane.create(jobset("guest", "low", 1, 5, pods=1, exclusive=False))
+        await world.plane.wait(10)
+        assert await world.running("guest") == []
+        await world.completed("owner", "guest")
+
+    on_islands(1, story)
+
+
+@pytest.mark.conformance("JS-E05")
+def test_a_jobset_that_waits_for_impossible_nodes_can_be_put_elsewhere() -> None:
+    async def story(world: Islands) -> None:
+        await world.classes()
+        made = jobset("js", "low", 1, 5, exclusive=False)
+        await world.plane.create({**made, "spec": {**made["spec"], "suspend": True}})
+        stored = await world.plane.until_condition(JOB_SETS, "js", "Suspended")
+        entries = stored["spec"]["replicatedJobs"]
+        spec = entries[0]["template"]["spec"]["template"]["spec"]
+        spec["nodeSelector"] = {"no": "where"}
+        await world.plane.patch(JOB_SETS, "js", {"spec": {"suspend": False, "replicatedJobs": entries}})
+        await world.plane.wait(10)
+        assert (await world.plane.get(JOBS, "js-workers-0"))["status"]["active"] == 2
+        assert await world.running("js") == []
+        del spec["nodeSelector"]
+        await world.plane.patch(JOB_SETS, "js", {"spec": {"suspend": True, "replicatedJobs": entries}})
+        await world.plane.wait(10)
+        await world.plane.patch(JOB_SETS, "js", {"spec": {"suspend": False}})
+        await world.completed("js")
+
+    on_islands(1, story)
