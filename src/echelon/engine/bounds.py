@@ -44,7 +44,7 @@ def inside(room: Counting | Packing, part: Part, level: int, low: int, high: int
         counts = np.minimum(counts, _by_children(room, part, level, low, high))
     elif part.need > part.supply:
         return np.zeros(high - low, dtype=np.int64)
-    elif part.need:
+    elif part.need and len(part.asks) > 1:
         together = sum((room.slots(shape, level)[low:high] for shape in _shapes(part)), np.zeros(high - low, np.int64))
         counts = np.minimum(counts, together // part.need)
     if part.exclusive is not None and room.layout.level_of.get(part.exclusive.key) == level:

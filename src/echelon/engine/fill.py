@@ -25,6 +25,8 @@ def _descend(layout: Layout, slots: Ints, low: int, high: int, level: int, count
     while level < len(layout.levels):
         starts = layout.starts(level)
         first, last = np.searchsorted(starts, (low, high)).tolist()
+        if last - first == high - low:
+            break  # one node each, as at the host level: rows will do
         if last - first > 1:
             bounds = starts[first:last]
             sums = np.add.reduceat(slots[low:high], bounds - low)

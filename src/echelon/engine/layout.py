@@ -72,6 +72,7 @@ class Layout:
         self.relabelled: list[int] = []
         self.keys: list[tuple[Path, str]] = []
         self.nodes: dict[str, NodeLike] = {}
+        self._key_of: dict[str, tuple[Path, str]] = {}
         self.resources: dict[str, int] = {}
         self.free: Ints = np.zeros((0, 0), dtype=np.int64)
         self.cordoned: Bools = np.zeros(0, dtype=np.bool_)
@@ -91,8 +92,8 @@ class Layout:
         return tuple(node.labels.get(key, "") for key in self.levels)
 
     def row(self, name: str) -> int | None:
-        node = self.nodes.get(name)
-        return None if node is None else bisect_left(self.keys, (self.path_of(node), name))
+        key = self._key_of.get(name)
+        return None if key is None else bisect_left(self.keys, key)
 
     def name(self, row: int) -> str:
         return self.keys[row][1]
@@ -104,6 +105,7 @@ class Layout:
             return
         at = [bisect_left(self.keys, key) for key, _, _ in fresh]
         self.nodes.update((node.name, node) for _, node, _ in fresh)
+        self._key_of.update((key[1], key) for key, _, _ in fresh)
         self.keys = sorted(self.keys + [key for key, _, _ in fresh])
         for _, _, free in fresh:
             self._learn(free)
@@ -124,7 +126,7 @@ class Layout:
         if not rows:
             return
         for row in rows:
-            del self.nodes[self.keys[row][1]]
+            del self.nodes[self.keys[row][1]], self._key_of[self.keys[row][1]]
         gone = set(rows)
         self.keys = [key for row, key in enumerate(self.keys) if row not in gone]
         self.free = np.delete(self.free, rows, axis=1)

@@ -69,6 +69,7 @@ class Canon:
     def __init__(self, view: ClusterView) -> None:
         self._layout: Layout = view.layout
         self._types: dict[object, int] = {}
+        self._shapes: dict[Shape, int] = {}
 
     def part(self, group: Group, goal: Goal, narrowed: Mapping[int, str] | None = None) -> Part:
         """`narrowed` adds a preferred key to groups, as if it were required."""
@@ -111,7 +112,7 @@ class Canon:
             least[ask.shape] += max(ask.least, need - (members - ask.most))
         growing = leaf.min_count <= 1 and leaf.final_size is None and leaf.topology is not None
         target = max(members, (leaf.final_size or 0) - len(leaf.bound))
-        content = tuple((ask.shape, ask.role, ask.least, ask.most) for ask in asks)
+        content = tuple((self._shape(ask.shape), ask.role, ask.least, ask.most) for ask in asks)
         signature = ("leaf", need, keys, pins or None, leaf.exclusive, target, growing, content)
         return Part(
             leaf.id, self._type(signature, leaf.id if pins else None), keys, pins, need, need, +least,
@@ -138,6 +139,10 @@ class Canon:
         narrow = max((self._layout.level_of.get(key, 0) + 1 for key in part.keys), default=0)
         size = -part.pods if everyone else part.pods
         return (not part.pins, -narrow, size, part.type, part.group)
+
+    def _shape(self, shape: Shape) -> int:
+        """A number for a shape, which is long to hash."""
+        return self._shapes.setdefault(shape, len(self._shapes))
 
     def _type(self, signature: object, unique: int | None) -> int:
         return self._types.setdefault((signature, unique), len(self._types))
@@ -173,7 +178,9 @@ def _asks(leaf: Leaf, goal: Goal) -> tuple[Ask, ...]:
             if role not in covered:
                 covered.add(role)
                 must[shape, role] = 1
-    ordered = sorted(merged, key=lambda key: (*(-amount for amount in weight(key[0])), repr(key)))
+    ordered = list(merged)
+    if len(ordered) > 1:
+        ordered.sort(key=lambda key: (*(-amount for amount in weight(key[0])), repr(key)))
     return tuple(Ask(shape, role, must[shape, role], sizes[shape, role]) for shape, role in ordered)
 
 

@@ -7,7 +7,7 @@ keeping what costs no member.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -216,23 +216,29 @@ def _objective(
     The bound of a component is 0, or what the goals that failed prove: spare slots have no cheap bound but 0.
     """
     groups = groups_of(demand.root)
-    roles = members = 0
-    for leaf in demand.leaves():
-        present = {bound.role for bound in leaf.bound}
-        for pods in leaf.classes:
-            placed = sum(member in assignment for member in pods.members)
-            members += len(pods.members) - placed
-            if placed:
-                present.add(pods.role)
-        roles += len({pods.role for pods in leaf.classes if pods.members} - present)
+    asked = sum(len(pods.members) for leaf in demand.leaves() for pods in leaf.classes)
+    roles = sum(_roles_missing(leaf, assignment) for leaf in demand.leaves())
     missed = sum(
         group.preferred.index(narrowed[group.id]) if group.id in narrowed else len(group.preferred) for group in groups
     )
-    spare = 0
-    for put in draft.puts:
-        region = draft.seats[put.part.group]
-        slots = view.capacity.slots(put.ask.shape)
-        inside = slots.roll(region.level)[region.index] if region.rows is None else slots.rows[region.rows].sum()
-        spare += int(inside) - int(put.counts.sum())
-    objective = (roles, len(groups) - len(draft.seats), members, missed, spare)
+    spare = sum(_spare(view, put, draft.seats[put.part.group]) for put in draft.puts)
+    objective = (roles, len(groups) - len(draft.seats), asked - len(assignment), missed, spare)
     return objective, (0,) * len(objective)
+
+
+def _roles_missing(leaf: Leaf, assignment: Mapping[int, str]) -> int:
+    present = {bound.role for bound in leaf.bound}
+    present |= {pods.role for pods in leaf.classes if pods.members and pods.members[0] in assignment}
+    missing = {pods.role for pods in leaf.classes if pods.members} - present
+    return sum(not any(member in assignment for member in _of_role(leaf, role)) for role in missing)
+
+
+def _of_role(leaf: Leaf, role: str) -> Iterator[int]:
+    return (member for pods in leaf.classes if pods.role == role for member in pods.members)
+
+
+def _spare(view: ClusterView, put: Put, region: Region) -> int:
+    """Slots that stay free around pods in their region: the fewer, the tighter the domain."""
+    slots = view.capacity.slots(put.ask.shape)
+    inside = slots.roll(region.level)[region.index] if region.rows is None else slots.rows[region.rows].sum()
+    return int(inside) - int(put.counts.sum())

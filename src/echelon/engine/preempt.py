@@ -12,25 +12,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
-from .demand import Demand, Shape
-from .layout import Ints, clip, distinct
+from .demand import Demand
+from .gaps import Gaps, Market, least_cost
+from .layout import distinct
 from .parts import Canon, Part
 from .place import place
 from .regions import CLUSTER, Region, rows_of
-from .search import Found, Steps, search
+from .search import Found, Steps, search, walk
 from .verdict import Evict, Loss
 from .victims import Trial, Victim
 from .view import ClusterView
 
 Rank = tuple[int, int, int, int]
 
-#: Steps that one "does it fit now" may cost, and how many of these questions a decision may ask.
+#: Steps that one "does it fit now" may cost, and how many branches a decision may look at.
 FIT_STEPS = 4_000
-QUESTIONS = 4_000
+QUESTIONS = 2_000
 
 
+#: Branch and bound takes on regions with at most so many victims.
+BRANCHED = 64
 #: With at most so many victims equal losses are told apart by ids too, as far as the budget reaches.
 FEW = 24
 
@@ -64,11 +65,11 @@ def _least_loss(trial: Trial, demand: Demand) -> _Best:
     victims = trial.victims(demand.priority)
     if not victims:
         return best
-    inquiries = [
-        _Inquiry(trial, aim, region, victims, questions)
-        for aim in Canon(view).aims(demand.root)
-        for region in _regions(view, aim)
-    ]
+    inquiries = []
+    for aim in Canon(view).aims(demand.root):
+        gaps = Gaps(trial, aim, victims)
+        for region, inside in _by_region(view, aim, victims):
+            inquiries.append(_Inquiry(trial, aim, region, inside, gaps, questions))
     # The most promising first; once the rest cannot promise less than what is found, that is the least.
     for inquiry in sorted(inquiries, key=lambda inquiry: inquiry.promise):
         if best.loss is not None and inquiry.promise > _rank(best.loss):
@@ -77,28 +78,36 @@ def _least_loss(trial: Trial, demand: Demand) -> _Best:
     return best
 
 
-def _regions(view: ClusterView, part: Part) -> list[Region]:
-    """The domains of the root's first key, or the whole cluster."""
+def _by_region(view: ClusterView, part: Part, victims: list[Victim]) -> list[tuple[Region, list[Victim]]]:
+    """The domains of the root's first key, or the whole cluster, with the victims that touch them."""
     layout = view.layout
     level = layout.level_of.get(part.keys[0]) if part.keys else None
     if level is None:
-        return [CLUSTER]
-    named = layout.named(level)
-    if part.pins:
-        domains = distinct(layout.domains(level)[list(part.pins)].tolist()).tolist()
-        return [Region(level, domains[0])] if len(domains) == 1 and named[domains[0]] else []
-    return [Region(level, index) for index in np.flatnonzero(named).tolist()]
+        return [(CLUSTER, victims)]
+    pinned = distinct(layout.domains(level)[list(part.pins)].tolist()).tolist()
+    domains, named = layout.domains(level), layout.named(level)
+    touching: dict[int, dict[int, Victim]] = {}
+    for victim in victims:
+        for row in victim.freed:
+            touching.setdefault(int(domains[row]), {})[victim.unit] = victim
+    return [
+        (Region(level, index), list(inside.values()))
+        for index, inside in sorted(touching.items())
+        if named[index] and set(pinned) <= {index}
+    ]
 
 
 class _Inquiry:
     """One aim in one region."""
 
-    def __init__(self, trial: Trial, aim: Part, region: Region, victims: list[Victim], questions: Steps) -> None:
-        self.trial, self.aim, self.region, self.questions = trial, aim, region, questions
-        rows = rows_of(trial.view.layout, region)
-        inside = frozenset(rows.tolist())
-        self.victims = [victim for victim in victims if not inside.isdisjoint(victim.freed)]
-        self.gaps = Gaps(trial, aim, rows, self.victims)
+    def __init__(
+        self, trial: Trial, aim: Part, region: Region, victims: list[Victim], gaps: Gaps, questions: Steps
+    ) -> None:
+        self.trial, self.aim, self.region, self.victims = trial, aim, region, victims
+        self.gaps, self.questions = gaps, questions
+        inside = frozenset(rows_of(trial.view.layout, region).tolist())
+        self.lacking = gaps.lacking(region)
+        self.gains = {victim.unit: gaps.gain(victim, inside) for victim in victims}
         #: No eviction here loses less than this.
         self.promise = self._promise()
         self._known: dict[frozenset[int], bool] = {}
@@ -108,18 +117,16 @@ class _Inquiry:
         start = self._start(best)
         if start is None:
             return
-        spared = self._spare(start)
+        spared = self._spare(self._picked(start))
         best.offer(self.trial.loss(spared), spared)
-        _Branches(self, start, best).explore()
+        if len(start) <= BRANCHED:
+            _Branches(self, start, best).explore()
 
     def fits(self, gone: Iterable[Victim]) -> bool:
         """Whether the aim fits in the region once these are gone; an open answer counts as no."""
         chosen = list(gone)
         key = frozenset(victim.unit for victim in chosen)
         if key not in self._known:
-            if self.questions.left <= 0:
-                return False
-            self.questions.left -= 1
             self.trial.take_out(chosen)
             found = search(self.trial.view, self.aim, self.region, Steps(FIT_STEPS))
             self._known[key] = isinstance(found, Found)
@@ -128,8 +135,12 @@ class _Inquiry:
     def _promise(self) -> Rank:
         if not self.victims:
             return (1 << 62, 0, 0, 0)
-        work, units = self.gaps.cost(self.gaps.lacking, self.victims)
+        work, units = self.cost(self.lacking, self.victims)
         return (0, min(victim.priority for victim in self.victims), work, max(1, units))
+
+    def cost(self, missing: int, victims: Iterable[Victim]) -> tuple[int, int]:
+        """The least work and the fewest units with which these victims can add so many slots."""
+        return least_cost(missing, ((victim.work, self.gains[victim.unit]) for victim in victims))
 
     def _start(self, best: _Best) -> list[Victim] | None:
         """A sufficient set that holds a least-loss one, as far as violations and priority tell; None if hopeless."""
@@ -156,6 +167,14 @@ class _Inquiry:
                 low = middle + 1
         return [victim for victim in self.victims if victim.priority <= levels[high]]
 
+    def _picked(self, start: list[Victim]) -> list[Victim]:
+        """Those of a sufficient set that free the cheapest slots, if slots tell; else all of it."""
+        shapes = {ask.shape for part in walk(self.aim) for ask in part.asks}
+        if self.gaps.shape is None or len(shapes) > 1:
+            return start
+        picked = Market(self.trial, self.gaps, self.region, start).pick(self.aim)
+        return picked if picked is not None and self.fits(picked) else start
+
     def _spare(self, start: list[Victim]) -> list[Victim]:
         """Spare the dearest as long as the rest suffices, in runs that double while it goes well."""
         kept = sorted(start, key=lambda v: (self.trial.violates(v), v.priority, v.work, v.unit), reverse=True)
@@ -171,63 +190,11 @@ class _Inquiry:
         return kept
 
 
-class Gaps:
-    """How many slots are missing in a region, and what closing the gap costs at least."""
-
-    def __init__(self, trial: Trial, aim: Part, rows: Ints, victims: list[Victim]) -> None:
-        shapes = [shape for shape, least in aim.least.items() if least > 0]
-        self.lacking = 0
-        self.gains: dict[int, int] = {}
-        if not shapes:
-            return
-        shape, view = shapes[0], trial.view
-        trial.take_out(())
-        now = view.capacity.slots(shape).rows.copy()
-        self.lacking = aim.least[shape] - int(now[rows].sum())
-        free = view.layout.free.copy()
-        trial.take_out(victims)
-        most = view.capacity.slots(shape).rows.copy()
-        trial.take_out(())
-        inside = set(rows.tolist())
-        for victim in victims:
-            self.gains[victim.unit] = sum(
-                _gain(view, shape, row, freed, free, int(most[row]), int(now[row]))
-                for row, freed in victim.freed.items()
-                if row in inside
-            )
-
-    def cost(self, missing: int, victims: Iterable[Victim]) -> tuple[int, int]:
-        """The least work and the fewest units that can close a gap with these victims, fractions allowed."""
-        if missing <= 0:
-            return 0, 0
-        useful = [(victim.work / gain, gain) for victim in victims if (gain := self.gains.get(victim.unit, 0))]
-        work, left = 0.0, missing
-        for rate, gain in sorted(useful):
-            work += rate * min(gain, left)
-            left -= gain
-            if left <= 0:
-                break
-        return int(work), -(-missing // max(gain for _, gain in useful)) if useful else 0
-
-
-def _gain(view: ClusterView, shape: Shape, row: int, freed: dict[str, int], free: Ints, most: int, now: int) -> int:
-    """An upper bound of the slots a victim adds on a row, whatever else is gone.
-
-    Resources that never run out there do not count: they are not what a slot waits for.
-    """
-    best = 0
-    for resource, amount in shape.requests:
-        known = view.layout.resources.get(resource)
-        if amount > 0 and known is not None and int(free[known, row]) // clip(amount) < most:
-            best = max(best, -(-freed.get(resource, 0) // clip(amount)))
-    return min(best, most - now)
-
-
 class _Branches:
     """Take or leave one victim after the other; leave first, since the first answer is already good."""
 
     def __init__(self, inquiry: _Inquiry, victims: list[Victim], best: _Best) -> None:
-        self.inquiry, self.best, self.trial, self.gaps = inquiry, best, inquiry.trial, inquiry.gaps
+        self.inquiry, self.best, self.trial = inquiry, best, inquiry.trial
         self.victims = sorted(victims, key=lambda v: (-v.priority, -v.work, -v.unit))
 
     def explore(self) -> None:
@@ -236,6 +203,7 @@ class _Branches:
             at, taken = pending.pop()
             if self._hopeless(at, taken):
                 continue
+            self.inquiry.questions.left -= 1
             if taken and self.inquiry.fits(taken):
                 self.best.offer(self.trial.loss(taken), taken)
             elif at < len(self.victims) and self.inquiry.fits((*taken, *self.victims[at:])):
@@ -247,8 +215,8 @@ class _Branches:
         best = self.best.loss
         assert best is not None
         loss = self.trial.loss(taken)
-        missing = self.gaps.lacking - sum(self.gaps.gains.get(victim.unit, 0) for victim in taken)
-        work, units = self.gaps.cost(missing, self.victims[at:])
+        missing = self.inquiry.lacking - sum(self.inquiry.gains[victim.unit] for victim in taken)
+        work, units = self.inquiry.cost(missing, self.victims[at:])
         rest = self.victims[at:]
         highest = max(loss.highest_priority, min(v.priority for v in rest) if rest and not taken else -(1 << 62))
         rank = (loss.budget_violations, highest, loss.work + work, loss.units + units)

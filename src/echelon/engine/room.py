@@ -61,10 +61,8 @@ class Room:
 
     @contextmanager
     def claimed(self, part: Part, region: Region) -> Iterator[bool]:
-        """Hold the domain around a region for a part; False if another group has it."""
-        if part.exclusive is None:
-            yield True
-            return
+        """Hold the domain around a region for an exclusive part; False if another group has it."""
+        assert part.exclusive is not None
         domain = self._domain(part.exclusive, region)
         if domain is None or self.held(part, domain):
             yield False

@@ -244,6 +244,11 @@ class _Search:
     # ---- groups
 
     def _seat(self, part: Part, region: Region, depth: int, rest: Agenda | None) -> Iterator[Agenda | None]:
+        if depth == len(part.keys) and part.exclusive is None:
+            self.seats.append((part, region))
+            yield from self._open(part, region, rest)
+            self.seats.pop()
+            return
         if depth == len(part.keys):
             with self.room.claimed(part, region) as mine:
                 if mine:

@@ -58,14 +58,22 @@ class Trial:
         """Make exactly these victims gone."""
         wanted = {victim.unit: victim for victim in victims}
         for unit in [unit for unit in self._gone if unit not in wanted]:
-            self.view.hold(self._gone.pop(unit).pods, 1)
+            self._hold(self._gone.pop(unit), 1)
         for unit, victim in wanted.items():
             if unit not in self._gone:
-                self.view.hold(victim.pods, -1)
+                self._hold(victim, -1)
                 self._gone[unit] = victim
 
     def close(self) -> None:
         self.take_out(())
+
+    def _hold(self, victim: Victim, times: int) -> None:
+        """The sums per row stand for the pods, except where they hold a domain exclusively."""
+        for row, freed in victim.freed.items():
+            self.view.layout.charge(row, freed.items(), times)
+        for pod in victim.pods:
+            if pod.exclusive is not None:
+                self.view.occupancy.count(pod.exclusive, pod.group, pod.node, times)
 
     def _victim(self, unit: int, priority: int) -> Victim | None:
         pods = tuple(pod for pod in self.view.pods_of(unit) if pod.evictable)
