@@ -167,10 +167,9 @@ class Enactor:
         note.fields |= changed
         return bool(fresh)
 
-    def says(self, obj: Object, type_: str) -> str:
-        """The status of a condition as an object has it or is about to have it, "" if it has none."""
-        word = _said(self._notes.get(meta.uid(obj)), obj, type_)
-        return word.status if word is not None else ""
+    def said(self, obj: Object, type_: str) -> Word | None:
+        """A condition as an object has it or is about to have it."""
+        return _said(self._notes.get(meta.uid(obj)), obj, type_)
 
     async def _write(self, note: _Note, retry: float) -> None:
         """Write all that an object should say, until there is nothing new."""

@@ -112,6 +112,8 @@ class Member:
     since: float = 0.0
     #: Whether we have begun to evict it.
     evicting: bool = False
+    #: When it was last told why it waits.
+    told: float = 0.0
 
     @property
     def key(self) -> str:

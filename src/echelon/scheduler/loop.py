@@ -28,13 +28,14 @@ from . import demands
 from .apply import Enactor
 from .hierarchy import Group, Member, Problem
 from .layout import domains_problem, members_problem, problem_of
+from .memory import Memory
 from .queue import Queue, Rank
 from .report import Reporter, key_of, kind_of
 from .translate import Root, Translator
 
 log = logging.getLogger(__name__)
 
-#: How long a tree may be incomplete before it says so: objects of one tree arrive one after the other.
+#: How long nothing must have come for an incomplete tree before it says so: its objects arrive one after the other.
 _INCOMPLETE_GRACE_SECONDS = 1.0
 #: How many pending parts of a satisfied tree are looked at in one cycle.
 _PARTS_PER_CYCLE = 8
@@ -67,7 +68,9 @@ class _State:
     settled: bool = False
     #: Which of its pending parts is next to be insisted on.
     turn: int = 0
-    incomplete_since: float | None = None
+    #: How many pods it had when it was last found incomplete, and since when it is without change.
+    known: int = -1
+    incomplete_since: float = 0.0
 
 
 class Scheduler:
@@ -79,9 +82,10 @@ class Scheduler:
         self._settings = settings
         self.view = ClusterView(Options(settings.levels, settings.limits))
         self._queue = Queue(clock)
+        self._memory = Memory()
         self._translator = Translator(self.view, caches, clock, self)
         self._enactor = Enactor(verbs, caches, clock)
-        self._reporter = Reporter(self._enactor, recorder)
+        self._reporter = Reporter(self._enactor, recorder, clock)
         self._states: dict[int, _State] = {}
         self._arrivals = 0
         #: victim -> the roots that wait for it to be gone
@@ -127,6 +131,7 @@ class Scheduler:
         self._queue.add(root.id, self._rank(state))
 
     def room(self) -> None:
+        self._memory.room()
         self._queue.wake()
 
     def gone(self, member: Member) -> None:
@@ -203,7 +208,13 @@ class Scheduler:
         if state.victims:
             # Others are leaving for it already; no one else has to before they are gone.
             demand = replace(demand, may_preempt=False)
-        return decide(self.view, demand, self._clock.now())
+        known = self._memory.recall(demand)
+        if known is not None:
+            return known
+        verdict = decide(self.view, demand, self._clock.now())
+        if isinstance(verdict, Blocked):
+            self._memory.keep(demand, verdict)
+        return verdict
 
     def _demand(self, state: _State) -> Demand | None:
         """What to ask for, or None when there is nothing to ask now."""
@@ -227,7 +238,7 @@ class Scheduler:
         if repairing and not demands.repairable(root):
             self._wait(state, root, None)
             return None
-        state.incomplete_since = None
+        state.known = -1
         return demands.of_tree(root, self._jobs.get, repairing=repairing)
 
     def _answers(self, root: Group) -> bool:
@@ -253,19 +264,19 @@ class Scheduler:
         return self._workloads.get(f"{namespace}/{name}")
 
     def _wait(self, state: _State, root: Group, problem: Problem | None) -> None:
-        """Say what is missing, once it has been missing for a moment and anyone waits for it."""
-        now = self._clock.now()
-        if state.incomplete_since is None:
-            state.incomplete_since = now
+        """Say what is missing, once nothing has come for a moment and if anyone waits for it."""
+        now, known = self._clock.now(), sum(len(leaf.members) for leaf in root.leaves())
+        if known != state.known:
+            state.known, state.incomplete_since = known, now
         left = state.incomplete_since + _INCOMPLETE_GRACE_SECONDS - now
         if left > 0:
             self._queue.sleep(root.id, self._rank(state), left, wants_room=False)
-        elif problem is not None or root.tally.pending:
+        elif problem is not None or known:
             self._reporter.waiting(root, problem)
 
     def _rest(self, state: _State, root: Group) -> None:
         """Nothing is pending."""
-        state.since, state.incomplete_since = "", None
+        state.since, state.known = "", -1
         self._queue.succeeded(root.id)
         if not state.settled and not state.flying:
             self._settle(state, root)
@@ -386,9 +397,13 @@ class Scheduler:
             self._queue.add(state.root.id, self._rank(state))
 
     def _withdraw(self, state: _State) -> None:
+        """Give up the places kept for a root; whoever asks next may have them."""
+        if not state.nominated:
+            return
         for member in state.nominated.values():
             self._translator.withdraw(member)
         state.nominated.clear()
+        self.room()
 
     # -- gangs that are not whole ----------------------------------------------------------------------
 

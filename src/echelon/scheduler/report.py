@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from ..api import meta
-from ..api.scheme import PODS
+from ..api.scheme import PODS, Object
+from ..base.clock import Clock
 from ..client.events import Recorder
 from ..engine.explain import for_group, sentence
 from ..engine.verdict import Blocked, Evict, Placed
@@ -26,12 +27,15 @@ _UNSCHEDULABLE = "Unschedulable"
 _LAYOUT_REASON = {POD_GROUP: "PodGroupError", COMPOSITE: "CompositePodGroupError"}
 _DISRUPTION = "DisruptionTarget"
 _PREEMPTED = "PreemptionByScheduler"
+#: A change of numbers in an explanation is not worth a write to every pod of every gang that waits.
+_SECONDS_BETWEEN_WORDS = 10.0
 
 
 class Reporter:
     """Writes conditions where they change, and an event where one did."""
 
-    def __init__(self, enactor: Enactor, recorder: Recorder) -> None:
+    def __init__(self, enactor: Enactor, recorder: Recorder, clock: Clock) -> None:
+        self._clock = clock
         self._enactor = enactor
         self._recorder = recorder
 
@@ -57,7 +61,7 @@ class Reporter:
             for group in root.subtree():
                 changed |= self._say_group(group, _UNSCHEDULABLE, for_group(verdict, group.id, names))
         text = sentence(verdict, names)
-        changed |= self._say_pods(_pending(root), _UNSCHEDULABLE, text)
+        changed |= self._say_pods(_pending(root), _UNSCHEDULABLE, text, again=_SECONDS_BETWEEN_WORDS)
         if changed and isinstance(root, Group):
             self._event_on_root(root, "Warning", "FailedScheduling", text)
 
@@ -73,7 +77,8 @@ class Reporter:
                 if not below.tally.holds:
                     self._say_group(below, _UNSCHEDULABLE, for_group(verdict, below.id, names))
             told |= dict.fromkeys(member.id for member in _pending(group))
-            self._say_pods(_pending(group), _UNSCHEDULABLE, sentence(verdict, names))
+            text = sentence(verdict, names)
+            self._say_pods(_pending(group), _UNSCHEDULABLE, text, again=_SECONDS_BETWEEN_WORDS)
         rest = (member for member in _pending(root) if member.id not in told)
         self._say_pods(rest, _UNSCHEDULABLE, f"{root.key} holds without this pod; it waits its turn to be added")
 
@@ -105,7 +110,7 @@ class Reporter:
         self._recorder.record(PODS, member.obj, "Normal", "Scheduled", text)
 
     def was_scheduled(self, group: Group) -> bool:
-        return group.obj is not None and self._enactor.says(group.obj, INITIALLY_SCHEDULED[group.key.kind]) == "True"
+        return group.obj is not None and self._says(group.obj, INITIALLY_SCHEDULED[group.key.kind])
 
     def settled(self, root: Group, placed: Collection[int]) -> None:
         """Bindings are through: groups that were placed or hold say so, for good."""
@@ -115,7 +120,7 @@ class Reporter:
             words: list[Word] = []
             if not self.was_scheduled(group):
                 words.append(Word(INITIALLY_SCHEDULED[group.key.kind], "True", "Scheduled"))
-            if self._enactor.says(group.obj, _DISRUPTION) == "True":
+            if self._says(group.obj, _DISRUPTION):
                 words.append(Word(_DISRUPTION, "False", "Scheduled", "bound again after its eviction"))
             if words:
                 self._enactor.say(group.resource, group.obj, *words)
@@ -139,14 +144,24 @@ class Reporter:
         word = Word(INITIALLY_SCHEDULED[group.key.kind], "False", reason, text)
         return self._enactor.say(group.resource, group.obj, word)
 
-    def _say_pods(self, members: Iterable[Member], reason: str, text: str) -> bool:
-        changed = False
+    def _say_pods(self, members: Iterable[Member], reason: str, text: str, *, again: float = 0.0) -> bool:
+        """Tell pods why they wait; other words for the same reason only when the last are `again` seconds old."""
+        changed, now = False, self._clock.now()
         for member in members:
+            known = self._enactor.said(member.obj, "PodScheduled")
+            same = known is not None and known.reason == reason and not member.nominated
+            if same and now - member.told < again:
+                continue
             word = Word("PodScheduled", "False", reason, text)
             if self._enactor.say(PODS, member.obj, word, nominatedNodeName=member.nominated):
+                member.told = now
                 self._recorder.record(PODS, member.obj, "Warning", "FailedScheduling", text)
                 changed = True
         return changed
+
+    def _says(self, obj: Object, type_: str) -> bool:
+        word = self._enactor.said(obj, type_)
+        return word is not None and word.status == "True"
 
     def _event_on_root(self, root: Group, type_: str, reason: str, text: str) -> None:
         if root.obj is not None:

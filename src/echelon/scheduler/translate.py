@@ -46,7 +46,7 @@ class Listener(Protocol):
         """Something about this tree or pod changed."""
 
     def room(self) -> None:
-        """Capacity may have grown somewhere."""
+        """Capacity may have grown somewhere, or be had by other evictions than before."""
 
     def gone(self, member: Member) -> None:
         """A pod ended or was removed; it holds nothing any more."""
@@ -187,10 +187,14 @@ class Translator:
 
     def _regroup(self, group: Group) -> None:
         """A group changed: its placed pods may belong to other units, its trees may be others."""
+        held = False
         for leaf in group.leaves():
             for member in leaf.members.values():
                 if member.place or member.nominated:
                     self._hold(member)
+                    held = True
+        if held:
+            self._listener.room()
         root = self.forest.root(group)
         self._listener.touched(root)
         if group.obj is None:
