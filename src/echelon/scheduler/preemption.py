@@ -1,0 +1,167 @@
+"""Making room: who leaves, for whom their places are kept, and what a gang that cannot be whole gives back.
+
+    Evict ─► victims: marked, told, deleted with grace      ┐ until all are gone the preemptor waits, takes no
+         └► preemptor: its places are entered in the view  ┘ other room and evicts no one else
+
+A place that is only kept can be taken by someone more important; the one who loses it looks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from ..api import meta
+from ..engine.verdict import Blocked, Evict
+from ..engine.view import ClusterView
+from .apply import Enactor
+from .hierarchy import Group, Member
+from .report import Reporter, key_of, kind_of
+from .state import State, States
+from .translate import Root, Translator
+
+
+class Preemption:
+    """Evictions under way and the places kept meanwhile."""
+
+    def __init__(
+        self,
+        name: str,
+        view: ClusterView,
+        translator: Translator,
+        states: States,
+        enactor: Enactor,
+        reporter: Reporter,
+        room: Callable[[], None],
+    ) -> None:
+        self._name = name
+        self._view = view
+        self._translator = translator
+        self._states = states
+        self._enactor = enactor
+        self._reporter = reporter
+        self._room = room
+        #: victim -> the roots that wait for it to be gone
+        self._awaited: dict[int, dict[int, None]] = {}
+
+    def begin(self, state: State, verdict: Evict) -> None:
+        """Evict whole units and keep their places for the preemptor."""
+        root, members = state.root, self._translator.members
+        victims = [members[pod.pod] for unit in verdict.units for pod in self._view.pods_of(unit)]
+        leaving = [member for member in victims if member.place]
+        for member in victims:
+            if not member.place:
+                self._give_way(member)
+        message = f"{self._name}: preempting to accommodate a higher priority {kind_of(root)}"
+        self._mark_groups(verdict.units, message, root)
+        for member in leaving:
+            self._await(state, member)
+            self._reporter.evicted(member, root)
+            self._evict(member, message)
+        for number, node in verdict.placement.assignment.items():
+            state.nominated[number] = members[number]
+            self._translator.nominate(members[number], node)
+        if leaving:
+            self._reporter.making_room(root, verdict, len(leaving))
+        else:
+            self._states.again(state)
+
+    def withdraw(self, state: State) -> None:
+        """Give up the places kept for a root; whoever asks next may have them."""
+        if not state.nominated:
+            return
+        for member in state.nominated.values():
+            self._translator.withdraw(member)
+        state.nominated.clear()
+        self._room()
+
+    def gone(self, member: Member) -> None:
+        """A pod has left: those who waited for it may be able to go on."""
+        for waiting in self._awaited.pop(member.id, {}):
+            state = self._states.get(waiting)
+            if state is not None:
+                state.victims.pop(member.id, None)
+                if not state.victims:
+                    self._states.again(state)
+
+    def displaced(self, state: State) -> None:
+        """A node at which room was being made is gone: nothing is worth waiting for there."""
+        self.withdraw(state)
+        state.victims.clear()
+        self._states.again(state)
+
+    def release_partial(self, state: State, verdict: Blocked) -> None:
+        """A gang that cannot be completed gives back what it holds.
+
+        One that never was whole holds it for nothing.  One that ran and lost members is released only if it is
+        disrupted as a whole anyway and the engine found that this lets it run again.
+        """
+        root = state.root
+        if not isinstance(root, Group) or state.flying or root.tally.holds:
+            return
+        if self._reporter.was_scheduled(root):
+            released = {fix.group for fix in verdict.fixes if fix.kind == "release"}
+            leaves = [leaf for leaf in root.leaves() if leaf.id in released and _evicted_whole(leaf)]
+        else:
+            leaves = list(root.leaves())
+        message = f"{self._name}: releasing a gang that cannot be completed"
+        for leaf in leaves:
+            for member in list(leaf.holding.values()):
+                # A pod that was created on its node was never ours to place.
+                if meta.condition_is(member.obj, "PodScheduled"):
+                    self._evict(member, message)
+
+    def recover(self) -> None:
+        """Go on with the preemptions of the process before us: finish evictions, keep places being made."""
+        by_node: dict[str, list[Member]] = {}
+        for member in list(self._translator.members.values()):
+            if not member.node or not _marked(member):
+                continue
+            by_node.setdefault(member.node, []).append(member)
+            if not meta.deleting(member.obj):
+                condition = meta.find_condition(member.obj, "DisruptionTarget")
+                self._evict(member, str((condition or {}).get("message", "")))
+        for member in list(self._translator.members.values()):
+            node = (member.obj.get("status") or {}).get("nominatedNodeName") or ""
+            state = self._states.get(self._translator.root_of(member).id)
+            if state is None or not member.waiting or node not in by_node:
+                continue
+            state.nominated[member.id] = member
+            self._translator.nominate(member, node)
+            for victim in by_node[node]:
+                self._await(state, victim)
+
+    def _await(self, state: State, victim: Member) -> None:
+        state.victims[victim.id] = None
+        self._awaited.setdefault(victim.id, {})[state.root.id] = None
+
+    def _evict(self, member: Member, message: str) -> None:
+        self._translator.evict(member)
+        self._enactor.evict(member, message, lambda: member.id in self._translator.members)
+
+    def _mark_groups(self, units: Collection[int], message: str, preemptor: Root) -> None:
+        text = f"Preempted by {kind_of(preemptor)} {key_of(preemptor)}"
+        for unit in units:
+            group = self._translator.forest.by_id(unit)
+            if group is not None:
+                self._reporter.evicted_group(group, message, text)
+
+    def _give_way(self, member: Member) -> None:
+        """A place that was only kept is taken by someone more important; its root looks again."""
+        state = self._states.get(self._translator.root_of(member).id)
+        if state is not None:
+            self.withdraw(state)
+            self._states.again(state)
+
+
+def _marked(member: Member) -> bool:
+    found = meta.find_condition(member.obj, "DisruptionTarget")
+    return found is not None and found["status"] == "True" and found.get("reason") == "PreemptionByScheduler"
+
+
+def _evicted_whole(leaf: Group) -> bool:
+    group: Group | None = leaf
+    while group is not None:
+        if group.policy is not None and group.policy.whole:
+            return True
+        group = group.parent
+    return False

@@ -1,0 +1,89 @@
+"""What is under way for each root, and its place in the queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .hierarchy import Group, Member
+from .queue import Queue, Rank
+from .translate import Root
+
+
+@dataclass(slots=True)
+class State:
+    """One root: the top of a tree, or a pod without a group."""
+
+    root: Root
+    #: Since when it wants something, and its number among those that came at the same second.
+    since: str = ""
+    number: int = 0
+    #: Members with a place kept for them, and the pods that must leave first.
+    nominated: dict[int, Member] = field(default_factory=dict)
+    victims: dict[int, None] = field(default_factory=dict)
+    #: Bindings not yet answered, and the groups that hold once they are.
+    flying: int = 0
+    placed: frozenset[int] = frozenset()
+    settled: bool = False
+    #: Which of its pending parts is next to be insisted on.
+    turn: int = 0
+    #: How many pods it had when it was last found incomplete, and since when it is without change.
+    known: int = -1
+    incomplete_since: float = 0.0
+
+
+class States:
+    """All roots that anything is known of, each at most once in the queue."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self._states: dict[int, State] = {}
+        self._arrivals = 0
+
+    def get(self, root: int) -> State | None:
+        return self._states.get(root)
+
+    def of(self, root: Root) -> State:
+        state = self._states.get(root.id)
+        if state is None:
+            state = self._states[root.id] = State(root)
+        return state
+
+    def end(self, root: int) -> None:
+        """Nothing more is to be done for it."""
+        self._states.pop(root, None)
+        self._queue.drop(root)
+
+    def again(self, state: State) -> None:
+        """It wants a decision now."""
+        self._queue.add(state.root.id, self._rank(state))
+
+    def back_off(self, state: State) -> None:
+        """It wants one when room appears, or after a while."""
+        self._queue.back_off(state.root.id, self._rank(state))
+
+    def sleep(self, state: State, seconds: float) -> None:
+        """It wants one after a while; room does not help it."""
+        self._queue.sleep(state.root.id, self._rank(state), seconds, wants_room=False)
+
+    def succeeded(self, state: State) -> None:
+        self._queue.succeeded(state.root.id)
+
+    def _rank(self, state: State) -> Rank:
+        """Priority of the root, then the age of its oldest pending pod, then arrival, then name."""
+        root = state.root
+        if isinstance(root, Group):
+            priority = root.policy.priority if root.policy else 0
+            name = f"{root.key.namespace}/{root.key.name}"
+        else:
+            priority, name = root.priority, root.key
+        if not state.since:
+            state.since = _oldest(root)
+            self._arrivals += 1
+            state.number = self._arrivals
+        return (-priority, state.since, state.number, name)
+
+
+def _oldest(root: Root) -> str:
+    if isinstance(root, Group):
+        return min((m.rank[1] for leaf in root.leaves() for m in leaf.pending.values()), default="")
+    return root.rank[1]
