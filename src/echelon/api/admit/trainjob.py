@@ -65,7 +65,9 @@ def update(new: Object, old: Object, reader: Reader) -> None:
 
 def runtime(resource: Resource, obj: Object) -> None:
     """A runtime must hold what its steps need; shipped ones may switch this off by a label."""
-    if meta.labels(obj).get(WEBHOOK_SWITCH) == "disabled" or schema.check(resource, obj):
+    if meta.labels(obj).get(WEBHOOK_SWITCH) == "disabled":
+        return
+    if schema.check(resource, obj) or rules.validate_create(resource, obj):
         return
     _deny_if(resource, _steps(obj) + _gang(obj))
 

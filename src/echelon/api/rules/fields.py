@@ -6,6 +6,7 @@ Each takes the field's path and value and returns the broken rules, none if all 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from .. import names
@@ -14,11 +15,17 @@ from ..errors import FieldError, duplicate, invalid, not_supported, required, to
 Check = Callable[[str, Any], list[FieldError]]
 
 INT32_MAX = 2**31 - 1
+#: Longer texts are no names anyway, and not worth keeping.
+_REMEMBERED = 256
 
 
 def _by(sentences: Callable[[str], Sequence[str]]) -> Check:
+    # The same few keys, values and names come again and again: a verdict is remembered.
+    known = lru_cache(maxsize=16384)(lambda text: tuple(sentences(text)))
+
     def check(path: str, value: Any) -> list[FieldError]:
-        return [invalid(path, value, sentence) for sentence in sentences(str(value))]
+        found = known(value) if len(value) <= _REMEMBERED else sentences(value)
+        return [invalid(path, value, sentence) for sentence in found]
 
     return check
 

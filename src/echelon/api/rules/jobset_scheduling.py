@@ -147,7 +147,7 @@ def _coverage(spec: Part, entries: Sequence[Part]) -> list[FieldError]:
                 problems.append(invalid(where, target, "must be the name of an entry of spec.replicatedJobs"))
             elif placed.setdefault(target, where) != where:
                 problems.append(invalid(where, target, f"is already in {placed[target]}"))
-    missing = [name for name in known if name not in placed]
+    missing = [str(name) for name in known if name not in placed]
     if missing:
         problems.append(required(path, f"every replicatedJob must be in an entry, missing: {', '.join(missing)}"))
     return problems

@@ -28,9 +28,15 @@ def _name_sentences(resource: Resource) -> Callable[[str], list[str]]:
 
 
 def validate(resource: Resource, meta: Mapping[str, Any]) -> list[FieldError]:
-    """Everything about the metadata of a new or changed object."""
+    """Everything about the metadata of a new object."""
+    return _named(resource, meta) + _parts(resource, meta)
+
+
+_PARTS = ("labels", "annotations", "ownerReferences", "finalizers")
+
+
+def _parts(resource: Resource, meta: Mapping[str, Any]) -> list[FieldError]:
     return [
-        *_named(resource, meta),
         *check_labels("metadata.labels", meta.get("labels")),
         *check_annotations("metadata.annotations", meta.get("annotations")),
         *_owners("metadata.ownerReferences", meta.get("ownerReferences") or ()),
@@ -133,10 +139,13 @@ def without_repeated_owners(meta: Object) -> None:
 
 
 def validate_update(resource: Resource, meta: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
-    problems = validate(resource, meta)
-    for field in ("name", "namespace", "uid"):
-        if meta.get(field) != old.get(field):
-            problems.append(invalid(f"metadata.{field}", meta.get(field), "field is immutable"))
+    """What was stored is well formed, so only what changed is looked at."""
+    problems = [
+        invalid(f"metadata.{field}", meta.get(field), "field is immutable")
+        for field in ("name", "namespace", "uid")
+        if meta.get(field) != old.get(field)
+    ]
+    problems += _parts(resource, {field: meta.get(field) for field in _PARTS if meta.get(field) != old.get(field)})
     if old.get("deletionTimestamp"):
         before = old.get("finalizers") or ()
         added = [finalizer for finalizer in meta.get("finalizers") or () if finalizer not in before]

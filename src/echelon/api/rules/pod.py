@@ -50,6 +50,8 @@ def _validate(obj: Object) -> list[FieldError]:
 def _validate_update(new: Object, old: Object) -> list[FieldError]:
     """Check each field that may change by its own rule, then that nothing else did."""
     now, was = new.get("spec") or {}, old.get("spec") or {}
+    if now == was:
+        return []
     for field in ("containers", "initContainers"):
         if len(now.get(field) or ()) != len(was.get(field) or ()):
             return [forbidden_field(f"spec.{field}", "pod updates may not add or remove containers")]

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...base.instants import to_time
 from .. import meta, names
-from ..errors import FieldError, invalid
+from ..errors import FieldError, invalid, required
 from ..scheme import Object
 from . import jobset_policies
 from .kind import NOTHING, KindRules
@@ -41,7 +41,9 @@ Part = Mapping[str, Any]
 
 
 def _train_job(obj: Object) -> list[FieldError]:
-    spec: Part = obj.get("spec") or {}
+    if "spec" not in obj:
+        return [required("spec")]
+    spec: Part = obj["spec"]
     name = meta.name(obj)
     problems = [invalid("metadata.name", name, sentence) for sentence in names.dns1035_label(name)] if name else []
     manager = spec.get("managedBy", CONTROLLER)
@@ -57,7 +59,9 @@ def _train_job(obj: Object) -> list[FieldError]:
 
 
 def _train_job_update(new: Object, old: Object) -> list[FieldError]:
-    now, was = new.get("spec") or {}, old.get("spec") or {}
+    if "spec" not in new:
+        return [required("spec")]
+    now, was = new["spec"], old.get("spec") or {}
     problems = _frozen_once_set("spec", now, was, IMMUTABLE)
     before = {key: pods for key, _, pods in _patched_pods(was)}
     for key, path, pods in _patched_pods(now):
@@ -87,14 +91,14 @@ def _patched_pods(spec: Part) -> Iterator[tuple[tuple[str, str], str, Part]]:
 
 def _stamp_new(obj: Object, now: float) -> None:
     """A patch carries the time it was made, unless its manager says another."""
-    for patch in obj["spec"].get("runtimePatches") or ():
+    for patch in (obj.get("spec") or {}).get("runtimePatches") or ():
         patch.setdefault("time", to_time(now))
 
 
 def _stamp_changed(new: Object, old: Object, now: float) -> None:
     """An unchanged patch keeps its time; a changed one gets a new one, whatever was sent."""
     before = {patch.get("manager"): patch for patch in (old.get("spec") or {}).get("runtimePatches") or ()}
-    for patch in new["spec"].get("runtimePatches") or ():
+    for patch in (new.get("spec") or {}).get("runtimePatches") or ():
         was = before.get(patch.get("manager"))
         if was is None:
             patch.setdefault("time", to_time(now))
@@ -118,7 +122,9 @@ TRAIN_JOB = KindRules(
 
 
 def _runtime(obj: Object) -> list[FieldError]:
-    spec: Part = obj.get("spec") or {}
+    if "spec" not in obj:
+        return [required("spec")]
+    spec: Part = obj["spec"]
     policy, gangs = spec.get("mlPolicy") or {}, spec.get("podGroupPolicy") or {}
     problems: list[FieldError] = []
     for path, holder, members in (("spec.mlPolicy", policy, FRAMEWORKS), ("spec.podGroupPolicy", gangs, GANG_SOURCES)):

@@ -196,7 +196,8 @@ def test_a_trainjob_outlives_its_runtime() -> None:
 def test_a_runtime_holds_what_its_steps_need(job: Object, sentence: str) -> None:
     for resource in (CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES):
         made = runtime(job)
-        made["metadata"]["namespace"] = "ns"
+        if resource.namespaced:
+            made["metadata"]["namespace"] = "ns"
         with pytest.raises(ApiError) as refused:
             admit_create(resource, made, CLUSTER)
         assert refused.value.code == 403
@@ -204,7 +205,7 @@ def test_a_runtime_holds_what_its_steps_need(job: Object, sentence: str) -> None
         with pytest.raises(ApiError):
             admit_update(resource, made, runtime(), CLUSTER)
     made["metadata"]["labels"] = {"trainer.kubeflow.org/webhook-validation": "disabled"}
-    admit_create(CLUSTER_TRAINING_RUNTIMES, made, CLUSTER)
+    admit_create(TRAINING_RUNTIMES, made, CLUSTER)
 
 
 @pytest.mark.conformance("TJ-6")
