@@ -15,6 +15,7 @@ from ..rules.job import domain_prefixed_path
 from ..rules.workload import MAX_TEMPLATES
 from ..scheme import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, TRAIN_JOBS, TRAINING_RUNTIMES, Object, Resource
 from ..vocabulary import TRAINJOB_ANCESTOR_STEP
+from . import torchtune
 from .reader import Reader
 
 DATASET, MODEL = "dataset-initializer", "model-initializer"
@@ -96,7 +97,8 @@ def _against_runtime(obj: Object, reader: Reader) -> list[FieldError]:
         return [invalid("spec.runtimeRef", reference, detail)]
     policy: Part = found["spec"].get("mlPolicy") or {}
     jobs = _replicated(found)
-    return [*_initializers(spec, jobs), *_patches(spec, jobs), *_framework(spec, policy, jobs)]
+    problems = [*_initializers(spec, jobs), *_patches(spec, jobs), *_framework(spec, policy, jobs)]
+    return [*problems, *torchtune.check(spec, policy)] if "torch" in policy else problems
 
 
 def _replicated(runtime_: Object) -> dict[str, Part]:

@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...api.torchtune import COMMAND, MODELS, MULTI_NODE_MODELS, RUNTIME_OWNED, key_of, lora, model_of
 from .model import CannotBuild, TrainJob
-
-COMMAND = ["tune", "run"]
-_MODELS = ("llama3_2/1B", "llama3_2/3B", "llama3_3/70B", "qwen2_5/1.5B")
-_MULTI_NODE_MODELS = ("llama3_3/70B",)
-#: What of the runtime's own command stays: where things lie in its image and volumes.
-_KEPT = ("output_dir", "tokenizer.path", "tokenizer.merges_file", "checkpointer.checkpoint_dir")
 
 
 @dataclass(frozen=True)
@@ -32,7 +27,7 @@ class Shape:
 
 
 def wanted(tj: TrainJob) -> bool:
-    return list(tj.trainer.get("command") or ()) == COMMAND
+    return tuple(tj.trainer.get("command") or ()) == COMMAND
 
 
 def command(tj: TrainJob, shape: Shape, endpoint: str, runtime_command: Sequence[str]) -> list[str]:
@@ -40,40 +35,29 @@ def command(tj: TrainJob, shape: Shape, endpoint: str, runtime_command: Sequence
     model = _model(tj.runtime_name)
     recipe, suffix = _recipe(tj, shape, model)
     rendezvous = [f"--rdzv_endpoint={endpoint}"] if shape.needs_rendezvous else []
-    kept = [word for word in runtime_command if word.split("=", 1)[0] in _KEPT]
+    kept = [word for word in runtime_command if key_of(word) in RUNTIME_OWNED]
     return [*COMMAND, *rendezvous, recipe, "--config", f"{model}{suffix}", *kept]
 
 
 def _model(runtime_name: str) -> str:
-    """`torchtune-llama3.2-1b` is about llama3_2/1B; its gang twin too."""
-    parts = runtime_name.removesuffix("-gang").split("-")
-    model = f"{parts[1].replace('.', '_')}/{parts[2].upper()}" if len(parts) == 3 else ""
-    if model not in _MODELS:
-        known = ", ".join(_MODELS)
+    model = model_of(runtime_name)
+    if not model:
+        known = ", ".join(MODELS)
         raise CannotBuild(f"`tune run` on runtime {runtime_name}: no supported model in its name; there are {known}")
     return model
 
 
 def _recipe(tj: TrainJob, shape: Shape, model: str) -> tuple[str, str]:
     arguments = list(tj.trainer.get("args") or ())
-    lora, quantized = _lora(arguments)
+    adapts, quantized = lora(arguments)
     if shape.nodes > 1:
-        if model not in _MULTI_NODE_MODELS or lora:
+        if model not in MULTI_NODE_MODELS or adapts:
             raise CannotBuild(
-                f"`tune run` of {model}{' with LoRA' if lora else ''} runs on one node, not {shape.nodes}"
+                f"`tune run` of {model}{' with LoRA' if adapts else ''} runs on one node, not {shape.nodes}"
             )
         return "full_finetune_distributed", "_full_multinode"
-    kind = "lora_finetune" if lora else "full_finetune"
-    suffix = "_qlora" if quantized else "_lora" if lora else "_full"
+    kind = "lora_finetune" if adapts else "full_finetune"
+    suffix = "_qlora" if quantized else "_lora" if adapts else "_full"
     if shape.one_device:
         return f"{kind}_single_device", f"{suffix}_single_device"
     return f"{kind}_distributed", suffix
-
-
-def _lora(arguments: Sequence[str]) -> tuple[bool, bool]:
-    """Whether the arguments ask for LoRA, and for the quantized kind of it."""
-    values = dict(word.split("=", 1) for word in arguments if "=" in word)
-    lora = any("model.lora_attn_modules" in word for word in arguments)
-    on = {name: values.get(name, "").lower() == "true" for name in ("model.quantize_base", "model.use_dora")}
-    quantized = on["model.quantize_base"] and not on["model.use_dora"]
-    return lora or quantized, quantized

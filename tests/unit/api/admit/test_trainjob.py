@@ -238,3 +238,46 @@ def test_a_gang_runtime_has_at_most_eight_groups() -> None:
     with pytest.raises(ApiError, match="a Workload holds at most 8 groups, these need 9"):
         admit_create(CLUSTER_TRAINING_RUNTIMES, runtime(*[replicated(f"r{i}") for i in range(9)], **GANG), CLUSTER)
     admit_create(CLUSTER_TRAINING_RUNTIMES, runtime(*[replicated(f"r{i}") for i in range(8)], **GANG), CLUSTER)
+
+
+QLORA = ["model.lora_attn_modules=[q_proj]", "model.quantize_base=True"]
+TUNED = Cluster(
+    *[
+        (CLUSTER_TRAINING_RUNTIMES, runtime(name=name))
+        for name in ("torchtune-llama3.2-1b", "torchtune-llama3.3-70b", "torchtune-qwen2.5-1.5b", "torchtune-other-7b")
+    ]
+)
+
+
+def tuned(model: str, *args: str, **trainer: Any) -> Object:
+    return on(f"torchtune-{model}", trainer={"command": ["tune", "run"], "args": list(args), **trainer})
+
+
+@pytest.mark.conformance("TJ-45")
+@pytest.mark.parametrize(
+    ("obj", "sentence"),
+    [
+        (tuned("other-7b"), "has no supported model in it"),
+        (tuned("llama3.2-1b", numNodes=2), "spec.trainer.numNodes: Invalid value: 2"),
+        (tuned("llama3.3-70b", QLORA[0], numNodes=2), "LoRA is tuned on one node"),
+        (tuned("qwen2.5-1.5b", *QLORA), "cannot be tuned with QLoRA"),
+        (tuned("llama3.2-1b", *QLORA, numProcPerNode=2), "spec.trainer.numProcPerNode"),
+        (
+            tuned("llama3.2-1b", *QLORA, resourcesPerNode={"limits": {"nvidia.com/gpu": 2}}),
+            "spec.trainer.resourcesPerNode",
+        ),
+        (tuned("llama3.2-1b", "epochs=1", "output_dir=/tmp"), "spec.trainer.args[1]: Forbidden"),
+    ],
+)
+def test_a_recipe_that_does_not_exist_is_denied(obj: Object, sentence: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        admit_create(TRAIN_JOBS, obj, TUNED)
+    assert refused.value.code == 403
+    assert sentence in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "obj", [tuned("llama3.2-1b", *QLORA), tuned("llama3.3-70b", numNodes=4), tuned("qwen2.5-1.5b", QLORA[0])]
+)
+def test_a_recipe_that_exists_is_admitted(obj: Object) -> None:
+    admit_create(TRAIN_JOBS, obj, TUNED)
