@@ -15,14 +15,19 @@ from echelon.agents.simulated import SimulatedNodes
 from echelon.api import meta
 from echelon.api.cluster import Cluster, parse
 from echelon.api.errors import ApiError
+from echelon.api.runtimes import builtin_runtimes
 from echelon.api.scheme import EVENTS, JOBS, NAMESPACES, PODS, Object, Resource, by_kind
 from echelon.api.verbs import DeleteOptions, Patch, PatchType, Propagation
 from echelon.api.vocabulary import HOSTNAME
 from echelon.base.rng import Rng
 from echelon.client.events import Recorder
 from echelon.client.informer import Caches
+from echelon.controllers.garbage import GarbageCollector
 from echelon.controllers.job import JobController
+from echelon.controllers.jobset import JobSetController
+from echelon.controllers.protection import CompositePodGroupProtection, PodGroupProtection
 from echelon.controllers.runner import Controller, Runner
+from echelon.controllers.trainjob import TrainJobController
 from echelon.runtime import virtual
 from echelon.runtime.clock import LoopClock
 from echelon.scheduler.loop import Scheduler, Settings
@@ -38,6 +43,18 @@ MakeControllers = Callable[[Caches], Sequence[Controller]]
 
 def only_jobs(caches: Caches) -> Sequence[Controller]:
     return [JobController(caches)]
+
+
+def for_training(caches: Caches) -> Sequence[Controller]:
+    """All that a TrainJob needs, from its JobSet to the end of its pods."""
+    return [
+        JobController(caches),
+        JobSetController(caches),
+        TrainJobController(caches),
+        GarbageCollector(caches),
+        PodGroupProtection(caches),
+        CompositePodGroupProtection(caches),
+    ]
 
 
 class Mortal:
@@ -84,7 +101,7 @@ class Plane:
 
     async def start(self, writes: int | None = None) -> Mortal:
         """Run everything; with `writes`, until that many writes have been made."""
-        await self.api.bootstrap()
+        await self.api.bootstrap(builtin_runtimes())
         verbs = Mortal(self.api, writes)
         self._task = asyncio.create_task(self._run(verbs))
         return verbs
@@ -133,6 +150,9 @@ class Plane:
     async def all(self, resource: Resource, namespace: str = "default") -> list[Object]:
         return (await self.api.list(resource, namespace if resource.namespaced else "")).items
 
+    async def names(self, resource: Resource) -> list[str]:
+        return sorted(map(meta.name, await self.all(resource)))
+
     async def patch(self, resource: Resource, name: str, body: Object, subresource: Any = "") -> Object:
         space = "default" if resource.namespaced else ""
         return await self.api.patch(resource, name, Patch(PatchType.MERGE, body), space, subresource)
@@ -149,6 +169,15 @@ class Plane:
         while not await holds():
             assert self.clock.now() < limit, "it did not come true in time"
             await self.wait(0.5)
+
+    async def until_condition(self, resource: Resource, name: str, type_: str, seconds: float = 3000) -> Object:
+        """The object once it has the condition."""
+
+        async def holds() -> bool:
+            return meta.condition_is(await self.get(resource, name), type_)
+
+        await self.until(holds, seconds)
+        return await self.get(resource, name)
 
     async def finished(self, job: str, seconds: float = 3000) -> Object:
         """The Job once it has its terminal condition."""
