@@ -45,7 +45,7 @@ def _new_object(access: Access, resource: Resource, sent: Object, namespace: str
     admit.admit_create(resource, tree, access)
     rules.prepare_create(resource, tree, access.clock.now())
     refuse_if(schema.check(resource, tree) + rules.validate_create(resource, tree), resource, name)
-    for warning in rules.warnings(resource, tree):
+    for warning in rules.warnings(resource, tree) + admit.warnings(resource, tree, access):
         options.warn(warning)
     return tree
 

@@ -24,7 +24,7 @@ from ..scheme import (
 from . import namespaces, pods, priority, protection, trainjob
 from .reader import Reader
 
-__all__ = ["Reader", "admit_create", "admit_delete", "admit_update"]
+__all__ = ["Reader", "admit_create", "admit_delete", "admit_update", "warnings"]
 
 _GROUPS = (POD_GROUPS.kind, COMPOSITE_POD_GROUPS.kind)
 _RUNTIMES = (TRAINING_RUNTIMES.kind, CLUSTER_TRAINING_RUNTIMES.kind)
@@ -64,3 +64,8 @@ def admit_delete(resource: Resource, obj: Object, reader: Reader) -> None:
     """Refuse the deletion of what everybody needs."""
     if resource.kind == NAMESPACES.kind:
         namespaces.may_be_deleted(obj)
+
+
+def warnings(resource: Resource, obj: Object, reader: Reader) -> list[str]:
+    """What is accepted, yet may surprise in view of other objects."""
+    return trainjob.warnings(obj, reader) if resource.kind == TRAIN_JOBS.kind else []

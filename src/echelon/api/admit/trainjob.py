@@ -12,6 +12,7 @@ from typing import Any
 from .. import meta, rules, schema
 from ..errors import ApiError, FieldError, forbidden_field, invalid, required
 from ..rules.job import domain_prefixed_path
+from ..rules.jobset import LONGEST_NAME, TAIL
 from ..rules.workload import MAX_TEMPLATES
 from ..scheme import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, TRAIN_JOBS, TRAINING_RUNTIMES, Object, Resource
 from ..vocabulary import TRAINJOB_ANCESTOR_STEP
@@ -34,6 +35,8 @@ RESERVED_ENV = {
     ),
     "xgboost": ("DMLC_TRACKER_URI", "DMLC_TRACKER_PORT", "DMLC_TASK_ID", "DMLC_NUM_WORKER"),
 }
+#: Set by the framework too, but a TrainJob that sets them is only warned.
+JAX_ENV = ("JAX_NUM_PROCESSES", "JAX_PROCESS_ID", "JAX_COORDINATOR_ADDRESS")
 _ADDED_LATER = ("trainer", "initializer", "activeDeadlineSeconds")
 
 Part = Mapping[str, Any]
@@ -64,6 +67,25 @@ def update(new: Object, old: Object, reader: Reader) -> None:
     _deny_if(TRAIN_JOBS, problems)
 
 
+def warnings(obj: Object, reader: Reader) -> list[str]:
+    """What is admitted, yet may surprise."""
+    found = _runtime_of(obj, reader)
+    if found is None:
+        return []
+    told = rules.warnings(CLUSTER_TRAINING_RUNTIMES, found)
+    if "jax" in (found["spec"].get("mlPolicy") or {}):
+        told += [
+            f"spec.trainer.env[{index}]: {variable['name']} is set by the jax policy itself"
+            for index, variable in enumerate((obj["spec"].get("trainer") or {}).get("env") or ())
+            if variable["name"] in JAX_ENV
+        ]
+    for name in _replicated(found):
+        longest = f"{meta.name(obj)}-{name}-0-0-{TAIL}"
+        if len(longest) > LONGEST_NAME:
+            told.append(f"metadata.name: pods of {name} would be called {longest}, which exceeds 63 characters")
+    return told
+
+
 def runtime(resource: Resource, obj: Object) -> None:
     """A runtime must hold what its steps need; shipped ones may switch this off by a label."""
     if meta.labels(obj).get(WEBHOOK_SWITCH) == "disabled":
@@ -83,12 +105,11 @@ def _deny_if(resource: Resource, problems: Sequence[FieldError]) -> None:
 
 def _against_runtime(obj: Object, reader: Reader) -> list[FieldError]:
     spec, reference = obj["spec"], obj["spec"]["runtimeRef"]
-    asked = (reference.get("apiGroup"), reference.get("kind"))
-    kinds = {(kind.group, kind.kind): kind for kind in (CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES)}
-    if asked not in kinds:
-        return [invalid("spec.runtimeRef", reference, f"unsupported runtime: {asked[1]}.{asked[0]}")]
-    kind = kinds[asked]
-    found = reader.get(kind, reference["name"], meta.namespace(obj) if kind.namespaced else "")
+    kind = _runtime_kind(reference)
+    if kind is None:
+        detail = f"unsupported runtime: {reference.get('kind')}.{reference.get('apiGroup')}"
+        return [invalid("spec.runtimeRef", reference, detail)]
+    found = _runtime_of(obj, reader)
     if found is None:
         detail = (
             f'{kind.qualified} "{reference["name"]}" not found: '
@@ -99,6 +120,21 @@ def _against_runtime(obj: Object, reader: Reader) -> list[FieldError]:
     jobs = _replicated(found)
     problems = [*_initializers(spec, jobs), *_patches(spec, jobs), *_framework(spec, policy, jobs)]
     return [*problems, *torchtune.check(spec, policy)] if "torch" in policy else problems
+
+
+def _runtime_kind(reference: Part) -> Resource | None:
+    for kind in (CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES):
+        if (reference.get("apiGroup"), reference.get("kind")) == (kind.group, kind.kind):
+            return kind
+    return None
+
+
+def _runtime_of(obj: Object, reader: Reader) -> Object | None:
+    reference: Part = obj["spec"]["runtimeRef"]
+    kind = _runtime_kind(reference)
+    if kind is None:
+        return None
+    return reader.get(kind, reference["name"], meta.namespace(obj) if kind.namespaced else "")
 
 
 def _replicated(runtime_: Object) -> dict[str, Part]:

@@ -19,7 +19,7 @@ from .kind import NOTHING, KindRules
 
 LONGEST_NAME = 63
 #: Stands for the random tail of a pod's name when lengths are judged.
-_TAIL = "abcde"
+TAIL = "abcde"
 
 Part = Mapping[str, Any]
 
@@ -85,7 +85,7 @@ def _made_names(path: str, jobset: str, replicated: Part, job: Part) -> list[Fie
     longest_job = f"{jobset}-{replicated.get('name', '')}-{last}"
     made = {"job": longest_job}
     if job.get("completionMode") == INDEXED and job.get("completions"):
-        made["pod"] = f"{longest_job}-{job['completions'] - 1}-{_TAIL}"
+        made["pod"] = f"{longest_job}-{job['completions'] - 1}-{TAIL}"
     for kind, name in made.items():
         if len(name) > LONGEST_NAME:
             detail = f"JobSet name is too long, {kind} names generated for this JobSet will exceed 63 characters"

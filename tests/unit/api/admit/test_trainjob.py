@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from echelon.api.admit import admit_create, admit_update
+from echelon.api.admit import admit_create, admit_update, warnings
 from echelon.api.errors import ApiError
 from echelon.api.scheme import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, TRAIN_JOBS, TRAINING_RUNTIMES, Object
 
@@ -281,3 +281,21 @@ def test_a_recipe_that_does_not_exist_is_denied(obj: Object, sentence: str) -> N
 )
 def test_a_recipe_that_exists_is_admitted(obj: Object) -> None:
     admit_create(TRAIN_JOBS, obj, TUNED)
+
+
+@pytest.mark.conformance("TJ-7")
+def test_a_deprecated_runtime_draws_a_warning() -> None:
+    old = runtime()
+    old["metadata"]["labels"] = {"trainer.kubeflow.org/support": "deprecated"}
+    assert "is deprecated" in warnings(TRAIN_JOBS, on("torch"), Cluster((CLUSTER_TRAINING_RUNTIMES, old)))[0]
+    assert warnings(TRAIN_JOBS, on("torch"), CLUSTER) == []
+
+
+def test_names_too_long_for_pods_and_variables_of_jax_draw_warnings() -> None:
+    jax = Cluster((CLUSTER_TRAINING_RUNTIMES, runtime(mlPolicy={"jax": {}})))
+    obj = on("torch", trainer={"env": [{"name": "JAX_PROCESS_ID"}]})
+    obj["metadata"]["name"] = "a" * 60
+    assert [warning.split(":")[0] for warning in warnings(TRAIN_JOBS, obj, jax)] == [
+        "spec.trainer.env[0]",
+        "metadata.name",
+    ]
