@@ -103,8 +103,7 @@ class Canon:
     def _leaf(self, leaf: Leaf, goal: Goal, extra: str | None) -> Part:
         asks = _asks(leaf, goal)
         members = sum(ask.most for ask in asks)
-        need = members if goal == "everything" else max(0, leaf.min_count - len(leaf.bound))
-        need = max(need, sum(ask.least for ask in asks))
+        need = max(0, leaf.min_count - len(leaf.bound), sum(ask.least for ask in asks))
         keys = self._keys(leaf.topology, leaf.exclusive, extra)
         pins = self._pins(leaf)
         least = Counter[Shape]()
@@ -120,7 +119,7 @@ class Canon:
         )  # fmt: skip
 
     def _composite(self, group: Composite, goal: Goal, extra: str | None, children: list[Part]) -> Part:
-        need = len(children) if goal == "everything" else group.min_groups
+        need = max(len(children), group.min_groups) if goal == "everything" else group.min_groups
         keys = self._keys(group.topology, None, extra)
         pins = tuple(sorted({pin for child in children for pin in child.pins}))
         everyone = need >= len(children)

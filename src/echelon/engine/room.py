@@ -147,6 +147,9 @@ class Packing(Room):
         self.free = self.layout.free.copy()
         shapes = {ask.shape: None for part in parts for ask in part.asks}
         self._fits = {shape: allowed(self.layout, shape) for shape in shapes}
+        unlisted = {key: None for part in parts for key in part.keys if key not in self.layout.level_of}
+        #: Labels that make otherwise equal nodes differ.
+        self._labels = [self.layout.column(key).ids for key in unlisted]
         self._count = 0
         self._cache: dict[tuple[Shape, int], tuple[int, Ints]] = {}
 
@@ -188,7 +191,7 @@ class Packing(Room):
         if last >= 0 and self.layout.domains(last)[row] != self.layout.domains(last)[other]:
             return False
         same = bool((self.free[:, row] == self.free[:, other]).all())
-        return same and all(fits[row] == fits[other] for fits in self._fits.values())
+        return same and all(marks[row] == marks[other] for marks in (*self._fits.values(), *self._labels))
 
     def _outside(self, level: int, row: int) -> int:
         wider = max((other for other in self.levels if other < level), default=-1)
@@ -196,10 +199,10 @@ class Packing(Room):
 
     def _inside(self, level: int, index: int, rows: slice) -> tuple[bytes, ...]:
         free = self.free[:, rows].tobytes()
-        fits = [mask[rows].tobytes() for mask in self._fits.values()]
+        marks = [marks[rows].tobytes() for marks in (*self._fits.values(), *self._labels)]
         bounds = []
         for inner in self.levels:
             if inner >= level:
                 low, high = self.layout.inner(level, index, inner)
                 bounds.append((self.layout.starts(inner)[low:high] - rows.start).tobytes())
-        return (free, *fits, *bounds)
+        return (free, *marks, *bounds)
