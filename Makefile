@@ -20,7 +20,7 @@ $(STAMP): requirements.lock pyproject.toml
 install: $(STAMP) ## Make .venv with exact versions and the echelon command
 
 demo: $(STAMP) ## Three training jobs on a simulated GPU cluster, start to finish
-	@$(VENV)/bin/echelon demo
+	@$(VENV)/bin/echelon run examples/demo/*.yaml --cluster examples/clusters/demo.yaml --every 10 --speed 5
 
 lint: $(STAMP) ## ruff and mypy strict
 	@$(VENV)/bin/ruff check src tests bench

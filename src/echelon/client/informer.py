@@ -60,6 +60,9 @@ class Informer:
         """The object called `namespace/name` (or `name`)."""
         return self._objects.get(key)
 
+    def __len__(self) -> int:
+        return len(self._objects)
+
     def all(self) -> list[Object]:
         return list(self._objects.values())
 

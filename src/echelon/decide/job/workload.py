@@ -142,8 +142,11 @@ def _resize_root(
         return ()
     actions: list[Action] = []
     if _min_count(template) != wanted:
-        entry = {"name": template["name"], "schedulingPolicy": {"gang": {"minCount": wanted}}}
-        body = {"spec": {"podGroupTemplates": [entry]}}
+        policy = {**template["schedulingPolicy"], "gang": {**template["schedulingPolicy"]["gang"], "minCount": wanted}}
+        # The list has no merge key: it goes whole, and only as long as it is what we saw.
+        entry = {**template, "schedulingPolicy": policy}
+        seen = {"resourceVersion": workload["metadata"].get("resourceVersion")}
+        body = {"metadata": seen, "spec": {"podGroupTemplates": [entry]}}
         actions.append(
             Change(WORKLOADS, meta.namespace(workload), meta.name(workload), Patch(PatchType.STRATEGIC, body))
         )

@@ -261,10 +261,14 @@ def test_an_elastic_change_moves_min_count_in_workload_then_group(
     the_job = gang_job(parallelism, scheduling=scheduling, suspend=True)
     result = plan(the_job, workloads=[WORKLOAD], groups=[GROUP])
     policy = {"gang": {"minCount": count}}
-    assert changes(result) == [
-        (WORKLOADS, {"spec": {"podGroupTemplates": [{"name": "gangjob-pgt-0", "schedulingPolicy": policy}]}}),
-        (POD_GROUPS, {"spec": {"schedulingPolicy": policy}}),
-    ]
+    template = WORKLOAD["spec"]["podGroupTemplates"][0]
+    version = WORKLOAD["metadata"].get("resourceVersion")
+    (_, workload_patch), (_, group_patch) = changes(result)
+    assert workload_patch == {
+        "metadata": {"resourceVersion": version},
+        "spec": {"podGroupTemplates": [{**template, "schedulingPolicy": policy}]},
+    }
+    assert group_patch == {"spec": {"schedulingPolicy": policy}}
     assert len(result.stages) == 2
 
 

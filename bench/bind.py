@@ -1,0 +1,232 @@
+"""Rack-gangs through the durable store: how far from the bare cost of the same writes?
+
+One run, two sizes (1,008 pods in 63 rack-gangs on 1,024 nodes, and four times that), three figures each:
+
+    through   from the first create until every pod is bound: API, store, caches, scheduler, conditions, events
+    bare      the very same bytes, as logged by that run, put into an empty store of the same kind
+    deciding  the placement decisions alone, on a view of the same nodes
+
+`through / bare` is what the system costs beyond its disk; the cost per pod must not grow with the size.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from echelon.api.cluster import Cluster, Level, Pool, nodes
+from echelon.api.scheme import NODES, POD_GROUPS, PODS, Object
+from echelon.api.vocabulary import BLOCK, RACK
+from echelon.base.rng import Rng
+from echelon.client.informer import Caches
+from echelon.engine.cycle import decide
+from echelon.engine.demand import Demand, Leaf, PodClass, Shape
+from echelon.engine.verdict import Placed
+from echelon.engine.view import ClusterView, Node, Options, Running, Unit
+from echelon.runtime.clock import RealClock
+from echelon.runtime.config import EMBEDDED_SCHEDULER_NAMES
+from echelon.runtime.parts import assemble, levels_of
+from echelon.runtime.plane import run_program
+from echelon.server.pipeline import Pipeline
+from echelon.server.trees import header_of
+from echelon.store.interface import Change, Header
+from echelon.store.sqlite import open_sqlite
+
+_GANG = 16
+_WRITERS = 64
+
+
+@dataclass(frozen=True)
+class Size:
+    racks: int
+
+    @property
+    def gangs(self) -> int:
+        """All racks but one in 64 are filled."""
+        return self.racks - self.racks // 64
+
+    @property
+    def pods(self) -> int:
+        return self.gangs * _GANG
+
+    @property
+    def cluster(self) -> Cluster:
+        pool = Pool(
+            "gpu",
+            {"block": self.racks // 16, "rack": 16, "node": 16},
+            {"cpu": "96", "memory": "1Ti", "nvidia.com/gpu": "8", "pods": "110"},
+        )
+        return Cluster((Level("block", BLOCK), Level("rack", RACK)), (pool,))
+
+
+@dataclass(frozen=True)
+class Figures:
+    size: Size
+    through: float
+    bare: float
+    writes: int
+    deciding: float
+
+
+def _group(index: int) -> Object:
+    return {
+        "apiVersion": POD_GROUPS.api_version,
+        "kind": POD_GROUPS.kind,
+        "metadata": {"name": f"gang-{index}"},
+        "spec": {
+            "schedulingPolicy": {"gang": {"minCount": _GANG}},
+            "schedulingConstraints": {"topology": [{"key": RACK}]},
+        },
+    }
+
+
+def _pod(gang: int, index: int) -> Object:
+    container = {"name": "c", "image": "registry.example/c:1", "resources": {"limits": {"nvidia.com/gpu": "8"}}}
+    return {
+        "apiVersion": PODS.api_version,
+        "kind": PODS.kind,
+        "metadata": {"name": f"gang-{gang}-{index}"},
+        "spec": {"schedulingGroup": {"podGroupName": f"gang-{gang}"}, "containers": [container]},
+    }
+
+
+@asynccontextmanager
+async def _plane(size: Size, directory: Path) -> AsyncIterator[tuple[Pipeline, Caches]]:
+    """A plane without HTTP and without an agent, its nodes in place."""
+    clock = RealClock()
+    store = open_sqlite(directory, header_of)
+    pipeline = Pipeline(store, clock, Rng(1))
+    await pipeline.bootstrap()
+    await _all_at_once([pipeline.create(NODES, node) for node in nodes(size.cluster)])
+    caches = Caches(pipeline, clock)
+    parts = assemble(pipeline, caches, clock, None, levels_of(size.cluster), EMBEDDED_SCHEDULER_NAMES)
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(part.main, name=part.name) for part in parts]
+        await caches.wait_synced()
+        yield pipeline, caches
+        for task in tasks:
+            task.cancel()
+    await store.close()
+
+
+async def _all_at_once(writes: Sequence[object]) -> None:
+    gate = asyncio.Semaphore(_WRITERS)
+
+    async def one(write: object) -> None:
+        async with gate:
+            await write  # type: ignore[misc]
+
+    await asyncio.gather(*map(one, writes))
+
+
+async def _through(size: Size, directory: Path) -> tuple[float, list[Change]]:
+    """Create everything, wait until everything is bound; the time and the log of what was written."""
+    log: list[Change] = []
+    async with _plane(size, directory) as (pipeline, caches):
+        bound: set[str] = set()
+        done = asyncio.Event()
+
+        def hear(_: Object | None, new: Object | None) -> None:
+            if new is not None and new["spec"].get("nodeName"):
+                bound.add(new["metadata"]["name"])
+                if len(bound) == size.pods:
+                    done.set()
+
+        caches.of(PODS).add_handler(hear)
+        recording = asyncio.create_task(_record(pipeline, log))
+        await asyncio.sleep(0)
+        begin = time.perf_counter()
+        await _all_at_once([pipeline.create(POD_GROUPS, _group(gang), "default") for gang in range(size.gangs)])
+        await _all_at_once(
+            [
+                pipeline.create(PODS, _pod(gang, index), "default")
+                for gang in range(size.gangs)
+                for index in range(_GANG)
+            ]
+        )
+        await done.wait()
+        elapsed = time.perf_counter() - begin
+        recording.cancel()
+        return elapsed, log
+
+
+async def _record(pipeline: Pipeline, log: list[Change]) -> None:
+    watch = pipeline.store.watch("/", pipeline.store.revision)
+    async for batch in watch:
+        log.extend(batch)
+
+
+async def _bare(log: Sequence[Change], directory: Path) -> float:
+    """The same values under the same keys, straight into a store."""
+    store = open_sqlite(directory, lambda _key, _value: Header())
+    begin = time.perf_counter()
+    await _all_at_once(
+        [
+            store.put(change.key, lambda _, value=change.record.value: value, None)
+            for change in log
+            if change.record is not None
+        ]
+    )
+    elapsed = time.perf_counter() - begin
+    await store.close()
+    return elapsed
+
+
+def _deciding(size: Size) -> float:
+    """The decisions of the run on a view of their own."""
+    view = ClusterView(Options(levels_of(size.cluster)))
+    for obj in nodes(size.cluster):
+        amounts = {"cpu": 96_000, "memory": 1 << 40, "nvidia.com/gpu": 8, "pods": 110}
+        view.put_node(Node(obj["metadata"]["name"], obj["metadata"]["labels"], amounts))
+    shape = Shape((("nvidia.com/gpu", 8), ("pods", 1)))
+    elapsed = 0.0
+    for gang in range(size.gangs):
+        members = tuple(range(gang * _GANG, (gang + 1) * _GANG))
+        demand = Demand(Leaf(gang, _GANG, (PodClass(shape, members),), topology=RACK))
+        begin = time.perf_counter()
+        verdict = decide(view, demand, 0.0)
+        elapsed += time.perf_counter() - begin
+        assert isinstance(verdict, Placed)
+        for member, node in verdict.assignment.items():
+            view.put_unit(Unit(member, 0))
+            view.bind(Running(member, node, shape.requests, member, 0.0))
+    return elapsed
+
+
+async def _measure(size: Size) -> Figures:
+    with tempfile.TemporaryDirectory(prefix="echelon-bench-") as directory:
+        through, log = await _through(size, Path(directory, "plane"))
+        bare = await _bare(log, Path(directory, "bare"))
+    return Figures(size, through, bare, len(log), _deciding(size))
+
+
+def main() -> None:
+    table = Table(title="rack-gangs of 16 through the durable store")
+    for heading in ("pods", "nodes", "through", "bare", "through/bare", "writes", "per pod", "deciding", "per gang"):
+        table.add_column(heading, justify="right")
+    figures = [run_program(_measure(Size(racks))) for racks in (64, 256)]
+    for one in figures:
+        table.add_row(
+            f"{one.size.pods:,}",
+            f"{one.size.racks * 16:,}",
+            f"{one.through:.2f} s",
+            f"{one.bare:.2f} s",
+            f"{one.through / one.bare:.1f}×",
+            f"{one.writes:,}",
+            f"{one.through / one.size.pods * 1000:.2f} ms",
+            f"{one.deciding * 1000:.0f} ms",
+            f"{one.deciding / one.size.gangs * 1000:.2f} ms",
+        )
+    console = Console()
+    console.print(table)
+    small, large = figures
+    growth = (large.through / large.size.pods) / (small.through / small.size.pods)
+    console.print(f"cost per pod at four times the size: {growth:.2f}×")

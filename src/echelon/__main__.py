@@ -1,0 +1,5 @@
+"""`python -m echelon` is the `echelon` command."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,28 @@
+"""The `echelon` command: one file per subcommand."""
+
+from __future__ import annotations
+
+import logging
+
+import click
+
+from .. import __version__
+from .run import run
+from .tree import tree
+from .up import up
+
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(context_settings=_CONTEXT)
+@click.version_option(__version__, prog_name="echelon")
+@click.option("-v", "--verbose", count=True, help="Log what happens inside; twice for every detail.")
+def main(verbose: int) -> None:
+    """Distributed training jobs placed, started and disturbed as one."""
+    level = {0: logging.ERROR, 1: logging.INFO}.get(verbose, logging.DEBUG)
+    logging.basicConfig(level=level, format="%(asctime)s %(name)s: %(message)s")
+
+
+main.add_command(up)
+main.add_command(run)
+main.add_command(tree)

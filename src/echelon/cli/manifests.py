@@ -1,0 +1,115 @@
+"""Manifests from files: YAML documents to objects, with errors that name file, line and what to do.
+
+load(path) ─► [Manifest(title, objects)] ─► ordered(...) ─► created one by one by `run`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from ..api.scheme import (
+    CLUSTER_TRAINING_RUNTIMES,
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    RESOURCES,
+    TRAINING_RUNTIMES,
+    Object,
+    Resource,
+    by_kind,
+)
+
+#: Others refer to these, so they go first.
+_FIRST = (NAMESPACES, PRIORITY_CLASSES, CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES)
+
+
+class BadManifest(Exception):
+    """What is wrong with a file, for a person."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One object of a file and the kind it belongs to."""
+
+    resource: Resource
+    obj: Object
+
+    @property
+    def label(self) -> str:
+        metadata = self.obj["metadata"]
+        return f"{self.resource.kind}/{metadata.get('name') or metadata.get('generateName', '')}"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    path: Path
+    #: The file's opening comment: what its author says it is about.
+    title: str
+    entries: tuple[Entry, ...]
+
+
+def load(path: Path) -> Manifest:
+    """Read one file; every mistake is reported with its place."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise BadManifest(f"{path}: {reason}") from error
+    entries: list[Entry] = []
+    try:
+        for node in yaml.compose_all(text, Loader=yaml.CSafeLoader):
+            line = node.start_mark.line + 1
+            document = yaml.CSafeLoader("").construct_document(node)
+            if document is not None:
+                entries += _entries(document, f"{path}:{line}")
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f"{path}:{mark.line + 1}" if mark else str(path)
+        raise BadManifest(f"{place}: not YAML: {error.problem or error}") from error
+    if not entries:
+        raise BadManifest(f"{path}: holds no objects")
+    return Manifest(path, _title(text), tuple(entries))
+
+
+def ordered(entries: Iterable[Entry]) -> list[Entry]:
+    """Namespaces, priority classes and runtimes first; otherwise as written."""
+    rank = {resource: index for index, resource in enumerate(_FIRST)}
+    return sorted(entries, key=lambda entry: rank.get(entry.resource, len(_FIRST)))
+
+
+def _entries(document: object, place: str) -> list[Entry]:
+    if not isinstance(document, dict):
+        raise BadManifest(f"{place}: expected an object with apiVersion and kind, found {type(document).__name__}")
+    if str(document.get("kind", "")).endswith("List") and isinstance(document.get("items"), list):
+        return [entry for item in document["items"] for entry in _entries(item, place)]
+    api_version, kind = document.get("apiVersion"), document.get("kind")
+    for field, value in (("apiVersion", api_version), ("kind", kind)):
+        if not isinstance(value, str) or not value:
+            raise BadManifest(f"{place}: {field} is missing")
+    resource = by_kind(str(api_version), str(kind))
+    if resource is None:
+        raise BadManifest(f"{place}: {_unknown_kind(str(api_version), str(kind))}")
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
+        raise BadManifest(f"{place}: metadata.name is missing")
+    return [Entry(resource, document)]
+
+
+def _unknown_kind(api_version: str, kind: str) -> str:
+    versions = [resource.api_version for resource in RESOURCES if resource.kind == kind]
+    if versions:
+        return f"{kind} is not served as {api_version}; use {' or '.join(versions)}"
+    return f"{api_version} {kind} is not a kind that Echelon serves"
+
+
+def _title(text: str) -> str:
+    """The comment lines at the very top, joined."""
+    words: list[str] = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        words.append(line.lstrip("# ").rstrip())
+    return " ".join(word for word in words if word)

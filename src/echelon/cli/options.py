@@ -1,0 +1,45 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ..api.cluster import BadCluster, Cluster, default_cluster, parse
+from .failures import Refusal
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def cluster_option(command: F) -> F:
+    return click.option(
+        "--cluster",
+        "cluster_file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Cluster file that describes the simulated nodes. Default: 2 blocks × 2 racks × 4 nodes with 8 GPUs each.",
+    )(command)
+
+
+def speed_option(command: F) -> F:
+    return click.option(
+        "--speed",
+        type=click.FloatRange(min=0, min_open=True),
+        default=1.0,
+        show_default=True,
+        help="Seconds of cluster time that pass in one real second.",
+    )(command)
+
+
+def load_cluster(path: Path | None) -> Cluster:
+    if path is None:
+        return default_cluster()
+    try:
+        return parse(path.read_text(), str(path))
+    except BadCluster as error:
+        raise Refusal(str(error)) from error
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise Refusal(f"{path}: {reason}") from error

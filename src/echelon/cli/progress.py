@@ -1,0 +1,144 @@
+"""How far the submitted objects are, and whether the run is over.
+
+A run is over when every submitted Job, JobSet and TrainJob has finished and every other submitted pod runs or has
+ended; or when nothing moves any more and something cannot be placed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ..api import meta
+from ..api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, JOBS, POD_GROUPS, PODS, TRAIN_JOBS, Object, Resource
+from ..api.vocabulary import JOB_NAME, JOBSET_NAME
+from ..client.informer import Caches
+from .failures import EXIT_BLOCKED, EXIT_FAILED, EXIT_INTERRUPTED
+from .story import outcome
+
+End = Literal["complete", "failed", "blocked"]
+#: Nothing has moved for this long (in cluster time) while something cannot be placed: it never will.
+_QUIET_SECONDS = 5.0
+_FINISHING = (JOBS, JOB_SETS, TRAIN_JOBS)
+_BAR = 24
+
+
+class Progress:
+    def __init__(self, caches: Caches, now: Callable[[], float]) -> None:
+        self._caches = caches
+        self._now = now
+        self._top: list[tuple[Resource, str]] = []
+        self._moved = now()
+        for resource in (*_FINISHING, PODS, POD_GROUPS, COMPOSITE_POD_GROUPS):
+            caches.of(resource).add_handler(self._move)
+
+    def _move(self, old: Object | None, new: Object | None) -> None:
+        """Anything but a repeated status counts as movement."""
+        if old is None or new is None or _state(old) != _state(new):
+            self._moved = self._now()
+
+    def add(self, resource: Resource, obj: Object) -> bool:
+        """Follow an object to its end; False for kinds that have none."""
+        if resource not in (*_FINISHING, PODS):
+            return False
+        self._top.append((resource, meta.key(obj)))
+        return True
+
+    def ended(self) -> End | None:
+        """None while the run goes on."""
+        states = [self._state_of(resource, key) for resource, key in self._top]
+        if None not in states:
+            return "failed" if "failed" in states else "complete"
+        quiet = self._now() - self._moved >= _QUIET_SECONDS
+        return "blocked" if quiet and self._nothing_runs() and self.waiting() else None
+
+    def _state_of(self, resource: Resource, key: str) -> str | None:
+        obj = self._caches.of(resource).get(key)
+        if obj is None:
+            return "complete"
+        if resource is not PODS:
+            return outcome(resource.kind, obj)
+        phase = (obj.get("status") or {}).get("phase")
+        return {"Running": "complete", "Succeeded": "complete", "Failed": "failed"}.get(str(phase))
+
+    def _nothing_runs(self) -> bool:
+        """No pod holds a node that it could still leave."""
+        top_pods = {key for resource, key in self._top if resource is PODS}
+        for pod in self._caches.of(PODS).all():
+            phase = (pod.get("status") or {}).get("phase")
+            if pod["spec"].get("nodeName") and phase in ("Pending", "Running") and meta.key(pod) not in top_pods:
+                return False
+        return True
+
+    def waiting(self) -> list[tuple[str, str]]:
+        """(group or pod, why) of everything that cannot be placed."""
+        found: list[tuple[str, str]] = []
+        for resource, type_ in (
+            (COMPOSITE_POD_GROUPS, "CompositePodGroupInitiallyScheduled"),
+            (POD_GROUPS, "PodGroupInitiallyScheduled"),
+        ):
+            for group in self._caches.of(resource).all():
+                state = meta.find_condition(group, type_)
+                if state is not None and state["status"] == "False":
+                    found.append((f"{resource.kind}/{meta.name(group)}", str(state["message"])))
+        for pod in self._caches.of(PODS).all():
+            state = meta.find_condition(pod, "PodScheduled")
+            if state is not None and state["status"] == "False" and not pod["spec"].get("schedulingGroup"):
+                found.append((f"Pod/{meta.name(pod)}", str(state.get("message", ""))))
+        return found
+
+    # -- showing ---------------------------------------------------------------------------------------
+
+    def bars(self) -> RenderableType:
+        """Live: a bar of finished pods per submitted object."""
+        table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+        for resource, key in self._top:
+            obj = self._caches.of(resource).get(key)
+            done, running, total = self._pods_under(resource, key)
+            state = self._state_of(resource, key) or ("running" if running else "pending")
+            width = max(total, 1)
+            bar = Text("█" * (_BAR * done // width), style="green")
+            bar.append("▒" * (_BAR * (done + running) // width - _BAR * done // width), style="cyan")
+            bar.append("·" * (_BAR - len(bar)), style="dim")
+            table.add_row(f"{resource.kind}/{meta.name(obj) if obj else key}", bar, f"{done}/{total} pods", state)
+        return table
+
+    def _pods_under(self, resource: Resource, key: str) -> tuple[int, int, int]:
+        """(ended well, running, all) pods of a submitted object."""
+        name = key.rpartition("/")[2]
+        phases = [
+            (pod.get("status") or {}).get("phase")
+            for pod in self._caches.of(PODS).all()
+            if meta.key(pod) == key or _descends(pod, resource, name)
+        ]
+        return phases.count("Succeeded"), phases.count("Running"), len(phases)
+
+    def closing(self, code: int) -> RenderableType:
+        """The last words: the outcome and, if something is stuck, why."""
+        if code == EXIT_INTERRUPTED:
+            return Text("interrupted; nothing is kept", style="yellow")
+        if code == EXIT_BLOCKED:
+            text = Text("nothing moves any more:\n", style="bold yellow")
+            for name, why in self.waiting():
+                text.append(f"  {name}: {why}\n")
+            return text
+        if code == EXIT_FAILED:
+            bad = [key for resource, key in self._top if self._state_of(resource, key) == "failed"]
+            return Text(f"failed: {', '.join(bad)}", style="bold red")
+        return Text(f"all {len(self._top)} complete", style="bold green")
+
+
+def _state(obj: Object) -> object:
+    """What counts as movement when it changes: everything but metadata and condition messages."""
+    status = {key: value for key, value in (obj.get("status") or {}).items() if key != "conditions"}
+    conditions = [(c["type"], c["status"]) for c in (obj.get("status") or {}).get("conditions") or ()]
+    return obj.get("spec"), status, conditions
+
+
+def _descends(pod: Object, resource: Resource, name: str) -> bool:
+    labels = meta.labels(pod)
+    return labels.get(JOB_NAME if resource is JOBS else JOBSET_NAME) == name

@@ -1,0 +1,210 @@
+"""What happened, as it happened: changes of objects become dated lines and a record of who ran where.
+
+    informers ─► Story ─► lines (printed by `run`)
+                    └───► stays (drawn by `picture`)
+
+The unit of the story is what a person submitted or recognises: a Job by its name, else a group, else a pod.
+Changes are gathered for a moment and told together, so that a gang of 64 pods is one line, not 64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ..api import meta
+from ..api.scheme import (
+    COMPOSITE_POD_GROUPS,
+    JOB_SETS,
+    JOBS,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    TRAIN_JOBS,
+    Object,
+    Resource,
+)
+from ..api.vocabulary import JOB_NAME
+from ..client.informer import Caches
+
+#: Conditions that end a top-level object, by kind.
+_ENDINGS = {"Job": ("Complete", "Failed"), "JobSet": ("Completed", "Failed"), "TrainJob": ("Complete", "Failed")}
+_GROUP_CONDITIONS = {
+    POD_GROUPS: "PodGroupInitiallyScheduled",
+    COMPOSITE_POD_GROUPS: "CompositePodGroupInitiallyScheduled",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One sentence of the story."""
+
+    at: float
+    verb: str
+    subject: str
+    text: str
+
+
+@dataclass
+class Stay:
+    """One pod on one node for a while; `end` is None while it holds the node."""
+
+    unit: str
+    node: str
+    begin: float
+    end: float | None = None
+
+
+def unit_of(pod: Object) -> str:
+    """The name under which a pod appears in the story."""
+    job = meta.labels(pod).get(JOB_NAME)
+    if job:
+        return job
+    group = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
+    return str(group or meta.name(pod))
+
+
+def domain_text(path: Sequence[str]) -> str:
+    """A domain as people call it: values that repeat their parent's name need not be said twice."""
+    told: list[str] = []
+    for value in path:
+        if told and value.startswith(told[-1]):
+            told.pop()
+        if value:
+            told.append(value)
+    return " / ".join(told)
+
+
+def outcome(kind: str, obj: Object) -> str | None:
+    """`complete`, `failed`, or None while it goes on."""
+    good, bad = _ENDINGS[kind]
+    if meta.condition_is(obj, good):
+        return "complete"
+    return "failed" if meta.condition_is(obj, bad) else None
+
+
+@dataclass
+class _Gathered:
+    """Pods of one unit to which the same thing happened just now."""
+
+    pods: list[Object] = field(default_factory=list)
+
+
+class Story:
+    """Listens from the moment it is made; `tell` returns the lines since the last call."""
+
+    def __init__(self, caches: Caches, now: Callable[[], float], domain_keys: tuple[str, ...]) -> None:
+        self._now = now
+        self._domain_keys = domain_keys
+        self._nodes = caches.of(NODES)
+        self._lines: list[Line] = []
+        self._placed: dict[str, _Gathered] = {}
+        self._evicted: dict[tuple[str, str], _Gathered] = {}
+        self._waits: dict[str, str] = {}
+        #: Every stay on a node, in order, by pod uid.
+        self.stays: dict[str, Stay] = {}
+        caches.of(PODS).add_handler(self._pod)
+        for resource in (JOBS, JOB_SETS, TRAIN_JOBS):
+            caches.of(resource).add_handler(self._ending(resource))
+        for resource in _GROUP_CONDITIONS:
+            caches.of(resource).add_handler(self._waiting(resource))
+
+    def say(self, verb: str, subject: str, text: str = "") -> None:
+        self._lines.append(Line(self._now(), verb, subject, text))
+
+    def tell(self) -> list[Line]:
+        """Everything new, gathered by unit."""
+        for (unit, why), gathered in self._evicted.items():
+            self.say("evicted", unit, f"{_pods(gathered.pods)}, {why}")
+        for unit, gathered in self._placed.items():
+            self.say("placed", unit, f"{_pods(gathered.pods)} → {self._where(gathered.pods)}")
+        self._evicted.clear()
+        self._placed.clear()
+        lines, self._lines = self._lines, []
+        return lines
+
+    # -- listening -------------------------------------------------------------------------------------
+
+    def _pod(self, old: Object | None, new: Object | None) -> None:
+        pod = new or old
+        assert pod is not None
+        node = pod["spec"].get("nodeName")
+        if not node:
+            return
+        uid = meta.uid(pod)
+        ended = new is None or (new.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+        stay = self.stays.get(uid)
+        if stay is None and not ended:
+            self.stays[uid] = Stay(unit_of(pod), node, self._now())
+            self._placed.setdefault(unit_of(pod), _Gathered()).pods.append(pod)
+        elif stay is not None and stay.end is None and ended:
+            stay.end = self._now()
+        self._eviction(old, new)
+
+    def _eviction(self, old: Object | None, new: Object | None) -> None:
+        if new is None or (old is not None and meta.condition_is(old, "DisruptionTarget")):
+            return
+        target = meta.find_condition(new, "DisruptionTarget")
+        if target is not None and target["status"] == "True":
+            why = str(target.get("message") or target.get("reason") or "")
+            self._evicted.setdefault((unit_of(new), why), _Gathered()).pods.append(new)
+
+    def _ending(self, resource: Resource) -> Callable[[Object | None, Object | None], None]:
+        def heard(old: Object | None, new: Object | None) -> None:
+            if new is None:
+                return
+            name = f"{resource.kind}/{meta.name(new)}"
+            self._restart(name, old, new)
+            now = outcome(resource.kind, new)
+            if now and (old is None or outcome(resource.kind, old) is None):
+                self.say(now, name, "" if now == "complete" else _why_failed(new))
+
+        return heard
+
+    def _restart(self, name: str, old: Object | None, new: Object) -> None:
+        before = ((old or {}).get("status") or {}).get("restarts") or 0
+        after = (new.get("status") or {}).get("restarts") or 0
+        if after > before:
+            counted = (new["status"].get("restartsCountTowardsMax") or 0) > (
+                ((old or {}).get("status") or {}).get("restartsCountTowardsMax") or 0
+            )
+            self.say("restarts", name, "counts towards maxRestarts" if counted else "not counted towards maxRestarts")
+
+    def _waiting(self, resource: Resource) -> Callable[[Object | None, Object | None], None]:
+        """Tell of a root group that waits, each time its reason changes; its children say the same in detail."""
+        type_ = _GROUP_CONDITIONS[resource]
+
+        def heard(_: Object | None, new: Object | None) -> None:
+            if new is None or new["spec"].get("parentCompositePodGroupName"):
+                return
+            state = meta.find_condition(new, type_)
+            message = str(state["message"]) if state is not None and state["status"] == "False" else ""
+            name = f"{resource.kind}/{meta.name(new)}"
+            if message and self._waits.get(name) != message:
+                self.say("waits", name, message)
+            self._waits[name] = message
+
+        return heard
+
+    def _where(self, pods: list[Object]) -> str:
+        """The narrowest domain that all the pods share, or how many nodes they spread over."""
+        nodes = sorted({pod["spec"]["nodeName"] for pod in pods})
+        if len(nodes) == 1:
+            return str(nodes[0])
+        shared = [values[0] for values in zip(*map(self._path, nodes), strict=True) if len(set(values)) == 1]
+        place = domain_text(shared)
+        return f"{place} ({len(nodes)} nodes)" if place else f"{len(nodes)} nodes"
+
+    def _path(self, node: str) -> tuple[str, ...]:
+        obj = self._nodes.get(node)
+        labels = meta.labels(obj) if obj else {}
+        return tuple(labels.get(key, "") for key in self._domain_keys)
+
+
+def _pods(pods: list[Object]) -> str:
+    return "1 pod" if len(pods) == 1 else f"{len(pods)} pods"
+
+
+def _why_failed(obj: Object) -> str:
+    failed = meta.find_condition(obj, "Failed")
+    return f"{failed.get('reason', '')}: {failed.get('message', '')}" if failed else ""

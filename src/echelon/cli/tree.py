@@ -1,0 +1,201 @@
+"""`echelon tree KIND/NAME`: an object with everything below it: phases, groups, domains, nodes.
+
+Works on any cluster: it only lists.  The shape is that of ownership (TrainJob → JobSet → Job → pods) or, asked for a
+group or Workload, that of the group hierarchy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree
+
+from ..api import meta
+from ..api.errors import ApiError
+from ..api.scheme import (
+    COMPOSITE_POD_GROUPS,
+    JOB_SETS,
+    JOBS,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    TRAIN_JOBS,
+    WORKLOADS,
+    Object,
+    Resource,
+)
+from ..api.verbs import Verbs
+from ..api.vocabulary import BLOCK, RACK, REGION, ZONE
+from .failures import Refusal
+
+_SHOWN = (TRAIN_JOBS, JOB_SETS, JOBS, WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS)
+_DOMAIN_KEYS = (REGION, ZONE, BLOCK, RACK)
+_GOOD = {"Succeeded", "Running", "Complete", "Completed", "Scheduled"}
+_BAD = {"Failed", "Unschedulable", "PodGroupError", "CompositePodGroupError"}
+
+
+@click.command()
+@click.argument("target", metavar="KIND/NAME")
+@click.option("-n", "--namespace", help="Namespace of the object.  [default: that of the context]")
+@click.option("--kubeconfig", type=click.Path(path_type=Path, dir_okay=False), help="[default: $KUBECONFIG]")
+@click.option("--context", help="Context of the kubeconfig.")
+def tree(target: str, namespace: str | None, kubeconfig: Path | None, context: str | None) -> None:
+    """Show KIND/NAME (a TrainJob, JobSet, Job, Workload or group) with everything below it."""
+    resource, name = _parse(target)
+    asyncio.run(_show(resource, name, namespace, kubeconfig, context))
+
+
+def _parse(target: str) -> tuple[Resource, str]:
+    kind, slash, name = target.partition("/")
+    for resource in _SHOWN:
+        if kind.lower() in (resource.kind.lower(), resource.plural, *resource.short_names):
+            if not slash or not name:
+                raise Refusal(f"{target}: expected KIND/NAME, for example {resource.singular}/NAME")
+            return resource, name
+    kinds = ", ".join(resource.singular for resource in _SHOWN)
+    raise Refusal(f"{target}: unknown kind {kind!r}; trees exist for {kinds}")
+
+
+async def _show(
+    resource: Resource, name: str, namespace: str | None, kubeconfig: Path | None, context: str | None
+) -> None:
+    # Imported here: only commands that go through a kubeconfig pay for its loader.
+    from ..client.kubeconfig import KubeconfigError, connect, load
+
+    try:
+        config = load(kubeconfig, context)
+        verbs = connect(config)
+    except KubeconfigError as error:
+        raise Refusal(str(error)) from error
+    space = namespace or config.namespace
+    try:
+        world = await _World.read(verbs, space)
+    except OSError as error:
+        raise Refusal(f"cannot reach {config.cluster.server}: {error}") from error
+    finally:
+        await verbs.close()
+    root = world.find(resource, name)
+    if root is None:
+        raise Refusal(f'{resource.qualified} "{name}" not found in namespace {space}')
+    Console(highlight=False, soft_wrap=True).print(world.render(resource, root))
+
+
+@dataclass
+class _World:
+    """Everything of one namespace that trees are made of."""
+
+    objects: dict[Resource, list[Object]]
+    nodes: dict[str, Object]
+
+    @staticmethod
+    async def read(verbs: Verbs, namespace: str) -> _World:
+        async def items(resource: Resource, space: str) -> list[Object]:
+            try:
+                return (await verbs.list(resource, space)).items
+            except ApiError as error:
+                if error.code in (403, 404):  # kinds that this cluster does not serve or show
+                    return []
+                raise
+
+        listed = {resource: await items(resource, namespace) for resource in _SHOWN}
+        nodes = await items(NODES, "")
+        return _World(listed, {meta.name(node): node for node in nodes})
+
+    def find(self, resource: Resource, name: str) -> Object | None:
+        return next((obj for obj in self.objects[resource] if meta.name(obj) == name), None)
+
+    def render(self, resource: Resource, obj: Object) -> Tree:
+        branch = Tree(self._label(resource, obj), guide_style="dim")
+        self._grow(branch, resource, obj)
+        return branch
+
+    def _grow(self, branch: Tree, resource: Resource, obj: Object) -> None:
+        for child_resource, child in self._children(resource, obj):
+            twig = branch.add(self._label(child_resource, child))
+            self._grow(twig, child_resource, child)
+
+    def _children(self, resource: Resource, obj: Object) -> Iterable[tuple[Resource, Object]]:
+        name = meta.name(obj)
+        if resource is WORKLOADS:
+            for kind in (COMPOSITE_POD_GROUPS, POD_GROUPS):
+                for group in self.objects[kind]:
+                    spec = group["spec"]
+                    belongs = (spec.get("workloadRef") or {}).get("workloadName") == name
+                    if belongs and not spec.get("parentCompositePodGroupName"):
+                        yield kind, group
+        elif resource is COMPOSITE_POD_GROUPS:
+            for kind in (COMPOSITE_POD_GROUPS, POD_GROUPS):
+                for group in self.objects[kind]:
+                    if group["spec"].get("parentCompositePodGroupName") == name:
+                        yield kind, group
+        elif resource is POD_GROUPS:
+            for pod in self.objects[PODS]:
+                if (pod["spec"].get("schedulingGroup") or {}).get("podGroupName") == name:
+                    yield PODS, pod
+        else:
+            for kind in (JOB_SETS, JOBS, PODS):
+                for child in self.objects[kind]:
+                    if meta.controlled_by(child, meta.uid(obj)):
+                        yield kind, child
+
+    def _label(self, resource: Resource, obj: Object) -> Text:
+        label = Text(meta.name(obj) if resource is PODS else f"{resource.kind}/{meta.name(obj)}")
+        state, detail = self._state(resource, obj)
+        if state:
+            style = "green" if state in _GOOD else "red" if state in _BAD else "yellow"
+            label.append(f"  {state}", style=style)
+        if detail:
+            label.append(f"  {detail}", style="dim")
+        return label
+
+    def _state(self, resource: Resource, obj: Object) -> tuple[str, str]:
+        if resource is PODS:
+            phase = str((obj.get("status") or {}).get("phase", "Pending"))
+            return phase, self._place(obj["spec"].get("nodeName")) or _condition_text(obj, "PodScheduled")
+        if resource in (POD_GROUPS, COMPOSITE_POD_GROUPS):
+            return _group_state(resource, obj)
+        for type_ in ("Complete", "Completed", "Failed", "Suspended"):
+            if meta.condition_is(obj, type_):
+                return type_, _progress(resource, obj)
+        return ("", "") if resource is WORKLOADS else ("Active", _progress(resource, obj))
+
+    def _place(self, node: str | None) -> str:
+        """`block / rack / node` as far as the node's labels say."""
+        if not node:
+            return ""
+        labels = meta.labels(self.nodes[node]) if node in self.nodes else {}
+        return " / ".join([*(labels[key] for key in _DOMAIN_KEYS if key in labels), node])
+
+
+def _group_state(resource: Resource, group: Object) -> tuple[str, str]:
+    state = meta.find_condition(group, f"{resource.kind}InitiallyScheduled")
+    gang = group["spec"]["schedulingPolicy"].get("gang")
+    counted = "minCount" if resource is POD_GROUPS else "minGroupCount"
+    policy = f"gang of {gang[counted]}" if gang else "basic"
+    keys = ((group["spec"].get("schedulingConstraints") or {}).get("topology")) or ()
+    if keys:
+        policy += f" in one {keys[0]['key'].rpartition('/')[2]}"
+    if state is None:
+        return "Pending", policy
+    return str(state["reason"]), policy if state["status"] == "True" else f"{policy}: {state['message']}"
+
+
+def _condition_text(obj: Object, type_: str) -> str:
+    found = meta.find_condition(obj, type_)
+    return str(found.get("message", "")) if found else ""
+
+
+def _progress(resource: Resource, obj: Object) -> str:
+    status = obj.get("status") or {}
+    if resource is JOBS:
+        wanted = obj["spec"].get("completions") or obj["spec"].get("parallelism") or 1
+        return f"{status.get('succeeded', 0)}/{wanted} done, {status.get('active', 0)} active"
+    if resource is JOB_SETS and status.get("restarts"):
+        return f"{status['restarts']} restarts"
+    return ""

@@ -1,0 +1,93 @@
+"""`echelon up`: the embedded control plane, until interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from ..runtime.config import PlaneSettings
+from ..runtime.plane import CannotStart, run_program, running
+from .failures import Refusal
+from .options import cluster_option, load_cluster, speed_option
+
+
+def default_data_directory() -> Path:
+    """Where the user's state belongs, by the XDG convention."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "echelon"
+
+
+@click.command()
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Directory that holds everything durable.  [default: $XDG_STATE_HOME/echelon]",
+)
+@click.option("--ephemeral", is_flag=True, help="Keep nothing: a temporary directory, removed at the end.")
+@click.option("--port", type=click.IntRange(0, 65535), default=6443, show_default=True, help="0 takes any free port.")
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Where to write the kubeconfig.  [default: kubeconfig in the data directory]",
+)
+@click.option(
+    "--nodes",
+    type=click.Choice(["none", "simulated", "process"]),
+    default="simulated",
+    show_default=True,
+    help="Where pods run.",
+)
+@cluster_option
+@speed_option
+def up(
+    data: Path | None,
+    ephemeral: bool,
+    port: int,
+    kubeconfig: Path | None,
+    nodes: str,
+    cluster_file: Path | None,
+    speed: float,
+) -> None:
+    """Start the embedded control plane and write a kubeconfig.
+
+    Everything kubectl and the Kubernetes clients can do works against it. Ctrl-C stops it; with the same --data
+    it continues where it was.
+    """
+    if nodes == "process":
+        raise Refusal("--nodes process: running pods as local processes is not there yet; use --nodes simulated")
+    if ephemeral and data is not None:
+        raise Refusal("--ephemeral keeps nothing, --data names where to keep it: use one of them")
+    cluster = load_cluster(cluster_file)
+    with ExitStack() as stack:
+        if ephemeral:
+            data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="echelon-")))
+        settings = PlaneSettings(
+            data=data or default_data_directory(),
+            port=port,
+            kubeconfig=kubeconfig,
+            nodes="none" if nodes == "none" else "simulated",
+            cluster=cluster,
+            speed=speed,
+        )
+        try:
+            run_program(_serve(settings))
+        except CannotStart as error:
+            raise Refusal(str(error)) from error
+
+
+async def _serve(settings: PlaneSettings) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with running(settings) as plane:
+        click.echo(f"export KUBECONFIG={plane.kubeconfig}")
+        click.echo(f"echelon is ready at {plane.url} (Ctrl-C stops it, state is in {settings.data})")
+        await stop.wait()
+        click.echo("stopping")

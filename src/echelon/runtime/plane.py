@@ -1,0 +1,104 @@
+"""The embedded control plane, wired: store, API, controllers, scheduler and nodes in one process.
+
+store ─ Pipeline (Verbs) ─┬─ HTTPS server ── kubectl and every other client
+                          └─ caches ─ controllers, scheduler, simulated nodes   (in process, no HTTP)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import uvloop
+
+from ..api.runtimes import builtin_runtimes
+from ..api.scheme import NODES
+from ..api.verbs import Verbs
+from ..base.clock import Clock
+from ..base.rng import Rng
+from ..client.informer import Caches
+from ..server.app import PortInUse, ServerSettings, serve
+from ..server.pipeline import Pipeline
+from ..server.trees import header_of
+from ..store.interface import Store, StoreBusy, StoreFailed
+from ..store.sqlite import open_sqlite
+from .clock import RealClock
+from .config import PlaneSettings
+from .parts import Part, assemble, levels_of
+from .supervision import supervised
+
+T = TypeVar("T")
+
+
+class CannotStart(Exception):
+    """Why the plane could not start, for a person; nothing was left behind."""
+
+
+@dataclass(frozen=True)
+class Plane:
+    """A running control plane."""
+
+    verbs: Verbs
+    caches: Caches
+    clock: Clock
+    url: str
+    kubeconfig: Path
+
+
+def run_program(main: Coroutine[Any, Any, T]) -> T:
+    """Run a program around a plane on the fast event loop."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)
+
+
+@asynccontextmanager
+async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
+    """A control plane for as long as the block lasts; leaving it finishes every accepted write.
+
+    A part that breaks takes the whole plane down: better no scheduler than half a one.
+    """
+    clock = RealClock(settings.speed)
+    async with AsyncExitStack() as stack:
+        store = _open(settings)
+        stack.push_async_callback(store.close)
+        pipeline = Pipeline(store, clock, Rng(secrets.randbits(64)))
+        await pipeline.bootstrap(builtin_runtimes())
+        try:
+            server = await serve(
+                pipeline, ServerSettings(settings.data, settings.port, settings.kubeconfig_path), clock
+            )
+        except (PortInUse, OSError) as error:
+            raise CannotStart(str(error)) from error
+        stack.push_async_callback(server.stop)
+        caches = Caches(pipeline, clock)
+        cluster = settings.cluster if settings.nodes == "simulated" else None
+        parts = assemble(pipeline, caches, clock, cluster, levels_of(settings.cluster), settings.scheduler_names)
+        await stack.enter_async_context(supervised([*parts, Part("expiry", pipeline.run())]))
+        await caches.wait_synced()
+        await _nodes_are_there(caches, settings)
+        yield Plane(pipeline, caches, clock, server.url, settings.kubeconfig_path)
+
+
+def _open(settings: PlaneSettings) -> Store:
+    try:
+        settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return open_sqlite(settings.data, header_of)
+    except (StoreBusy, StoreFailed) as error:
+        raise CannotStart(str(error)) from error
+    except OSError as error:
+        raise CannotStart(f"{settings.data}: {error.strerror}") from error
+
+
+async def _nodes_are_there(caches: Caches, settings: PlaneSettings) -> None:
+    """Ready means that the simulated nodes can be scheduled to."""
+    if settings.nodes == "none":
+        return
+    there = asyncio.Event()
+    nodes = caches.of(NODES)
+    nodes.add_handler(lambda _old, _new: there.set() if len(nodes) >= settings.cluster.size else None)
+    await there.wait()

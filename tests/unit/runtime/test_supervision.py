@@ -1,0 +1,58 @@
+"""Parts beside a block: they end together."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from echelon.runtime.parts import Part
+from echelon.runtime.supervision import PartBroke, supervised
+
+
+async def forever() -> None:
+    await asyncio.Event().wait()
+
+
+async def breaks() -> None:
+    await asyncio.sleep(0.01)
+    raise RuntimeError("out of luck")
+
+
+async def test_parts_end_with_the_block() -> None:
+    task: asyncio.Task[None] | None = None
+
+    async def remembered() -> None:
+        nonlocal task
+        task = asyncio.current_task()
+        await forever()
+
+    async with supervised([Part("one", remembered())]):
+        await asyncio.sleep(0)
+    assert task is not None
+    assert task.cancelled()
+
+
+async def test_what_the_block_raises_is_raised_unchanged() -> None:
+    with pytest.raises(ValueError, match="mine"):
+        async with supervised([Part("one", forever())]):
+            raise ValueError("mine")
+
+
+async def test_a_part_that_breaks_ends_the_block() -> None:
+    with pytest.raises(PartBroke, match="scheduler broke") as error:
+        async with supervised([Part("scheduler", breaks()), Part("other", forever())]):
+            await forever()
+    assert isinstance(error.value.__cause__, RuntimeError)
+
+
+async def test_cancelling_the_block_stays_a_cancellation() -> None:
+    async def block() -> None:
+        async with supervised([Part("one", forever())]):
+            await forever()
+
+    task = asyncio.create_task(block())
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

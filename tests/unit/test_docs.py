@@ -1,0 +1,51 @@
+"""The reference lists what there is: every command, option, exit code and annotation."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from echelon.api import vocabulary
+from echelon.cli import main
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def options() -> list[tuple[str, str]]:
+    return [
+        (name, option)
+        for name, command in main.commands.items()
+        for parameter in command.params
+        if isinstance(parameter, click.Option)
+        for option in parameter.opts
+        if option.startswith("--")
+    ]
+
+
+@pytest.mark.parametrize(("command", "option"), options(), ids=" ".join)
+def test_every_option_is_documented_with_its_command(command: str, option: str) -> None:
+    text = (DOCS / "reference" / "cli.md").read_text()
+    _, heading, rest = text.partition(f"## `echelon {command}")
+    assert heading, f"{command} has no section"
+    assert option in rest
+
+
+def test_every_annotation_of_ours_is_documented() -> None:
+    text = (DOCS / "reference" / "vocabulary.md").read_text()
+    ours = [
+        value
+        for name, value in vars(vocabulary).items()
+        if isinstance(value, str) and value.startswith(vocabulary.PREFIX) and name != "PREFIX"
+    ]
+    assert ours
+    for annotation in ours:
+        assert f"`{annotation}`" in text, annotation
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for page in [*DOCS.rglob("*.md"), DOCS.parent / "README.md"]:
+        for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
