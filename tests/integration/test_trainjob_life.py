@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from echelon.api import meta
-from echelon.api.scheme import CONFIG_MAPS, JOB_SETS, JOBS, POD_GROUPS, PODS, TRAIN_JOBS, WORKLOADS, Object
+from echelon.api.scheme import CONFIG_MAPS, EVENTS, JOB_SETS, JOBS, POD_GROUPS, PODS, TRAIN_JOBS, WORKLOADS, Object
 from echelon.runtime import virtual
 from tests.controlling import Plane, for_training, in_virtual_time
 
@@ -30,7 +30,7 @@ def steps(pods: list[Object]) -> dict[str, int]:
     return {name: names.count(name) for name in sorted(set(names))}
 
 
-@pytest.mark.conformance("TJ-69", "TJ-41")
+@pytest.mark.conformance("TJ-69", "TJ-41", "TJ-97")
 def test_the_simplest_trainjob_completes() -> None:
     async def story(plane: Plane) -> None:
         await plane.create(trainjob("torch-distributed"))
@@ -42,6 +42,8 @@ def test_the_simplest_trainjob_completes() -> None:
         assert (count["name"], count["succeeded"]) == ("node", 1)
         assert await plane.reasons("train") == ["JobSetCreated", "AllJobsCompleted", "Completed"]
         assert "train-runtime-snapshot" in await plane.names(CONFIG_MAPS)
+        for event in await plane.all(EVENTS):
+            assert {"firstTimestamp", "lastTimestamp", "count"} <= event.keys()
 
     in_virtual_time(story, controllers=for_training)
 

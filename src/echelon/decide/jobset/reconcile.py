@@ -8,6 +8,7 @@ A failure or a success only changes the status; the writes that follow from it a
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from ...api import meta
 from ...api.scheme import JOB_SETS, JOBS, SERVICES, Object
@@ -21,83 +22,94 @@ from .model import CONTROLLER_NAME, JobSet, Observed, read
 _LOOK_AGAIN_SECONDS = 10.0
 
 
+@dataclass(frozen=True)
+class _Scene:
+    """One JobSet as it is, and the decision about it being written."""
+
+    js: JobSet
+    observed: Observed
+    children: childhood.Children
+    counts: dict[str, childhood.Counts]
+    now: float
+    draft: Draft
+    status: StatusDraft
+
+
 def decide(jobset: Object, observed: Observed, now: float) -> Plan:
     if meta.deleting(jobset) or (jobset.get("spec") or {}).get("managedBy", CONTROLLER_NAME) != CONTROLLER_NAME:
         return NOTHING
     js = read(jobset)
-    draft, status = Draft(), StatusDraft(jobset, now)
     children = childhood.classify(js, observed.jobs)
     counts = childhood.count(js, children)
-    status.body["replicatedJobsStatus"] = childhood.status_of(js, counts)
-
+    scene = _Scene(js, observed, children, counts, now, Draft(), StatusDraft(jobset, now))
+    scene.status.body["replicatedJobsStatus"] = childhood.status_of(js, counts)
     if finished(jobset):
-        draft.stage(*_deletions([*children.active, *children.previous]))
-        ttl.apply(js, now, draft)
-        return _finish(draft, status)
-
-    draft.stage(*_deletions(children.previous))
-    if not js.suspended and sum(c.ready + c.succeeded for c in counts.values()) == js.jobs_in_total:
-        status.set_false(RESTARTING, "JobsReady", "all jobs are ready")
-    deadline.keep_time(js, now, status)
-    if not _ends(js, children, now, draft, status):
-        _run(js, children, counts, observed, draft, status)
-    return _finish(draft, status)
+        scene.draft.stage(*_deletions([*children.active, *children.previous]))
+        ttl.apply(js, now, scene.draft)
+    else:
+        scene.draft.stage(*_deletions(children.previous))
+        _note_readiness(scene)
+        deadline.keep_time(js, now, scene.status)
+        if not _ends(scene):
+            _run(scene)
+    return _plan(scene)
 
 
-def _ends(js: JobSet, children: childhood.Children, now: float, draft: Draft, status: StatusDraft) -> bool:
+def _note_readiness(scene: _Scene) -> None:
+    """A restart is over when every Job is ready or done."""
+    up = sum(number.ready + number.succeeded for number in scene.counts.values())
+    if not scene.js.suspended and up == scene.js.jobs_in_total:
+        scene.status.set_false(RESTARTING, "JobsReady", "all jobs are ready")
+
+
+def _ends(scene: _Scene) -> bool:
     """Whether this attempt is over.  Failure goes before success; with a deadline, success and deadline before it."""
+    js, failed = scene.js, scene.children.failed
     timed = js.spec.get("activeDeadlineSeconds") is not None
-    if success_policy.succeeded(js, children) and (timed or not children.failed):
-        status.complete()
+    if success_policy.succeeded(js, scene.children) and (timed or not failed):
+        scene.status.complete()
         return True
-    if timed and deadline.missed(js, now, draft, status):
+    if timed and deadline.missed(js, scene.now, scene.draft, scene.status):
         return True
-    if children.failed:
-        failure_policy.apply(js, children.failed, status)
-    return bool(children.failed)
+    if failed:
+        failure_policy.apply(js, failed, scene.status)
+    return bool(failed)
 
 
-def _run(
-    js: JobSet,
-    children: childhood.Children,
-    counts: dict[str, childhood.Counts],
-    observed: Observed,
-    draft: Draft,
-    status: StatusDraft,
-) -> None:
+def _run(scene: _Scene) -> None:
     """What a JobSet that goes on needs: its Service, its groups, the Jobs whose turn has come, all running or none."""
-    headless = service.missing(js, observed)
+    js, draft, status = scene.js, scene.draft, scene.status
+    headless = service.missing(js, scene.observed)
     if headless is not None:
         draft.stage(Create(SERVICES, headless, refused=_refusal(js, "HeadlessServiceCreationFailed")))
     wanted = group_objects.build(js, groups.compile_tree(js))
-    walked = order.walk(js, counts)
-    if not js.suspended:
-        progress = group_objects.ensure(js, wanted, observed)
-        status.notes.extend(progress.notes)
-        if not progress.clear:
-            draft.requeue(_LOOK_AGAIN_SECONDS)
-            return
-        for stage in progress.stages:
-            draft.stage(*stage)
-    draft.stage(*_missing_jobs(js, walked, children, wanted, observed, draft, status))
+    walked = order.walk(js, scene.counts)
     if js.suspended:
-        draft.stage(*suspend.suspend(children, status))
-        draft.stage(*_deletions(suspend.regrouped(js, children, wanted.members)))
-        draft.stage(*group_objects.leftovers(observed))
-    else:
-        draft.stage(*suspend.resume(js, walked, children, wanted.members, status))
+        draft.stage(*_missing_jobs(scene, walked, wanted))
+        draft.stage(*suspend.suspend(scene.children, status))
+        draft.stage(*_deletions(suspend.regrouped(js, scene.children, wanted.members)))
+        draft.stage(*group_objects.leftovers(scene.observed))
+        return
+    if _make_groups(scene, wanted):
+        draft.stage(*_missing_jobs(scene, walked, wanted))
+        draft.stage(*suspend.resume(js, walked, scene.children, wanted.members, status))
         order.report_startup(js, walked, status)
 
 
-def _missing_jobs(
-    js: JobSet,
-    walked: order.Walk,
-    children: childhood.Children,
-    wanted: GroupObjects,
-    observed: Observed,
-    draft: Draft,
-    status: StatusDraft,
-) -> list[Create]:
+def _make_groups(scene: _Scene, wanted: GroupObjects) -> bool:
+    """Plan the missing groups; False if a name is not free yet and Jobs have to wait."""
+    progress = group_objects.ensure(scene.js, wanted, scene.observed)
+    scene.status.notes.extend(progress.notes)
+    if not progress.clear:
+        scene.draft.requeue(_LOOK_AGAIN_SECONDS)
+        return False
+    for stage in progress.stages:
+        scene.draft.stage(*stage)
+    return True
+
+
+def _missing_jobs(scene: _Scene, walked: order.Walk, wanted: GroupObjects) -> list[Create]:
+    js, children = scene.js, scene.children
     strategy = (js.spec.get("failurePolicy") or {}).get("restartStrategy")
     if strategy == "BlockingRecreate" and children.previous:
         return []
@@ -107,10 +119,10 @@ def _missing_jobs(
             name = naming.job_name(js.name, rj.name, index)
             if name in children.names:
                 continue
-            foreign = observed.find(JOBS, name)
+            foreign = scene.observed.find(JOBS, name)
             if foreign is not None:
-                status.notes.append(_name_taken(js, foreign))
-                draft.requeue(_LOOK_AGAIN_SECONDS)
+                scene.status.notes.append(_name_taken(js, foreign))
+                scene.draft.requeue(_LOOK_AGAIN_SECONDS)
                 continue
             made = job.build(js, rj, index, wanted.members.get(name))
             creations.append(Create(JOBS, made, refused=_refusal(js, "JobCreationFailed")))
@@ -138,10 +150,10 @@ def _deletions(jobs: Iterable[Object]) -> list[Delete]:
     ]
 
 
-def _finish(draft: Draft, status: StatusDraft) -> Plan:
-    write = status.write()
+def _plan(scene: _Scene) -> Plan:
+    write = scene.status.write()
     if write is not None:
-        draft.status(write)
-    for note in status.notes:
-        draft.note(note)
-    return draft.done()
+        scene.draft.status(write)
+    for note in scene.status.notes:
+        scene.draft.note(note)
+    return scene.draft.done()

@@ -220,3 +220,18 @@ def test_resuming_in_order_goes_one_replicated_job_at_a_time() -> None:
     assert stage.counts(B) == {"ready": 3, "active": 3}
     assert stage.condition("StartupPolicyCompleted") == ("True", "InOrderStartupPolicyCompleted")
     assert stage.condition("Suspended") == ("False", "ResumeJobs")
+
+
+@pytest.mark.conformance("JS-K04")
+def test_a_startup_suspended_halfway_goes_on_from_there() -> None:
+    stage = Stage(jobset(**IN_ORDER))
+    stage.set_job(A_JOB, active=1)
+    stage.edit_jobset(suspend=True)
+    assert stage.get(JOBS, A_JOB)["spec"]["suspend"] is True
+    stage.edit_jobset(suspend=False)
+    assert stage.get(JOBS, A_JOB)["spec"]["suspend"] is False
+    assert stage.counts(B) == {"suspended": 3}
+    stage.ready(A_JOB)
+    stage.ready(*B_JOBS)
+    assert stage.condition("StartupPolicyCompleted") == ("True", "InOrderStartupPolicyCompleted")
+    assert stage.condition("Suspended") == ("False", "ResumeJobs")
