@@ -7,8 +7,8 @@ Pods are placed by the scheduler if there is one, else put on some node at once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing, suppress
 from typing import Any
 
 from echelon.agents.simulated import SimulatedNodes
@@ -17,7 +17,7 @@ from echelon.api.cluster import Cluster, parse
 from echelon.api.errors import ApiError
 from echelon.api.runtimes import builtin_runtimes
 from echelon.api.scheme import EVENTS, JOBS, NAMESPACES, PODS, Object, Resource, by_kind
-from echelon.api.verbs import DeleteOptions, Patch, PatchType, Propagation
+from echelon.api.verbs import DeleteOptions, Patch, PatchType, Propagation, WatchEvent
 from echelon.api.vocabulary import HOSTNAME
 from echelon.base.rng import Rng
 from echelon.client.events import Recorder
@@ -58,12 +58,23 @@ def for_training(caches: Caches) -> Sequence[Controller]:
 
 
 class Mortal:
-    """The pipeline as seen by a process that dies after so many writes: what comes later is never answered."""
+    """The pipeline as seen by a process that dies after so many writes: what comes later is never answered.
 
-    def __init__(self, pipeline: Pipeline, writes: int | None) -> None:
+    News of the kind `late` arrives five seconds after it happened.
+    """
+
+    def __init__(self, pipeline: Pipeline, writes: int | None, late: Resource | None) -> None:
         self._pipeline = pipeline
         self._left = writes
+        self._late = late
         self.dead = asyncio.Event()
+
+    async def watch(self, resource: Resource, *args: Any, **options: Any) -> AsyncGenerator[WatchEvent, None]:
+        async with aclosing(self._pipeline.watch(resource, *args, **options)) as events:
+            async for event in events:
+                if resource is self._late:
+                    await asyncio.sleep(5)
+                yield event
 
     def __getattr__(self, name: str) -> Any:
         verb = getattr(self._pipeline, name)
@@ -89,6 +100,7 @@ class Plane:
         *,
         bind: bool = True,
         scheduler: bool = False,
+        late: Resource | None = None,
     ) -> None:
         self.clock = LoopClock()
         self.api = Pipeline(open_memory(header_of), self.clock, Rng(7))
@@ -96,13 +108,14 @@ class Plane:
         self._cluster = cluster
         self._bind = bind and not scheduler
         self._scheduler = scheduler
+        self._late = late
         self._task: asyncio.Task[None] | None = None
         self._caches: Caches | None = None
 
     async def start(self, writes: int | None = None) -> Mortal:
         """Run everything; with `writes`, until that many writes have been made."""
         await self.api.bootstrap(builtin_runtimes())
-        verbs = Mortal(self.api, writes)
+        verbs = Mortal(self.api, writes, self._late)
         self._task = asyncio.create_task(self._run(verbs))
         return verbs
 

@@ -218,22 +218,21 @@ def test_a_chain_of_owners_goes_from_the_top() -> None:
     run(scenario)
 
 
-def test_an_owner_and_its_dependent_created_together_both_stay() -> None:
+def test_an_owner_of_whom_the_news_is_late_is_not_taken_for_dead() -> None:
     async def scenario(plane: Plane) -> None:
-        for number in range(50):
-            secret = {
-                "apiVersion": "v1",
-                "kind": "Secret",
-                "metadata": {"name": f"s{number}", "namespace": "default"},
-            }
-            owner = await plane.create(secret)
-            child = config_map(f"m{number}", owner)
-            child["metadata"]["ownerReferences"][0]["kind"] = "Secret"
-            await plane.create(child)
+        await plane.wait(1)
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "owner", "namespace": "default"}}
+        owner = await plane.create(secret)
+        child = config_map("child", owner)
+        child["metadata"]["ownerReferences"][0]["kind"] = "Secret"
+        await plane.create(child)
         await plane.wait(2)
-        assert len(await names(plane)) == len(await plane.all(SECRETS)) == 50
+        assert await names(plane) == ["child"]
+        await plane.delete(SECRETS, "owner")
+        await plane.wait(10)
+        assert await names(plane) == []
 
-    run(scenario)
+    run(scenario, late=SECRETS)
 
 
 # -- groups --------------------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ def changes(result: Plan) -> list[tuple[Any, Any]]:
     ]
 
 
-@pytest.mark.conformance("JOB-W4", "JOB-W12", "JOB-W49", "SCH-198")
+@pytest.mark.conformance("JOB-W4", "JOB-W12", "JOB-W29", "JOB-W49", "SCH-198")
 def test_workload_then_pod_group_then_pods_as_on_a_real_cluster() -> None:
     first = plan(gang_job())
     assert made(first) == [(WORKLOADS, REAL_WORKLOAD)]
