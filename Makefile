@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long lint bench conformance clean
+.PHONY: help install demo test test-long lint bench bench-engine conformance clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -38,6 +38,9 @@ conformance: $(STAMP) ## Count covered, passing and missing behaviours of every 
 
 bench: $(STAMP) ## Scheduling through the durable store, as ratios to bare writes
 	@$(PY) -m bench
+
+bench-engine: $(STAMP) ## Placement decisions against their aims and a per-pod greedy loop
+	@$(PY) -m bench.engine $(ARGS)
 
 clean: ## Remove the virtual environment and caches
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

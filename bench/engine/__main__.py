@@ -1,0 +1,97 @@
+"""`make bench-engine`: the tables; `python -m bench.engine rack-gangs tight` runs cases with a word in their names."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Callable
+from statistics import median
+from time import perf_counter
+
+from rich.console import Console
+from rich.table import Table
+
+from . import blocked, gangs, growth, preemption, tight
+from .harness import Case, World, ending, run, timed
+
+CASES = (*gangs.CASES, *tight.CASES, *blocked.CASES, *preemption.CASES)
+console = Console(width=150)
+
+
+def main() -> None:
+    options = arguments()
+    cases = [case for case in CASES if not options.words or any(word in case.name for word in options.words)]
+    if cases:
+        decisions(cases, options.rounds, options.greedy_seconds)
+    if not options.words or "families" in options.words:
+        families(options.instances, options.family_seconds)
+    if not options.words or "growth" in options.words:
+        grows()
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.engine", description=__doc__)
+    parser.add_argument("words", nargs="*", help="parts of case names, or `families`, `growth`; all if left out")
+    parser.add_argument("--rounds", type=int, default=5, help="runs of each case, of which the median counts")
+    parser.add_argument("--greedy-seconds", type=float, default=20, help="when the greedy loop is given up")
+    parser.add_argument("--instances", type=int, default=100, help="random instances of each tight family")
+    parser.add_argument("--family-seconds", type=float, default=120, help="when a family takes no more instances")
+    return parser.parse_args()
+
+
+def decisions(cases: list[Case], rounds: int, greedy_seconds: float) -> None:
+    table = Table("case", "ours", "aim", "met", "outcome", "greedy", "its outcome", "greedy ÷ ours")
+    for case in cases:
+        result = run(case, rounds, greedy_seconds)
+        more = "> " if result.given_up else ""
+        table.add_row(
+            case.title, _ms(result.ours), _ms(case.aim), "yes" if result.ours <= case.aim else "no", result.outcome,
+            more + _ms(result.greedy), result.greedy_outcome, f"{more}{result.greedy / result.ours:,.1f}×",
+        )  # fmt: skip
+        console.log(f"{case.name}: {_ms(result.ours)}")
+    console.print(table)
+
+
+def families(instances: int, seconds: float) -> None:
+    table = Table("tight family", "instances", "placed", "proved", "exhausted", "median", "p95", "worst")
+    for name, build in tight.FAMILIES.items():
+        counts, times = family(build, instances, seconds)
+        ranked = sorted(times)
+        table.add_row(
+            name, str(len(times)), *(str(counts[end]) for end in ("placed", "proved", "exhausted")),
+            _ms(median(ranked)), _ms(ranked[int(len(ranked) * 0.95)]), _ms(ranked[-1]),
+        )  # fmt: skip
+        console.log(f"{name}: {dict(counts)}")
+    console.print(table)
+
+
+def family(build: Callable[[int], World], instances: int, seconds: float) -> tuple[Counter[str], list[float]]:
+    """How the instances ended and how long each took."""
+    counts, times, started = Counter[str](), list[float](), perf_counter()
+    for seed in range(instances):
+        elapsed, (verdict,) = timed(*build(seed), check=True)
+        counts[ending(verdict)] += 1
+        times.append(elapsed)
+        if perf_counter() - started > seconds:
+            break
+    return counts, times
+
+
+def grows() -> None:
+    table = Table("nodes", "rack-gangs", "decision", "per gang")
+    for nodes, groups, elapsed in growth.by_nodes_and_groups():
+        table.add_row(f"{nodes:,}", str(groups), _ms(elapsed), f"{elapsed / groups * 1000:.0f} µs")
+    console.print(table)
+    table = Table("nodes", "decide, bind and unbind a rack-gang", "change one node and decide")
+    for nodes, cycle, change in growth.one_change():
+        table.add_row(f"{nodes:,}", f"{cycle:.0f} µs", f"{change:.0f} µs")
+    console.print(table)
+    console.print(f"memory for 10,000 pods on 100,000 nodes: {growth.memory():.0f} MB resident at most (aim 300 MB)")
+
+
+def _ms(milliseconds: float) -> str:
+    return f"{milliseconds / 1000:.1f} s" if milliseconds >= 10_000 else f"{milliseconds:,.1f} ms"
+
+
+if __name__ == "__main__":
+    main()

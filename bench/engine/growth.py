@@ -1,0 +1,83 @@
+"""How cost grows: with nodes and groups, with one change on a large cluster, and how much memory the largest takes."""
+
+from __future__ import annotations
+
+import gc
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from statistics import median
+from time import process_time
+
+from echelon.engine.cycle import decide
+from echelon.engine.demand import Demand
+from echelon.engine.verdict import Placed
+from echelon.engine.view import ClusterView
+
+from .gangs import four_levels
+from .harness import timed
+from .worlds import NOW, RACK, all_of, bind, gang, shape, tree
+
+SIZES = {1_000: (1, 1, 50, 20), 10_000: (1, 10, 50, 20), 100_000: (10, 10, 50, 20)}
+
+
+def by_nodes_and_groups() -> Iterator[tuple[int, int, float]]:
+    """Nodes, groups, milliseconds for one demand of so many rack-gangs of one pod each."""
+    for nodes, sides in SIZES.items():
+        for groups in (10, 100, 1000):
+            demand = Demand(all_of([gang(1, shape(8), RACK) for _ in range(groups)]))
+            yield nodes, groups, median(timed(tree(*sides), [demand])[0] for _ in range(3))
+
+
+def one_change() -> Iterator[tuple[int, float, float]]:
+    """Nodes; microseconds to decide, bind and unbind a 16-pod rack-gang; to change one node and decide again."""
+    for zones, nodes in ((2, 4_000), (20, 40_000), (200, 400_000)):
+        view = tree(zones, 2, 50, 20)
+        demand = Demand(gang(16, shape(8), RACK))
+        yield nodes, _typical(partial(_cycle, view, demand)), _typical(partial(_touch, view, demand))
+
+
+def _cycle(view: ClusterView, demand: Demand) -> None:
+    verdict = decide(view, demand, NOW)
+    assert isinstance(verdict, Placed)
+    bind(view, demand, verdict)
+    for member in verdict.assignment:
+        view.unbind(member)
+
+
+def _touch(view: ClusterView, demand: Demand) -> None:
+    node = view.node("node-000007")
+    assert node is not None
+    view.put_node(replace(node, unschedulable=not node.unschedulable))
+    decide(view, demand, NOW)
+
+
+def _typical(act: Callable[[], None]) -> float:
+    """Microseconds, median of 50 after a warm-up."""
+    for _ in range(5):
+        act()
+    gc.collect()
+    times = []
+    for _ in range(50):
+        started = process_time()
+        act()
+        times.append(process_time() - started)
+    return median(times) * 1e6
+
+
+def memory() -> float:
+    """Megabytes that a process of its own holds at most while it decides the largest case."""
+    ended = subprocess.run([sys.executable, "-m", "bench.engine.growth"], capture_output=True, text=True, check=True)
+    return float(ended.stdout)
+
+
+def main() -> None:
+    timed(*four_levels())
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+if __name__ == "__main__":
+    main()

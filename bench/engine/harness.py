@@ -1,0 +1,117 @@
+"""Running a case: median of five on fresh views, the greedy loop beside it, every verdict judged by the checker.
+
+Times are CPU time of this process, which on an idle machine is the time that passes: one thread does all the work.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from time import process_time
+
+from echelon.engine.check import problems
+from echelon.engine.cycle import decide
+from echelon.engine.demand import Demand
+from echelon.engine.explain import sentence
+from echelon.engine.verdict import Blocked, Evict, Placed, Verdict
+from echelon.engine.view import ClusterView
+
+from .greedy import Greedy, OutOfTime
+from .worlds import NOW, bind
+
+World = tuple[ClusterView, list[Demand]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A world and the demands that are decided and bound in it, one after the other."""
+
+    name: str
+    title: str
+    #: Milliseconds for all demands together.
+    aim: float
+    build: Callable[[], World]
+
+
+@dataclass(frozen=True)
+class Result:
+    case: Case
+    ours: float
+    outcome: str
+    #: Milliseconds of the greedy loop; at least so much if it was given up.
+    greedy: float
+    greedy_outcome: str
+    given_up: bool
+
+
+def run(case: Case, rounds: int, greedy_seconds: float) -> Result:
+    times, outcome = [], ""
+    for number in range(rounds):
+        view, demands = case.build()
+        elapsed, verdicts = timed(view, demands, check=number == 0)
+        times.append(elapsed)
+        outcome = summary(verdicts)
+    greedy, greedy_outcome, given_up = _greedily(*case.build(), greedy_seconds)
+    return Result(case, median(times), outcome, greedy, greedy_outcome, given_up)
+
+
+def timed(view: ClusterView, demands: list[Demand], check: bool = False) -> tuple[float, list[Verdict]]:
+    """Milliseconds to decide, explain and bind; checking is not counted."""
+    gc.collect()
+    elapsed, verdicts = 0.0, []
+    for demand in demands:
+        started = process_time()
+        verdict = decide(view, demand, NOW)
+        sentence(verdict, {})
+        elapsed += process_time() - started
+        if check:
+            assert not (wrong := problems(view, demand, verdict, NOW)), wrong[:3]
+        started = process_time()
+        if len(demands) > 1:
+            bind(view, demand, verdict)
+        elapsed += process_time() - started
+        verdicts.append(verdict)
+    return elapsed * 1000, verdicts
+
+
+def _greedily(view: ClusterView, demands: list[Demand], seconds: float) -> tuple[float, str, bool]:
+    gc.collect()
+    greedy, placed = Greedy(view, seconds), 0
+    started = process_time()
+    try:
+        for demand in demands:
+            placed += greedy.decide(demand) is not None
+    except OutOfTime:
+        return seconds * 1000, "given up", True
+    elapsed = (process_time() - started) * 1000
+    if greedy.victims:
+        return elapsed, f"evicts {len(greedy.victims)} units", False
+    return elapsed, _tally({"placed": placed, "failed": len(demands) - placed}), False
+
+
+def summary(verdicts: list[Verdict]) -> str:
+    if len(verdicts) == 1 and isinstance(verdicts[0], Evict):
+        return f"evicts {len(verdicts[0].units)} units"
+    return _tally(Counter(map(ending, verdicts)))
+
+
+def ending(verdict: Verdict) -> str:
+    match verdict:
+        case Placed():
+            return "placed"
+        case Evict():
+            return "evicts"
+        case Blocked(proved=True):
+            return "proved"
+        case Blocked():
+            return "exhausted"
+
+
+def _tally(counts: dict[str, int]) -> str:
+    told = {name: number for name, number in counts.items() if number}
+    if sum(told.values()) == 1:
+        return next(iter(told))
+    return ", ".join(f"{number} {name}" for name, number in told.items())
