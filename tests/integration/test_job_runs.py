@@ -156,7 +156,7 @@ def test_an_elastic_gang_moves_min_count_in_both_objects() -> None:
         return policies[0]["gang"]["minCount"], policies[1]["gang"]["minCount"]
 
     async def scenario(plane: Plane) -> None:
-        gang = {"schedulingPolicy": {"gang": {}}}
+        gang = {"schedulingPolicy": {"gang": {}}, "disruptionMode": {"all": {}}}
         await plane.create(
             job(completionMode="Indexed", parallelism=4, completions=4, scheduling=gang, annotations=ends(0, 500))
         )

@@ -102,10 +102,11 @@ class SimulatedNodes:
             key = await self._queue.get()
             try:
                 await self._advance(key)
-            except ApiError as error:
-                # Somebody was faster; their change brings the pod back here.
-                if error.code not in (404, 409):
-                    log.warning("simulated pod %s: %s", key, error)
+            except (ApiError, OSError) as error:
+                if not isinstance(error, ApiError) or error.code not in (404, 409):
+                    log.warning("simulated pod %s: %s", key, error or type(error).__name__)
+                # Gone needs no more; of a conflict the cache may already know, or nobody will ever tell.
+                if not isinstance(error, ApiError) or error.code != 404:
                     self._queue.retry(key)
             else:
                 self._queue.forget(key)

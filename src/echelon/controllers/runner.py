@@ -125,9 +125,10 @@ class Runner:
                 await self._look_up(self._doubts(key))
             plan = self._controller.decide(key, self._clock.now())
             await self._enact(plan)
-        except ApiError as error:
-            level = logging.DEBUG if error.reason in ("Conflict", "AlreadyExists") else logging.WARNING
-            log.log(level, "%s %s: %s", self._controller.name, key, error)
+        except (ApiError, OSError) as error:
+            expected = isinstance(error, ApiError) and error.reason in ("Conflict", "AlreadyExists")
+            level = logging.DEBUG if expected else logging.WARNING
+            log.log(level, "%s %s: %s", self._controller.name, key, error or type(error).__name__)
             self.queue.retry(key)
         except Exception:
             log.exception("%s %s: decision failed", self._controller.name, key)

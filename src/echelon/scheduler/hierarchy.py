@@ -250,6 +250,9 @@ class Forest:
     def find(self, kind: str, obj: Object) -> Group | None:
         return self._groups.get(GroupKey(kind, meta.namespace(obj), meta.name(obj)))
 
+    def groups(self) -> list[Group]:
+        return list(self._groups.values())
+
     def by_id(self, number: int) -> Group | None:
         return self._by_id.get(number)
 

@@ -25,6 +25,7 @@ from ..engine.verdict import Blocked, Evict, Placed
 from ..engine.view import ClusterView, Limits, Options
 from . import demands
 from .apply import Enactor
+from .consistency import differences
 from .hierarchy import Group, Member, Problem
 from .layout import domains_problem, members_problem, problem_of
 from .memory import Memory
@@ -69,6 +70,7 @@ class Scheduler:
         self._preemption = Preemption(
             settings.names[0], self.view, self._translator, self._states, self._enactor, self._reporter, self.room
         )
+        self._following = False
         self._jobs = caches.of(JOBS)
         self._workloads = caches.of(WORKLOADS)
 
@@ -76,6 +78,7 @@ class Scheduler:
         """Begin once all caches are filled; schedule until cancelled."""
         await self._caches.wait_synced()
         self._translator.listen()
+        self._following = True
         self._preemption.recover()
         try:
             async with asyncio.TaskGroup() as group:
@@ -83,6 +86,10 @@ class Scheduler:
                 group.create_task(self._cycles(), name="scheduler-cycles")
         finally:
             self._queue.close()
+
+    def inconsistencies(self) -> list[str]:
+        """Where the view differs from one rebuilt from the caches; empty before `run` has begun to follow them."""
+        return differences(self._translator, self._caches, self._clock) if self._following else []
 
     async def _cycles(self) -> None:
         while True:

@@ -85,6 +85,12 @@ class Translator:
         for resource, handler in self._handlers.items():
             self._caches.of(resource).add_handler(handler)
 
+    def read(self) -> None:
+        """Take in what the caches hold now, once."""
+        for resource, handler in self._handlers.items():
+            for obj in self._caches.of(resource).all():
+                handler(None, obj)
+
     def root_of(self, member: Member) -> Root:
         return self.forest.root(member.group) if member.group is not None else member
 
@@ -175,7 +181,7 @@ class Translator:
             if removed is not None:
                 self._regroup(removed)
             return
-        if old is not None and old["spec"] == new["spec"] and meta.annotations(old) == meta.annotations(new):
+        if old is not None and _group_facts(old) == _group_facts(new):
             self.forest.refresh(kind, new)
             return
         before = self.forest.find(kind, new)
@@ -360,6 +366,10 @@ def exclusive_of(group: Group | None) -> Exclusive | None:
 def _node_facts(node: Object) -> tuple[Any, ...]:
     status = node.get("status") or {}
     return meta.labels(node), node.get("spec"), status.get("allocatable"), status.get("capacity")
+
+
+def _group_facts(group: Object) -> tuple[Any, ...]:
+    return meta.uid(group), group["spec"], meta.annotations(group), meta.controller_of(group)
 
 
 def _ended(pod: Object) -> bool:
