@@ -37,23 +37,29 @@ def levels_of(cluster: Cluster) -> tuple[str, ...]:
     return own if own[-1] == HOSTNAME else (*own, HOSTNAME)
 
 
+def controllers(verbs: Verbs, caches: Caches, clock: Clock) -> list[Part]:
+    """Every controller, with a recorder of its own."""
+    parts: list[Part] = []
+    for controller in all_controllers(caches):
+        recorder = Recorder(verbs, clock, f"{controller.name}-controller")
+        parts.append(Part(controller.name, Runner(controller, verbs, caches, clock, recorder).run()))
+        parts.append(Part("events", recorder.run()))
+    return parts
+
+
+def scheduler(verbs: Verbs, caches: Caches, clock: Clock, settings: Settings) -> tuple[Scheduler, list[Part]]:
+    """The scheduler, for those who look into its view, and what runs it."""
+    recorder = Recorder(verbs, clock, "echelon-scheduler")
+    made = Scheduler(verbs, caches, clock, recorder, settings)
+    return made, [Part("scheduler", made.run()), Part("events", recorder.run())]
+
+
 def assemble(
     verbs: Verbs, caches: Caches, clock: Clock, cluster: Cluster | None, levels: tuple[str, ...], names: Sequence[str]
 ) -> list[Part]:
     """Everything but the API; nodes are simulated if there is a cluster to simulate."""
-    recorders: list[Recorder] = []
-
-    def recorder(component: str) -> Recorder:
-        recorders.append(Recorder(verbs, clock, component))
-        return recorders[-1]
-
-    parts = [
-        Part(controller.name, Runner(controller, verbs, caches, clock, recorder(f"{controller.name}-controller")).run())
-        for controller in all_controllers(caches)
-    ]
-    settings = Settings(names=tuple(names), levels=levels)
-    parts.append(Part("scheduler", Scheduler(verbs, caches, clock, recorder("echelon-scheduler"), settings).run()))
+    parts = controllers(verbs, caches, clock)
+    parts += scheduler(verbs, caches, clock, Settings(names=tuple(names), levels=levels))[1]
     if cluster is not None:
         parts.append(Part("nodes", SimulatedNodes(verbs, caches, clock, cluster).run()))
-    parts += [Part("events", one.run()) for one in recorders]
     return [*parts, Part("caches", caches.run())]

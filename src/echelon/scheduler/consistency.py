@@ -53,8 +53,8 @@ def _repeat(rebuilt: Translator, member: Member, own: Member | None) -> None:
 
 
 def _tell(translator: Translator) -> dict[str, Any]:
-    view, told = translator.view, {}
-    layout = view.layout
+    view, layout = translator.view, translator.view.layout
+    told: dict[str, Any] = {}
     for row, (path, name) in enumerate(layout.keys):
         free = {resource: int(layout.free[number, row]) for resource, number in layout.resources.items()}
         told[f"node {name}"] = (path, view.node(name), {r: amount for r, amount in free.items() if amount})

@@ -1,0 +1,194 @@
+"""What must hold after every step of a soak, read from the store's change log alone.
+
+    changes ─► Ledger ─► at each change: bound once, never moved, nothing over-committed, evictions only upwards
+                     └─► at each step:   what may be wrong for a moment but not for longer than its grace
+
+A state that may pass (a gang between its first and last binding) becomes a breach once it has lasted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Sequence
+
+from echelon.store.interface import Change
+
+from .ledger import Group, Ledger, Pod, Tree
+
+#: How long a gang may be partly bound, a domain torn, a unit half evicted, while all is up and the weather is fine.
+GRACE_SECONDS = 30.0
+#: How long ago the preemptor may have been seen pending: a write may be late in a storm.
+_PREEMPTOR_SEEN_SECONDS = 120.0
+
+
+class Breach(AssertionError):
+    """An invariant does not hold."""
+
+
+class Auditor:
+    """Reads every change in order; raises `Breach`."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.digest = hashlib.sha256()
+        self.changes = 0
+        self.bindings = 0
+        self.preemptions = 0
+        #: What is wrong now but may pass -> for how long it was, with everything up.
+        self._lasting: dict[Hashable, float] = {}
+        #: Uids of groups that were whole once.
+        self._were_whole: set[str] = set()
+        #: priority -> when a pod of that priority that may preempt was last pending
+        self._pending_at: dict[int, float] = {}
+        self._preemptors: dict[str, int] = {}
+        #: unit -> pods that had to leave together
+        self._leaving: dict[str, list[str]] = {}
+        self._looked_at = 0.0
+        #: owner -> uids of its pods that were seen to succeed
+        self.succeeded: dict[str, dict[str, None]] = {}
+
+    # -- at each change --------------------------------------------------------------------------------
+
+    def read(self, changes: Sequence[Change], now: float) -> None:
+        for change in changes:
+            self.changes += 1
+            self.digest.update(change.key.encode())
+            self.digest.update(change.record.value if change.record else change.tombstone)
+            plural, old, new = self.ledger.take(change)
+            if plural == "pods":
+                self._pod_changed(old, new, now)
+            elif plural in ("podgroups", "compositepodgroups") and new:
+                self._preemptors[f"{new['kind'].lower()} {_key(new)}"] = new["spec"].get("priority") or 0
+            elif plural == "events" and new:
+                self._told(new)
+
+    def _pod_changed(self, old: Tree | None, new: Tree | None, now: float) -> None:
+        if new is None:
+            return
+        pod = self.ledger.pods[_key(new)]
+        same = old is not None and old["metadata"]["uid"] == pod.uid
+        was = old["spec"].get("nodeName", "") if old is not None and same else ""
+        if was and pod.node != was:
+            raise Breach(f"pod {pod.name} moved from {was} to {pod.node or 'nowhere'}")
+        if pod.node and not was:
+            self._bound(pod)
+        if pod.pending and pod.preempts:
+            self._pending_at[pod.priority] = now
+        if not pod.group:
+            self._preemptors[f"pod {_key(new)}"] = pod.priority
+        known = same and old is not None and _disrupted(old)
+        if pod.evicted and not known:
+            self._preempted(pod, now)
+        self._note_whole(pod)
+        if pod.phase == "Succeeded":
+            for owner in new["metadata"].get("ownerReferences") or ():
+                self.succeeded.setdefault(owner["uid"], {})[pod.uid] = None
+
+    def _bound(self, pod: Pod) -> None:
+        self.bindings += 1
+        node = self.ledger.nodes.get(pod.node)
+        if node is None:
+            return  # it vanished while the binding was on its way
+        used = self.ledger.used()[pod.node]
+        for resource, amount in used.items():
+            if amount > node.room.get(resource, 0):
+                raise Breach(f"{pod.name} over-commits {pod.node}: {amount} of {node.room.get(resource, 0)} {resource}")
+
+    def _preempted(self, pod: Pod, now: float) -> None:
+        if "preempting" not in pod.evicted:
+            return
+        self.preemptions += 1
+        recent = [p for p, at in self._pending_at.items() if now - at <= _PREEMPTOR_SEEN_SECONDS]
+        if not any(priority > pod.priority for priority in recent):
+            raise Breach(f"{pod.name} of priority {pod.priority} was preempted, but nobody above it waits: {recent}")
+        unit = self.ledger.unit(pod)
+        if unit is not None:
+            mates = [mate.uid for mate in self.ledger.members(unit) if mate.holds]
+            self._leaving.setdefault(unit.uid, []).extend(mates)
+
+    def _told(self, event: Tree) -> None:
+        """An event that names the preemptor."""
+        text = event.get("message", "")
+        if event.get("reason") != "Preempted" or " on node " not in text:
+            return
+        preemptor = text.removeprefix("Preempted by ").split(" on node ")[0]
+        victim = self.ledger.pods.get(f"{event['involvedObject']['namespace']}/{event['involvedObject']['name']}")
+        above = self._preemptors.get(preemptor)
+        if victim is None or above is None or victim.uid != event["involvedObject"].get("uid"):
+            return
+        if above <= victim.priority:
+            raise Breach(f"{victim.name} of priority {victim.priority} was preempted by {preemptor} of {above}")
+
+    def _note_whole(self, pod: Pod) -> None:
+        for group in self.ledger.chain(pod):
+            if group.uid not in self._were_whole and self.ledger.counted(group, _bound_or_ended):
+                self._were_whole.add(group.uid)
+
+    # -- at each step ----------------------------------------------------------------------------------
+
+    def look(self, now: float, fair: bool) -> None:
+        """Check what may be wrong for a moment; only time in which everything is up (`fair`) counts."""
+        passed = now - self._looked_at if fair else 0.0
+        self._looked_at = now
+        wrong: dict[Hashable, str] = {}
+        self._partial_gangs(wrong)
+        self._torn_domains(wrong)
+        self._shared_domains(wrong)
+        self._half_evicted(wrong)
+        lasting = {key: self._lasting.get(key, -passed) + passed for key in wrong}
+        self._lasting = lasting
+        for key, seconds in lasting.items():
+            if seconds > GRACE_SECONDS:
+                raise Breach(f"for {seconds:g} s: {wrong[key]}")
+
+    def _partial_gangs(self, wrong: dict[Hashable, str]) -> None:
+        for group in self.ledger.groups.values():
+            if group.uid in self._were_whole or not any(pod.stays for pod in self.ledger.members(group)):
+                continue
+            if not self.ledger.counted(group, _bound_or_ended):
+                names = [pod.name for pod in self.ledger.members(group) if pod.stays]
+                wrong["partial", group.uid] = f"{group.kind} {group.name} is bound in part: {names}"
+
+    def _torn_domains(self, wrong: dict[Hashable, str]) -> None:
+        for group in self.ledger.groups.values():
+            if not group.key:
+                continue
+            nodes = [self.ledger.nodes.get(pod.node) for pod in self.ledger.members(group) if pod.stays]
+            domains = sorted({node.domains[group.key] for node in nodes if node is not None})
+            if len(domains) > 1:
+                wrong["torn", group.uid] = f"{group.kind} {group.name} must be in one {group.key} but is in {domains}"
+
+    def _shared_domains(self, wrong: dict[Hashable, str]) -> None:
+        holders: dict[tuple[str, ...], dict[str, Group]] = {}
+        for pod in self.ledger.pods.values():
+            group = self.ledger.leaf(pod)
+            node = self.ledger.nodes.get(pod.node)
+            if pod.stays and group is not None and group.exclusive and node is not None:
+                place = (group.exclusive, str(group.priority), *node.domains[group.exclusive])
+                holders.setdefault(place, {})[group.uid] = group
+        for place, groups in holders.items():
+            if len(groups) > 1:
+                names = sorted(group.name for group in groups.values())
+                wrong["shared", place] = f"{place[2:]} is held by several exclusive groups: {names}"
+
+    def _half_evicted(self, wrong: dict[Hashable, str]) -> None:
+        pods = {pod.uid: pod for pod in self.ledger.pods.values()}
+        for unit, mates in list(self._leaving.items()):
+            staying = [pods[uid].name for uid in mates if uid in pods and pods[uid].stays]
+            if staying:
+                wrong["half", unit] = f"a unit was preempted in part: {staying} stayed"
+            else:
+                del self._leaving[unit]
+
+
+def _bound_or_ended(pod: Pod) -> bool:
+    return bool(pod.node) or pod.ended
+
+
+def _disrupted(tree: Tree) -> bool:
+    conditions = (tree.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "DisruptionTarget" and one.get("reason") == "PreemptionByScheduler" for one in conditions)
+
+
+def _key(tree: Tree) -> str:
+    return f"{tree['metadata']['namespace']}/{tree['metadata']['name']}"

@@ -1,0 +1,231 @@
+"""What the store's change log says, kept by hand: the checks' own picture of the cluster.
+
+Nothing of the product's reading of objects is used: pods, nodes and groups are read here again, as plainly as
+possible, so that a mistake there is not repeated here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from echelon.store.interface import Change
+
+Tree = dict[str, Any]
+GPU = "nvidia.com/gpu"
+EXCLUSIVE = "echelon.dev/exclusive-topology"
+LEVELS = ("topology.kubernetes.io/block", "topology.kubernetes.io/rack", "kubernetes.io/hostname")
+
+
+@dataclass(frozen=True)
+class Pod:
+    uid: str
+    name: str
+    node: str
+    phase: str
+    deleting: bool
+    priority: int
+    preempts: bool
+    group: str
+    gated: bool
+    requests: tuple[tuple[str, int], ...]
+    evicted: str
+    tree: Tree
+
+    @property
+    def ended(self) -> bool:
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def holds(self) -> bool:
+        """Occupies its node."""
+        return bool(self.node) and not self.ended
+
+    @property
+    def stays(self) -> bool:
+        """Occupies its node and is not on its way out."""
+        return self.holds and not self.deleting and not self.evicted
+
+    @property
+    def pending(self) -> bool:
+        return not self.node and not self.ended and not self.deleting and not self.gated
+
+
+@dataclass(frozen=True)
+class Group:
+    kind: str
+    uid: str
+    name: str
+    minimum: int
+    key: str
+    parent: str
+    whole: bool
+    priority: int
+    exclusive: str
+    deleting: bool
+
+
+@dataclass(frozen=True)
+class Node:
+    name: str
+    domains: dict[str, tuple[str, ...]]
+    room: dict[str, int]
+    cordoned: bool
+
+
+class Ledger:
+    """The newest state of everything, and typed pictures of what is checked."""
+
+    def __init__(self) -> None:
+        #: plural -> `namespace/name` or `name` -> object
+        self.objects: dict[str, dict[str, Tree]] = {}
+        self.pods: dict[str, Pod] = {}
+        self.nodes: dict[str, Node] = {}
+        self.groups: dict[tuple[str, str], Group] = {}
+
+    def take(self, change: Change) -> tuple[str, Tree | None, Tree | None]:
+        """Enter a change; its kind, and the object before and after."""
+        _, _, plural, key = change.key.split("/", 3)
+        table = self.objects.setdefault(plural, {})
+        old = table.get(key)
+        new: Tree | None = msgspec.json.decode(change.record.value) if change.record is not None else None
+        if new is None:
+            table.pop(key, None)
+        else:
+            table[key] = new
+        self._picture(plural, key, new)
+        return plural, old, new
+
+    def _picture(self, plural: str, key: str, tree: Tree | None) -> None:
+        if plural == "pods":
+            _put(self.pods, key, _pod(tree) if tree else None)
+        elif plural == "nodes":
+            _put(self.nodes, key, _node(tree) if tree else None)
+        elif plural in ("podgroups", "compositepodgroups"):
+            group = _group(tree) if tree else None
+            _put(self.groups, ("PodGroup" if plural == "podgroups" else "CompositePodGroup", key.split("/")[1]), group)
+
+    # -- trees of groups -------------------------------------------------------------------------------
+
+    def leaf(self, pod: Pod) -> Group | None:
+        return self.groups.get(("PodGroup", pod.group)) if pod.group else None
+
+    def parent(self, group: Group) -> Group | None:
+        return self.groups.get(("CompositePodGroup", group.parent)) if group.parent else None
+
+    def chain(self, pod: Pod) -> list[Group]:
+        """The groups above a pod, leaf first."""
+        found: list[Group] = []
+        group = self.leaf(pod)
+        while group is not None and len(found) < 8:
+            found.append(group)
+            group = self.parent(group)
+        return found
+
+    def children(self, group: Group) -> list[Group]:
+        if group.kind == "PodGroup":
+            return []
+        return [one for one in self.groups.values() if one.parent == group.name]
+
+    def members(self, group: Group) -> list[Pod]:
+        """Pods of a group and of all below it."""
+        if group.kind == "PodGroup":
+            return [pod for pod in self.pods.values() if pod.group == group.name]
+        return [pod for child in self.children(group) for pod in self.members(child)]
+
+    def roots(self) -> Iterator[Group]:
+        return (group for group in self.groups.values() if not group.parent)
+
+    def unit(self, pod: Pod) -> Group | None:
+        """What is evicted as one with this pod: its highest ancestor of mode `all`."""
+        whole = [group for group in self.chain(pod) if group.whole]
+        return whole[-1] if whole else None
+
+    def counted(self, group: Group, counts: Any) -> bool:
+        """Whether enough pods, by `counts`, are there at every level."""
+        if group.kind == "PodGroup":
+            return sum(map(counts, self.members(group))) >= group.minimum
+        return sum(self.counted(child, counts) for child in self.children(group)) >= group.minimum
+
+    def used(self) -> dict[str, dict[str, int]]:
+        """node -> resource -> amount that pods hold there."""
+        found: dict[str, dict[str, int]] = {}
+        for pod in self.pods.values():
+            if pod.holds:
+                here = found.setdefault(pod.node, {})
+                for resource, amount in pod.requests:
+                    here[resource] = here.get(resource, 0) + amount
+        return found
+
+
+def _put(table: dict[Any, Any], key: Any, value: Any) -> None:
+    if value is None:
+        table.pop(key, None)
+    else:
+        table[key] = value
+
+
+def _pod(tree: Tree) -> Pod:
+    metadata, spec, status = tree["metadata"], tree["spec"], tree.get("status") or {}
+    requests: dict[str, int] = {"pods": 1}
+    for container in spec["containers"]:
+        asked = (container.get("resources") or {}).get("requests") or {}
+        for resource in ("cpu", GPU):
+            requests[resource] = requests.get(resource, 0) + _amount(asked.get(resource, 0), resource)
+    target = [one for one in status.get("conditions") or () if one["type"] == "DisruptionTarget"]
+    evicted = target[0].get("message", "") if target and target[0].get("reason") == "PreemptionByScheduler" else ""
+    return Pod(
+        uid=metadata["uid"],
+        name=metadata["name"],
+        node=spec.get("nodeName") or "",
+        phase=status.get("phase") or "Pending",
+        deleting="deletionTimestamp" in metadata,
+        priority=spec.get("priority") or 0,
+        preempts=spec.get("preemptionPolicy") != "Never",
+        group=(spec.get("schedulingGroup") or {}).get("podGroupName") or "",
+        gated=bool(spec.get("schedulingGates")),
+        requests=tuple(requests.items()),
+        evicted=evicted,
+        tree=tree,
+    )
+
+
+def _amount(text: Any, resource: str) -> int:
+    """CPUs in thousandths, everything else as it is."""
+    written = str(text)
+    if resource == "cpu":
+        return int(written[:-1]) if written.endswith("m") else int(written) * 1000
+    return int(written)
+
+
+def _node(tree: Tree) -> Node:
+    labels = tree["metadata"]["labels"]
+    path: tuple[str, ...] = ()
+    domains: dict[str, tuple[str, ...]] = {}
+    for key in LEVELS:
+        path = (*path, labels[key])
+        domains[key] = path
+    room = {name: _amount(tree["status"]["allocatable"][name], name) for name in ("cpu", GPU, "pods")}
+    cordoned = bool((tree.get("spec") or {}).get("unschedulable"))
+    return Node(tree["metadata"]["name"], domains, room, cordoned)
+
+
+def _group(tree: Tree) -> Group:
+    metadata, spec = tree["metadata"], tree["spec"]
+    gang = spec["schedulingPolicy"].get("gang") or {}
+    topology = (spec.get("schedulingConstraints") or {}).get("topology") or [{"key": ""}]
+    return Group(
+        kind=tree["kind"],
+        uid=metadata["uid"],
+        name=metadata["name"],
+        minimum=gang.get("minCount") or gang.get("minGroupCount") or 1,
+        key=topology[0]["key"],
+        parent=spec.get("parentCompositePodGroupName") or "",
+        whole="all" in (spec.get("disruptionMode") or {}),
+        priority=spec.get("priority") or 0,
+        exclusive=(metadata.get("annotations") or {}).get(EXCLUSIVE, ""),
+        deleting="deletionTimestamp" in metadata,
+    )

@@ -1,0 +1,133 @@
+"""What must hold once a cluster has come to rest: nothing left behind, nothing left waiting that could run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .fits import Fitting
+from .invariants import Auditor, Breach
+from .ledger import Group, Ledger, Pod, Tree
+
+
+def check(auditor: Auditor) -> None:
+    ledger = auditor.ledger
+    problems = [*_orphans(ledger), *_lingering(ledger), *_jobs(auditor), *_waiting(ledger)]
+    if problems:
+        raise Breach("at rest: " + "; ".join(problems))
+
+
+# -- nothing is left behind ------------------------------------------------------------------------------------
+
+
+def _all(ledger: Ledger) -> Iterator[tuple[str, Tree]]:
+    for plural, table in ledger.objects.items():
+        if plural != "events":
+            yield from ((plural, tree) for tree in table.values())
+
+
+def _orphans(ledger: Ledger) -> Iterator[str]:
+    """An object all of whose owners are gone must be gone too."""
+    uids = {tree["metadata"]["uid"] for _, tree in _all(ledger)}
+    for plural, tree in _all(ledger):
+        owners = tree["metadata"].get("ownerReferences") or ()
+        if owners and not any(owner["uid"] in uids for owner in owners):
+            yield f"{plural} {tree['metadata']['name']} has outlived its owners"
+
+
+def _lingering(ledger: Ledger) -> Iterator[str]:
+    """Nothing is being deleted for ever, but for groups that still have pods or child groups."""
+    for plural, tree in _all(ledger):
+        metadata = tree["metadata"]
+        if "deletionTimestamp" in metadata and not _is_needed(ledger, plural, tree):
+            yield f"{plural} {metadata['name']} cannot go: {metadata.get('finalizers')}"
+
+
+def _is_needed(ledger: Ledger, plural: str, tree: Tree) -> bool:
+    name, uid = tree["metadata"]["name"], tree["metadata"]["uid"]
+    if plural == "podgroups":
+        return any(pod.group == name and not pod.ended for pod in ledger.pods.values())
+    if plural == "compositepodgroups":
+        return any(group.parent == name for group in ledger.groups.values())
+    if "foregroundDeletion" in (tree["metadata"].get("finalizers") or ()):
+        # It waits for dependents that wait themselves.
+        dependents = [(kind, one) for kind, one in _all(ledger) if uid in _owners(one)]
+        return any("deletionTimestamp" in one["metadata"] and _is_needed(ledger, kind, one) for kind, one in dependents)
+    return False
+
+
+def _owners(tree: Tree) -> list[str]:
+    return [owner["uid"] for owner in tree["metadata"].get("ownerReferences") or ()]
+
+
+# -- jobs add up ---------------------------------------------------------------------------------------------
+
+
+def _true(tree: Tree, type_: str) -> bool:
+    return any(
+        one["type"] == type_ and one["status"] == "True" for one in (tree.get("status") or {}).get("conditions", ())
+    )
+
+
+def _jobs(auditor: Auditor) -> Iterator[str]:
+    for job in auditor.ledger.objects.get("jobs", {}).values():
+        name, spec, status = job["metadata"]["name"], job["spec"], job.get("status") or {}
+        if any((status.get("uncountedTerminatedPods") or {}).get(list_) for list_ in ("succeeded", "failed")):
+            yield f"job {name} has pods that were never counted"
+        finished = _true(job, "Complete") or _true(job, "Failed")
+        if finished and (status.get("active") or status.get("terminating")):
+            yield f"job {name} is over but has active pods: {status}"
+        if _true(job, "Complete"):
+            yield from _complete(auditor, job)
+        pods = [pod for pod in auditor.ledger.pods.values() if job["metadata"]["uid"] in _owners(pod.tree)]
+        live = [pod for pod in pods if not pod.ended]
+        wants = not finished and not spec.get("suspend") and "deletionTimestamp" not in job["metadata"]
+        if wants and spec.get("parallelism", 1) and not live:
+            yield f"job {name} is not over, not suspended, and nobody works on it"
+        if (status.get("active") or 0) != len([pod for pod in live if not pod.deleting]):
+            yield f"job {name} says {status.get('active')} active pods, there are {len(live)}"
+        tracked = [pod.name for pod in pods if pod.ended and pod.tree["metadata"].get("finalizers")]
+        if tracked:
+            yield f"job {name} keeps finalizers on {tracked}"
+
+
+def _complete(auditor: Auditor, job: Tree) -> Iterator[str]:
+    name, spec, status = job["metadata"]["name"], job["spec"], job["status"]
+    counted, wanted = status.get("succeeded") or 0, spec.get("completions")
+    if wanted is not None and counted < wanted:
+        yield f"job {name} is complete with {counted} of {wanted}"
+    seen = len(auditor.succeeded.get(job["metadata"]["uid"], ()))
+    if counted > seen:
+        yield f"job {name} counts {counted} successes, but only {seen} pods succeeded"
+
+
+# -- nothing waits that could run ----------------------------------------------------------------------------
+
+
+def _waiting(ledger: Ledger) -> Iterator[str]:
+    for pod in ledger.pods.values():
+        if pod.pending and not pod.group:
+            yield from _accuse(ledger, pod.name, pod, lambda fitting, pod=pod: fitting.single(pod))  # type: ignore[misc]
+    for root in ledger.roots():
+        pending = [pod for pod in ledger.members(root) if pod.pending]
+        if not pending or not _is_sound(ledger, root):
+            continue
+        if not ledger.counted(root, lambda pod: pod.stays):
+            if ledger.counted(root, lambda pod: pod.stays or pod.pending):
+                yield from _accuse(ledger, root.name, pending[0], lambda fitting, root=root: fitting.group(root))  # type: ignore[misc]
+            continue
+        for pod in pending:
+            leaf = ledger.leaf(pod)
+            if leaf is not None and all(ledger.counted(group, lambda one: one.stays) for group in ledger.chain(pod)):
+                yield from _accuse(ledger, pod.name, pod, lambda fitting, pod=pod: fitting.extra(pod))  # type: ignore[misc]
+
+
+def _is_sound(ledger: Ledger, root: Group) -> bool:
+    """Whether a tree is one that may be scheduled: pods have the priority of their groups, domains are not torn."""
+    return all(pod.priority == root.priority for pod in ledger.members(root) if not pod.ended)
+
+
+def _accuse(ledger: Ledger, name: str, pod: Pod, fits) -> Iterator[str]:  # type: ignore[no-untyped-def]
+    if fits(Fitting(ledger)):
+        yield f"{name} is pending although it fits"
+    elif pod.preempts and fits(Fitting(ledger, ignoring=pod.priority)):
+        yield f"{name} of priority {pod.priority} is pending although lower ones could give way"
