@@ -50,7 +50,7 @@ def _group(group: Group, jobs: Jobs, repairing: bool) -> Wanted | None:
         return _leaf_in_tree(group, jobs, repairing)
     if not group.tally.ready and not any(leaf.holding for leaf in group.leaves()):
         return None
-    children = [_group(group.children[key], jobs, repairing) for key in sorted(group.children)]
+    children = [_group(child, jobs, repairing) for child in group.in_order]
     present = tuple(child for child in children if child is not None)
     if not present:
         return None

@@ -138,15 +138,33 @@ class Member:
         return str(self.obj["spec"].get("schedulerName") or "")
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(NamedTuple):
     """What a group amounts to, its whole subtree included."""
 
-    pending: int
-    #: Whether enough members or children are known to try.
-    ready: bool
-    #: Whether its placed members alone satisfy it.
-    holds: bool
+    #: Pods that name a group of it, those that want a place, and those of these whose own group is ready.
+    known: int = 0
+    waiting: int = 0
+    pending: int = 0
+    #: Members or children that are there, and those that are placed.
+    present: int = 0
+    placed: int = 0
+    #: Whether enough is there to try, and whether what is placed satisfies it.
+    ready: bool = False
+    holds: bool = False
+
+    def with_child(self, old: Tally, new: Tally, policy: Policy | None) -> Tally:
+        """A parent's tally after one of its children changed."""
+        present = self.present + new.ready - old.ready
+        placed = self.placed + new.holds - old.holds
+        return Tally(
+            self.known + new.known - old.known,
+            self.waiting + new.waiting - old.waiting,
+            self.pending + new.pending - old.pending,
+            present,
+            placed,
+            policy is not None and present >= policy.minimum,
+            policy is not None and placed >= policy.minimum,
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -163,9 +181,12 @@ class Group:
     members: dict[int, Member] = field(default_factory=dict)
     pending: dict[int, Member] = field(default_factory=dict)
     holding: dict[int, Member] = field(default_factory=dict)
-    #: Kept until something below changes.
+    #: Kept until a pod of the group or its object changes.
     leaf: Leaf | None = None
+    #: What is wrong with its pods, as found when last looked at; None if nobody has looked since a change.
+    members_checked: Problem | None = None
     _tally: Tally | None = None
+    _in_order: list[Group] | None = None
     #: What the last look at the layout of a root found; None means nobody has looked since a change.
     layout: Problem | None = None
 
@@ -177,17 +198,23 @@ class Group:
     def initially_scheduled(self) -> bool:
         return self.obj is not None and meta.condition_is(self.obj, INITIALLY_SCHEDULED[self.key.kind])
 
+    @property
+    def in_order(self) -> list[Group]:
+        """Its children by key."""
+        if self._in_order is None:
+            self._in_order = [self.children[key] for key in sorted(self.children)]
+        return self._in_order
+
     def subtree(self) -> Iterator[Group]:
         """This group and all below it, parents first; a cycle is walked once."""
         seen: dict[GroupKey, None] = {}
         stack = [self]
         while stack:
             group = stack.pop()
-            if group.key in seen:
-                continue
-            seen[group.key] = None
-            yield group
-            stack.extend(group.children[key] for key in sorted(group.children, reverse=True))
+            if group.key not in seen:
+                seen[group.key] = None
+                yield group
+                stack.extend(reversed(group.in_order))
 
     def leaves(self) -> Iterator[Group]:
         return (group for group in self.subtree() if group.key.kind == POD_GROUP)
@@ -200,19 +227,34 @@ class Group:
         return self._tally
 
     def _count(self) -> Tally:
-        if self.key.kind == POD_GROUP:
-            pending, ready, held = len(self.pending), len(self.pending) + len(self.holding), len(self.holding)
-        else:
-            below = [child.tally for child in self.children.values()]
-            pending = sum(tally.pending for tally in below)
-            ready, held = sum(tally.ready for tally in below), sum(tally.holds for tally in below)
-        if self.policy is None:
-            return Tally(pending, ready=False, holds=False)
-        return Tally(pending, ready >= self.policy.minimum, held >= self.policy.minimum)
+        if self.key.kind != POD_GROUP:
+            tally, nothing = Tally(), Tally()
+            for child in self.children.values():
+                tally = tally.with_child(nothing, child.tally, self.policy)
+            return tally
+        waiting, placed = len(self.pending), len(self.holding)
+        need = self.policy.minimum if self.policy is not None else waiting + placed + 1
+        ready = waiting + placed >= need
+        pending = waiting if ready else 0
+        return Tally(len(self.members), waiting, pending, waiting + placed, placed, ready, placed >= need)
 
-    def forget_counts(self) -> None:
-        """Something below changed: this group and its ancestors count anew when asked."""
-        self.leaf = None
+    def pods_changed(self) -> None:
+        """Pods of this group came, went or changed: it counts anew, its ancestors by the difference."""
+        self.leaf = self.members_checked = None
+        group, old = self, self._tally
+        if old is None:
+            return
+        new = self._count()
+        while new != old:
+            group._tally = new
+            parent = group.parent
+            if parent is None or parent._tally is None:
+                return
+            group, old, new = parent, parent._tally, parent._tally.with_child(old, new, parent.policy)
+
+    def tree_changed(self) -> None:
+        """Its object or its children changed: it and its ancestors count anew when asked."""
+        self.leaf = self.members_checked = self._in_order = None
         group: Group | None = self
         while group is not None and group._tally is not None:
             group._tally = None
@@ -276,13 +318,13 @@ class Forest:
             self._unlink(group)
         group.obj = obj
         group.policy = policy_of(obj)
-        group.forget_counts()
+        group.tree_changed()
         if group.policy.workload:
             self._of_workload.setdefault((group.key.namespace, group.policy.workload), {})[group.key] = None
         if group.policy.parent:
             group.parent = self._named(GroupKey(COMPOSITE, group.key.namespace, group.policy.parent))
             group.parent.children[group.key] = group
-            group.parent.forget_counts()
+            group.parent.tree_changed()
         self.root(group).layout = None
         return group
 
@@ -300,13 +342,13 @@ class Forest:
         """Take a group out of its tree and its Workload."""
         assert group.policy is not None
         self.root(group).layout = None
-        group.forget_counts()
+        group.tree_changed()
         if group.policy.workload:
             self._of_workload[group.key.namespace, group.policy.workload].pop(group.key, None)
         parent, group.parent = group.parent, None
         if parent is not None:
             del parent.children[group.key]
-            parent.forget_counts()
+            parent.tree_changed()
             self._prune(parent)
 
     def enter(self, member: Member, group_name: str) -> None:
@@ -322,7 +364,7 @@ class Forest:
             return
         for file in (group.members, group.pending, group.holding):
             file.pop(member.id, None)
-        group.forget_counts()
+        group.pods_changed()
         self._prune(group)
 
     def refile(self, member: Member) -> None:
@@ -332,7 +374,7 @@ class Forest:
             return
         _file(group.pending, member, member.waiting)
         _file(group.holding, member, bool(member.place) and not member.leaving)
-        group.forget_counts()
+        group.pods_changed()
 
     def root(self, group: Group) -> Group:
         """The top of a group's tree; of a cycle the group with the smallest key."""

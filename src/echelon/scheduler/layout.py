@@ -13,6 +13,8 @@ from ..engine.view import ClusterView
 from .hierarchy import Group, Member, Problem, cycle_at
 
 MAX_LEVELS = 4
+#: Looked at, and nothing is wrong.
+SOUND = Problem("")
 
 
 #: Finds a Workload by namespace and name.
@@ -33,22 +35,41 @@ def members_problem(root: Group, answered: Collection[str]) -> Problem | None:
     """What is wrong with the pods of a tree: all must have its priority and one scheduler, one of `answered`."""
     first: Member | None = None
     for leaf in root.leaves():
-        priority = leaf.policy.priority if leaf.policy else 0
-        for member in leaf.members.values():
-            if member.leaving:
-                continue
-            if member.priority != priority:
-                return Problem(
-                    f'pod "{member.obj["metadata"]["name"]}" has priority {member.priority}, '
-                    f"but its {leaf.key} has priority {priority}"
-                )
-            first = first or member
-            if member.scheduler != first.scheduler and {member.scheduler, first.scheduler} & set(answered):
-                return Problem(
-                    f'pods of one tree name different schedulers: "{first.obj["metadata"]["name"]}" names '
-                    f'{first.scheduler}, "{member.obj["metadata"]["name"]}" names {member.scheduler}'
-                )
+        if leaf.members_checked is None:
+            leaf.members_checked = _pods_problem(leaf, answered) or SOUND
+        if leaf.members_checked is not SOUND:
+            return leaf.members_checked
+        own = next((member for member in leaf.members.values() if not member.leaving), None)
+        if own is not None and first is not None and (problem := _disagree(first, own, answered)):
+            return problem
+        first = first or own
     return None
+
+
+def _pods_problem(leaf: Group, answered: Collection[str]) -> Problem | None:
+    priority = leaf.policy.priority if leaf.policy else 0
+    first: Member | None = None
+    for member in leaf.members.values():
+        if member.leaving:
+            continue
+        if member.priority != priority:
+            return Problem(
+                f'pod "{member.obj["metadata"]["name"]}" has priority {member.priority}, '
+                f"but its {leaf.key} has priority {priority}"
+            )
+        first = first or member
+        if problem := _disagree(first, member, answered):
+            return problem
+    return None
+
+
+def _disagree(one: Member, other: Member, answered: Collection[str]) -> Problem | None:
+    if one.scheduler == other.scheduler or not (one.scheduler in answered or other.scheduler in answered):
+        return None
+    return Problem(
+        f'pods of one tree name different schedulers: "{one.obj["metadata"]["name"]}" names '
+        f'{one.scheduler}, "{other.obj["metadata"]["name"]}" names {other.scheduler}'
+    )
 
 
 def domains_problem(root: Group, view: ClusterView) -> Problem | None:
@@ -83,7 +104,7 @@ def _too_deep(root: Group) -> Problem | None:
             return Problem(
                 f"{row[0].key} is at level {level} below {root.key}; at most {MAX_LEVELS} levels are allowed"
             )
-        row = [group.children[key] for group in row for key in sorted(group.children)]
+        row = [child for group in row for child in group.in_order]
         level += 1
     return None
 

@@ -27,7 +27,7 @@ from . import demands
 from .apply import Enactor
 from .consistency import differences
 from .hierarchy import Group, Member, Problem
-from .layout import domains_problem, members_problem, problem_of
+from .layout import SOUND, domains_problem, members_problem, problem_of
 from .memory import Memory
 from .preemption import Preemption
 from .queue import Queue
@@ -41,7 +41,6 @@ log = logging.getLogger(__name__)
 _INCOMPLETE_GRACE_SECONDS = 1.0
 #: How many pending parts of a satisfied tree are looked at in one cycle.
 _PARTS_PER_CYCLE = 8
-_SOUND = Problem("")
 
 
 @dataclass(frozen=True)
@@ -155,9 +154,17 @@ class Scheduler:
         elif isinstance(verdict, Evict):
             self._preemption.begin(state, verdict)
         else:
+            self._blocked(state, verdict)
+
+    def _blocked(self, state: State, verdict: Blocked) -> None:
+        root = state.root
+        apart = domains_problem(root, self.view) if isinstance(root, Group) else None
+        if isinstance(root, Group) and apart is not None:
+            self._reporter.broken(root, apart)
+        else:
             self._reporter.blocked(root, verdict)
             self._preemption.release_partial(state, verdict)
-            self._states.back_off(state)
+        self._states.back_off(state)
 
     def _decide(self, state: State, demand: Demand) -> Placed | Evict | Blocked:
         if state.victims:
@@ -176,22 +183,23 @@ class Scheduler:
         root = state.root
         if isinstance(root, Member):
             return demands.of_pod(root)
-        if not self._answers(root):
-            return None
         problem = self._layout(root)
-        if problem is not None and problem.waiting:
+        if problem is not None:
             self._wait(state, root, problem)
             return None
-        if problem is None and not root.tally.pending:
-            self._rest(state, root)
-            return None
-        problem = problem or self._members_problem(root)
-        if problem is not None:
-            self._reporter.broken(root, problem)
-            return None
-        repairing = not root.tally.ready
+        tally = root.tally
+        repairing = not tally.ready
         if repairing and not demands.repairable(root):
             self._wait(state, root, None)
+            return None
+        if not tally.pending:
+            self._rest(state, root)
+            return None
+        if not self._answers(root):
+            return None
+        problem = members_problem(root, self._settings.names)
+        if problem is not None:
+            self._reporter.broken(root, problem)
             return None
         state.known = -1
         return demands.of_tree(root, self._jobs.get, repairing=repairing)
@@ -199,42 +207,47 @@ class Scheduler:
     def _answers(self, root: Group) -> bool:
         """Whether a tree is ours: it has no pods yet, or one of them names us."""
         names = self._settings.names
-        empty = True
-        for leaf in root.leaves():
-            for member in leaf.members.values():
-                if member.scheduler in names:
-                    return True
-                empty = False
-        return empty
+        pods = [member for leaf in root.leaves() for member in leaf.members.values()]
+        return not pods or any(member.scheduler in names for member in pods)
 
     def _layout(self, root: Group) -> Problem | None:
         if root.layout is None:
-            root.layout = problem_of(root, self._find_workload) or _SOUND
-        return None if root.layout is _SOUND else root.layout
-
-    def _members_problem(self, root: Group) -> Problem | None:
-        return members_problem(root, self._settings.names) or domains_problem(root, self.view)
+            root.layout = problem_of(root, self._find_workload) or SOUND
+        return None if root.layout is SOUND else root.layout
 
     def _find_workload(self, namespace: str, name: str) -> Object | None:
         return self._workloads.get(f"{namespace}/{name}")
 
     def _wait(self, state: State, root: Group, problem: Problem | None) -> None:
-        """Say what is missing, once nothing has come for a moment and if anyone waits for it."""
-        now, known = self._clock.now(), sum(len(leaf.members) for leaf in root.leaves())
+        """Say what is missing, once nothing has come for a moment; what is wrong, at once."""
+        if problem is not None and not problem.waiting:
+            if self._answers(root):
+                self._reporter.broken(root, problem)
+            return
+        now = self._clock.now()
+        known = sum(len(leaf.members) for leaf in root.leaves()) if problem is not None else root.tally.known
         if known != state.known:
             state.known, state.incomplete_since = known, now
         left = state.incomplete_since + _INCOMPLETE_GRACE_SECONDS - now
         if left > 0:
             self._states.sleep(state, left)
-        elif problem is not None or known:
-            self._reporter.waiting(root, problem)
+        elif (problem is not None or known) and self._answers(root):
+            wrong = members_problem(root, self._settings.names)
+            if wrong is not None:
+                self._reporter.broken(root, wrong)
+            else:
+                self._reporter.waiting(root, problem)
 
     def _rest(self, state: State, root: Group) -> None:
-        """Nothing is pending."""
-        state.since, state.known = "", -1
+        """Nothing is pending, but for groups that are not complete yet."""
+        state.since = ""
         self._states.succeeded(state)
         if not state.settled and not state.flying:
             self._settle(state, root)
+        if root.tally.waiting:
+            self._wait(state, root, None)
+        else:
+            state.known = -1
 
     # -- placed ----------------------------------------------------------------------------------------
 

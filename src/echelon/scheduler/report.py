@@ -41,11 +41,17 @@ class Reporter:
 
     def waiting(self, root: Group, problem: Problem | None) -> None:
         """Not tried: a parent, a group or members are missing."""
+        if problem is not None:
+            for group in root.subtree():
+                self._say_group(group, _UNSCHEDULABLE, problem.text)
+            self._say_pods(_pending(root), _UNSCHEDULABLE, problem.text)
+            return
         for group in root.subtree():
-            text = problem.text if problem is not None else _incomplete(group, root)
-            self._say_group(group, _UNSCHEDULABLE, text)
-        text = problem.text if problem is not None else _incomplete(root, root)
-        self._say_pods(_pending(root), _UNSCHEDULABLE, text)
+            if not (root.tally.ready and group.tally.ready):
+                self._say_group(group, _UNSCHEDULABLE, _incomplete(group, root))
+        for leaf in root.leaves():
+            if not (root.tally.ready and leaf.tally.ready):
+                self._say_pods(leaf.pending.values(), _UNSCHEDULABLE, _incomplete(leaf, root))
 
     def broken(self, root: Group, problem: Problem) -> None:
         """Never tried: the tree is not one that may be scheduled."""
@@ -79,8 +85,10 @@ class Reporter:
             told |= dict.fromkeys(member.id for member in _pending(group))
             text = sentence(verdict, names)
             self._say_pods(_pending(group), _UNSCHEDULABLE, text, again=_SECONDS_BETWEEN_WORDS)
-        rest = (member for member in _pending(root) if member.id not in told)
-        self._say_pods(rest, _UNSCHEDULABLE, f"{root.key} holds without this pod; it waits its turn to be added")
+        for leaf in root.leaves():
+            rest = [member for member in leaf.pending.values() if member.id not in told]
+            text = f"{root.key} holds without this pod; it waits its turn to be added"
+            self._say_pods(rest, _UNSCHEDULABLE, text if leaf.tally.ready else _incomplete(leaf, root))
 
     def making_room(self, root: Root, verdict: Evict, victims: int) -> None:
         """Others are leaving for it."""
@@ -193,10 +201,7 @@ def _incomplete(group: Group, root: Group) -> str:
     """What a group that is not tried yet waits for."""
     assert group.policy is not None
     need = group.policy.minimum
-    if group.key.kind == POD_GROUP:
-        known, what = len(group.pending) + len(group.holding), "pods"
-    else:
-        known, what = sum(child.tally.ready for child in group.children.values()), "complete child groups"
+    known, what = group.tally.present, "pods" if group.key.kind == POD_GROUP else "complete child groups"
     if known < need:
         return f"waiting for {group.key}: {known} of {need} {what} exist"
     return f"{group.key} is complete; waiting for the rest of its tree: {_incomplete(root, root)}"
