@@ -119,7 +119,7 @@ async def test_one_rack_too_small_binds_nothing_and_says_why_on_every_group(tmp_
         told = " ".join(
             str((meta.find_condition(leaf, "PodGroupInitiallyScheduled") or {})["message"]) for leaf in leaves
         )
-        assert meta.labels(missing)[BLOCK] in told, told
+        assert f"3 of 4 pods in {meta.labels(missing)[RACK]} (short of nvidia.com/gpu)" in told, told
 
         async def nothing_bound() -> bool:
             return not await e.bound()

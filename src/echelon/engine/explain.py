@@ -71,6 +71,8 @@ def _blocked(blocked: Blocked, names: Names) -> str:
         reason = "its groups fit one by one but not together" if blocked.proved else "its groups fit one by one"
         return _verdict_word(blocked, reason)
     told = _cause(causes[0], names)
+    if causes[0].of_groups:
+        told = _join(told, _near_miss(blocked, names))
     if len(causes) > 1:
         told += f"; {_count(len(causes) - 1, 'more group')} cannot hold"
     return _verdict_word(blocked, told)
@@ -87,9 +89,38 @@ def _verdict_word(blocked: Blocked, reason: str) -> str:
 def _blocked_group(blocked: Blocked, group_id: int, names: Names) -> str:
     own = next((shortage for shortage in blocked.shortages if shortage.group == group_id), None)
     if own is None or own.have >= own.need:
-        return f"waits for the rest of its tree: {_blocked(blocked, names)}"
+        return f"{_alone(own)}waits for the rest of its tree: {_blocked(blocked, names)}"
     mine = tuple(fix for fix in blocked.fixes if fix.group in (group_id, -1)) or blocked.fixes
     return _join(_verdict_word(blocked, _cause(own, names)), _fixes(mine, names, group_id))
+
+
+def _near_miss(blocked: Blocked, names: Names) -> str:
+    """The leaf that comes closest in a domain that does not hold it: where a composite is likely to be short."""
+    misses = [
+        (count.have / count.need, -shortage.group, shortage, count)
+        for shortage in blocked.shortages
+        if not shortage.of_groups
+        for count in shortage.tried
+        if count.have < count.need
+    ]
+    if not misses:
+        return ""
+    _, _, shortage, count = max(misses, key=lambda miss: miss[:2])
+    return f"{_name(shortage.group, names)} finds {_shortfall(count)}"
+
+
+def _alone(own: Shortage | None) -> str:
+    """What a group that could hold by itself finds: the domain that fits it, and the best that does not."""
+    if own is None or not own.key or not own.tried:
+        return ""
+    fits = f"fits in {_path(own.tried[0].domain)}"
+    short = next((count for count in own.tried if count.have < count.need), None)
+    return f"{fits}, finds {_shortfall(short)}; " if short else f"{fits}; "
+
+
+def _shortfall(count: DomainCount) -> str:
+    lack = f" (short of {count.short_of})" if count.short_of else ""
+    return f"room for {count.have} of {_count(count.need, 'pod')} in {_path(count.domain) or 'the cluster'}{lack}"
 
 
 def _cause(shortage: Shortage, names: Names) -> str:
@@ -159,7 +190,9 @@ def _level(key: str) -> str:
 
 
 def _path(domain: Domain) -> str:
-    return "/".join(domain)
+    """A path as people say it: a value that begins with its parent's name need not be preceded by it."""
+    pairs = zip(domain, (*domain[1:], ""), strict=True)
+    return "/".join(value for value, inner in pairs if not inner.startswith(value))
 
 
 def _count(number: int, noun: str) -> str:

@@ -39,7 +39,8 @@ def test_every_group_of_a_tree_has_a_shortage_and_a_sentence() -> None:
     assert {shortage.group for shortage in verdict.shortages} == set(names)
     assert verdict.shortages[0].group == large.id
     assert for_group(verdict, large.id, names).startswith("large needs 5 pods in one rack but b1/r1 has room for 4")
-    assert for_group(verdict, small.id, names).startswith("waits for the rest of its tree: large needs 5 pods")
+    waiting = for_group(verdict, small.id, names)
+    assert waiting.startswith("fits in b1/r1; waits for the rest of its tree: large needs 5 pods")
     assert for_group(verdict, root.id, names).startswith("root needs 2 groups in one block but b1 has room for 1")
 
 
