@@ -192,9 +192,19 @@ def merge(classes: tuple[PodClass, ...]) -> dict[tuple[Shape, str], list[int]]:
     return merged
 
 
+#: Resources that every node has; all others are devices.
+PLAIN = ("cpu", "memory", "ephemeral-storage", "pods")
+
+
 def weight(shape: Shape) -> tuple[int, ...]:
     """How big a pod is: devices first, then cpu, then memory."""
-    plain = {"cpu", "memory", "pods", "ephemeral-storage"}
     amounts = dict(shape.requests)
-    devices = sum(amount for name, amount in shape.requests if name not in plain)
+    devices = sum(amount for name, amount in shape.requests if name not in PLAIN)
     return (devices, amounts.get("cpu", 0), amounts.get("memory", 0))
+
+
+def main_resource(shape: Shape) -> str:
+    """What a pod's size is measured in: a device if it asks for one, else the first plain resource."""
+    asked = [name for name, amount in shape.requests if amount > 0]
+    devices = [name for name in asked if name not in PLAIN]
+    return (devices or [name for name in PLAIN if name in asked] or asked)[0]

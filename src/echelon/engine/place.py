@@ -92,15 +92,11 @@ def _better(
 def _attempt(view: ClusterView, demand: Demand, steps: Steps, narrowed: Mapping[int, str]) -> Outcome:
     canon, root = Canon(view), demand.root
     goals: list[Goal] = ["everything", "roles", "minimum"]
-    tried: set[int] = set()
+    # Goals that ask for the same are one; the last and weakest decides and may spend the whole budget.
+    parts = {part.type: (part, goal) for goal in goals for part in [canon.part(root, goal, narrowed)]}
     proved = True
-    for goal in goals:
-        part = canon.part(root, goal, narrowed)
-        if part.type in tried:
-            continue
-        tried.add(part.type)
-        budget = steps if goal == "minimum" else steps.some(8)
-        found = search(view, part, CLUSTER, budget)
+    for number, (part, goal) in enumerate(parts.values(), 1):
+        found = search(view, part, CLUSTER, steps if number == len(parts) else steps.some(8))
         if isinstance(found, Found):
             draft = _Draft()
             draft.add(found)

@@ -167,6 +167,10 @@ class Packing(Room):
             known = self._cache[shape, -2] = (self._count, slots)
         return known[1]
 
+    def fits(self, shape: Shape) -> Bools:
+        """The rows that a shape may use, room apart."""
+        return self._fits[shape]
+
     def put(self, rows: Ints, shape: Shape, counts: Ints) -> None:
         self._count += 1
         for resource, amount in shape.requests:

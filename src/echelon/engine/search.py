@@ -9,20 +9,26 @@ lead to a state known to be dead are left out; each agenda taken up costs one st
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
+from .amounts import enough
 from .bounds import inside, own_level
 from .demand import Shape
 from .fill import compact
 from .layout import Ints, distinct
-from .parts import Ask, Part
+from .parts import Ask, Part, main_resource
 from .regions import Region, narrow, rows_of, split_by_label
 from .room import Claims, Counting, Packing
 from .view import ClusterView
+
+#: Steps of a run that only follows a habit.
+QUICK = 2_000
+#: A step over nodes costs more than one over counts.
+PACKING_STEP = 10
 
 
 @dataclass(slots=True)
@@ -116,11 +122,20 @@ class _Frame:
     alternatives: Iterator[Agenda | None] = field(default_factory=lambda: iter(()))
 
 
+Habit = Callable[[Packing, Shape, Region, int], tuple[Ints, Ints]]
+
+
 def search(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims = ()) -> Found | NotFound:
     """Place a part inside a region, or find out that it cannot be done."""
     room = model(view, part, region, claims)
-    outcome = _Search(room, list(walk(part)), steps).run(part, region)
-    return _locate(room, outcome) if isinstance(room, Counting) else outcome
+    if isinstance(room, Counting):
+        return _locate(room, _Search(room, part, steps).run(region))
+    for habit in (close_together, tightest_first):
+        outcome = _Search(room, part, Steps(QUICK), habit).run(region)
+        if isinstance(outcome, Found):
+            return outcome
+        room = Packing(view, list(walk(part)), claims, region.level)
+    return _Search(room, part, steps).run(region)
 
 
 def model(view: ClusterView, part: Part, region: Region, claims: Claims = ()) -> Counting | Packing:
@@ -175,8 +190,28 @@ def _grouped(spots: Ints) -> tuple[Ints, Ints]:
     return spots[first], np.diff(np.append(first, len(spots)))
 
 
+def close_together(room: Packing, shape: Shape, region: Region, count: int) -> tuple[Ints, Ints]:
+    """Nodes for equal pods: as few domains as can be."""
+    return compact(room.layout, room.slots_by_row(shape), region, count)
+
+
+def tightest_first(room: Packing, shape: Shape, region: Region, count: int) -> tuple[Ints, Ints]:
+    """Nodes for equal pods: those with the least left over, which leaves whole nodes to larger pods."""
+    rows, slots = rows_of(room.layout, region), room.slots_by_row(shape)
+    rows = rows[slots[rows] > 0]
+    main = room.layout.resources[main_resource(shape)]
+    rows = rows[np.lexsort((rows, room.free[main, rows]))]
+    before = np.cumsum(slots[rows]) - slots[rows]
+    counts = np.clip(count - before, 0, slots[rows])
+    return rows[counts > 0], counts[counts > 0]
+
+
 class _Search:
-    def __init__(self, room: Counting | Packing, parts: list[Part], steps: Steps) -> None:
+    """One run.  With a `habit` it puts equal pods where the habit says and nowhere else: quick, and no proof."""
+
+    def __init__(self, room: Counting | Packing, part: Part, steps: Steps, habit: Habit | None = None) -> None:
+        parts = list(walk(part))
+        self.part, self.habit = part, habit
         self.room = room
         self.layout = room.layout
         self.steps = steps
@@ -188,8 +223,9 @@ class _Search:
         self._alike = not any(part.pins or part.exclusive for part in parts)
         self._backtracked = False
 
-    def run(self, part: Part, region: Region) -> Found | NotFound:
-        stack = [self._frame(self._agenda(Seat(part, region, 0), None))]
+    def run(self, region: Region) -> Found | NotFound:
+        stack = [self._frame(self._agenda(Seat(self.part, region, 0), None))]
+        price = 1 if isinstance(self.room, Counting) else PACKING_STEP
         while stack:
             frame = stack[-1]
             agenda = next(frame.alternatives, False)
@@ -204,11 +240,11 @@ class _Search:
             assert isinstance(agenda, Agenda)
             if self.steps.left <= 0:
                 return NotFound(proved=False)
-            self.steps.left -= 1
+            self.steps.left -= price
             following = self._frame(agenda)
             if following.state is None or (agenda.key, following.state) not in self._dead:
                 stack.append(following)
-        return NotFound(proved=True)
+        return NotFound(proved=self.habit is None)
 
     # ---- bookkeeping
 
@@ -267,6 +303,8 @@ class _Search:
 
     def _open(self, part: Part, region: Region, rest: Agenda | None) -> Iterator[Agenda | None]:
         """A part has its region: now its content."""
+        if isinstance(self.room, Packing) and not enough(self.room, part, rows_of(self.layout, region)):
+            return
         if part.children:
             yield self._agenda(Choose(part, region, 0, 0), rest)
         elif not part.need:
@@ -373,8 +411,10 @@ class _Search:
         slots = room.slots_by_row(shape)
         if int(slots[rows].sum()) < spread.pods or not self._others_fit(spread, rows):
             return
-        taken, counts = compact(self.layout, slots, spread.region, spread.pods)
-        yield from self._with(spread, taken, counts, rest)
+        habit = self.habit or tightest_first
+        yield from self._with(spread, *habit(room, shape, spread.region, spread.pods), rest)
+        if self.habit is not None:
+            return
         usable = rows[slots[rows] > 0]
         order = usable[np.lexsort((usable, slots[usable]))]
         suffix = np.append(np.cumsum(slots[order][::-1])[::-1], 0)

@@ -1,0 +1,58 @@
+"""Hard packings end in a placement, a proof, or an honest "budget exhausted"; never in a false proof."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from echelon.engine.demand import Leaf
+from echelon.engine.explain import sentence
+from echelon.engine.verdict import Blocked, Placed
+from echelon.engine.view import Limits
+from echelon.testing.placement import Cluster, composite, gang, pods
+
+
+def flat(sizes: list[int]) -> Leaf:
+    return gang(len(sizes), *(pods(number, cpu=size) for size, number in Counter(sizes).items()))
+
+
+#: Sizes that fill ten nodes of 16 to the last core, by construction.
+EXACT = [9, 7, 9, 7, 8, 5, 3, 6, 6, 4, 11, 5, 10, 6, 12, 4, 13, 3, 7, 6, 3, 5, 5, 6]
+
+
+def test_a_full_cluster_is_packed_to_the_last_core() -> None:
+    assert sum(EXACT) == 160
+    assert isinstance(Cluster().nodes("n", 10, cpu=16).decide(flat(EXACT)), Placed)
+
+
+def test_pieces_too_many_are_a_proof_without_search() -> None:
+    verdict = Cluster(limits=Limits(steps=0)).nodes("n", 10, cpu=16).decide(flat([9] * 9 + [10] * 2))
+    assert isinstance(verdict, Blocked)
+    assert verdict.proved
+
+
+def test_an_ended_budget_is_no_proof_and_says_so() -> None:
+    sizes = [7, 7, 5, 5, 5, 5, 3, 3, 3, 3, 6, 6, 6]
+    cluster = Cluster(limits=Limits(steps=20)).nodes("n", 4, cpu=16)
+    leaf = flat(sizes)
+    verdict = cluster.decide(leaf)
+    assert isinstance(verdict, Blocked)
+    assert not verdict.proved
+    assert "within the step budget" in sentence(verdict, {})
+    settled = Cluster().nodes("n", 4, cpu=16).decide(leaf)
+    assert isinstance(settled, Placed) or settled.proved
+
+
+def test_unequal_gangs_that_cannot_share_racks_are_proved_blocked() -> None:
+    cluster = Cluster()
+    for rack in range(12):
+        cluster.nodes(f"r{rack:02}", 10, cpu=1, rack=f"r{rack:02}")
+    sizes = [7] * 6 + [6] * 5 + [4] * 9 + [5]
+    verdict = cluster.decide(composite(len(sizes), *(gang(size, pods(size, cpu=1), key="rack") for size in sizes)))
+    assert isinstance(verdict, Blocked)
+    assert verdict.proved
+
+
+def test_the_same_question_gets_the_same_answer() -> None:
+    leaf = flat(EXACT)
+    cluster = Cluster().nodes("n", 12, cpu=16)
+    assert cluster.decide(leaf) == cluster.decide(leaf)
