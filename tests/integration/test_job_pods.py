@@ -8,7 +8,7 @@ import pytest
 
 from echelon.api import meta
 from echelon.api.errors import ApiError
-from echelon.api.scheme import JOBS, PODS, WORKLOADS, Object
+from echelon.api.scheme import JOBS, PODS, PRIORITY_CLASSES, WORKLOADS, Object
 from echelon.decide.job import pods as pods_policy
 from echelon.decide.job import tracking
 from tests.controlling import Plane, in_virtual_time
@@ -236,5 +236,31 @@ def test_with_the_failed_policy_a_resumed_job_waits_for_its_old_pods() -> None:
         await plane.wait(3)
         assert len([pod for pod in await plane.pods("Running") if meta.uid(pod) != meta.uid(old)]) == 1
         await let_go(plane, meta.name(old))
+
+    in_virtual_time(scenario)
+
+
+@pytest.mark.conformance("JOB-J61")
+def test_refused_pods_are_told_tried_again_and_do_not_keep_the_others_from_being_counted() -> None:
+    async def scenario(plane: Plane) -> None:
+        level = {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "urgent"},
+            "value": 5,
+        }
+        await plane.create(level)
+        made = job(parallelism=2, completions=4, annotations=ends(0, 5))
+        made["spec"]["template"]["spec"]["priorityClassName"] = "urgent"
+        await plane.create(made)
+        await plane.wait(3)
+        await plane.delete(PRIORITY_CLASSES, "urgent")
+        await plane.wait(60)
+        status = (await plane.get(JOBS, "train"))["status"]
+        assert (status["succeeded"], status.get("active", 0)) == (2, 0)
+        assert (await plane.reasons("train"))[-1] == "FailedCreate"
+        await plane.create(level)
+        done = await plane.finished("train")
+        assert done["status"]["succeeded"] == 4
 
     in_virtual_time(scenario)

@@ -85,16 +85,14 @@ def _run(job: Job, mine: list[JobPod], groups: workload.Step, namespace_closed: 
     changes = pods.Changes()
     if end is None and not job.deleting:
         changes = pods.manage(job, mine, counted, now)
-        if namespace_closed:
-            changes = pods.Changes(delete=changes.delete)
     held = pods.last_failed_per_index(job, mine, counted)
-    active = len(counted.active) + len(changes.create) - len(changes.delete)
     if end is None:
-        end = outcome.completed(job, counted, active)
+        end = outcome.completed(job, counted, len(counted.active) + len(changes.create) - len(changes.delete))
         if end is None and not job.deleting:
             status.suspension()
     doomed = counted.active if end is not None and end.recorded else changes.delete
     tracked = tracking.track(job, mine, end, held)
+    changes = _hold_back(changes, namespace_closed, tracked.moves)
     _plan_deletions(draft, job, doomed, uncounted=end is None or not end.recorded)
     draft.stage(*(claim.strip(pod.obj) for pod in tracked.strip))
     for batch in _growing_batches([_create(job, index, groups.group, held) for index in changes.create]):
@@ -109,6 +107,13 @@ def _run(job: Job, mine: list[JobPod], groups: workload.Step, namespace_closed: 
         _conclude(status, end, tracked, survivors + terminating)
     _wake(draft, job, end, changes, start, now)
     return _finish(draft, job, groups, status)
+
+
+def _hold_back(changes: pods.Changes, namespace_closed: bool, counting: bool) -> pods.Changes:
+    """New pods may be refused, which ends the plan; so counting comes first, and they follow at once."""
+    if changes.create and (namespace_closed or counting):
+        return pods.Changes(delete=changes.delete, wait=None if namespace_closed else 0.0)
+    return changes
 
 
 def _plan_deletions(draft: Draft, job: Job, doomed: Sequence[JobPod], uncounted: bool) -> None:

@@ -36,6 +36,8 @@ class Tracking:
     completed_indexes: frozenset[int] = frozenset()
     #: Some pods had to wait for the next sync.
     capped: bool = False
+    #: Some pod takes a step now.
+    moves: bool = False
 
     @property
     def settled(self) -> bool:
@@ -56,7 +58,8 @@ def track(job: Job, pods: Sequence[JobPod], outcome: Outcome | None, held: Mappi
             recorded += 1
         elif step == "record":
             result.capped = True
-    _count_stripped(job, pods, result)
+    counted = _count_stripped(job, pods, result)
+    result.moves = bool(recorded or counted or result.strip)
     if job.indexed:
         result.succeeded = len(result.completed_indexes)
     return result
@@ -105,14 +108,17 @@ def _record(job: Job, pod: JobPod, result: Tracking) -> None:
         result.uncounted_failed.append(pod.uid)
 
 
-def _count_stripped(job: Job, pods: Sequence[JobPod], result: Tracking) -> None:
-    """Recorded uids without a finalizer, or losing it now, enter the counters."""
+def _count_stripped(job: Job, pods: Sequence[JobPod], result: Tracking) -> int:
+    """Recorded uids without a finalizer, or losing it now, enter the counters.  How many did."""
     leaving = {pod.uid for pod in result.strip}
     pending = {pod.uid for pod in pods if pod.tracked and pod.uid not in leaving}
     stored = job.status.get("uncountedTerminatedPods") or {}
     kept_succeeded = [uid for uid in stored.get("succeeded") or () if uid in pending]
     kept_failed = [uid for uid in stored.get("failed") or () if uid in pending]
-    result.succeeded = job.status.get("succeeded", 0) + len(stored.get("succeeded") or ()) - len(kept_succeeded)
-    result.failed = job.status.get("failed", 0) + len(stored.get("failed") or ()) - len(kept_failed)
+    succeeded = len(stored.get("succeeded") or ()) - len(kept_succeeded)
+    failed = len(stored.get("failed") or ()) - len(kept_failed)
+    result.succeeded = job.status.get("succeeded", 0) + succeeded
+    result.failed = job.status.get("failed", 0) + failed
     result.uncounted_succeeded[:0] = kept_succeeded
     result.uncounted_failed[:0] = kept_failed
+    return succeeded + failed
