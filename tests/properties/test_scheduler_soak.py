@@ -140,6 +140,8 @@ class Life:
         pods = await self._pods()
         await self._nothing_is_over_committed(pods)
         await self._gangs_are_whole_or_not_there(pods)
+        assert self.world.scheduler is not None
+        assert self.world.scheduler.inconsistencies() == []
         await self._what_is_pending_does_not_fit()
 
     async def _nothing_is_over_committed(self, pods: list[Object]) -> None:
