@@ -63,6 +63,21 @@ async def test_a_member_whose_binding_fails_is_placed_again(
     assert await world.condition("g") == SCHEDULED
 
 
+@pytest.mark.conformance("SCH-40", "SCH-41")
+@pytest.mark.parametrize("gang", [1, None])
+@in_virtual_time
+async def test_a_failed_binding_beside_a_member_that_does_not_fit(world: World, gang: int | None) -> None:
+    await _restart(world, Unreliable(world.verbs, {"p1": [ApiError(409, "Conflict", "no")]}))
+    await world.create(make_node("n1", cpu=2), make_pod("p1", group="g", cpu=2), make_pod("p2", group="g", cpu=4))
+    await world.create(make_pod_group("g", gang=gang))
+    await world.settle()
+    assert await world.scheduled("p1")
+    assert await world.unscheduled("p2")
+    await world.create(make_node("n2", cpu=6))
+    await world.settle(1)
+    assert await world.scheduled("p1", "p2")
+
+
 @in_virtual_time
 async def test_a_binding_whose_answer_was_lost_counts_and_is_not_repeated(world: World) -> None:
     api = Unreliable(world.verbs, {"p0": [OSError("connection lost")]}, lost_answer=True)

@@ -247,6 +247,43 @@ async def test_a_gated_member_does_not_hold_up_its_group(world: World, gang: int
     assert await world.scheduled("gated")
 
 
+@pytest.mark.conformance("SCH-34", "SCH-35")
+@pytest.mark.parametrize("gang", [2, None])
+@in_virtual_time
+async def test_a_gated_member_of_a_group_that_waits_for_room(world: World, gang: int | None) -> None:
+    await world.create(make_node("n1", cpu=2), make_pod_group("g", gang=gang))
+    await world.pods("g", "p", 2, cpu=2)
+    await world.create(make_pod("gated", group="g", cpu=2, gates=("hold",)))
+    await world.settle()
+    assert await world.unscheduled("p1")
+    await world.create(make_node("n2", cpu=6))
+    await world.patch(PODS, "gated", {"spec": {"schedulingGates": None}})
+    await world.settle(1)
+    assert await world.scheduled("p0", "p1", "gated")
+
+
+@pytest.mark.conformance("SCH-29")
+@in_virtual_time
+async def test_members_that_come_while_others_are_placed_follow(world: World) -> None:
+    await world.create(make_node("n1", cpu=2), make_node("n2", cpu=6), make_pod_group("g", gang=2))
+    for number in range(3):
+        await world.submit(make_pod(f"p{number}", group="g", cpu=2))
+    await world.settle(1)
+    assert await world.scheduled("p0", "p1", "p2")
+
+
+@pytest.mark.conformance("SCH-52")
+@in_virtual_time
+async def test_a_new_member_starts_its_own_group_only(world: World) -> None:
+    await world.create(make_node("n1"), make_pod_group("g1", gang=2))
+    await world.create(make_pod("p1", group="g1"), make_pod("p2", group="g2"))
+    await world.settle()
+    await world.create(make_pod("p3", group="g1"))
+    await world.settle(1)
+    assert await world.scheduled("p1", "p3")
+    assert await world.nodes("p2") == [""]
+
+
 @in_virtual_time
 async def test_a_gang_whose_quorum_needs_the_gated_member_waits_for_it(world: World) -> None:
     await world.create(make_node("n1"), make_pod_group("g", gang=2))

@@ -28,6 +28,13 @@ class Case:
     kept: set[str] = field(default_factory=set)
     #: Whether the preemptor's pods are placed in the end; names, or all.
     placed: bool | set[str] = True
+    #: How many pods must go, where it does not matter which.
+    lost: int | None = None
+
+
+def racks(**sizes: int) -> list[Object]:
+    """Nodes of 2 CPUs: racks(a=2) is a0 and a1 in rack a."""
+    return [make_node(f"{rack}{n}", cpu=2, rack=rack) for rack, size in sizes.items() for n in range(size)]
 
 
 def low(name: str, node: str, cpu: int | str = 1, priority: int = 10, **more: Any) -> Object:
@@ -129,6 +136,73 @@ GROUP_PREEMPTORS = {
         [make_node(f"n{n}", cpu=2, rack="r1") for n in range(3)],
         [low("a", "n0", cpu=2), low("b", "n1", cpu=2)], [gang(3, key=RACK)], high(3, cpu=2), {"a", "b"},
     ),
+    "SCH-71 the rack with the fewest victims": Case(
+        racks(a=2, b=3, c=1), [low("a", "a0", cpu=2), low("b", "b0", cpu=2), low("c", "b1", cpu=2)],
+        [gang(3, key=RACK)], high(3), set(), lost=1,
+    ),
+    "SCH-72 beside what may not be touched": Case(
+        racks(a=2, b=3, c=3),
+        [low("a", "a0", cpu=2), low("big", "b0", cpu=2, priority=200), low("b", "b1", cpu=2),
+         low("small", "c0", priority=200), low("c", "c1", cpu=2), low("d", "c2", cpu=2)],
+        [gang(3, key=RACK)], high(3), set(), {"big", "small"}, lost=1,
+    ),
+    "SCH-123 a gang over two nodes": Case(
+        TWO, [low("one", "n1", cpu=2), low("two", "n2", cpu=1)], [gang(3)], high(3), {"one"}, {"two"},
+    ),
+    "SCH-124 the lower priority goes": Case(
+        TWO, [low("ten", "n1", cpu=2), low("five", "n2", cpu=2, priority=5)], [gang(None)], high(2), {"five"}, {"ten"},
+    ),
+    "SCH-153 one of two zones": Case(
+        [make_node(f"n{n}", cpu=1, zone=f"z{n // 2}") for n in range(4)],
+        [low("a", "n0"), low("b", "n1"), low("c", "n2", priority=5), low("d", "n3", priority=5)],
+        [gang(2, key=ZONE)], high(2), {"c", "d"}, {"a", "b"},
+    ),
+    "SCH-149 an extra beside an extra that fits": Case(
+        [make_node("n", cpu=4)],
+        [make_pod_group("g", gang=2, priority=100),
+         *(make_pod(f"running{n}", group="g", node="n", priority=100) for n in range(2)), low("low", "n")],
+        [], high(2), {"low"}, {"running0", "running1"},
+    ),
+    "SCH-150 the same for a basic group": Case(
+        [make_node("n", cpu=4)],
+        [make_pod_group("g", priority=100),
+         *(make_pod(f"running{n}", group="g", node="n", priority=100) for n in range(2)), low("low", "n")],
+        [], high(2), {"low"}, {"running0", "running1"},
+    ),
+    "SCH-157 a tree over two nodes": Case(
+        TWO, [low("one", "n1", cpu=2), low("two", "n2", cpu=1)],
+        [make_composite("root", priority=100), gang(3, parent="root")], high(3), {"one"}, {"two"},
+    ),
+    "SCH-167 a tree": Case(
+        N3, lows("n", 3), [make_composite("root", gang=1, priority=100), gang(3, parent="root")], high(3), ALL3,
+    ),
+    "SCH-168 a tree with policy Never": Case(
+        N3, lows("n", 3),
+        [make_composite("root", gang=1, priority=100, never=True), gang(3, parent="root", never=True)],
+        high(3, preemptionPolicy="Never"), set(), ALL3, False,
+    ),
+    "SCH-170 Never with unequal pods": Case(
+        N3, lows("n", 3),
+        [make_composite("root", gang=1, priority=100, never=True), gang(2, parent="root", never=True)],
+        [make_pod(f"high{cpu}", group="g", cpu=cpu, priority=100, preemptionPolicy="Never") for cpu in (2, 1)],
+        set(), ALL3, False,
+    ),
+    "SCH-171 unequal pods": Case(
+        N3, lows("n", 3), [make_composite("root", gang=1, priority=100), gang(2, parent="root")],
+        [make_pod(f"high{n}", group="g", cpu=cpu, priority=100) for n, cpu in enumerate((2, 1))], ALL3,
+    ),
+    "SCH-176 half used nodes": Case(
+        TWO,
+        [make_composite("vc", priority=10), make_pod_group("v", parent="vc", priority=10),
+         low("a", "n1", group="v"), low("b", "n2", group="v")],
+        [make_composite("root", gang=1, priority=100), gang(4, parent="root")], high(4), {"a", "b"},
+    ),
+    "SCH-177 half used nodes, basic": Case(
+        TWO,
+        [make_composite("vc", priority=10), make_pod_group("v", parent="vc", priority=10),
+         low("a", "n1", group="v"), low("b", "n2", group="v")],
+        [make_composite("root", priority=100), gang(None, parent="root")], high(4), {"a", "b"},
+    ),
     "SCH-E14 no order of the pods works": Case(
         [make_node("n1", cpu=10), make_node("n2", cpu=10)], [low("a", "n1", cpu=10), low("b", "n2", cpu=10)],
         [gang(5)],
@@ -139,7 +213,7 @@ GROUP_PREEMPTORS = {
         [*(make_node(f"a{n}", cpu=1, rack="r1") for n in range(4)),
          *(make_node(f"b{n}", cpu=1, rack="r2") for n in range(6))],
         [*(low(f"v{n}", f"a{n}") for n in range(4)), *(low(f"w{n}", f"b{n}") for n in range(3))],
-        [gang(4, key=RACK)], high(4), set(), {"v0", "v1", "v2", "v3"},
+        [gang(4, key=RACK)], high(4), set(), {"v0", "v1", "v2", "v3"}, lost=1,
     ),
 }  # fmt: skip
 
@@ -194,6 +268,45 @@ GROUP_VICTIMS = {
         [_victim_group("all", None), *(low(f"a{n}", "n1", cpu="250m", group="v") for n in range(2))],
         [], [make_pod("high0", cpu="300m", priority=100)], {"a0", "a1"},
     ),
+    "SCH-181 the group of the lower priority": Case(
+        TWO,
+        [make_pod_group("v", mode="all", priority=10), make_pod_group("w", mode="all", priority=50),
+         low("a", "n1", group="v"), low("b", "n2", group="v"),
+         low("c", "n1", group="w", priority=50), low("d", "n2", group="w", priority=50)],
+        [], [make_pod("high0", priority=100, nodeSelector={"kubernetes.io/hostname": "n1"})], {"a", "b"}, {"c", "d"},
+    ),
+    "SCH-184 a composite on two nodes": Case(
+        TWO,
+        [make_composite("vc", mode="all", priority=10), make_pod_group("v", parent="vc", priority=10),
+         low("a", "n1", cpu=2, group="v"), low("b", "n2", group="v")],
+        [], ON_N1, {"a", "b"},
+    ),
+    "SCH-185 a composite on one node": Case(
+        [make_node("n1", cpu="500m")],
+        [make_composite("vc", mode="all", priority=10), make_pod_group("v", parent="vc", priority=10),
+         *(low(f"a{n}", "n1", cpu="250m", group="v") for n in range(2))],
+        [], [make_pod("high0", cpu="300m", priority=100)], {"a0", "a1"},
+    ),
+    "SCH-186 the composite of the lower priority": Case(
+        TWO,
+        [make_composite("c1", mode="all", priority=10), make_pod_group("v", parent="c1", priority=10),
+         make_composite("c2", mode="all", priority=50), make_pod_group("w", parent="c2", priority=50),
+         low("a", "n1", group="v"), low("b", "n2", group="v"),
+         low("c", "n1", group="w", priority=50), low("d", "n2", group="w", priority=50)],
+        [], [make_pod("high0", priority=100, nodeSelector={"kubernetes.io/hostname": "n1"})], {"a", "b"}, {"c", "d"},
+    ),
+    "SCH-187 a composite whose end is not enough": Case(
+        [make_node("n1", cpu=2)],
+        [make_composite("vc", mode="all", priority=10), make_pod_group("v", parent="vc", priority=10),
+         low("a", "n1", group="v"), low("equal", "n1", priority=100)],
+        [], [make_pod("high0", cpu=2, priority=100)], set(), {"a", "equal"}, False,
+    ),
+    "SCH-188 a composite that goes pod by pod": Case(
+        TWO,
+        [make_composite("vc", priority=10), make_pod_group("v", parent="vc", priority=10),
+         low("a", "n1", cpu=2, group="v"), low("b", "n2", group="v")],
+        [], ON_N1, {"a"}, {"b"},
+    ),
     "SCH-182 not enough, so nobody": Case(
         [make_node("n1", cpu=2)],
         [_victim_group("all", None), low("a", "n1", group="v"), low("equal", "n1", priority=100)],
@@ -221,6 +334,9 @@ async def test_who_goes_and_who_stays(world: World, case: Case) -> None:
         assert await world.gone(name), name
     for name in case.kept:
         assert await world.scheduled(name), name
+    if case.lost is not None:
+        pods = [victim["metadata"]["name"] for victim in case.victims if victim["kind"] == "Pod"]
+        assert [await world.gone(name) for name in pods].count(True) == case.lost
     for pod in case.pods:
         name = pod["metadata"]["name"]
         wanted = case.placed if isinstance(case.placed, bool) else name in case.placed
@@ -418,6 +534,65 @@ async def test_a_group_under_a_budget_is_spared_if_another_will_do(world: World)
     await world.settle(5)
     assert await world.scheduled("high0", "kept0", "kept1")
     assert await world.gone("other")
+
+
+@pytest.mark.conformance("SCH-164")
+@in_virtual_time
+async def test_of_one_composite_the_pods_under_a_budget_stay(world: World) -> None:
+    await world.create(make_node("n", cpu=2), make_budget("keep", {"app": "kept"}, min_available=1))
+    await world.create(make_composite("vc", priority=10))
+    await world.create(*(make_pod_group(f"v{n}", parent="vc", priority=10) for n in (1, 2)))
+    await world.create(low("kept", "n", group="v1", labels={"app": "kept"}), low("other", "n", group="v2"))
+    await world.settle(1)
+    await world.create(make_pod("high0", priority=100))
+    await world.settle(5)
+    assert await world.scheduled("high0", "kept")
+    assert await world.gone("other")
+
+
+@pytest.mark.conformance("SCH-110", "SCH-115")
+@in_virtual_time
+async def test_a_tree_evicts_where_its_running_members_hold_it(world: World) -> None:
+    await world.create(*(make_node(f"r{r}-{n}", cpu=2, rack=f"r{r}", zone="z1") for r in (1, 2) for n in range(2)))
+    await world.create(*(make_node(f"r{r}-{n}", cpu=4, rack=f"r{r}", zone="z2") for r in (3, 4) for n in range(2)))
+    await world.create(make_composite("root", gang=2, key=ZONE, priority=100))
+    await world.create(*(make_pod_group(g, gang=2, key=RACK, parent="root", priority=100) for g in "ab"))
+    await world.create(make_pod("a0", group="a", node="r1-0", priority=100))
+    await world.create(low("l0", "r1-0"), low("l1", "r1-1", cpu=2), low("l2", "r2-0", cpu=2), low("l3", "r2-1", cpu=2))
+    await world.settle(1)
+    await world.create(make_pod("a1", group="a", priority=100))
+    await world.create(*(make_pod(f"b{n}", group="b", cpu=2, priority=100) for n in range(2)))
+    await world.settle(5)
+    assert (await world.nodes("a1"))[0][:2] == "r1"
+    assert {node[:2] for node in await world.nodes("b0", "b1")} == {"r2"}
+    assert await world.gone("l2", "l3")
+
+
+@pytest.mark.conformance("SCH-112", "SCH-116", "SCH-117", "SCH-119")
+@pytest.mark.parametrize("middle", [None, RACK, "topology.kubernetes.io/block"])
+@in_virtual_time
+async def test_a_tree_of_three_levels_evicts_in_one_zone(world: World, middle: str | None) -> None:
+    await world.create(
+        *(make_node(f"r{n}", cpu=4, rack=f"r{n}", block=f"b{n // 2}", zone="z1") for n in range(4)),
+        make_node("r9", cpu=4, rack="r9", block="b9", zone="z2"),
+    )
+    await world.create(*(low(f"low{n}", f"r{n}", cpu=4) for n in range(4)))
+    await world.create(low("other", "r9", cpu=4))
+    await world.settle(1)
+    await world.create(make_composite("root", gang=2, key=ZONE, priority=100))
+    await world.create(
+        *(make_composite(sub, gang=2, parent="root", key=middle or "", priority=100) for sub in ("s1", "s2"))
+    )
+    names = []
+    for group in ("s1a", "s1b", "s2a", "s2b"):
+        await world.create(make_pod_group(group, gang=2, parent=group[:2], key=RACK, priority=100))
+        names += [f"{group}-{n}" for n in range(2)]
+    await world.create(*(make_pod(name, group=name[:3], priority=100, cpu=2) for name in names if middle != RACK))
+    await world.create(*(make_pod(name, group=name[:3], priority=100) for name in names if middle == RACK))
+    await world.settle(5)
+    assert await world.scheduled(*names, "other")
+    for group in ("s1a", "s1b", "s2a", "s2b"):
+        assert len(set(await world.nodes(f"{group}-0", f"{group}-1"))) == 1
 
 
 @pytest.mark.conformance("SCH-178")

@@ -77,6 +77,31 @@ FLAT = {
     "SCH-86 basic, nothing fits": Case(
         [*rack("r1", 1), *rack("r2", 1)], [make_pod_group("g", key=RACK)], {"g": [3, 3]}, {"g": ""},
     ),
+    "SCH-74 beside what runs": Case(
+        [*rack("r1", 2), *rack("r2", 3), *rack("r3", 3), *rack("r4", 1)],
+        [make_pod_group("g", gang=3, key=RACK)], {"g": [1, 1, 1]}, {"g": {"r1", "r2"}},
+        [running("b0", "r2-0", 2), running("b1", "r3-0")],
+    ),
+    "SCH-88 a basic group in the tightest rack": Case(
+        [*rack("r1", 2), *rack("r2", 3)], [make_pod_group("g", key=RACK)], {"g": [1, 1, 1]}, {"g": {"r1", "r2"}},
+    ),
+    "SCH-89 a basic group stays together": Case(
+        [*rack("r1", 3), *rack("r2", 3), *rack("r3", 4)], [make_pod_group("g", key=RACK)],
+        {"g": [1, 1, 1]}, {"g": {"r1", "r2", "r3"}},
+        [running("b0", "r1-0"), running("b1", "r2-0", 2)],
+    ),
+    "SCH-91 two basic groups": Case(
+        [*rack("r1", 3), *rack("r2", 1)], [make_pod_group("a", key=RACK), make_pod_group("b", key=RACK)],
+        {"a": [1, 1], "b": [1, 1]}, {"a": {"r1", "r2"}, "b": {"r1", "r2"}},
+    ),
+    "SCH-92 two basic groups in one rack": Case(
+        rack("r1", 3), [make_pod_group("a", key=RACK), make_pod_group("b", key=RACK)],
+        {"a": [1, 1], "b": [1, 1, 1]}, {"a": {"r1"}, "b": {"r1"}},
+    ),
+    "SCH-E18 the first pod of a basic group does not lock the others out": Case(
+        [*rack("r1", 1, cpu=8), *rack("r2", 1)], [make_pod_group("g", key=RACK)], {"g": [1, 1, 1]}, {"g": {"r1"}},
+        [running("b0", "r1-0", 2)],
+    ),
     "SCH-E19 one value in two zones is two domains": Case(
         [make_node("n1", cpu=2, rack="r1", zone="z1"), make_node("n2", cpu=2, rack="r1", zone="z2")],
         [make_pod_group("g", gang=4, key=RACK)], {"g": [1, 1, 1, 1]}, {"g": ""},
@@ -137,6 +162,30 @@ TREES = {
         {f"{sub}{n}": [1, 1] for sub in ("s1", "s2") for n in range(2)},
         {f"{sub}{n}": {"r1", "r2"} for sub in ("s1", "s2") for n in range(2)},
     ),
+    "SCH-105 nothing, zone, rack": Case(
+        [*rack("r1", 1, "z1"), *rack("r2", 1, "z1"), *rack("r3", 1, "z2"), *rack("r4", 1, "z2"), *rack("r5", 1, "z2")],
+        [
+            make_composite("root"),
+            *(make_composite(sub, gang=2, parent="root", key=ZONE) for sub in ("s1", "s2")),
+            *(make_pod_group(f"{sub}{n}", gang=2, parent=sub, key=RACK) for sub in ("s1", "s2") for n in range(2)),
+        ],
+        {f"{sub}{n}": [1, 1] for sub in ("s1", "s2") for n in range(2)},
+        {f"{sub}{n}": {"r1", "r2", "r3", "r4", "r5"} for sub in ("s1", "s2") for n in range(2)},
+    ),
+    "SCH-E10 the right block for each": Case(
+        [
+            *rack("r1", 2, "z", "b1", cpu=1), *rack("r2", 2, "z", "b1", cpu=1), *rack("r5", 1, "z", "b1", cpu=1),
+            *rack("r3", 2, "z", "b2", cpu=1), *rack("r4", 3, "z", "b2", cpu=1),
+        ],
+        [
+            make_composite("root", gang=2, key=ZONE),
+            make_composite("s1", gang=2, parent="root", key=BLOCK),
+            make_composite("s2", gang=1, parent="root", key=BLOCK),
+            *(make_pod_group(name, gang=2, parent="s1", key=RACK) for name in ("g1", "g2")),
+            make_pod_group("g3", gang=3, parent="s2", key=RACK),
+        ],
+        {"g1": [1, 1], "g2": [1, 1], "g3": [1, 1, 1]}, {"g1": {"r1", "r2"}, "g2": {"r1", "r2"}, "g3": {"r4"}},
+    ),
     "SCH-E9 the smaller group in the smaller rack": Case(
         [*rack("big", 6, "z", cpu=1), *rack("small", 5, "z", cpu=1)],
         [
@@ -187,6 +236,69 @@ async def test_where_groups_go(world: World, case: Case) -> None:
         topology = (keys[group]["spec"].get("schedulingConstraints") or {}).get("topology") or [{}]
         if topology[0].get("key") == RACK:
             assert len(used) == 1, group
+
+
+@pytest.mark.conformance("SCH-93")
+@in_virtual_time
+async def test_a_basic_group_in_a_rack_and_one_in_a_zone(world: World) -> None:
+    await world.create(*rack("r1", 1, "z1"), *rack("r2", 2, "z2"), *rack("r3", 2, "z2"))
+    await world.create(make_pod_group("a", key=RACK), make_pod_group("b", key=ZONE))
+    await world.pods("b", "b", 3, cpu=2)
+    await world.pods("a", "a", 2)
+    await world.settle()
+    assert len({node[:2] for node in await world.nodes("a0", "a1")}) == 1
+    assert {node[:2] for node in await world.nodes("b0", "b1", "b2")} <= {"r2", "r3"}
+
+
+@pytest.mark.conformance("SCH-90", "SCH-94")
+@in_virtual_time
+async def test_a_basic_group_whose_rack_is_full_waits_although_another_has_room(world: World) -> None:
+    await world.create(*rack("r2", 1), make_pod_group("a", key=RACK), make_pod_group("b", key=RACK))
+    await world.pods("a", "a", 2)
+    await world.settle(1)
+    await world.create(*rack("r1", 2))
+    await world.pods("a", "a", 1, first=2)
+    await world.pods("b", "b", 3)
+    await world.settle()
+    assert await world.nodes("a0", "a1") == ["r2-0", "r2-0"]
+    assert await world.unscheduled("a2")
+    assert {node[:2] for node in await world.nodes("b0", "b1", "b2")} == {"r1"}
+
+
+@pytest.mark.conformance("SCH-100")
+@in_virtual_time
+async def test_tolerations_and_wishes_inside_one_zone(world: World) -> None:
+    taint = [{"key": "t", "effect": "NoSchedule"}]
+    await world.create(make_node("n1", cpu=2, rack="r1", zone="z1", taints=taint), *rack("r2", 1, "z1"))
+    await world.create(*rack("r3", 1, "z2"), make_node("half", cpu=1, rack="r4", zone="z2"))
+    await world.create(make_composite("root", gang=2, key=ZONE))
+    await world.create(make_pod_group("a", gang=2, parent="root", key=RACK), make_pod_group("b", gang=2, parent="root"))
+    wish = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["z2"]}]}
+    prefers = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": wish}]}}
+    await world.pods("a", "a", 2, tolerations=[{"key": "t", "operator": "Exists"}])
+    await world.pods("b", "b", 2, affinity=prefers)
+    await world.settle()
+    assert await world.nodes("a0", "a1") == ["n1", "n1"]
+    assert await world.nodes("b0", "b1") == ["r2-0", "r2-0"]
+
+
+@pytest.mark.conformance("SCH-107")
+@in_virtual_time
+async def test_a_running_member_pins_zone_and_rack_of_three_levels(world: World) -> None:
+    for zone in ("z1", "z2"):
+        await world.create(*rack(f"{zone}-r1", 2, zone), *rack(f"{zone}-r2", 2, zone))
+    await world.create(make_composite("root", gang=2, key=ZONE))
+    await world.create(*(make_composite(sub, gang=2, parent="root", key=RACK) for sub in ("s1", "s2")))
+    groups = [f"{sub}{n}" for sub in ("s1", "s2") for n in range(2)]
+    await world.create(*(make_pod_group(group, gang=2, parent=group[:2]) for group in groups))
+    await world.create(make_pod("s10-0", group="s10", node="z2-r1-0"), make_pod("s10-1", group="s10"))
+    for group in groups[1:]:
+        await world.pods(group, f"{group}-", 2)
+    await world.settle()
+    first = [f"{group}-{n}" for group in groups[:2] for n in range(2)]
+    second = [f"{group}-{n}" for group in groups[2:] for n in range(2)]
+    assert {node[:5] for node in await world.nodes(*first)} == {"z2-r1"}
+    assert {node[:5] for node in await world.nodes(*second)} == {"z2-r2"}
 
 
 @pytest.mark.conformance("SCH-97")
