@@ -8,13 +8,15 @@ import signal
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ..runtime.config import PlaneSettings
-from ..runtime.plane import CannotStart, run_program, running
 from .failures import Refusal
 from .options import cluster_option, load_cluster, speed_option
+
+if TYPE_CHECKING:
+    from ..runtime.config import PlaneSettings
 
 
 def default_data_directory() -> Path:
@@ -64,10 +66,14 @@ def up(
     if ephemeral and data is not None:
         raise Refusal("--ephemeral keeps nothing, --data names where to keep it: use one of them")
     cluster = load_cluster(cluster_file)
+    # Only now: bad input is refused before the whole plane is loaded.
+    from ..runtime import config
+    from ..runtime.plane import CannotStart, run_program
+
     with ExitStack() as stack:
         if ephemeral:
             data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="echelon-")))
-        settings = PlaneSettings(
+        settings = config.PlaneSettings(
             data=data or default_data_directory(),
             port=port,
             kubeconfig=kubeconfig,
@@ -82,6 +88,8 @@ def up(
 
 
 async def _serve(settings: PlaneSettings) -> None:
+    from ..runtime.plane import running
+
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

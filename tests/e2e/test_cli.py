@@ -1,0 +1,210 @@
+"""The command line as a person meets it: outcomes, exit codes, and one clear message for every mistake."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.process import UpProcess
+
+JOB = """
+# Two pods, one after the other
+apiVersion: batch/v1
+kind: Job
+metadata: {{name: {name}}}
+spec:
+  parallelism: 2
+  completions: 2
+  backoffLimit: 0
+  template:
+    metadata:
+      annotations: {{echelon.dev/run-seconds: "{seconds}", echelon.dev/exit-code: "{code}"}}
+    spec:
+      restartPolicy: Never
+      containers:
+      - name: c
+        image: registry.example/c:1
+        resources: {{limits: {{nvidia.com/gpu: "{gpus}"}}}}
+"""
+ORPHAN = """
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: leaf}
+spec:
+  parentCompositePodGroupName: nowhere
+  workloadRef: {workloadName: w, templateName: t}
+  schedulingPolicy: {gang: {minCount: 1}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec:
+  schedulingGroup: {podGroupName: leaf}
+  containers: [{name: c, image: "registry.example/c:1"}]
+"""
+UNKNOWN_RUNTIME = """
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: t}
+spec:
+  runtimeRef: {name: no-such-runtime}
+"""
+
+
+def echelon(*arguments: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "echelon", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def job(tmp_path: Path, name: str = "job", seconds: int = 2, code: int = 0, gpus: int = 8) -> Path:
+    path = tmp_path / f"{name}.yaml"
+    path.write_text(JOB.lstrip().format(name=name, seconds=seconds, code=code, gpus=gpus))
+    return path
+
+
+def test_a_run_that_completes_ends_with_0_and_a_picture(tmp_path: Path) -> None:
+    done = echelon("run", job(tmp_path), "--speed", "20")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "submitted" in done.stdout
+    assert "Two pods, one after the other" in done.stdout
+    assert "placed" in done.stdout
+    assert "complete" in done.stdout
+    assert "gpu-b0" in done.stdout
+    assert "AA" in done.stdout
+
+
+def test_a_run_that_fails_ends_with_1_and_says_why(tmp_path: Path) -> None:
+    done = echelon("run", job(tmp_path, code=3), "--speed", "20")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "BackoffLimitExceeded" in done.stdout
+
+
+def test_a_run_that_cannot_be_placed_ends_with_3_and_the_explanation(tmp_path: Path) -> None:
+    done = echelon("run", job(tmp_path, gpus=9), "--speed", "20")
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "nothing moves any more" in done.stdout
+    assert "nvidia.com/gpu" in done.stdout
+
+
+def test_a_group_that_names_a_missing_parent_is_explained(tmp_path: Path) -> None:
+    manifest = tmp_path / "orphan.yaml"
+    manifest.write_text(ORPHAN)
+    done = echelon("run", manifest, "--speed", "20")
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "nowhere" in done.stdout
+
+
+def test_ctrl_c_ends_a_run_with_130(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "echelon", "run", str(job(tmp_path, seconds=600))]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "placed" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    rest = process.stdout.read()
+    assert process.wait(timeout=20) == 130
+    assert "interrupted" in rest
+    process.stdout.close()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("kind: Job\n  metadata: {", "manifest.yaml:2: not YAML"),
+        ("metadata: {name: x}\n", "manifest.yaml:1: apiVersion is missing"),
+        ("apiVersion: v1\nkind: Pod\nspec: {}\n", "manifest.yaml:1: metadata.name is missing"),
+        ("apiVersion: batch/v2\nkind: Job\nmetadata: {name: x}\n", "Job is not served as batch/v2; use batch/v1"),
+        ("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n", "not a kind that Echelon serves"),
+        ("- 1\n", "expected an object"),
+        ("", "holds no objects"),
+        (UNKNOWN_RUNTIME, "no-such-runtime"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {}\n", "spec.containers: Required value"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {contaners: []}\n", 'unknown field "spec.contaners"'),
+    ],
+)
+def test_a_bad_manifest_gets_one_clear_message(tmp_path: Path, content: str, message: str) -> None:
+    manifest = tmp_path / "manifest.yaml"
+    manifest.write_text(content)
+    done = echelon("run", manifest)
+    assert done.returncode == 2, done.stdout + done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("echelon: ")
+    assert message in line
+
+
+def test_a_missing_file_gets_one_clear_message(tmp_path: Path) -> None:
+    done = echelon("run", tmp_path / "none.yaml")
+    assert done.returncode == 2
+    assert done.stderr == f"echelon: {tmp_path / 'none.yaml'}: No such file or directory\n"
+
+
+def test_a_typo_in_a_cluster_file_is_named_by_line_and_key(tmp_path: Path) -> None:
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("pools:\n- name: gpu\n  counts: {racks: 2, node: 4}\n  capacity: {cpu: 8}\n")
+    done = echelon("run", job(tmp_path), "--cluster", cluster)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert f"{cluster}:3" in line
+    assert "racks" in line
+
+
+def test_a_port_in_use_is_said_and_leaves_nothing(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = echelon("up", "--data", tmp_path / "data", "--port", port)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert f"port {port}" in line
+    assert "in use" in line
+
+
+def test_a_second_process_on_the_same_data_is_refused(tmp_path: Path) -> None:
+    first = UpProcess(tmp_path / "data")
+    first.start()
+    try:
+        done = echelon("up", "--data", tmp_path / "data", "--port", "0")
+        assert done.returncode == 2
+        (line,) = done.stderr.splitlines()
+        assert str(tmp_path / "data") in line
+        assert "process" in line
+    finally:
+        assert first.stop() == 0
+
+
+def test_process_nodes_are_not_there_yet(tmp_path: Path) -> None:
+    done = echelon("up", "--data", tmp_path / "data", "--nodes", "process")
+    assert done.returncode == 2
+    assert "not there yet" in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_ephemeral_and_data_exclude_each_other(tmp_path: Path) -> None:
+    done = echelon("up", "--ephemeral", "--data", tmp_path / "data")
+    assert done.returncode == 2
+    assert "use one of them" in done.stderr
+
+
+def test_up_prints_the_kubeconfig_and_tree_reads_it(tmp_path: Path) -> None:
+    up = UpProcess(tmp_path / "data", "--speed", "20")
+    up.start()
+    try:
+        assert (up.kubeconfig.stat().st_mode & 0o777) == 0o600
+        missing = echelon("tree", "jobset/none", "--kubeconfig", up.kubeconfig)
+        assert missing.returncode == 2
+        assert 'jobsets.jobset.x-k8s.io "none" not found in namespace default' in missing.stderr
+        nonsense = echelon("tree", "thing/none", "--kubeconfig", up.kubeconfig)
+        assert nonsense.returncode == 2
+        assert "unknown kind 'thing'" in nonsense.stderr
+    finally:
+        begin = time.monotonic()
+        assert up.stop() == 0
+        assert time.monotonic() - begin < 5
