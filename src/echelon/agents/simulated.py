@@ -24,7 +24,7 @@ from .lifecycle import Remove, Wait, WriteStatus, next_step
 
 log = logging.getLogger(__name__)
 
-#: Pods worked on side by side, so that the store can commit their writes together.
+#: Pods or nodes worked on side by side, so that the store can commit their writes together.
 _WORKERS = 64
 _INDEX = "node"
 
@@ -77,6 +77,11 @@ class SimulatedNodes:
                 self._queue.add(meta.key(pod))
 
     async def _register(self) -> None:
+        missing = [node for node in nodes(self._cluster) if self._nodes.get(meta.name(node)) is None]
+        for begin in range(0, len(missing), _WORKERS):
+            await asyncio.gather(*map(self._create, missing[begin : begin + _WORKERS]))
+
+    async def _create(self, node: Object) -> None:
         stamp = to_time(self._clock.now())
         ready = {
             "type": "Ready",
@@ -86,16 +91,13 @@ class SimulatedNodes:
             "lastHeartbeatTime": stamp,
             "lastTransitionTime": stamp,
         }
-        for node in nodes(self._cluster):
-            if self._nodes.get(meta.name(node)) is not None:
-                continue
-            addresses = [{"type": "Hostname", "address": meta.name(node)}]
-            status = {**node["status"], "conditions": [ready], "addresses": addresses, "nodeInfo": _NODE_INFO}
-            try:
-                self._caches.observe(NODES, await self._verbs.create(NODES, {**node, "status": status}))
-            except ApiError as error:
-                if error.reason != "AlreadyExists":
-                    raise
+        addresses = [{"type": "Hostname", "address": meta.name(node)}]
+        status = {**node["status"], "conditions": [ready], "addresses": addresses, "nodeInfo": _NODE_INFO}
+        try:
+            self._caches.observe(NODES, await self._verbs.create(NODES, {**node, "status": status}))
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
 
     async def _work(self) -> None:
         while True:

@@ -1,0 +1,77 @@
+"""Simulated nodes through the real API: they register, run what is bound to them, and survive a restart."""
+
+from __future__ import annotations
+
+from echelon.api import meta
+from echelon.api.scheme import NODES, PODS, Object
+from echelon.base.instants import parse
+from tests.controlling import Plane, in_virtual_time
+
+
+def pod(name: str, seconds: int, node: str = "") -> Object:
+    spec: Object = {
+        "restartPolicy": "Never",
+        "containers": [{"name": "c", "image": "x", "command": ["sleep", str(seconds)]}],
+    }
+    if node:
+        spec["nodeName"] = node
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+def test_nodes_register_once_ready_and_with_their_capacity() -> None:
+    async def scenario(plane: Plane) -> None:
+        await plane.wait(1)
+        before = await plane.all(NODES)
+        assert [meta.name(node) for node in before] == ["n-n0", "n-n1", "n-n2", "n-n3"]
+        assert all(meta.condition_is(node, "Ready") for node in before)
+        assert before[0]["status"]["allocatable"]["pods"] == "110"
+        await plane.restart()
+        await plane.wait(1)
+        assert [meta.uid(node) for node in await plane.all(NODES)] == [meta.uid(node) for node in before]
+
+    in_virtual_time(scenario)
+
+
+def test_a_pod_ends_when_it_would_have_had_the_plane_not_been_away() -> None:
+    async def scenario(plane: Plane) -> None:
+        await plane.create(pod("short", 10))
+        await plane.create(pod("long", 100))
+        await plane.wait(5)
+        await plane.kill()
+        await plane.wait(50)
+        await plane.start()
+        await plane.wait(2)
+        short, long = await plane.get(PODS, "short"), await plane.get(PODS, "long")
+        assert (short["status"]["phase"], long["status"]["phase"]) == ("Succeeded", "Running")
+        (container,) = short["status"]["containerStatuses"]
+        run = container["state"]["terminated"]
+        assert parse(run["finishedAt"]) - parse(run["startedAt"]) == 10
+        await plane.wait(50)
+        assert (await plane.get(PODS, "long"))["status"]["phase"] == "Succeeded"
+
+    in_virtual_time(scenario)
+
+
+def test_a_deleted_pod_goes_after_about_a_second() -> None:
+    async def scenario(plane: Plane) -> None:
+        await plane.create(pod("p", 1000))
+        await plane.wait(5)
+        await plane.delete(PODS, "p")
+        await plane.wait(0.2)
+        assert meta.deleting(await plane.get(PODS, "p"))
+        await plane.wait(2)
+        assert await plane.find(PODS, "p") is None
+
+    in_virtual_time(scenario)
+
+
+def test_a_node_added_by_hand_runs_pods_too() -> None:
+    async def scenario(plane: Plane) -> None:
+        await plane.create(pod("early", 5, node="extra"))
+        await plane.wait(10)
+        assert (await plane.get(PODS, "early"))["status"]["phase"] == "Pending"
+        await plane.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "extra"}})
+        await plane.wait(10)
+        assert (await plane.get(PODS, "early"))["status"]["phase"] == "Succeeded"
+
+    in_virtual_time(scenario, bind=False)
