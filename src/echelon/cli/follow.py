@@ -20,11 +20,11 @@ from ..runtime.plane import Plane, running
 from . import picture
 from .failures import EXIT_BLOCKED, EXIT_FAILED, EXIT_INTERRUPTED, Refusal
 from .manifests import Entry, Manifest, ordered
+from .options import plain_console
 from .progress import Progress
 from .story import Line, Story
 
 _TICK_SECONDS = 0.1
-_PLAIN_WIDTH = 120
 _VERB_STYLES = {
     "submitted": "bold",
     "placed": "cyan",
@@ -46,7 +46,7 @@ class _Submission:
 
 async def follow_to_the_end(settings: PlaneSettings, manifests: list[Manifest], stagger: float) -> int:
     """Run the manifests on a plane of their own; the exit code."""
-    console = _console()
+    console = plain_console()
     interrupted = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, interrupted.set)
@@ -120,14 +120,6 @@ async def _create(plane: Plane, entry: Entry) -> Object:
     for warning in warnings:
         click.echo(f"warning: {entry.label}: {warning}", err=True)
     return created
-
-
-def _console() -> Console:
-    """Wide enough for the drawing where there is no terminal to measure."""
-    console = Console(highlight=False, soft_wrap=True)
-    if not console.is_terminal:
-        console.width = _PLAIN_WIDTH
-    return console
 
 
 def _say_hello(console: Console, plane: Plane, keys: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options and output that several commands share."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from rich.console import Console
 
 from ..api.cluster import BadCluster, Cluster, default_cluster, parse
 from .failures import Refusal
+
+_PLAIN_WIDTH = 400
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,6 +34,14 @@ def speed_option(command: F) -> F:
         show_default=True,
         help="Seconds of cluster time that pass in one real second.",
     )(command)
+
+
+def plain_console() -> Console:
+    """A console that does not cut lines where there is no terminal to measure."""
+    console = Console(highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        console.width = _PLAIN_WIDTH
+    return console
 
 
 def load_cluster(path: Path | None) -> Cluster:

@@ -10,11 +10,12 @@ Changes are gathered for a moment and told together, so that a gang of 64 pods i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..api import meta
 from ..api.scheme import (
     COMPOSITE_POD_GROUPS,
+    EVENTS,
     JOB_SETS,
     JOBS,
     NODES,
@@ -83,13 +84,6 @@ def outcome(kind: str, obj: Object) -> str | None:
     return "failed" if meta.condition_is(obj, bad) else None
 
 
-@dataclass
-class _Gathered:
-    """Pods of one unit to which the same thing happened just now."""
-
-    pods: list[Object] = field(default_factory=list)
-
-
 class Story:
     """Listens from the moment it is made; `tell` returns the lines since the last call."""
 
@@ -98,12 +92,14 @@ class Story:
         self._domain_keys = domain_keys
         self._nodes = caches.of(NODES)
         self._lines: list[Line] = []
-        self._placed: dict[str, _Gathered] = {}
-        self._evicted: dict[tuple[str, str], _Gathered] = {}
+        #: What to tell at the next call: pods just bound by unit, victims counted by unit and reason.
+        self._placed: dict[str, list[Object]] = {}
+        self._evicted: dict[tuple[str, str], int] = {}
         self._waits: dict[str, str] = {}
         #: Every stay on a node, in order, by pod uid.
         self.stays: dict[str, Stay] = {}
         caches.of(PODS).add_handler(self._pod)
+        caches.of(EVENTS).add_handler(self._preempted)
         for resource in (JOBS, JOB_SETS, TRAIN_JOBS):
             caches.of(resource).add_handler(self._ending(resource))
         for resource in _GROUP_CONDITIONS:
@@ -114,10 +110,10 @@ class Story:
 
     def tell(self) -> list[Line]:
         """Everything new, gathered by unit."""
-        for (unit, why), gathered in self._evicted.items():
-            self.say("evicted", unit, f"{_pods(gathered.pods)}, {why}")
-        for unit, gathered in self._placed.items():
-            self.say("placed", unit, f"{_pods(gathered.pods)} → {self._where(gathered.pods)}")
+        for (unit, why), count in self._evicted.items():
+            self.say("evicted", unit, f"{_pods(count)}, {why[:1].lower()}{why[1:]}")
+        for unit, pods in self._placed.items():
+            self.say("placed", unit, f"{_pods(len(pods))} → {self._where(pods)}")
         self._evicted.clear()
         self._placed.clear()
         lines, self._lines = self._lines, []
@@ -136,18 +132,18 @@ class Story:
         stay = self.stays.get(uid)
         if stay is None and not ended:
             self.stays[uid] = Stay(unit_of(pod), node, self._now())
-            self._placed.setdefault(unit_of(pod), _Gathered()).pods.append(pod)
+            self._placed.setdefault(unit_of(pod), []).append(pod)
         elif stay is not None and stay.end is None and ended:
             stay.end = self._now()
-        self._eviction(old, new)
 
-    def _eviction(self, old: Object | None, new: Object | None) -> None:
-        if new is None or (old is not None and meta.condition_is(old, "DisruptionTarget")):
+    def _preempted(self, old: Object | None, new: Object | None) -> None:
+        """The scheduler's own word on who had to go for whom."""
+        if old is not None or new is None or new.get("reason") != "Preempted":
             return
-        target = meta.find_condition(new, "DisruptionTarget")
-        if target is not None and target["status"] == "True":
-            why = str(target.get("message") or target.get("reason") or "")
-            self._evicted.setdefault((unit_of(new), why), _Gathered()).pods.append(new)
+        victim = self.stays.get(new["involvedObject"].get("uid", ""))
+        if victim is not None:
+            why = str(new.get("message", "")).partition(" on node ")[0]
+            self._evicted[victim.unit, why] = self._evicted.get((victim.unit, why), 0) + 1
 
     def _ending(self, resource: Resource) -> Callable[[Object | None, Object | None], None]:
         def heard(old: Object | None, new: Object | None) -> None:
@@ -201,8 +197,8 @@ class Story:
         return tuple(labels.get(key, "") for key in self._domain_keys)
 
 
-def _pods(pods: list[Object]) -> str:
-    return "1 pod" if len(pods) == 1 else f"{len(pods)} pods"
+def _pods(count: int) -> str:
+    return "1 pod" if count == 1 else f"{count} pods"
 
 
 def _why_failed(obj: Object) -> str:

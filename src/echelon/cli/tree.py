@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
@@ -33,6 +32,7 @@ from ..api.scheme import (
 from ..api.verbs import Verbs
 from ..api.vocabulary import BLOCK, RACK, REGION, ZONE
 from .failures import Refusal
+from .options import plain_console
 
 _SHOWN = (TRAIN_JOBS, JOB_SETS, JOBS, WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS)
 _DOMAIN_KEYS = (REGION, ZONE, BLOCK, RACK)
@@ -83,7 +83,7 @@ async def _show(
     root = world.find(resource, name)
     if root is None:
         raise Refusal(f'{resource.qualified} "{name}" not found in namespace {space}')
-    Console(highlight=False, soft_wrap=True).print(world.render(resource, root))
+    plain_console().print(world.render(resource, root))
 
 
 @dataclass
@@ -157,13 +157,28 @@ class _World:
     def _state(self, resource: Resource, obj: Object) -> tuple[str, str]:
         if resource is PODS:
             phase = str((obj.get("status") or {}).get("phase", "Pending"))
-            return phase, self._place(obj["spec"].get("nodeName")) or _condition_text(obj, "PodScheduled")
+            alone = not obj["spec"].get("schedulingGroup")  # a group says why for all its pods
+            why = _condition_text(obj, "PodScheduled") if alone else ""
+            return phase, self._place(obj["spec"].get("nodeName")) or why
         if resource in (POD_GROUPS, COMPOSITE_POD_GROUPS):
             return _group_state(resource, obj)
         for type_ in ("Complete", "Completed", "Failed", "Suspended"):
             if meta.condition_is(obj, type_):
                 return type_, _progress(resource, obj)
-        return ("", "") if resource is WORKLOADS else ("Active", _progress(resource, obj))
+        if resource is WORKLOADS:
+            return "", ""
+        return "Active", "; ".join(filter(None, (_progress(resource, obj), self._waiting(resource, obj))))
+
+    def _waiting(self, resource: Resource, obj: Object) -> str:
+        """Why a Job's pods wait, once for all of them."""
+        if resource is not JOBS:
+            return ""
+        name = (obj["spec"]["template"]["spec"].get("schedulingGroup") or {}).get("podGroupName")
+        for group in self.objects[POD_GROUPS]:
+            if meta.name(group) == name or (name is None and meta.controlled_by(group, meta.uid(obj))):
+                state = meta.find_condition(group, "PodGroupInitiallyScheduled")
+                return str(state["message"]) if state is not None and state["status"] == "False" else ""
+        return ""
 
     def _place(self, node: str | None) -> str:
         """`block / rack / node` as far as the node's labels say."""
