@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from echelon.api import meta
 from echelon.api.errors import ApiError
-from echelon.api.scheme import NODES, POD_GROUPS, PODS
-from echelon.api.verbs import Verbs, WriteOptions
+from echelon.api.scheme import NODES, POD_GROUPS, PODS, Object, Resource
+from echelon.api.verbs import Patch, Verbs, WriteOptions
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
 from echelon.testing.world import World, in_virtual_time
 
@@ -38,6 +39,35 @@ class Unreliable:
                 await self._verbs.bind(namespace, pod, node, uid=uid, options=options)
             raise self._trouble[pod].pop(0)
         await self._verbs.bind(namespace, pod, node, uid=uid, options=options)
+
+
+class Slow:
+    """An API that takes its time over explanations: by the time one is written, things may have changed."""
+
+    def __init__(self, verbs: Verbs, seconds: float) -> None:
+        self._verbs = verbs
+        self._seconds = seconds
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._verbs, name)
+
+    async def patch(self, resource: Resource, name: str, patch: Patch, *where: str) -> Object:
+        await asyncio.sleep(self._seconds)
+        return await self._verbs.patch(resource, name, patch, *where)  # type: ignore[arg-type]
+
+
+@in_virtual_time
+async def test_an_explanation_that_comes_late_does_not_overwrite_a_binding(world: World) -> None:
+    await _restart(world, Slow(world.verbs, 2.0))
+    await world.create(make_node("n1", cpu=1), make_pod("blocker", node="n1"))
+    names = [f"p{n}" for n in range(40)]
+    await world.create(*(make_pod(name) for name in names))
+    await world.settle(1)
+    await world.create(make_node("n2", cpu=40))
+    await world.settle(60)
+    for name in names:
+        pod = await world.pod(name) or {}
+        assert meta.condition_is(pod, "PodScheduled"), name
 
 
 async def _restart(world: World, api: Any) -> None:

@@ -177,9 +177,10 @@ class Enactor:
             note.flying, note.words = note.words, {}
             note.flying_fields, note.fields = note.fields, {}
             try:
-                await self._patch(note.resource, note.obj, note.flying, note.flying_fields)
+                if not self._outdated(note):
+                    await self._patch(note.resource, note.obj, note.flying, note.flying_fields)
             except (ApiError, OSError, TimeoutError) as error:
-                if isinstance(error, ApiError) and error.code in (404, 409, 422):
+                if isinstance(error, ApiError) and (error.code in (404, 422) or self._outdated(note)):
                     log.debug("status of %s %s: %s", note.resource.kind, meta.key(note.obj), error)
                     continue
                 note.words = note.flying | note.words
@@ -188,15 +189,29 @@ class Enactor:
                 return
         self._notes.pop(meta.uid(note.obj), None)
 
+    def _outdated(self, note: _Note) -> bool:
+        """Whether what was to be said is no longer so: the object is another one, or the pod has found its place."""
+        known = self._caches.of(note.resource).get(meta.key(note.obj))
+        if known is None or meta.uid(known) != meta.uid(note.obj):
+            return True
+        return note.resource is PODS and bool(known["spec"].get("nodeName"))
+
     async def _patch(
         self, resource: Resource, obj: Object, words: Mapping[str, Word], fields: Mapping[str, Any]
     ) -> None:
         known = self._caches.of(resource).get(meta.key(obj)) or obj
         status = {name: value or None for name, value in fields.items()}
         status["conditions"] = [self._condition(known, word) for word in words.values()]
-        body = {"metadata": {"uid": meta.uid(obj)}, "status": status}
+        metadata = {"uid": meta.uid(obj)}
+        if "PodScheduled" in words:
+            # A binding must win over an explanation that was written at the same time.
+            metadata["resourceVersion"] = known["metadata"]["resourceVersion"]
         patched = await self._verbs.patch(
-            resource, meta.name(obj), Patch(PatchType.STRATEGIC, body), meta.namespace(obj), "status"
+            resource,
+            meta.name(obj),
+            Patch(PatchType.STRATEGIC, {"metadata": metadata, "status": status}),
+            meta.namespace(obj),
+            "status",
         )
         self._caches.observe(resource, patched)
 

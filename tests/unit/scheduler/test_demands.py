@@ -1,0 +1,160 @@
+"""What the engine is asked, from what is there."""
+
+from __future__ import annotations
+
+from echelon.api.scheme import JOBS, Object
+from echelon.api.vocabulary import COMPLETION_INDEX
+from echelon.engine.demand import Composite, Demand, Leaf
+from echelon.engine.verdict import Blocked, Fix, Shortage
+from echelon.scheduler import demands
+from echelon.scheduler.hierarchy import Group
+from echelon.scheduler.memory import Memory
+from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
+
+from .trees import Stage
+
+
+def _no_job(key: str) -> Object | None:
+    return None
+
+
+def _demand(root: Group, *, repairing: bool = False) -> Demand:
+    return demands.of_tree(root, _no_job, repairing=repairing)
+
+
+def test_equal_members_are_one_class_in_order_of_their_index() -> None:
+    stage = Stage()
+    stage.put(make_pod_group("g", gang=3))
+    for index in (2, 0, 1):
+        stage.put(make_pod(f"p{index}", group="g", annotations={COMPLETION_INDEX: str(index)}))
+    stage.put(make_pod("big", group="g", cpu=2))
+    leaf = _demand(stage.group("g")).root
+    assert isinstance(leaf, Leaf)
+    assert leaf.min_count == 3
+    names = [[stage.translator.members[number].key for number in one.members] for one in leaf.classes]
+    assert names == [["default/p0", "default/p1", "default/p2"], ["default/big"]]
+
+
+def test_gated_and_leaving_members_are_not_asked_for() -> None:
+    stage = Stage()
+    leaving = make_pod("leaving", group="g", node="n1")
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    stage.put(make_pod_group("g"), make_pod("p", group="g"), make_pod("gated", group="g", gates=("x",)), leaving)
+    leaf = _demand(stage.group("g")).root
+    assert isinstance(leaf, Leaf)
+    assert [len(one.members) for one in leaf.classes] == [1]
+    assert leaf.bound == ()
+
+
+def test_children_that_are_not_ready_are_left_out() -> None:
+    stage = Stage()
+    stage.put(make_composite("root", gang=1), make_pod_group("a", gang=1, parent="root"), make_pod("a0", group="a"))
+    stage.put(make_pod_group("b", gang=2, parent="root"), make_pod("b0", group="b"))
+    stage.put(
+        make_composite("sub", gang=2, parent="root"), make_pod_group("c", parent="sub"), make_pod("c0", group="c")
+    )
+    root = _demand(stage.group("root", "CompositePodGroup")).root
+    assert isinstance(root, Composite)
+    assert [child.id for child in root.children] == [stage.group("a").id]
+
+
+def test_preemption_needs_the_will_of_the_root_and_of_every_pending_pod() -> None:
+    stage = Stage()
+    stage.put(make_pod_group("never", never=True), make_pod("p", group="never"))
+    stage.put(make_pod_group("g"), make_pod("q", group="g"))
+    assert not _demand(stage.group("never")).may_preempt
+    assert _demand(stage.group("g")).may_preempt
+    stage.put(make_pod("unwilling", group="g", preemptionPolicy="Never"))
+    assert not _demand(stage.group("g")).may_preempt
+
+
+def test_the_final_size_of_a_basic_group_is_its_jobs_parallelism() -> None:
+    stage = Stage()
+    owner = {"apiVersion": JOBS.api_version, "kind": "Job", "name": "j", "uid": "u"}
+    job = {"metadata": {"name": "j", "namespace": "default", "uid": "u"}, "spec": {"parallelism": 8}}
+    stage.put(make_pod_group("g", owner=owner), make_pod("p", group="g"))
+    leaf = demands.of_tree(stage.group("g"), {"default/j": job}.get, repairing=False).root
+    assert isinstance(leaf, Leaf)
+    assert leaf.final_size == 8
+
+
+def test_counts_follow_single_pods_up_the_tree() -> None:
+    stage = Stage()
+    stage.put(make_composite("root", gang=2), make_composite("sub", gang=1, parent="root"))
+    stage.put(make_pod_group("a", gang=2, parent="sub"), make_pod_group("b", gang=1, parent="root"), make_node("n1"))
+    root = stage.group("root", "CompositePodGroup")
+    assert not root.tally.ready
+    stage.put(make_pod("a0", group="a"), make_pod("b0", group="b"))
+    assert (root.tally.ready, root.tally.waiting, root.tally.pending) == (False, 2, 1)
+    stage.put(make_pod("a1", group="a"))
+    assert (root.tally.ready, root.tally.waiting, root.tally.pending) == (True, 3, 3)
+    for name in ("a0", "a1", "b0"):
+        assert not root.tally.holds
+        stage.translator.assume(stage.member(name), "n1")
+    assert (root.tally.holds, root.tally.pending) == (True, 0)
+    stage.translator.evict(stage.member("a1"))
+    assert not root.tally.holds
+    assert not root.tally.ready
+
+
+def _placed(stage: Stage, *pods: str) -> None:
+    for pod in pods:
+        stage.translator.assume(stage.member(pod), "n1")
+
+
+def test_a_satisfied_gang_insists_on_all_its_extras_then_on_one() -> None:
+    stage = Stage()
+    stage.put(make_pod_group("g", gang=1), *(make_pod(f"p{n}", group="g") for n in range(4)))
+    _placed(stage, "p0")
+    minima = [part.demand.root.min_count for part in demands.insisting(_demand(stage.group("g")))]  # type: ignore[union-attr]
+    assert minima == [4, 2]
+
+
+def test_a_satisfied_tree_insists_on_one_further_child_at_a_time() -> None:
+    stage = Stage()
+    stage.put(make_composite("root", gang=1))
+    for name in ("a", "b", "c"):
+        stage.put(make_pod_group(name, gang=1, parent="root"), make_pod(f"{name}0", group=name))
+    _placed(stage, "a0")
+    root = stage.group("root", "CompositePodGroup")
+    parts = list(demands.insisting(_demand(root)))
+    assert [part.group for part in parts] == [stage.group("b").id, stage.group("c").id]
+    for part in parts:
+        wanted = part.demand.root
+        assert isinstance(wanted, Composite)
+        assert wanted.min_groups == 2
+        asking = [child.id for child in wanted.children if isinstance(child, Leaf) and child.classes]
+        assert asking == [part.group]
+
+
+def test_a_tree_with_nothing_pending_insists_on_nothing() -> None:
+    stage = Stage()
+    stage.put(make_pod_group("g", gang=1), make_pod("p0", group="g"))
+    _placed(stage, "p0")
+    assert list(demands.insisting(_demand(stage.group("g")))) == []
+
+
+def test_equal_demands_learn_from_each_other_in_their_own_names() -> None:
+    stage, memory = Stage(), Memory()
+    for root in ("x", "y"):
+        stage.put(make_composite(root), make_pod_group(f"{root}1", gang=2, parent=root))
+        stage.put(*(make_pod(f"{root}{n}", group=f"{root}1") for n in range(2)))
+    x, y = (stage.group(name, "CompositePodGroup") for name in "xy")
+    leaf_x, leaf_y = stage.group("x1").id, stage.group("y1").id
+    memory.keep(_demand(x), Blocked(True, (Shortage(leaf_x, 2, 1, "", (), 1),), (Fix("lower", "lower", x.id),)))
+    learnt = memory.recall(_demand(y))
+    assert learnt is not None
+    assert [one.group for one in learnt.shortages] == [leaf_y]
+    assert [one.group for one in learnt.fixes] == [y.id]
+
+
+def test_what_was_learnt_is_forgotten_when_room_appears_and_not_used_for_others() -> None:
+    stage, memory = Stage(), Memory()
+    for name, gang in (("a", 2), ("b", 2), ("c", 1)):
+        stage.put(make_pod_group(name, gang=gang), *(make_pod(f"{name}{n}", group=name) for n in range(2)))
+    a, b, c = (_demand(stage.group(name)) for name in "abc")
+    memory.keep(a, Blocked(True, (Shortage(a.root.id, 2, 1, "", (), 1),)))
+    assert memory.recall(b) is not None
+    assert memory.recall(c) is None
+    memory.room()
+    assert memory.recall(b) is None
