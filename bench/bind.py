@@ -37,7 +37,7 @@ from echelon.runtime.parts import assemble, levels_of
 from echelon.runtime.plane import run_program
 from echelon.server.pipeline import Pipeline
 from echelon.server.trees import header_of
-from echelon.store.interface import Change, Header
+from echelon.store.interface import Change, Header, Store
 from echelon.store.sqlite import open_sqlite
 
 _GANG = 16
@@ -99,7 +99,7 @@ def _pod(gang: int, index: int) -> Object:
 
 
 @asynccontextmanager
-async def _plane(size: Size, directory: Path) -> AsyncIterator[tuple[Pipeline, Caches]]:
+async def _plane(size: Size, directory: Path) -> AsyncIterator[tuple[Store, Pipeline, Caches]]:
     """A plane without HTTP and without an agent, its nodes in place."""
     clock = RealClock()
     store = open_sqlite(directory, header_of)
@@ -111,7 +111,7 @@ async def _plane(size: Size, directory: Path) -> AsyncIterator[tuple[Pipeline, C
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(part.main, name=part.name) for part in parts]
         await caches.wait_synced()
-        yield pipeline, caches
+        yield store, pipeline, caches
         for task in tasks:
             task.cancel()
     await store.close()
@@ -130,7 +130,7 @@ async def _all_at_once(writes: Sequence[object]) -> None:
 async def _through(size: Size, directory: Path) -> tuple[float, list[Change]]:
     """Create everything, wait until everything is bound; the time and the log of what was written."""
     log: list[Change] = []
-    async with _plane(size, directory) as (pipeline, caches):
+    async with _plane(size, directory) as (store, pipeline, caches):
         bound: set[str] = set()
         done = asyncio.Event()
 
@@ -141,7 +141,7 @@ async def _through(size: Size, directory: Path) -> tuple[float, list[Change]]:
                     done.set()
 
         caches.of(PODS).add_handler(hear)
-        recording = asyncio.create_task(_record(pipeline, log))
+        recording = asyncio.create_task(_record(store, log))
         await asyncio.sleep(0)
         begin = time.perf_counter()
         await _all_at_once([pipeline.create(POD_GROUPS, _group(gang), "default") for gang in range(size.gangs)])
@@ -155,12 +155,12 @@ async def _through(size: Size, directory: Path) -> tuple[float, list[Change]]:
         await done.wait()
         elapsed = time.perf_counter() - begin
         recording.cancel()
+        await asyncio.gather(recording, return_exceptions=True)
         return elapsed, log
 
 
-async def _record(pipeline: Pipeline, log: list[Change]) -> None:
-    watch = pipeline.store.watch("/", pipeline.store.revision)
-    async for batch in watch:
+async def _record(store: Store, log: list[Change]) -> None:
+    async for batch in store.watch("/", store.revision):
         log.extend(batch)
 
 
@@ -225,7 +225,7 @@ def main() -> None:
             f"{one.deciding * 1000:.0f} ms",
             f"{one.deciding / one.size.gangs * 1000:.2f} ms",
         )
-    console = Console()
+    console = Console(width=120)
     console.print(table)
     small, large = figures
     growth = (large.through / large.size.pods) / (small.through / small.size.pods)
