@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long lint bench bench-engine conformance clean
+.PHONY: help install demo test test-long lint bench bench-engine conformance cluster-tools test-cluster clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -27,11 +27,17 @@ lint: $(STAMP) ## ruff and mypy strict
 	@$(VENV)/bin/ruff format --check src tests bench
 	@$(VENV)/bin/mypy
 
-test: $(STAMP) lint ## Lint and all tests but the long ones
-	@$(PY) -m pytest -n 2 --dist loadfile -m "not long"
+test: $(STAMP) lint ## Lint and all tests but the long ones and those on a real cluster
+	@$(PY) -m pytest -n 2 --dist loadfile -m "not long and not cluster"
 
-test-long: $(STAMP) ## All tests, with more rounds and examples
-	@ECHELON_LONG=1 $(PY) -m pytest -n 2 --dist loadfile
+test-long: $(STAMP) ## The same with more rounds and examples
+	@ECHELON_LONG=1 $(PY) -m pytest -n 2 --dist loadfile -m "not cluster"
+
+cluster-tools: ## Build etcd, kube-apiserver and friends 1.37.1, once, where Go is present
+	@tools/controlplane/build
+
+test-cluster: $(STAMP) ## The tests on a real kube-apiserver, where Go is present to build it
+	@home=$$(tools/controlplane/build) && if [ -n "$$home" ]; then $(PY) -m pytest -m cluster tests/cluster $(ARGS); fi
 
 conformance: $(STAMP) ## Count covered, passing and missing behaviours of every list
 	@$(PY) -m pytest -p tests.conformance.report -m conformance $(ARGS)

@@ -7,7 +7,10 @@ import logging
 import click
 
 from .. import __version__
+from .controllers import controllers
+from .crds import crds
 from .run import run
+from .scheduler import scheduler
 from .tree import tree
 from .up import up
 
@@ -26,3 +29,6 @@ def main(verbose: int) -> None:
 main.add_command(up)
 main.add_command(run)
 main.add_command(tree)
+main.add_command(scheduler)
+main.add_command(controllers)
+main.add_command(crds)

@@ -76,8 +76,8 @@ async def _show(
     space = namespace or config.namespace
     try:
         world = await _World.read(verbs, space)
-    except OSError as error:
-        raise Refusal(f"cannot reach {config.cluster.server}: {error}") from error
+    except ApiError as error:
+        raise Refusal(f"cannot read from {config.cluster.server}: {error}") from error
     finally:
         await verbs.close()
     root = world.find(resource, name)

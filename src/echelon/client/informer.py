@@ -199,6 +199,11 @@ class Caches:
             informer.add_index(name, indexer)
         return informer
 
+    @property
+    def resources(self) -> list[Resource]:
+        """The kinds that somebody has asked for."""
+        return list(self._informers)
+
     def observe(self, resource: Resource, obj: Object) -> None:
         """Tell the cache of a kind, if there is one, what a write of ours came back as."""
         informer = self._informers.get(resource)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..api import meta
+from ..api import meta, rules
+from ..api.decoding import copy_tree
 from ..api.scheme import (
     COMPOSITE_POD_GROUPS,
     JOB_SETS,
@@ -40,8 +41,11 @@ class JobSetController:
         return [Source(JOB_SETS, own_key), *owned]
 
     def decide(self, key: str, now: float) -> Plan:
-        jobset = self._jobsets.get(key)
-        return NOTHING if jobset is None else decide(jobset, self._observe(jobset), now)
+        stored = self._jobsets.get(key)
+        if stored is None:
+            return NOTHING
+        jobset = _completed(stored)
+        return decide(jobset, self._observe(jobset), now)
 
     def _observe(self, jobset: Object) -> Observed:
         uid, namespace = meta.uid(jobset), meta.namespace(jobset)
@@ -51,3 +55,10 @@ class JobSetController:
 
         groups = [(kind, group) for kind in _GROUP_KINDS for group in self._owned[kind].find(_CONTROLLER, uid)]
         return Observed(self._owned[JOBS].find(_CONTROLLER, uid), groups, find)
+
+
+def _completed(stored: Object) -> Object:
+    """A JobSet with the defaults that the embedded server fills in; a real one knows only those of the schema."""
+    jobset: Object = copy_tree(stored)
+    rules.default(JOB_SETS, jobset, None)
+    return jobset

@@ -1,6 +1,8 @@
-"""Which controllers an embedded control plane runs."""
+"""Which controllers an embedded control plane runs, and which a real cluster lacks."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 from ..client.informer import Caches
 from .garbage import GarbageCollector
@@ -24,3 +26,16 @@ def all_controllers(caches: Caches) -> list[Controller]:
         NamespaceController(caches),
         GarbageCollector(caches),
     ]
+
+
+#: On a real cluster kube-controller-manager owns the rest.
+CLUSTER_CONTROLLERS = (JobSetController.name, TrainJobController.name)
+
+
+def cluster_controllers(caches: Caches, names: Sequence[str]) -> list[Controller]:
+    """Those of `CLUSTER_CONTROLLERS` that are named."""
+    made: dict[str, Callable[[Caches], Controller]] = {
+        TrainJobController.name: TrainJobController,
+        JobSetController.name: JobSetController,
+    }
+    return [make(caches) for name, make in made.items() if name in names]

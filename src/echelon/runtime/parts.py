@@ -5,7 +5,7 @@ The same parts run embedded over a durable store, in virtual time over a store i
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..base.clock import Clock
 from ..client.events import Recorder
 from ..client.informer import Caches
 from ..controllers.registry import all_controllers
-from ..controllers.runner import Runner
+from ..controllers.runner import Controller, Runner
 from ..scheduler.loop import Scheduler, Settings
 
 
@@ -37,10 +37,10 @@ def levels_of(cluster: Cluster) -> tuple[str, ...]:
     return own if own[-1] == HOSTNAME else (*own, HOSTNAME)
 
 
-def controllers(verbs: Verbs, caches: Caches, clock: Clock) -> list[Part]:
-    """Every controller, with a recorder of its own."""
+def controllers(verbs: Verbs, caches: Caches, clock: Clock, chosen: Iterable[Controller] | None = None) -> list[Part]:
+    """The chosen controllers, else every one, each with a recorder of its own."""
     parts: list[Part] = []
-    for controller in all_controllers(caches):
+    for controller in all_controllers(caches) if chosen is None else chosen:
         recorder = Recorder(verbs, clock, f"{controller.name}-controller")
         parts.append(Part(controller.name, Runner(controller, verbs, caches, clock, recorder).run()))
         parts.append(Part("events", recorder.run()))

@@ -31,6 +31,7 @@ from ..api.scheme import (
     by_kind,
 )
 from ..api.verbs import DeleteOptions, Patch, PatchType, Verbs
+from ..base.clock import Clock
 from ..base.rng import Rng
 from ..client.events import Recorder
 from ..client.informer import Caches
@@ -49,17 +50,18 @@ SETTLE_SECONDS = 10.0
 class World:
     """The API, and a scheduler that can be stopped and started again."""
 
-    def __init__(self, pipeline: Pipeline, clock: LoopClock, settings: Settings) -> None:
-        self.verbs: Verbs = pipeline
+    def __init__(self, verbs: Verbs, clock: Clock, settings: Settings) -> None:
+        self.verbs = verbs
         self.clock = clock
         self._settings = settings
         self._tasks: list[asyncio.Task[None]] = []
+        self.caches: Caches | None = None
         self.scheduler: Scheduler | None = None
 
     def start(self, verbs: Verbs | None = None) -> None:
         """Start a scheduler that knows nothing but what the API tells it."""
         through = verbs or self.verbs
-        caches = Caches(through, self.clock)
+        caches = self.caches = Caches(through, self.clock)
         recorder = Recorder(through, self.clock, "default-scheduler")
         self.scheduler = Scheduler(through, caches, self.clock, recorder, self._settings)
         self._tasks = [asyncio.create_task(part) for part in (caches.run(), recorder.run(), self.scheduler.run())]

@@ -1,0 +1,19 @@
+"""`echelon crds`: the kinds that a stock cluster lacks, as manifests."""
+
+from __future__ import annotations
+
+import click
+import yaml
+
+from ..api.crds import custom_resource_definitions
+
+
+@click.command()
+def crds() -> None:
+    """Print the CustomResourceDefinitions of JobSet and the Trainer kinds.
+
+    They are for `kubectl apply --server-side -f -`, on clusters that do not have these kinds yet.
+    """
+    for definition in custom_resource_definitions():
+        click.echo("---")
+        click.echo(yaml.dump(definition, Dumper=yaml.CSafeDumper, sort_keys=False, width=1000), nl=False)

@@ -1,0 +1,29 @@
+"""`echelon scheduler`: our scheduler beside, or instead of, the one of a real cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..runtime import remote
+from .remote import remote_options, work_until_interrupted
+
+_NAME = "echelon"
+
+
+@click.command()
+@remote_options
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    default=(_NAME,),
+    show_default=True,
+    help="The spec.schedulerName of the pods it places; may be given several times.",
+)
+def scheduler(names: tuple[str, ...], kubeconfig: Path | None, context: str | None, leader_elect: bool) -> None:
+    """Schedule the pods of a cluster that name this scheduler, and their groups, until interrupted."""
+    lease = "-".join(("echelon-scheduler", *(name for name in names if name != _NAME))) if leader_elect else ""
+    settings = remote.RemoteSettings(kubeconfig, context, lease)
+    work_until_interrupted("scheduler", settings, remote.scheduler(names))

@@ -1,0 +1,120 @@
+"""Cluster mode: the scheduler or controllers as a process of their own, against an API server that is not ours.
+
+kubeconfig ─► HttpVerbs ─► caches, filled at once ─► the lease, when it is free ─► the parts, while it is held
+
+Several such processes may run: one leads, the others wait with warm caches and take over when its lease runs out.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..api.errors import ApiError
+from ..api.scheme import Resource
+from ..api.verbs import ListOptions, Verbs
+from ..base.clock import Clock
+from ..client import kubeconfig
+from ..client.informer import Caches
+from ..client.lease import Lease
+from ..controllers.registry import CLUSTER_CONTROLLERS, cluster_controllers
+from ..scheduler.loop import Settings
+from . import parts as all_parts
+from .clock import RealClock
+from .parts import Part
+from .plane import CannotStart
+from .supervision import supervised
+
+__all__ = ["CLUSTER_CONTROLLERS", "RemoteSettings", "controllers", "scheduler", "working"]
+
+LEASE_NAMESPACE = "kube-system"
+MakeParts = Callable[[Verbs, Caches, Clock], list[Part]]
+
+
+@dataclass(frozen=True)
+class RemoteSettings:
+    """Which server, and under which lease; "" works without one."""
+
+    kubeconfig: Path | None
+    context: str | None
+    lease: str
+
+
+def scheduler(names: Sequence[str]) -> MakeParts:
+    """A scheduler that answers to these names."""
+    settings = Settings(names=tuple(names))
+    return lambda verbs, caches, clock: all_parts.scheduler(verbs, caches, clock, settings)[1]
+
+
+def controllers(names: Sequence[str]) -> MakeParts:
+    """Those of `CLUSTER_CONTROLLERS`."""
+    return lambda verbs, caches, clock: all_parts.controllers(verbs, caches, clock, cluster_controllers(caches, names))
+
+
+@asynccontextmanager
+async def working(settings: RemoteSettings, make: MakeParts, tell: Callable[[str], None]) -> AsyncIterator[str]:
+    """The parts at work while the block lasts, entered once this process leads; yields the server's address.
+
+    `tell` hears what a person waiting for it should know.  A part that breaks, or a lost lease, ends the block.
+    """
+    clock = RealClock()
+    try:
+        config = kubeconfig.load(settings.kubeconfig, settings.context)
+        verbs = kubeconfig.connect(config)
+    except kubeconfig.KubeconfigError as error:
+        raise CannotStart(str(error)) from error
+    server = config.cluster.server
+    parts: list[Part] = []
+    try:
+        caches = Caches(verbs, clock)
+        parts = make(verbs, caches, clock)
+        await _check(verbs, caches.resources, server)
+        async with supervised([Part("caches", caches.run())]):
+            await caches.wait_synced()
+            async with _leading(settings.lease, verbs, clock, tell) as duties, supervised([*duties, *parts]):
+                yield server
+    finally:
+        for part in parts:
+            part.main.close()  # of those that never began
+        await verbs.close()
+
+
+@asynccontextmanager
+async def _leading(name: str, verbs: Verbs, clock: Clock, tell: Callable[[str], None]) -> AsyncIterator[list[Part]]:
+    """Entered when the lease is ours, with what keeps it so; given up at the end."""
+    if not name:
+        yield []
+        return
+    lease = Lease(verbs, clock, LEASE_NAMESPACE, name, f"{socket.gethostname()}_{secrets.token_hex(4)}")
+    tell(f"waiting to lead: lease {LEASE_NAMESPACE}/{name}")
+    await lease.acquire()
+    try:
+        yield [Part("lease", lease.hold())]
+    finally:
+        await lease.release()
+
+
+async def _check(verbs: Verbs, resources: Sequence[Resource], server: str) -> None:
+    """Say at once what would otherwise be tried in vain for ever."""
+    try:
+        for resource in resources:
+            await _check_one(verbs, resource, server)
+    except ApiError as error:
+        raise CannotStart(f"cannot work with {server}: {error}") from error
+
+
+async def _check_one(verbs: Verbs, resource: Resource, server: str) -> None:
+    try:
+        await verbs.list(resource, options=ListOptions(limit=1))
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        if resource.builtin:
+            hint = f"start it with --runtime-config={resource.api_version}=true and the feature gates of the kind"
+        else:
+            hint = "apply what `echelon crds` prints"
+        raise CannotStart(f"{server} does not serve {resource.kind} in {resource.api_version}: {hint}") from error

@@ -1,0 +1,191 @@
+"""`echelon scheduler` and `echelon controllers` as processes, on our server and on a real one."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from echelon.api import meta
+from echelon.api.errors import ApiError
+from echelon.api.scheme import EVENTS, LEASES, NODES, POD_GROUPS, PODS
+from echelon.api.verbs import DeleteOptions, ListOptions, Verbs
+from echelon.testing.builders import make_node, make_pod, make_pod_group
+
+from .conftest import Side
+from .process import echelon
+
+_PATIENCE_SECONDS = 40.0
+
+
+async def eventually(look: Callable[[], Awaitable[Any]], wanted: Any = True) -> None:
+    """Look until what is seen is what is wanted."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while (seen := await look()) != wanted:
+        assert time.monotonic() < deadline, f"still {seen!r}"
+        await asyncio.sleep(0.1)
+
+
+@pytest.fixture
+async def node(side: Side, namespace: str) -> AsyncIterator[str]:
+    """A node of 4 CPUs that only pods of this test select."""
+    name = f"{namespace}-node"
+    await side.verbs.create(NODES, make_node(name, cpu=4))
+    yield name
+    for pod in (await side.verbs.list(PODS, namespace)).items:
+        with suppress(ApiError):
+            await side.verbs.delete(PODS, meta.name(pod), namespace, DeleteOptions(grace_period_seconds=0))
+    await side.verbs.delete(NODES, name)
+
+
+async def submit_gang(verbs: Verbs, namespace: str, node: str, group: str, scheduler: str = "echelon") -> list[str]:
+    """A gang of three that fits on the node; the names of its pods."""
+    await verbs.create(POD_GROUPS, make_pod_group(group, gang=3, namespace=namespace), namespace)
+    names = [f"{group}-{number}" for number in range(3)]
+    for name in names:
+        pod = make_pod(
+            name, group=group, namespace=namespace, schedulerName=scheduler,
+            nodeSelector={"kubernetes.io/hostname": node},
+        )  # fmt: skip
+        await verbs.create(PODS, pod, namespace)
+    return names
+
+
+def places(verbs: Verbs, namespace: str, names: list[str]) -> Callable[[], Awaitable[set[str]]]:
+    async def look() -> set[str]:
+        return {(await verbs.get(PODS, name, namespace))["spec"].get("nodeName", "") for name in names}
+
+    return look
+
+
+async def holder(verbs: Verbs, lease: str) -> str:
+    return str((await verbs.get(LEASES, lease, "kube-system"))["spec"].get("holderIdentity") or "")
+
+
+async def test_scheduler_places_what_names_it_and_nothing_else(side: Side, namespace: str, node: str) -> None:
+    async with echelon("scheduler", "--kubeconfig", side.kubeconfig) as scheduler:
+        await scheduler.says("is ready at https://")
+        ours = await submit_gang(side.verbs, namespace, node, "ours")
+        await eventually(places(side.verbs, namespace, ours), {node})
+        others = await submit_gang(side.verbs, namespace, node, "others", scheduler="somebody-else")
+        await asyncio.sleep(2)
+        assert await places(side.verbs, namespace, others)() == {""}
+        group = await side.verbs.get(POD_GROUPS, "ours", namespace)
+        assert meta.condition_is(group, "PodGroupInitiallyScheduled")
+        events = ListOptions(field_selector="involvedObject.name=ours-0")
+
+        async def reasons() -> list[str]:
+            return [event["reason"] for event in (await side.verbs.list(EVENTS, namespace, events)).items]
+
+        await eventually(reasons, ["Scheduled"])
+        assert await scheduler.end(signal.SIGINT) == 0, scheduler.said
+
+
+async def test_interrupted_scheduler_gives_its_lease_up(side: Side) -> None:
+    async with echelon("scheduler", "--kubeconfig", side.kubeconfig) as scheduler:
+        await scheduler.says("is ready at")
+        assert await holder(side.verbs, "echelon-scheduler")
+        assert await scheduler.end(signal.SIGTERM) == 0
+    assert scheduler.said[-1] == "stopped\n"
+    assert await holder(side.verbs, "echelon-scheduler") == ""
+
+
+@pytest.mark.long
+async def test_waiting_scheduler_takes_over_from_one_that_was_killed(side: Side, namespace: str, node: str) -> None:
+    command = ("scheduler", "--kubeconfig", side.kubeconfig)
+    async with AsyncExitStack() as stack:
+        first = await stack.enter_async_context(echelon(*command))
+        await first.says("is ready at")
+        second = await stack.enter_async_context(echelon(*command))
+        await second.says("waiting to lead")
+        leader = await holder(side.verbs, "echelon-scheduler")
+        await first.end(signal.SIGKILL)
+        names = await submit_gang(side.verbs, namespace, node, "gang")
+        await second.says("is ready at")
+        await eventually(places(side.verbs, namespace, names), {node})
+        assert await holder(side.verbs, "echelon-scheduler") not in ("", leader)
+        assert await second.end() == 0
+
+
+async def test_scheduler_without_election_needs_no_lease(side: Side, namespace: str, node: str) -> None:
+    options = ("--no-leader-elect", "--name", "mine", "--name", "yours")
+    async with echelon("scheduler", "--kubeconfig", side.kubeconfig, *options) as scheduler:
+        await scheduler.says("is ready at")
+        mine = await submit_gang(side.verbs, namespace, node, "mine", scheduler="mine")
+        await eventually(places(side.verbs, namespace, mine), {node})
+        with pytest.raises(ApiError):
+            await holder(side.verbs, "echelon-scheduler-mine-yours")
+        assert await scheduler.end() == 0
+
+
+async def test_scheduler_that_waits_for_the_lease_can_be_interrupted(side: Side) -> None:
+    command = ("scheduler", "--kubeconfig", side.kubeconfig)
+    async with AsyncExitStack() as stack:
+        first = await stack.enter_async_context(echelon(*command))
+        await first.says("is ready at")
+        second = await stack.enter_async_context(echelon(*command))
+        await second.says("waiting to lead")
+        assert await second.end() == 0
+        assert await first.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("scheduler", "--kubeconfig", "/no/such/file"), "/no/such/file"),
+        (("controllers", "--only", "jobset,job"), "no controller is called job; there are jobset, trainjob"),
+        (("controllers", "--only", ","), "names no controller"),
+    ],
+    ids=["kubeconfig", "unknown controller", "no controller"],
+)
+async def test_bad_input_is_one_line_and_exit_code_2(arguments: tuple[str, ...], words: str) -> None:
+    async with echelon(*arguments) as command:
+        assert await command.wait() == 2
+        assert words in command.said[-1]
+        assert command.said[-1].count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (404, "does not serve TrainJob in trainer.kubeflow.org/v1alpha1: apply what `echelon crds` prints"),
+        (401, "cannot work with http://127.0.0.1"),
+        (None, "cannot work with http://127.0.0.1"),
+    ],
+    ids=["no such kind", "unauthorized", "nobody listens"],
+)
+async def test_server_that_cannot_be_worked_with_is_one_line_and_exit_code_2(
+    status: int | None, words: str, tmp_path: Any
+) -> None:
+    async with _server_that_answers(status) as address:
+        (tmp_path / "kubeconfig").write_text(
+            f"clusters: [{{name: c, cluster: {{server: '{address}'}}}}]\n"
+            "contexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"
+        )
+        async with echelon("controllers", "--kubeconfig", tmp_path / "kubeconfig") as command:
+            assert await command.wait() == 2
+    assert words in command.said[-1]
+    assert command.said[-1].count("\n") == 1
+
+
+@asynccontextmanager
+async def _server_that_answers(status: int | None) -> AsyncIterator[str]:
+    """The address of a server that says the same to everybody, or of none at all."""
+    if status is None:
+        yield "http://127.0.0.1:1"
+        return
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 {status} No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"

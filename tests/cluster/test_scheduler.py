@@ -1,0 +1,56 @@
+"""The scheduler's tests in virtual time, word for word, on a real kube-apiserver.
+
+A body that needs what only virtual time or the embedded server has is in `ONLY_EMBEDDED`, with the reason.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.integration import (
+    test_scheduler_binding,
+    test_scheduler_flat_groups,
+    test_scheduler_hierarchies,
+    test_scheduler_preemption,
+    test_scheduler_topology,
+)
+
+from .world import ClusterWorld
+
+_MODULES = (
+    test_scheduler_flat_groups,
+    test_scheduler_hierarchies,
+    test_scheduler_topology,
+    test_scheduler_preemption,
+    test_scheduler_binding,
+)
+ONLY_EMBEDDED: dict[str, str] = {}
+
+
+def _on_the_real_cluster(body: Callable[..., Awaitable[None]], marks: list[pytest.Mark]) -> Callable[..., Any]:
+    """The same body and parameters; its world comes from the fixture of that name."""
+
+    async def test(world: ClusterWorld, **arguments: Any) -> None:
+        await body(world, **arguments)
+
+    test.__signature__ = inspect.signature(body)  # type: ignore[attr-defined]
+    test.__doc__ = body.__doc__
+    test.pytestmark = [*marks, pytest.mark.cluster.mark]  # type: ignore[attr-defined]
+    return test
+
+
+def _bodies(module: ModuleType) -> dict[str, Callable[..., Any]]:
+    return {
+        name: _on_the_real_cluster(test.__wrapped__, list(getattr(test, "pytestmark", ())))
+        for name, test in vars(module).items()
+        if name.startswith("test_") and hasattr(test, "__wrapped__") and name not in ONLY_EMBEDDED
+    }
+
+
+for _module in _MODULES:
+    globals().update(_bodies(_module))
