@@ -48,7 +48,7 @@ def inside(room: Counting | Packing, part: Part, level: int, low: int, high: int
         together = sum((room.slots(shape, level)[low:high] for shape in _shapes(part)), np.zeros(high - low, np.int64))
         counts = np.minimum(counts, together // part.need)
     if part.exclusive is not None and room.layout.level_of.get(part.exclusive.key) == level:
-        counts = np.where(room.held_domains(part, level)[low:high], 0, np.minimum(counts, 1))
+        counts = np.where(room.held_domains(part)[low:high], 0, np.minimum(counts, 1))
     return counts
 
 

@@ -30,29 +30,37 @@ TRIAL_STEPS = 400
 
 def shortages(view: ClusterView, demand: Demand) -> tuple[Shortage, ...]:
     """One for every group: those that fail by themselves first, innermost first, then those that only wait."""
+    canon, known = Canon(view), dict[tuple[int, int, int], Shortage]()
     found: list[tuple[tuple[bool, int], Shortage]] = []
-    _visit(view, demand.root, 0, found)
+    level: list[Group] = [demand.root]
+    depth = 0
+    while level:
+        for group in level:
+            part = canon.part(group, "minimum")
+            # Groups that are alike lack the same.
+            kind = (part.type, *_held(group))
+            if kind not in known:
+                known[kind] = _Group(view, group, part).shortage()
+            shortage = replace(known[kind], group=group.id)
+            found.append(((shortage.have >= shortage.need, -depth), shortage))
+        level = [child for group in level if isinstance(group, Composite) for child in group.children]
+        depth += 1
     found.sort(key=lambda item: item[0])
     return tuple(shortage for _, shortage in found)
 
 
-def _visit(view: ClusterView, group: Group, depth: int, found: list[tuple[tuple[bool, int], Shortage]]) -> None:
-    shortage = _Group(view, group).shortage()
-    found.append(((shortage.have >= shortage.need, -depth), shortage))
-    if isinstance(group, Composite):
-        for child in group.children:
-            _visit(view, child, depth + 1, found)
+def _held(group: Group) -> tuple[int, int]:
+    """The minimum of a group and what it has of it in bound members."""
+    return (group.min_count, len(group.bound)) if isinstance(group, Leaf) else (group.min_groups, 0)
 
 
 class _Group:
     """One group by itself, as if it had the cluster alone."""
 
-    def __init__(self, view: ClusterView, group: Group) -> None:
-        self.view, self.group, self.layout = view, group, view.layout
-        self.part: Part = Canon(view).part(group, "minimum")
+    def __init__(self, view: ClusterView, group: Group, part: Part) -> None:
+        self.view, self.group, self.part, self.layout = view, group, part, view.layout
         self.room: Counting | Packing = model(view, self.part, CLUSTER)
-        self.bound = len(group.bound) if isinstance(group, Leaf) else 0
-        self.need = group.min_groups if isinstance(group, Composite) else group.min_count
+        self.need, self.bound = _held(group)
         if self.part.supply and self.bound >= self.need and isinstance(group, Leaf):
             self.need = self.bound + 1  # the minimum is there; one more pod is what it waits for
 
@@ -104,7 +112,7 @@ class _Group:
             for shape, most in self._supply().items():
                 total += np.minimum(self.room.slots(shape, level)[low:high], most)
             if self.part.exclusive and self.layout.level_of.get(self.part.exclusive.key) == level:
-                total[self.room.held_domains(self.part, level)[low:high]] = self.bound
+                total[self.room.held_domains(self.part)[low:high]] = self.bound
             return total
         kinds = Counter(child.type for child in self.part.children)
         total = np.zeros(high - low, dtype=np.int64)

@@ -21,15 +21,21 @@ from .search import Found, Steps, search
 from .verdict import Fix, Shortage
 from .view import ClusterView, Node, Running
 
-#: Steps for one trial; an open answer counts as "does not fit".
-TRIAL_STEPS = 2_000
+#: Steps for one trial and for all of them; an open answer counts as "does not fit".
+TRIAL_STEPS = 1_000
+ALL_STEPS = 10_000
+#: What a trial costs before its search begins.
+STEPS_PER_GROUP = 3
 
 
 def fixes(view: ClusterView, demand: Demand, shortages: tuple[Shortage, ...], now: float) -> tuple[Fix, ...]:
     """Changes that make the demand fit, at most as many as the options allow."""
     causes = [shortage for shortage in shortages if shortage.have < shortage.need] or list(shortages[:1])
+    kinds: dict[tuple[object, ...], list[Shortage]] = {}
+    for shortage in causes:
+        kinds.setdefault((shortage.need, shortage.have, shortage.key, shortage.of_groups), []).append(shortage)
     found: list[Fix] = []
-    for fix in _Trials(view, demand, causes, now).all():
+    for fix in _Trials(view, demand, list(kinds.values()), now).all():
         if len(found) == view.options.limits.fixes:
             break
         if all((fix.kind, fix.group) != (other.kind, other.group) for other in found):
@@ -38,25 +44,36 @@ def fixes(view: ClusterView, demand: Demand, shortages: tuple[Shortage, ...], no
 
 
 class _Trials:
-    def __init__(self, view: ClusterView, demand: Demand, causes: list[Shortage], now: float) -> None:
+    def __init__(self, view: ClusterView, demand: Demand, causes: list[list[Shortage]], now: float) -> None:
+        """`causes` holds shortages by kind; what helps one of a kind is tried for all of it."""
         self.view, self.demand, self.causes, self.now = view, demand, causes, now
         self.groups = {group.id: group for group in _walk(demand.root)}
+        self.steps = Steps(ALL_STEPS)
         self.own = {bound.member for leaf in demand.leaves() for bound in leaf.bound}
 
     def all(self) -> Iterator[Fix]:
         yield from self._fields()
         yield from self._releases()
         yield from self._evictions()
-        for shortage in self.causes[: self.view.options.limits.fixes]:
-            yield from self._freed(shortage)
-            yield from self._added(shortage)
-            yield from self._lowered(shortage)
-            yield from self._widened(shortage)
+        for alike in self.causes[: self.view.options.limits.fixes]:
+            yield from self._freed(alike[0])
+            yield from self._added(alike[0])
+            yield from self._lowered(alike)
+            yield from self._widened(alike)
 
     def _fits(self, root: Group) -> bool:
         """Whether the tree would advance: come to hold, or hold more than it does now."""
-        aims = Canon(self.view).aims(root)
-        return any(isinstance(search(self.view, aim, CLUSTER, Steps(TRIAL_STEPS)), Found) for aim in aims)
+        for aim in Canon(self.view).aims(root):
+            self.steps.left -= STEPS_PER_GROUP * len(self.groups)
+            if self.steps.left <= 0:
+                return False
+            trial = Steps(min(TRIAL_STEPS, self.steps.left))
+            self.steps.left -= trial.left
+            found = search(self.view, aim, CLUSTER, trial)
+            self.steps.left += trial.left
+            if isinstance(found, Found):
+                return True
+        return False
 
     # ---- changes of the demand
 
@@ -82,31 +99,32 @@ class _Trials:
                 nodes = ", ".join(sorted({bound.node for bound in leaf.bound})[:3])
                 yield Fix("release", f"release the bound {noun} on {nodes}", leaf.id, number)
 
-    def _lowered(self, shortage: Shortage) -> Iterator[Fix]:
-        group = self.groups[shortage.group]
+    def _lowered(self, alike: list[Shortage]) -> Iterator[Fix]:
+        shortage, group = alike[0], self.groups[alike[0].group]
         floor = len(group.bound) if isinstance(group, Leaf) else 0
         if not floor < shortage.have < shortage.need:
             return
         field = "minCount" if isinstance(group, Leaf) else "minGroupCount"
-        root = _rebuilt(self.demand.root, _with_minimum(group.id, shortage.have))
+        root = _rebuilt(self.demand.root, _with_minimum({each.group for each in alike}, shortage.have))
         if self._fits(root):
-            yield Fix("lower", f"lower {field} from {shortage.need} to {shortage.have}", group.id, shortage.have)
+            text = f"lower {field} from {shortage.need} to {shortage.have}{_all(alike)}"
+            yield Fix("lower", text, group.id, shortage.have)
 
-    def _widened(self, shortage: Shortage) -> Iterator[Fix]:
-        group = self.groups[shortage.group]
+    def _widened(self, alike: list[Shortage]) -> Iterator[Fix]:
+        group = self.groups[alike[0].group]
         if group.topology is None or (isinstance(group, Leaf) and group.exclusive is not None):
             return
         levels = self.view.options.levels
         wider = reversed(levels[: levels.index(group.topology)]) if group.topology in levels else ()
         carried = [key for key in wider if any(key in node.labels for node in self._all_nodes())]
         for key in (*carried, None):
-            if self._fits(_rebuilt(self.demand.root, _with_topology(group.id, key))):
+            if self._fits(_rebuilt(self.demand.root, _with_topology({each.group for each in alike}, key))):
                 text = (
                     f"widen {_short(group.topology)} to {_short(key)}"
                     if key
                     else f"drop the {_short(group.topology)} key"
                 )
-                yield Fix("widen", text, group.id)
+                yield Fix("widen", text + _all(alike), group.id)
                 return
 
     # ---- changes of the cluster
@@ -204,6 +222,10 @@ class _Trials:
         return f" {word} {'/'.join(path_of(self.view.layout, region))}" if region.level >= 0 else ""
 
 
+def _all(alike: list[Shortage]) -> str:
+    return f" in all {len(alike)} such groups" if len(alike) > 1 else ""
+
+
 def _short(key: str) -> str:
     return key.rsplit("/", 1)[-1]
 
@@ -279,9 +301,9 @@ def _waiting(bound: Bound, shape: Shape) -> PodClass:
     return PodClass(shape, (bound.member,), bound.role)
 
 
-def _with_minimum(group_id: int, minimum: int) -> Callable[[Group], Group]:
+def _with_minimum(groups: set[int], minimum: int) -> Callable[[Group], Group]:
     def change(group: Group) -> Group:
-        if group.id != group_id:
+        if group.id not in groups:
             return group
         if isinstance(group, Leaf):
             return replace(group, min_count=minimum)
@@ -290,5 +312,5 @@ def _with_minimum(group_id: int, minimum: int) -> Callable[[Group], Group]:
     return change
 
 
-def _with_topology(group_id: int, key: str | None) -> Callable[[Group], Group]:
-    return lambda group: replace(group, topology=key) if group.id == group_id else group
+def _with_topology(groups: set[int], key: str | None) -> Callable[[Group], Group]:
+    return lambda group: replace(group, topology=key) if group.id in groups else group

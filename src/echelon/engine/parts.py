@@ -112,7 +112,7 @@ class Canon:
         growing = leaf.min_count <= 1 and leaf.final_size is None and leaf.topology is not None
         target = max(members, (leaf.final_size or 0) - len(leaf.bound))
         content = tuple((self._shape(ask.shape), ask.role, ask.least, ask.most) for ask in asks)
-        signature = ("leaf", need, keys, pins or None, leaf.exclusive, target, growing, content)
+        signature = ("leaf", need, keys, pins, leaf.exclusive, target, growing, content)
         return Part(
             leaf.id, self._type(signature, leaf.id if pins else None), keys, pins, need, need, +least,
             asks, leaf.exclusive, target, growing,

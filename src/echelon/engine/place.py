@@ -15,12 +15,14 @@ import numpy as np
 
 from .demand import Composite, Demand, Exclusive, Group, Leaf
 from .fill import compact
-from .parts import Canon, Goal, merge
+from .parts import Canon, Goal, Part, merge
 from .regions import CLUSTER, Region, path_of, rows_of
-from .search import Found, Put, Steps, search
+from .search import Found, NotFound, Put, Steps, search
 from .verdict import Placed
 from .view import ClusterView
 
+#: From the most to the least that can be asked for.
+GOALS: tuple[Goal, ...] = ("everything", "roles", "minimum")
 #: Preferred keys are tried one group at a time; no more often than this.
 PREFERENCE_TRIALS = 64
 
@@ -91,20 +93,30 @@ def _better(
 
 def _attempt(view: ClusterView, demand: Demand, steps: Steps, narrowed: Mapping[int, str]) -> Outcome:
     canon, root = Canon(view), demand.root
-    goals: list[Goal] = ["everything", "roles", "minimum"]
-    # Goals that ask for the same are one; the last and weakest decides and may spend the whole budget.
-    parts = {part.type: (part, goal) for goal in goals for part in [canon.part(root, goal, narrowed)]}
-    proved = True
-    for number, (part, goal) in enumerate(parts.values(), 1):
-        found = search(view, part, CLUSTER, steps if number == len(parts) else steps.some(8))
-        if isinstance(found, Found):
-            draft = _Draft()
-            draft.add(found)
-            if goal != "everything":
-                _grow(view, root, draft, canon, steps)
-            return _verdict(view, demand, draft, narrowed)
-        proved = found.proved
-    return Outcome(None, proved)
+    tried: dict[int, tuple[Part, Goal, NotFound]] = {}
+    for goal in GOALS:
+        part = canon.part(root, goal, narrowed)
+        if part.type not in tried:
+            found = search(view, part, CLUSTER, steps if goal == "minimum" else steps.some(8))
+            if isinstance(found, Found):
+                return _verdict(view, demand, _draft(view, root, found, goal, canon, steps), narrowed)
+            tried[part.type] = part, goal, found
+    # The last and weakest decides; if it was open after a share of the budget, it gets the rest.
+    part, goal, found = list(tried.values())[-1]
+    if not found.proved and goal != "minimum":
+        again = search(view, part, CLUSTER, steps)
+        if isinstance(again, Found):
+            return _verdict(view, demand, _draft(view, root, again, goal, canon, steps), narrowed)
+        found = again
+    return Outcome(None, found.proved)
+
+
+def _draft(view: ClusterView, root: Group, found: Found, goal: Goal, canon: Canon, steps: Steps) -> _Draft:
+    draft = _Draft()
+    draft.add(found)
+    if goal != "everything":
+        _grow(view, root, draft, canon, steps)
+    return draft
 
 
 def _verdict(view: ClusterView, demand: Demand, draft: _Draft, narrowed: Mapping[int, str]) -> Outcome:

@@ -36,7 +36,7 @@ class Room:
         self.levels = sorted({-1, around, *(self.layout.level_of[key] for key in keys if key in self.layout.level_of)})
         #: exclusivity -> domain -> holders
         self._claims: dict[Exclusive, dict[int | str, set[int]]] = {}
-        self._asked = {part.exclusive for part in parts if part.exclusive}
+        self._claimed: dict[Exclusive, Bools] = {}
         for exclusive, group, region in claims:
             self._claim(exclusive, group, region)
 
@@ -47,16 +47,13 @@ class Room:
         placed = self._claims.get(part.exclusive, {}).get(domain, set())
         return any(group != part.group for group in (*running, *placed))
 
-    def held_domains(self, part: Part, level: int) -> Bools:
+    def held_domains(self, part: Part) -> Bools:
         """The same for all domains of the exclusivity key's level."""
         assert part.exclusive is not None
-        found = np.zeros(len(self.layout.starts(level)), dtype=np.bool_)
-        holders = self.occupancy.holders(part.exclusive)
-        claims = self._claims.get(part.exclusive, {})
-        for domains in (holders, claims):
-            for domain, groups in domains.items():
-                if isinstance(domain, int) and any(group != part.group for group in groups):
-                    found[domain] = True
+        found = self.occupancy.taken(part.exclusive) | self._claimed_domains(part.exclusive)
+        for domain in self.occupancy.domains_of(part.exclusive, part.group):
+            if isinstance(domain, int):
+                found[domain] = self.held(part, domain)
         return found
 
     @contextmanager
@@ -72,6 +69,8 @@ class Room:
             yield True
         finally:
             self._claims[part.exclusive][domain].discard(part.group)
+            if isinstance(domain, int):
+                self._claimed_domains(part.exclusive)[domain] = bool(self._claims[part.exclusive][domain])
 
     def claims_signature(self) -> tuple[object, ...]:
         return tuple(
@@ -83,6 +82,16 @@ class Room:
         domain = self._domain(exclusive, region)
         if domain is not None:
             self._claims.setdefault(exclusive, {}).setdefault(domain, set()).add(group)
+        if isinstance(domain, int):
+            self._claimed_domains(exclusive)[domain] = True
+
+    def _claimed_domains(self, exclusive: Exclusive) -> Bools:
+        """Claims on domains of a listed level, as an array."""
+        found = self._claimed.get(exclusive)
+        if found is None:
+            level = self.layout.level_of[exclusive.key]
+            found = self._claimed[exclusive] = np.zeros(len(self.layout.starts(level)), dtype=np.bool_)
+        return found
 
     def _domain(self, exclusive: Exclusive, region: Region) -> int | str | None:
         rows = rows_of(self.layout, region)
