@@ -106,12 +106,13 @@ class Maker:
         """A PodGroup and its pods."""
         name, priority = self.name("gang"), self.priority()
         size = self.between(1, 4)
+        exclusive = self.chance(15)
         group = make_pod_group(
             name,
             gang=size if self.chance(85) else None,
-            key=self.pick(("", words.RACK, words.BLOCK)),
+            key=words.RACK if exclusive else self.pick(("", words.RACK, words.BLOCK)),
             mode=self.pick(("all", "single")),
-            exclusive=words.RACK if self.chance(15) else "",
+            exclusive=words.RACK if exclusive else "",
         )
         return [_classed(group, priority), *self._members(name, priority, size + self.pick((0, 0, 1)))]
 
@@ -187,7 +188,7 @@ class Maker:
             "parallelism": width,
             "completions": width,
             "completionMode": "Indexed",
-            "backoffLimit": self.pick((0, 2, 6)),
+            "backoffLimit": self.pick((0, 2, 3)),
             "suspend": self.chance(10),
             "scheduling": scheduling,
             "template": self._template(self.priority()),

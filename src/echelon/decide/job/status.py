@@ -78,6 +78,8 @@ class StatusDraft:
 
     def terminal(self, outcome: Outcome) -> None:
         with_job_condition(self._conditions, outcome.terminal, "True", outcome.reason, outcome.message, self._now)
+        # A suspended Job has no start time, but a Job that has ended must have one.
+        self._status.setdefault("startTime", to_time(self._now))
         if outcome.success:
             self._status["completionTime"] = to_time(self._now)
             self._say("Normal", "Completed", "Job completed")

@@ -528,6 +528,13 @@ def test_a_suspended_job_of_nothing_completes() -> None:
     assert [one[0] for one in conditions(result)] == ["SuccessCriteriaMet"]
 
 
+def test_a_job_that_fails_while_suspended_ends_with_a_start_time() -> None:
+    target = {"type": "FailureTarget", "status": "True", "reason": "BackoffLimitExceeded", "message": "m"}
+    result = plan(job({"conditions": [target], "uncountedTerminatedPods": {}}, suspend=True))
+    assert conditions(result)[-1][0] == "Failed"
+    assert status(result)["startTime"] == to_time(NOW)
+
+
 def test_a_deleting_job_lets_go_of_its_pods_and_makes_none() -> None:
     the_job = job(running(active=1), metadata={"deletionTimestamp": to_time(NOW)}, parallelism=3, completions=3)
     result = plan(the_job, pod("a"))
