@@ -38,6 +38,8 @@ class Auditor:
         self._lasting: dict[Hashable, float] = {}
         #: Uids of groups that were whole once.
         self._were_whole: set[str] = set()
+        #: Uids of groups of which a member ended or was taken away, but not by the scheduler.
+        self._lost_members: set[str] = set()
         #: priority -> when a pod of that priority that may preempt was last pending
         self._pending_at: dict[int, float] = {}
         self._preemptors: dict[str, int] = {}
@@ -80,6 +82,8 @@ class Auditor:
         if pod.evicted and not known:
             self._preempted(pod, now)
         self._note_whole(pod)
+        if pod.ended or (pod.deleting and not pod.evicted):
+            self._lost_members.update(group.uid for group in self.ledger.chain(pod))
         if pod.phase == "Succeeded":
             for owner in new["metadata"].get("ownerReferences") or ():
                 self.succeeded.setdefault(owner["uid"], {})[pod.uid] = None
@@ -145,6 +149,10 @@ class Auditor:
         for group in self.ledger.groups.values():
             if group.uid in self._were_whole or not any(pod.stays for pod in self.ledger.members(group)):
                 continue
+            root = self.ledger.root(group)
+            ready = self.ledger.counted(root, lambda pod: pod.stays or pod.pending)
+            if not ready and root.uid in self._lost_members:
+                continue  # it waits for those who were there when it was placed
             if not self.ledger.counted(group, _bound_or_ended):
                 names = [pod.name for pod in self.ledger.members(group) if pod.stays]
                 wrong["partial", group.uid] = f"{group.kind} {group.name} is bound in part: {names}"

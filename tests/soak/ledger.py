@@ -125,6 +125,10 @@ class Ledger:
             group = self.parent(group)
         return found
 
+    def root(self, group: Group) -> Group:
+        above = self.parent(group)
+        return group if above is None else self.root(above)
+
     def children(self, group: Group) -> list[Group]:
         if group.kind == "PodGroup":
             return []

@@ -29,8 +29,8 @@ def _orphans(ledger: Ledger) -> Iterator[str]:
     """An object all of whose owners are gone must be gone too."""
     uids = {tree["metadata"]["uid"] for _, tree in _all(ledger)}
     for plural, tree in _all(ledger):
-        owners = tree["metadata"].get("ownerReferences") or ()
-        if owners and not any(owner["uid"] in uids for owner in owners):
+        owners = _owners(tree)
+        if owners and not uids.intersection(owners) and not _is_needed(ledger, plural, tree):
             yield f"{plural} {tree['metadata']['name']} has outlived its owners"
 
 

@@ -143,10 +143,9 @@ class Enactor:
             if not meta.deleting(member.obj):
                 await self._verbs.delete(PODS, name, namespace, DeleteOptions(uid=member.uid))
         except (ApiError, OSError, TimeoutError) as error:
-            # Gone, or another pod under the same name: either way the one meant is no more.
-            if isinstance(error, ApiError) and error.code in (404, 409):
+            if isinstance(error, ApiError) and error.code == 404:
                 return
-            log.warning("evicting pod %s/%s: %s", namespace, name, error)
+            log.warning("evicting pod %s/%s: %s", namespace, name, error or type(error).__name__)
             self._later(retry, lambda: self._evict(member, word, still_there, min(retry * 2, _LAST_RETRY_SECONDS)))
 
     # -- conditions ------------------------------------------------------------------------------------

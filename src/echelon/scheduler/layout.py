@@ -47,7 +47,9 @@ def members_problem(root: Group, answered: Collection[str]) -> Problem | None:
 
 
 def _pods_problem(leaf: Group, answered: Collection[str]) -> Problem | None:
-    priority = leaf.policy.priority if leaf.policy else 0
+    if leaf.policy is None:
+        return None  # nothing to compare with yet
+    priority = leaf.policy.priority
     first: Member | None = None
     for member in leaf.members.values():
         if member.leaving:

@@ -126,7 +126,8 @@ class Translator:
     def evict(self, member: Member) -> None:
         """Its eviction has begun: it is nobody's victim again and no longer counts for its group."""
         member.evicting = True
-        self._hold(member)
+        if member.place or member.nominated:
+            self._hold(member)
         self.forest.refile(member)
 
     # -- nodes and budgets -----------------------------------------------------------------------------
