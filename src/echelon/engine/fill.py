@@ -8,16 +8,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from .layout import Ints, Layout
-from .regions import Region
+from .demand import Shape
+from .layout import PLAIN, Ints, Layout
+from .regions import Region, rows_of
 
 
-def compact(layout: Layout, slots: Ints, region: Region, count: int) -> tuple[Ints, Ints]:
+def compact(layout: Layout, shape: Shape, slots: Ints, region: Region, count: int) -> tuple[Ints, Ints]:
     """Rows in topology order and how many of `count` pods each takes; `slots` per row of the cluster must suffice."""
+    slots = _sparing_devices(layout, shape, slots, region, count)
     if region.rows is not None:
         return _ordered(*_take(region.rows, slots[region.rows], count))
     low, high = layout.span(region.level, region.index)
     return _ordered(*_descend(layout, slots, low, high, region.level + 1, count))
+
+
+def _sparing_devices(layout: Layout, shape: Shape, slots: Ints, region: Region, count: int) -> Ints:
+    """Pods that need no device leave nodes that have some to those that do, if there is room elsewhere."""
+    if not layout.devices.any() or any(name not in PLAIN and amount > 0 for name, amount in shape.requests):
+        return slots
+    plain = np.where(layout.devices, 0, slots)
+    return plain if int(plain[rows_of(layout, region)].sum()) >= count else slots
 
 
 def _descend(layout: Layout, slots: Ints, low: int, high: int, level: int, count: int) -> tuple[Ints, Ints]:

@@ -21,6 +21,8 @@ Bools = npt.NDArray[np.bool_]
 Rows = slice | Ints
 Path = tuple[str, ...]
 
+#: Resources that every node has; all others are devices.
+PLAIN = ("cpu", "memory", "ephemeral-storage", "pods")
 #: Amounts beyond this are clipped, so that sums of them stay far inside 64 bits.
 LARGEST = 1 << 55
 
@@ -36,6 +38,10 @@ class NodeLike(Protocol):
     def taints(self) -> tuple[Taint, ...]: ...
     @property
     def unschedulable(self) -> bool: ...
+
+
+def _has_devices(node: NodeLike) -> bool:
+    return any(amount > 0 and name not in PLAIN for name, amount in node.allocatable.items())
 
 
 def clip(amount: int) -> int:
@@ -76,6 +82,8 @@ class Layout:
         self.resources: dict[str, int] = {}
         self.free: Ints = np.zeros((0, 0), dtype=np.int64)
         self.cordoned: Bools = np.zeros(0, dtype=np.bool_)
+        #: Rows with anything beyond what every node has.
+        self.devices: Bools = np.zeros(0, dtype=np.bool_)
         self.taint_sets: dict[tuple[Taint, ...], int] = {}
         self.taints: Ints = np.zeros(0, dtype=np.int64)
         self._columns: dict[str, Column] = {}
@@ -115,6 +123,7 @@ class Layout:
                 rows[self.resources[resource], number] = clip(amount)
         self.free = np.insert(self.free, at, rows, axis=1)
         self.cordoned = np.insert(self.cordoned, at, [node.unschedulable for _, node, _ in fresh])
+        self.devices = np.insert(self.devices, at, [_has_devices(node) for _, node, _ in fresh])
         self.taints = np.insert(self.taints, at, [self._taint_set(node.taints) for _, node, _ in fresh])
         for key, column in self._columns.items():
             column.ids = np.insert(column.ids, at, [column.encode(node.labels.get(key)) for _, node, _ in fresh])
@@ -131,6 +140,7 @@ class Layout:
         self.keys = [key for row, key in enumerate(self.keys) if row not in gone]
         self.free = np.delete(self.free, rows, axis=1)
         self.cordoned = np.delete(self.cordoned, rows)
+        self.devices = np.delete(self.devices, rows)
         self.taints = np.delete(self.taints, rows)
         for column in self._columns.values():
             column.ids = np.delete(column.ids, rows)
@@ -149,6 +159,7 @@ class Layout:
         for resource, amount in free.items():
             self.free[self.resources[resource], row] = clip(amount)
         self.cordoned[row] = node.unschedulable
+        self.devices[row] = _has_devices(node)
         self.taints[row] = self._taint_set(node.taints)
         for key, column in self._columns.items():
             column.ids[row] = column.encode(node.labels.get(key))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from .demand import Composite, Exclusive, Group, Leaf, PodClass, Shape
-from .layout import Layout
+from .layout import PLAIN, Layout
 from .view import ClusterView
 
 Goal = Literal["everything", "roles", "minimum"]
@@ -190,10 +190,6 @@ def merge(classes: tuple[PodClass, ...]) -> dict[tuple[Shape, str], list[int]]:
         if pods.members:
             merged.setdefault((pods.shape, pods.role), []).extend(pods.members)
     return merged
-
-
-#: Resources that every node has; all others are devices.
-PLAIN = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
 def weight(shape: Shape) -> tuple[int, ...]:

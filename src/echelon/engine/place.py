@@ -182,7 +182,7 @@ def _more_members(view: ClusterView, leaf: Leaf, draft: _Draft, canon: Canon, tr
         room = int(slots[rows_of(view.layout, region)].sum())
         count = min(ask.most - used.get((ask.shape, ask.role), 0), room)
         if count > 0:
-            put = Put(part, ask, *compact(view.layout, slots, region, count))
+            put = Put(part, ask, *compact(view.layout, ask.shape, slots, region, count))
             draft.puts.append(put)
             trial.enter_context(view.with_more(put.rows, ask.shape.requests, put.counts))
 

@@ -165,7 +165,7 @@ def _locate(room: Counting, outcome: Found | NotFound) -> Found | NotFound:
     slots = room.rows.copy()
     leaves = [(part, region) for part, region in outcome.seats if part.is_leaf and part.need]
     for part, region in sorted(leaves, key=lambda seat: -seat[1].level):
-        rows, counts = compact(room.layout, slots, region, part.need)
+        rows, counts = compact(room.layout, room.shape, slots, region, part.need)
         slots[rows] -= counts
         outcome.puts += _by_ask(part, rows, counts)
     return outcome
@@ -192,7 +192,7 @@ def _grouped(spots: Ints) -> tuple[Ints, Ints]:
 
 def close_together(room: Packing, shape: Shape, region: Region, count: int) -> tuple[Ints, Ints]:
     """Nodes for equal pods: as few domains as can be."""
-    return compact(room.layout, room.slots_by_row(shape), region, count)
+    return compact(room.layout, shape, room.slots_by_row(shape), region, count)
 
 
 def tightest_first(room: Packing, shape: Shape, region: Region, count: int) -> tuple[Ints, Ints]:

@@ -195,3 +195,11 @@ def test_a_basic_group_places_what_fits() -> None:
     assert len(verdict.assignment) == 2
     small, big = pods(1, cpu=1), pods(1, cpu=3)
     assert list(placed(racks(1, 1), basic(big, small, key="rack")).assignment) == [small.members[0]]
+
+
+def test_pods_without_devices_leave_device_nodes_alone() -> None:
+    cluster = Cluster().node("gpu", cpu=2, gpu=8, rack="r1").node("cpu", cpu=8, rack="r1")
+    leaf = gang(2, pods(2, cpu=1), key="rack")
+    assert set(placed(cluster, leaf).assignment.values()) == {"cpu"}
+    crowd = gang(10, pods(10, cpu=1), key="rack")
+    assert set(placed(cluster, crowd).assignment.values()) == {"cpu", "gpu"}
