@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long lint bench bench-engine conformance cluster-tools test-cluster clean
+.PHONY: help install demo test test-long soak lint bench bench-engine conformance cluster-tools test-cluster clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -41,6 +41,9 @@ test-cluster: $(STAMP) ## The tests on a real kube-apiserver, where Go is presen
 
 conformance: $(STAMP) ## Count covered, passing and missing behaviours of every list
 	@$(PY) -m pytest -p tests.conformance.report -m conformance $(ARGS)
+
+soak: $(STAMP) ## A hundred seeded cluster lives in virtual time; SEED=n tells the story of one
+	@$(PY) -m tests.soak
 
 bench: $(STAMP) ## Scheduling through the durable store, as ratios to bare writes
 	@$(PY) -m bench

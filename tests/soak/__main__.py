@@ -20,7 +20,7 @@ def main() -> int:
     total = {"events": 0, "changes": 0, "bindings": 0, "preemptions": 0}
     hours = 0.0
     for seed in seeds:
-        story = live(seed, events)
+        story = live(seed, events, told=bool(only))
         if only:
             print("\n".join(story.lines))
         for name in total:

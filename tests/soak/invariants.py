@@ -93,7 +93,7 @@ class Auditor:
         node = self.ledger.nodes.get(pod.node)
         if node is None:
             return  # it vanished while the binding was on its way
-        used = self.ledger.used()[pod.node]
+        used = self.ledger.used().get(pod.node, {})
         for resource, amount in used.items():
             if amount > node.room.get(resource, 0):
                 raise Breach(f"{pod.name} over-commits {pod.node}: {amount} of {node.room.get(resource, 0)} {resource}")

@@ -1,7 +1,7 @@
 """One seed from its first event to its rest, audited all the way.
 
-python -m tests.soak            all seeds, with figures
-SEED=n python -m tests.soak     one of them, with its story
+make soak            all seeds, with figures
+SEED=n make soak     one of them, with its story
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ class Story:
     """What happened to a seed; `failure` is what went wrong, if anything did."""
 
     seed: int
+    #: Whether `lines` tell every change that matters, or nothing.
+    told: bool = False
     events: int = 0
     virtual_seconds: float = 0.0
     changes: int = 0
@@ -54,7 +56,8 @@ class _Log(logging.Handler):
         text = record.getMessage()
         if record.exc_info and record.exc_info[1] is not None:
             text += f" ({record.exc_info[1]!r})"
-        self._story.lines.append(f"{self._story.events:4}        log {record.levelname} {text}")
+        if self._story.told:
+            self._story.lines.append(f"{self._story.events:4}        log {record.levelname} {text}")
         if record.levelno >= logging.ERROR:
             self.errors.append(text)
 
@@ -70,21 +73,27 @@ class Life:
         self._read_to = 0
 
     def _tell(self, text: str) -> None:
+        if not self._story.told:
+            return
         self._story.lines.append(f"{self._story.events:4} {to_time(self._plane.clock.now())[11:19]} {text}")
 
     async def look(self) -> None:
         """Everything that can be checked at any moment."""
         self._plane.check()
-        now = self._plane.clock.now()
-        self.auditor.read(await self._news(), now)
+        now, news = self._plane.clock.now(), await self._news()
+        self.auditor.read(news, now)
         self.auditor.look(now, self.world.whole)
+        if self._story.told:
+            for line in filter(None, map(_remarkable, news)):
+                self._tell(f"    {line}")
         process = self._plane.processes.get("scheduler")
-        if process is not None and process.scheduler is not None:
+        if news and process is not None and process.scheduler is not None:
             wrong = process.scheduler.inconsistencies()
             if wrong:
                 raise Breach("the scheduler's view is not what a list gives: " + "; ".join(wrong[:3]))
 
     async def _news(self) -> Sequence[Change]:
+        """What has been written since the last look."""
         store: Store = self._plane.store
         if store.revision == self._read_to:
             return ()
@@ -92,10 +101,6 @@ class Life:
         changes = await anext(aiter(watch))
         watch.close()
         self._read_to = changes[-1].revision
-        for change in changes:
-            line = _remarkable(change)
-            if line:
-                self._tell(f"    {line}")
         return changes
 
 
@@ -158,9 +163,9 @@ async def _live(story: Story, events: int) -> None:
             story.digest = auditor.digest.hexdigest()
 
 
-def live(seed: int, events: int) -> Story:
+def live(seed: int, events: int, *, told: bool = False) -> Story:
     """The story of a seed; it always comes back, with `failure` set if an invariant broke."""
-    story = Story(seed)
+    story = Story(seed, told)
     log = _Log(story)
     logger = logging.getLogger("echelon")
     level, propagate = logger.level, logger.propagate
