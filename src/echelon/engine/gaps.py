@@ -36,6 +36,10 @@ class Gaps:
         self._gains: dict[int, dict[int, int]] = {}
         if self.shape is None:
             return
+        requests = ((name, clip(amount)) for name, amount in self.shape.requests if amount > 0)
+        self._requests = [
+            (name, self.layout.resources[name], amount) for name, amount in requests if name in self.layout.resources
+        ]
         trial.take_out(())
         self.free = self.layout.free.copy()
         self.now = trial.view.capacity.slots(self.shape).rows.copy()
@@ -57,14 +61,23 @@ class Gaps:
         """The most slots that evicting a victim adds among these rows, whatever else is gone."""
         return sum(gain for row, gain in self._gains.get(victim.unit, {}).items() if row in inside)
 
+    def slots_with(self, row: int, freed: Mapping[str, int]) -> int:
+        """The slots of a row once so much is given back there."""
+        if not self.most[row]:
+            return 0
+        room = ((self._free_on(row, known) + freed.get(name, 0)) // amount for name, known, amount in self._requests)
+        return max(0, min(room))
+
+    def _free_on(self, row: int, known: int) -> int:
+        return int(self.free[known, row])
+
     def _gain(self, row: int, freed: Mapping[str, int]) -> int:
         """Resources that never run out on a row do not count: they are not what a slot waits for."""
         assert self.shape is not None
         most, best = int(self.most[row]), 0
-        for resource, amount in self.shape.requests:
-            known = self.layout.resources.get(resource)
-            if amount > 0 and known is not None and int(self.free[known, row]) // clip(amount) < most:
-                best = max(best, -(-freed.get(resource, 0) // clip(amount)))
+        for name, known, amount in self._requests:
+            if self._free_on(row, known) // amount < most:
+                best = max(best, -(-freed.get(name, 0) // amount))
         return min(best, most - int(self.now[row]))
 
 
@@ -88,6 +101,46 @@ class _Stairs:
 
     rows: Ints
     costs: np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+class Ledger:
+    """The slots of a region while victims go and come back; for one leaf of equal pods they are all that counts."""
+
+    def __init__(self, gaps: Gaps, region: Region) -> None:
+        self._gaps = gaps
+        self._inside = frozenset(rows_of(gaps.layout, region).tolist())
+        self._missing = gaps.lacking(region)
+        self._freed: dict[int, dict[str, int]] = {}
+        self._gone: dict[int, Victim] = {}
+
+    def enough(self) -> bool:
+        return self._missing <= 0
+
+    def make_gone(self, victims: Iterable[Victim]) -> None:
+        """Let exactly these be gone."""
+        wanted = {victim.unit: victim for victim in victims}
+        for victim in [victim for unit, victim in self._gone.items() if unit not in wanted]:
+            self.put_back(victim)
+        for unit, victim in wanted.items():
+            if unit not in self._gone:
+                self.take_out(victim)
+
+    def take_out(self, victim: Victim) -> None:
+        self._gone[victim.unit] = victim
+        self._move(victim, 1)
+
+    def put_back(self, victim: Victim) -> None:
+        del self._gone[victim.unit]
+        self._move(victim, -1)
+
+    def _move(self, victim: Victim, times: int) -> None:
+        for row, freed in victim.freed.items():
+            if row in self._inside:
+                sums = self._freed.setdefault(row, {})
+                before = self._gaps.slots_with(row, sums)
+                for name, amount in freed.items():
+                    sums[name] = sums.get(name, 0) + amount * times
+                self._missing -= self._gaps.slots_with(row, sums) - before
 
 
 class Market:
@@ -134,7 +187,7 @@ class Market:
         for victim in self._on_row.get(row, ()):
             cost += price[victim.unit]
             _add(freed, victim.freed[row])
-            gained = self._slots(row, freed) - slots
+            gained = min(self.gaps.slots_with(row, freed), self.gaps.need) - slots
             if gained > 0:
                 slots += gained
                 pools.append((cost, gained))
@@ -144,22 +197,11 @@ class Market:
                     pools[-1] = (pools[-1][0] + last[0], pools[-1][1] + last[1])
         return [total / count for total, count in pools for _ in range(count)]
 
-    def _slots(self, row: int, freed: Mapping[str, int]) -> int:
-        assert self.gaps.shape is not None
-        if not self.gaps.most[row]:
-            return 0
-        count = min(
-            (int(self.gaps.free[self.layout.resources[name], row]) + freed.get(name, 0)) // clip(amount)
-            for name, amount in self.gaps.shape.requests
-            if amount > 0
-        )
-        return max(0, min(count, self.gaps.need))
-
     def _prefix(self, row: int, count: int) -> Iterable[Victim]:
         """The cheapest victims of a row that must go for `count` slots."""
         freed: dict[str, int] = {}
         for victim in self._on_row.get(row, ()):
-            if self._slots(row, freed) >= count:
+            if min(self.gaps.slots_with(row, freed), self.gaps.need) >= count:
                 return
             _add(freed, victim.freed[row])
             yield victim

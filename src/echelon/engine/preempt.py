@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .demand import Demand
-from .gaps import Gaps, Market, least_cost
+from .gaps import Gaps, Ledger, Market, least_cost
 from .layout import distinct
 from .parts import Canon, Part
 from .place import place
@@ -108,6 +108,7 @@ class _Inquiry:
         inside = frozenset(rows_of(trial.view.layout, region).tolist())
         self.lacking = gaps.lacking(region)
         self.gains = {victim.unit: gaps.gain(victim, inside) for victim in victims}
+        self.ledger = Ledger(gaps, region) if self._is_plain() else None
         #: No eviction here loses less than this.
         self.promise = self._promise()
         self._known: dict[frozenset[int], bool] = {}
@@ -125,12 +126,22 @@ class _Inquiry:
     def fits(self, gone: Iterable[Victim]) -> bool:
         """Whether the aim fits in the region once these are gone; an open answer counts as no."""
         chosen = list(gone)
+        if self.ledger is not None:
+            self.ledger.make_gone(chosen)
+            return self.ledger.enough()
         key = frozenset(victim.unit for victim in chosen)
         if key not in self._known:
             self.trial.take_out(chosen)
             found = search(self.trial.view, self.aim, self.region, Steps(FIT_STEPS))
             self._known[key] = isinstance(found, Found)
         return self._known[key]
+
+    def _is_plain(self) -> bool:
+        """Whether slots in the region decide: one leaf of equal pods that may be anywhere in it."""
+        aim, levels = self.aim, self.trial.view.layout.level_of
+        within = all(levels.get(key, 1 << 30) <= self.region.level for key in aim.keys)
+        one_shape = len({ask.shape for ask in aim.asks}) == 1 and aim.need <= aim.supply
+        return aim.is_leaf and one_shape and within and aim.exclusive is None and self.region.rows is None
 
     def _promise(self) -> Rank:
         if not self.victims:
@@ -178,6 +189,8 @@ class _Inquiry:
     def _spare(self, start: list[Victim]) -> list[Victim]:
         """Spare the dearest as long as the rest suffices, in runs that double while it goes well."""
         kept = sorted(start, key=lambda v: (self.trial.violates(v), v.priority, v.work, v.unit), reverse=True)
+        if self.ledger is not None:
+            return self._spare_by_slots(kept, self.ledger)
         at, run = 0, 1
         while at < len(kept):
             rest = kept[:at] + kept[at + run :]
@@ -187,6 +200,16 @@ class _Inquiry:
                 run = max(1, run // 4)
             else:
                 at += 1
+        return kept
+
+    def _spare_by_slots(self, dearest_first: list[Victim], ledger: Ledger) -> list[Victim]:
+        ledger.make_gone(dearest_first)
+        kept = []
+        for victim in dearest_first:
+            ledger.put_back(victim)
+            if not ledger.enough():
+                ledger.take_out(victim)
+                kept.append(victim)
         return kept
 
 

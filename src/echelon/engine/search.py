@@ -280,6 +280,8 @@ class _Search:
     # ---- groups
 
     def _seat(self, part: Part, region: Region, depth: int, rest: Agenda | None) -> Iterator[Agenda | None]:
+        if not part.keys and not self._admitted(part, region):
+            return
         if depth == len(part.keys) and part.exclusive is None:
             self.seats.append((part, region))
             yield from self._open(part, region, rest)
@@ -300,6 +302,12 @@ class _Search:
                     continue
                 failed.add(content)
             yield from self._seat(part, candidate, depth + 1, rest)
+
+    def _admitted(self, part: Part, region: Region) -> bool:
+        """What the bound says of a part without a key, for which no domain is chosen."""
+        if region.rows is not None or not part.children:
+            return True
+        return bool(inside(self.room, part, region.level, region.index, region.index + 1)[0] >= 1)
 
     def _open(self, part: Part, region: Region, rest: Agenda | None) -> Iterator[Agenda | None]:
         """A part has its region: now its content."""
