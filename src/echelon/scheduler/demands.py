@@ -1,14 +1,13 @@
 """From a tree of groups to what the engine is asked.
 
-`demand_of` asks for the tree as its policies say.  Once the minimum is placed, `insisting` asks for more, one
-pending part at a time: a satisfied tree would otherwise never be worth an eviction, nor would anyone learn why its
-extras do not fit.
+Members of one shape and role are one class.  What is not ready is left out, what runs is said as bound: the engine
+then asks itself whether the minimum is there and what would be an advance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 from ..api import meta
 from ..api.scheme import JOBS, Object
@@ -102,55 +101,3 @@ def _final_size(group: Group, jobs: Jobs) -> int | None:
         return None
     size = int(job["spec"].get("parallelism", 1))
     return size if size > len(group.pending) + len(group.holding) else None
-
-
-@dataclass(frozen=True, slots=True)
-class Insistence:
-    """A demand that holds only if `group` gains something."""
-
-    group: int
-    demand: Demand
-
-
-def insisting(demand: Demand) -> Iterator[Insistence]:
-    """For a demand that already holds: one stronger demand per pending part, whole parts before single pods."""
-    for group, stronger in _stronger(demand.root):
-        yield Insistence(group, replace(demand, root=stronger))
-
-
-def holds(group: Wanted) -> bool:
-    """Whether bound members alone satisfy a group."""
-    if isinstance(group, Leaf):
-        return len(group.bound) >= group.min_count
-    return sum(map(holds, group.children)) >= group.min_groups
-
-
-def _stronger(group: Wanted) -> Iterator[tuple[int, Wanted]]:
-    if isinstance(group, Leaf):
-        pending = sum(len(one.members) for one in group.classes)
-        for more in dict.fromkeys((pending, 1)) if pending else ():
-            yield group.id, replace(group, min_count=len(group.bound) + more)
-        return
-    held = [holds(child) for child in group.children]
-    # What is neither held nor asked for stays only as far as its running pods pin the domain.
-    still = tuple(map(_still, group.children))
-    for at, child in enumerate(group.children):
-        others = (*still[:at], *still[at + 1 :])
-        if held[at]:
-            for gaining, stronger in _stronger(child):
-                yield gaining, replace(group, min_groups=sum(held), children=(stronger, *others))
-        elif _wants(child):
-            yield child.id, replace(group, min_groups=sum(held) + 1, children=(child, *others))
-
-
-def _wants(group: Wanted) -> bool:
-    if isinstance(group, Leaf):
-        return bool(group.classes)
-    return any(map(_wants, group.children))
-
-
-def _still(group: Wanted) -> Wanted:
-    """A group with nothing pending: what runs of it."""
-    if isinstance(group, Leaf):
-        return replace(group, classes=())
-    return replace(group, children=tuple(map(_still, group.children)))

@@ -141,7 +141,8 @@ class Member:
 class Tally(NamedTuple):
     """What a group amounts to, its whole subtree included."""
 
-    #: Pods that name a group of it, those that want a place, and those of these whose own group is ready.
+    #: Pods that name a group of it, those that want a place, and those of these that can be tried: a child that is
+    #: not ready counts none.
     known: int = 0
     waiting: int = 0
     pending: int = 0
@@ -159,7 +160,7 @@ class Tally(NamedTuple):
         return Tally(
             self.known + new.known - old.known,
             self.waiting + new.waiting - old.waiting,
-            self.pending + new.pending - old.pending,
+            self.pending + (new.pending if new.ready else 0) - (old.pending if old.ready else 0),
             present,
             placed,
             policy is not None and present >= policy.minimum,
@@ -234,9 +235,8 @@ class Group:
             return tally
         waiting, placed = len(self.pending), len(self.holding)
         need = self.policy.minimum if self.policy is not None else waiting + placed + 1
-        ready = waiting + placed >= need
-        pending = waiting if ready else 0
-        return Tally(len(self.members), waiting, pending, waiting + placed, placed, ready, placed >= need)
+        present = waiting + placed
+        return Tally(len(self.members), waiting, waiting, present, placed, present >= need, placed >= need)
 
     def pods_changed(self) -> None:
         """Pods of this group came, went or changed: it counts anew, its ancestors by the difference."""

@@ -39,8 +39,6 @@ log = logging.getLogger(__name__)
 
 #: How long nothing must have come for an incomplete tree before it says so: its objects arrive one after the other.
 _INCOMPLETE_GRACE_SECONDS = 1.0
-#: How many pending parts of a satisfied tree are looked at in one cycle.
-_PARTS_PER_CYCLE = 8
 
 
 @dataclass(frozen=True)
@@ -252,14 +250,15 @@ class Scheduler:
     # -- placed ----------------------------------------------------------------------------------------
 
     def _place(self, state: State, verdict: Placed) -> None:
-        if verdict.assignment:
-            self._assume(state, verdict)
+        self._assume(state, verdict)
         root = state.root
-        if isinstance(root, Group):
-            if root.tally.pending:
-                self._insist(state, root)
-            else:
-                state.since = ""
+        if not verdict.assignment:
+            self._states.back_off(state)
+        elif isinstance(root, Group) and root.tally.pending:
+            # The minimum is placed; whether the rest can be had, if need be by preemption, is the next question.
+            self._states.again(state)
+        else:
+            state.since = ""
 
     def _assume(self, state: State, verdict: Placed) -> None:
         """The decision takes effect in the view now, in the API beside the next decision."""
@@ -298,24 +297,3 @@ class Scheduler:
         """Bindings are through: what was placed says so, even if some of it has ended since."""
         self._reporter.settled(root, state.placed)
         state.settled, state.placed = True, frozenset()
-
-    def _insist(self, state: State, root: Group) -> None:
-        """The minimum holds; look whether more of what is pending can be had, if need be by preemption."""
-        demand = demands.of_tree(root, self._jobs.get, repairing=not root.tally.ready)
-        parts = list(demands.insisting(demand))
-        first = state.turn % len(parts) if parts else 0
-        state.turn = first + _PARTS_PER_CYCLE
-        blocked: dict[int, Blocked] = {}
-        for part in (parts[first:] + parts[:first])[:_PARTS_PER_CYCLE]:
-            verdict = self._decide(state, part.demand)
-            if isinstance(verdict, Evict):
-                self._preemption.begin(state, verdict)
-                return
-            if isinstance(verdict, Placed) and verdict.assignment:
-                self._assume(state, verdict)
-                self._states.again(state)
-                return
-            if isinstance(verdict, Blocked):
-                blocked[part.group] = verdict
-        self._reporter.left_over(root, blocked)
-        self._states.back_off(state)

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 from ..api import meta
 from ..api.scheme import PODS, Object
@@ -60,35 +60,22 @@ class Reporter:
         self._say_pods(_pending(root), "SchedulerError", problem.text)
 
     def blocked(self, root: Root, verdict: Blocked) -> None:
-        """Tried in vain."""
+        """Tried in vain, or in part: groups that hold have nothing to complain of, pods that wait have."""
         names = names_of(root)
-        changed = False
-        if isinstance(root, Group):
-            for group in root.subtree():
-                changed |= self._say_group(group, _UNSCHEDULABLE, for_group(verdict, group.id, names))
         text = sentence(verdict, names)
-        changed |= self._say_pods(_pending(root), _UNSCHEDULABLE, text, again=_SECONDS_BETWEEN_WORDS)
-        if changed and isinstance(root, Group):
-            self._event_on_root(root, "Warning", "FailedScheduling", text)
-
-    def left_over(self, root: Group, verdicts: Mapping[int, Blocked]) -> None:
-        """The tree holds, but some of its pods do not fit beside the others."""
-        names = names_of(root)
-        told: dict[int, None] = {}
+        if isinstance(root, Member):
+            self._say_pods([root], _UNSCHEDULABLE, text, again=_SECONDS_BETWEEN_WORDS)
+            return
+        changed = False
         for group in root.subtree():
-            verdict = verdicts.get(group.id)
-            if verdict is None:
-                continue
-            for below in group.subtree():
-                if not below.tally.holds:
-                    self._say_group(below, _UNSCHEDULABLE, for_group(verdict, below.id, names))
-            told |= dict.fromkeys(member.id for member in _pending(group))
-            text = sentence(verdict, names)
-            self._say_pods(_pending(group), _UNSCHEDULABLE, text, again=_SECONDS_BETWEEN_WORDS)
+            if not group.tally.holds:
+                why = for_group(verdict, group.id, names) if group.tally.ready else _incomplete(group, root)
+                changed |= self._say_group(group, _UNSCHEDULABLE, why)
         for leaf in root.leaves():
-            rest = [member for member in leaf.pending.values() if member.id not in told]
-            text = f"{root.key} holds without this pod; it waits its turn to be added"
-            self._say_pods(rest, _UNSCHEDULABLE, text if leaf.tally.ready else _incomplete(leaf, root))
+            why = text if leaf.tally.ready else _incomplete(leaf, root)
+            changed |= self._say_pods(leaf.pending.values(), _UNSCHEDULABLE, why, again=_SECONDS_BETWEEN_WORDS)
+        if changed:
+            self._event_on_root(root, "Warning", "FailedScheduling", text)
 
     def making_room(self, root: Root, verdict: Evict, victims: int) -> None:
         """Others are leaving for it."""

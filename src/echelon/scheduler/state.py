@@ -24,8 +24,6 @@ class State:
     flying: int = 0
     placed: frozenset[int] = frozenset()
     settled: bool = False
-    #: Which of its pending parts is next to be insisted on.
-    turn: int = 0
     #: How many pods it had when it was last found incomplete, and since when it is without change.
     known: int = -1
     incomplete_since: float = 0.0

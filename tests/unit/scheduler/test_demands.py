@@ -97,43 +97,6 @@ def test_counts_follow_single_pods_up_the_tree() -> None:
     assert not root.tally.ready
 
 
-def _placed(stage: Stage, *pods: str) -> None:
-    for pod in pods:
-        stage.translator.assume(stage.member(pod), "n1")
-
-
-def test_a_satisfied_gang_insists_on_all_its_extras_then_on_one() -> None:
-    stage = Stage()
-    stage.put(make_pod_group("g", gang=1), *(make_pod(f"p{n}", group="g") for n in range(4)))
-    _placed(stage, "p0")
-    minima = [part.demand.root.min_count for part in demands.insisting(_demand(stage.group("g")))]  # type: ignore[union-attr]
-    assert minima == [4, 2]
-
-
-def test_a_satisfied_tree_insists_on_one_further_child_at_a_time() -> None:
-    stage = Stage()
-    stage.put(make_composite("root", gang=1))
-    for name in ("a", "b", "c"):
-        stage.put(make_pod_group(name, gang=1, parent="root"), make_pod(f"{name}0", group=name))
-    _placed(stage, "a0")
-    root = stage.group("root", "CompositePodGroup")
-    parts = list(demands.insisting(_demand(root)))
-    assert [part.group for part in parts] == [stage.group("b").id, stage.group("c").id]
-    for part in parts:
-        wanted = part.demand.root
-        assert isinstance(wanted, Composite)
-        assert wanted.min_groups == 2
-        asking = [child.id for child in wanted.children if isinstance(child, Leaf) and child.classes]
-        assert asking == [part.group]
-
-
-def test_a_tree_with_nothing_pending_insists_on_nothing() -> None:
-    stage = Stage()
-    stage.put(make_pod_group("g", gang=1), make_pod("p0", group="g"))
-    _placed(stage, "p0")
-    assert list(demands.insisting(_demand(stage.group("g")))) == []
-
-
 def test_equal_demands_learn_from_each_other_in_their_own_names() -> None:
     stage, memory = Stage(), Memory()
     for root in ("x", "y"):
