@@ -11,9 +11,8 @@ from collections import Counter
 
 import numpy as np
 
-from .demand import Shape
 from .layout import Ints
-from .parts import Part
+from .parts import Part, shapes_of
 from .room import Counting, Packing
 
 #: Stands for "as many as you like".
@@ -45,7 +44,9 @@ def inside(room: Counting | Packing, part: Part, level: int, low: int, high: int
     elif part.need > part.supply:
         return np.zeros(high - low, dtype=np.int64)
     elif part.need and len(part.asks) > 1:
-        together = sum((room.slots(shape, level)[low:high] for shape in _shapes(part)), np.zeros(high - low, np.int64))
+        together = sum(
+            (room.slots(shape, level)[low:high] for shape in shapes_of(part)), np.zeros(high - low, np.int64)
+        )
         counts = np.minimum(counts, together // part.need)
     if part.exclusive is not None and room.layout.level_of.get(part.exclusive.key) == level:
         counts = np.where(room.held_domains(part)[low:high], 0, np.minimum(counts, 1))
@@ -84,7 +85,3 @@ def _by_children(room: Counting | Packing, part: Part, level: int, low: int, hig
         total += np.minimum(found, PLENTY)
         once += np.minimum(found, kinds[kind])
     return np.where(once >= part.need, np.minimum(counts, total // part.need), 0)
-
-
-def _shapes(part: Part) -> list[Shape]:
-    return list(dict.fromkeys(ask.shape for ask in part.asks))

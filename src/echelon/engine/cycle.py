@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from .agenda import Steps
 from .demand import Composite, Demand, Group
 from .diagnose import shortages
 from .fixes import fixes
 from .place import place
 from .preempt import preempt
-from .search import Steps
 from .verdict import Blocked, DomainCount, Shortage, Verdict
 from .view import ClusterView
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from .agenda import Found, Steps
 from .bounds import copies
 from .capacity import room as room_of
 from .demand import Composite, Demand, Group, Leaf, Shape
@@ -18,7 +19,7 @@ from .layout import Bools, Ints, clip, distinct
 from .parts import Canon, Part, weight
 from .regions import CLUSTER, Region, path_of, rows_of, split_by_label
 from .room import Counting, Packing
-from .search import Found, Steps, model, search
+from .search import model, search
 from .verdict import DomainCount, Shortage
 from .view import ClusterView
 

@@ -11,13 +11,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from .agenda import Found, Steps
 from .capacity import room
 from .demand import Bound, Composite, Demand, Group, Leaf, PodClass, Shape
 from .fit import allowed
 from .parts import Canon, weight
 from .preempt import preempt
 from .regions import CLUSTER, Region, path_of, rows_of
-from .search import Found, Steps, search
+from .search import search
 from .verdict import Fix, Shortage
 from .view import ClusterView, Node, Running
 

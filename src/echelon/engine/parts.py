@@ -204,3 +204,13 @@ def main_resource(shape: Shape) -> str:
     asked = [name for name, amount in shape.requests if amount > 0]
     devices = [name for name in asked if name not in PLAIN]
     return (devices or [name for name in PLAIN if name in asked] or asked)[0]
+
+
+def walk(part: Part) -> Iterator[Part]:
+    yield part
+    for child in part.children:
+        yield from walk(child)
+
+
+def shapes_of(part: Part) -> list[Shape]:
+    return list(dict.fromkeys(ask.shape for each in walk(part) for ask in each.asks))

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .agenda import Found, NotFound, Put, Steps
 from .demand import Composite, Demand, Exclusive, Group, Leaf
 from .fill import compact
 from .parts import Canon, Goal, Part, merge
 from .regions import CLUSTER, Region, path_of, rows_of
-from .search import Found, NotFound, Put, Steps, search
+from .search import search
 from .verdict import Placed
 from .view import ClusterView
 

@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from .agenda import Found, Steps
 from .demand import Demand
 from .gaps import Gaps, Ledger, Market, least_cost
 from .layout import distinct
-from .parts import Canon, Part
+from .parts import Canon, Part, walk
 from .place import place
 from .regions import CLUSTER, Region, rows_of
-from .search import Found, Steps, search, walk
+from .search import search
 from .verdict import Evict, Loss
 from .victims import Trial, Victim
 from .view import ClusterView
