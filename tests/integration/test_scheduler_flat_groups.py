@@ -330,6 +330,22 @@ async def test_pending_members_of_a_deleted_group_go_back_to_waiting(world: Worl
         assert await world.message(name) == 'waiting for PodGroup "g", which its pods name as their group'
 
 
+@in_virtual_time
+async def test_the_reason_a_gang_is_given_is_renewed_within_seconds_of_a_change(world: World) -> None:
+    await world.create(make_node("n1", cpu=1), make_pod_group("g", gang=4))
+    await world.pods("g", "p", 4)
+    await world.settle(1)
+    assert "room for 1 " in (await world.condition("g"))[2]
+    await world.create(make_node("n2", cpu=1))
+    await world.settle(1)
+    await world.create(make_node("n3", cpu=1))
+    await world.settle(11)
+    assert "room for 3 " in (await world.condition("g"))[2]
+    await world.create(make_node("n4", cpu=1))
+    await world.settle(0.5)
+    assert await world.condition("g") == SCHEDULED
+
+
 @pytest.mark.conformance("SCH-53")
 @in_virtual_time
 async def test_a_new_group_starts_its_own_pods_only(world: World) -> None:

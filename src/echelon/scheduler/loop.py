@@ -39,6 +39,9 @@ log = logging.getLogger(__name__)
 
 #: How long nothing must have come for an incomplete tree before it says so: its objects arrive one after the other.
 _INCOMPLETE_GRACE_SECONDS = 1.0
+#: A root that waits is told anew why at most this often, unless it changes itself: the search for remedies is what
+#: costs most in a decision, and of those that wait everybody is asked when a pod ends.
+_SECONDS_BETWEEN_REASONS = 10.0
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,9 @@ class Scheduler:
         self._caches = caches
         self._clock = clock
         self._settings = settings
-        self.view = ClusterView(Options(settings.levels, settings.limits))
+        self._full = Options(settings.levels, settings.limits)
+        self._brief = Options(settings.levels, replace(settings.limits, fixes=0))
+        self.view = ClusterView(self._full)
         self._queue = Queue(clock)
         self._states = States(self._queue)
         self._memory = Memory()
@@ -106,7 +111,9 @@ class Scheduler:
 
     def touched(self, root: Root) -> None:
         if isinstance(root, Group) or self._is_ours(root):
-            self._states.again(self._states.of(root))
+            state = self._states.of(root)
+            state.told = 0.0
+            self._states.again(state)
         else:
             self._states.end(root.id)
 
@@ -146,13 +153,19 @@ class Scheduler:
         demand = self._demand(state)
         if demand is None:
             return
-        verdict = self._decide(state, demand)
+        brief = self._told_lately(state)
+        verdict = self._decide(state, demand, brief=brief)
         if isinstance(verdict, Placed):
             self._place(state, verdict)
         elif isinstance(verdict, Evict):
             self._preemption.begin(state, verdict)
+        elif brief:
+            # Things have changed, if not for the better: the reason it was given is renewed when it is old enough.
+            left = state.told + _SECONDS_BETWEEN_REASONS - self._clock.now()
+            self._states.back_off(state, at_most=left)
         else:
             self._blocked(state, verdict)
+            self._states.back_off(state)
 
     def _blocked(self, state: State, verdict: Blocked) -> None:
         root = state.root
@@ -162,18 +175,27 @@ class Scheduler:
         else:
             self._reporter.blocked(root, verdict)
             self._preemption.release_partial(state, verdict)
-        self._states.back_off(state)
+        state.told = self._clock.now()
 
-    def _decide(self, state: State, demand: Demand) -> Placed | Evict | Blocked:
+    def _told_lately(self, state: State) -> bool:
+        """Whether it knows why it waits and nothing of its own has changed: then it need not be told again now."""
+        root = state.root
+        if self._clock.now() - state.told >= _SECONDS_BETWEEN_REASONS:
+            return False
+        return isinstance(root, Member) or not any(leaf.holding for leaf in root.leaves())
+
+    def _decide(self, state: State, demand: Demand, *, brief: bool) -> Placed | Evict | Blocked:
+        """Ask the engine, unless the answer is known; `brief` spares it looking for remedies."""
         if state.victims:
             # Others are leaving for it already; no one else has to before they are gone.
             demand = replace(demand, may_preempt=False)
-        known = self._memory.recall(demand)
+        known = self._memory.recall(demand, brief=brief)
         if known is not None:
             return known
+        self.view.options = self._brief if brief else self._full
         verdict = decide(self.view, demand, self._clock.now())
         if isinstance(verdict, Blocked):
-            self._memory.keep(demand, verdict)
+            self._memory.keep(demand, verdict, brief=brief)
         return verdict
 
     def _demand(self, state: State) -> Demand | None:

@@ -17,21 +17,22 @@ class Memory:
     """Blocked verdicts since room last appeared."""
 
     def __init__(self) -> None:
-        self._known: dict[object, tuple[Demand, Blocked]] = {}
+        #: By likeness: the demand decided, its verdict, and whether that came without remedies.
+        self._known: dict[object, tuple[Demand, Blocked, bool]] = {}
 
     def room(self) -> None:
         """Room has appeared: everything is possible again."""
         self._known.clear()
 
-    def keep(self, demand: Demand, verdict: Blocked) -> None:
-        self._known[_likeness(demand)] = (demand, verdict)
+    def keep(self, demand: Demand, verdict: Blocked, *, brief: bool) -> None:
+        self._known[_likeness(demand)] = (demand, verdict, brief)
 
-    def recall(self, demand: Demand) -> Blocked | None:
-        """The verdict on an equal demand, said of the groups of this one."""
+    def recall(self, demand: Demand, *, brief: bool) -> Blocked | None:
+        """The verdict on an equal demand, said of the groups of this one; a brief one only if that will do."""
         known = self._known.get(_likeness(demand))
-        if known is None:
+        if known is None or (known[2] and not brief):
             return None
-        other, verdict = known
+        other, verdict, _ = known
         names = dict(zip(_ids(other.root), _ids(demand.root), strict=True))
         return replace(
             verdict,

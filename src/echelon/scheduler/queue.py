@@ -74,12 +74,12 @@ class Queue:
         heapq.heappush(self._alarms, (until, root))
         self._set_alarm()
 
-    def back_off(self, root: int, rank: Rank, *, wants_room: bool = True) -> None:
-        """Sleep twice as long as after the failure before."""
+    def back_off(self, root: int, rank: Rank, at_most: float = _LAST_BACKOFF_SECONDS) -> None:
+        """Sleep twice as long as after the failure before, unless room appears."""
         failures = self._attempts.get(root, 0)
         self._attempts[root] = failures + 1
-        seconds = min(_FIRST_BACKOFF_SECONDS * 2**failures, _LAST_BACKOFF_SECONDS)
-        self.sleep(root, rank, seconds, wants_room=wants_room)
+        seconds = min(_FIRST_BACKOFF_SECONDS * 2**failures, _LAST_BACKOFF_SECONDS, at_most)
+        self.sleep(root, rank, seconds, wants_room=True)
 
     def succeeded(self, root: int) -> None:
         """The next failure of this root is its first again."""

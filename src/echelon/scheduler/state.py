@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from .hierarchy import Group, Member
@@ -24,6 +25,8 @@ class State:
     flying: int = 0
     placed: frozenset[int] = frozenset()
     settled: bool = False
+    #: When it was last told why it is blocked.
+    told: float = 0.0
     #: How many pods it had when it was last found incomplete, and since when it is without change.
     known: int = -1
     incomplete_since: float = 0.0
@@ -55,9 +58,9 @@ class States:
         """It wants a decision now."""
         self._queue.add(state.root.id, self._rank(state))
 
-    def back_off(self, state: State) -> None:
+    def back_off(self, state: State, at_most: float = math.inf) -> None:
         """It wants one when room appears, or after a while."""
-        self._queue.back_off(state.root.id, self._rank(state))
+        self._queue.back_off(state.root.id, self._rank(state), at_most)
 
     def sleep(self, state: State, seconds: float) -> None:
         """It wants one after a while; room does not help it."""

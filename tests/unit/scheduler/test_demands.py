@@ -104,8 +104,10 @@ def test_equal_demands_learn_from_each_other_in_their_own_names() -> None:
         stage.put(*(make_pod(f"{root}{n}", group=f"{root}1") for n in range(2)))
     x, y = (stage.group(name, "CompositePodGroup") for name in "xy")
     leaf_x, leaf_y = stage.group("x1").id, stage.group("y1").id
-    memory.keep(_demand(x), Blocked(True, (Shortage(leaf_x, 2, 1, "", (), 1),), (Fix("lower", "lower", x.id),)))
-    learnt = memory.recall(_demand(y))
+    memory.keep(
+        _demand(x), Blocked(True, (Shortage(leaf_x, 2, 1, "", (), 1),), (Fix("lower", "lower", x.id),)), brief=False
+    )
+    learnt = memory.recall(_demand(y), brief=False)
     assert learnt is not None
     assert [one.group for one in learnt.shortages] == [leaf_y]
     assert [one.group for one in learnt.fixes] == [y.id]
@@ -116,8 +118,9 @@ def test_what_was_learnt_is_forgotten_when_room_appears_and_not_used_for_others(
     for name, gang in (("a", 2), ("b", 2), ("c", 1)):
         stage.put(make_pod_group(name, gang=gang), *(make_pod(f"{name}{n}", group=name) for n in range(2)))
     a, b, c = (_demand(stage.group(name)) for name in "abc")
-    memory.keep(a, Blocked(True, (Shortage(a.root.id, 2, 1, "", (), 1),)))
-    assert memory.recall(b) is not None
-    assert memory.recall(c) is None
+    memory.keep(a, Blocked(True, (Shortage(a.root.id, 2, 1, "", (), 1),)), brief=True)
+    assert memory.recall(b, brief=True) is not None
+    assert memory.recall(b, brief=False) is None, "a verdict without remedies is not for telling"
+    assert memory.recall(c, brief=True) is None
     memory.room()
-    assert memory.recall(b) is None
+    assert memory.recall(b, brief=True) is None
