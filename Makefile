@@ -3,6 +3,8 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+DEV := $(VENV)/.installed-dev
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-long soak lint bench bench-engine conformance cluster-tools test-cluster clean
@@ -13,8 +15,12 @@ help: ## List the targets
 $(STAMP): requirements.lock pyproject.toml
 	@python3 -c 'import sys; sys.exit("Echelon needs Python 3.11 or newer, this is %d.%d" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	@test -x $(PY) || python3 -m venv $(VENV)
-	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
-	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(PIP) --require-hashes --requirement requirements.lock
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DEV): requirements-dev.lock $(STAMP)
+	@$(PIP) --require-hashes --requirement requirements-dev.lock
 	@touch $@
 
 install: $(STAMP) ## Make .venv with exact versions and the echelon command
@@ -22,30 +28,30 @@ install: $(STAMP) ## Make .venv with exact versions and the echelon command
 demo: $(STAMP) ## Three training jobs on a simulated GPU cluster, start to finish
 	@$(VENV)/bin/echelon run examples/demo/*.yaml --cluster examples/clusters/demo.yaml --every 10 --speed 5
 
-lint: $(STAMP) ## ruff and mypy strict
+lint: $(DEV) ## ruff and mypy strict
 	@$(VENV)/bin/ruff check src tests bench
 	@$(VENV)/bin/ruff format --check src tests bench
 	@$(VENV)/bin/mypy
 
-test: $(STAMP) lint ## Lint and all tests but the long ones and those on a real cluster
+test: $(DEV) lint ## Lint and all tests but the long ones and those on a real cluster
 	@$(PY) -m pytest -n 2 --dist loadfile -m "not long and not cluster"
 
-test-long: $(STAMP) ## The same with more rounds and examples
+test-long: $(DEV) ## The same with more rounds and examples
 	@ECHELON_LONG=1 $(PY) -m pytest -n 2 --dist loadfile -m "not cluster"
 
 cluster-tools: ## Build etcd, kube-apiserver and friends 1.37.1, once, where Go is present
 	@tools/controlplane/build
 
-test-cluster: $(STAMP) ## The tests on a real kube-apiserver, where Go is present to build it
+test-cluster: $(DEV) ## The tests on a real kube-apiserver, where Go is present to build it
 	@home=$$(tools/controlplane/build) && if [ -n "$$home" ]; then $(PY) -m pytest -m cluster tests/cluster $(ARGS); fi
 
-conformance: $(STAMP) ## Count covered, passing and missing behaviours of every list
+conformance: $(DEV) ## Count covered, passing and missing behaviours of every list
 	@$(PY) -m pytest -p tests.conformance.report -m conformance $(ARGS)
 
-soak: $(STAMP) ## A hundred seeded cluster lives in virtual time; SEED=n tells the story of one
+soak: $(DEV) ## A hundred seeded cluster lives in virtual time; SEED=n tells the story of one
 	@$(PY) -m tests.soak
 
-bench: $(STAMP) ## Scheduling through the durable store, as ratios to bare writes
+bench: $(DEV) ## Scheduling through the durable store, as ratios to bare writes
 	@$(PY) -m bench
 
 bench-engine: $(STAMP) ## Placement decisions against their aims and a per-pod greedy loop
