@@ -211,7 +211,7 @@ class Caches:
             informer.observe(obj)
 
     async def wait_synced(self) -> None:
-        for informer in self._informers.values():
+        for informer in list(self._informers.values()):
             await informer.wait_synced()
 
     async def run(self) -> None:

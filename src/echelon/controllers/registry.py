@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..client.informer import Caches
+from .budgets import DisruptionController
 from .garbage import GarbageCollector
 from .job import JobController
 from .jobset import JobSetController
@@ -22,6 +23,7 @@ def all_controllers(caches: Caches) -> list[Controller]:
         JobController(caches),
         PodGroupProtection(caches),
         CompositePodGroupProtection(caches),
+        DisruptionController(caches),
         LostPodController(caches),
         NamespaceController(caches),
         GarbageCollector(caches),

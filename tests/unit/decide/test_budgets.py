@@ -1,0 +1,70 @@
+"""The status of a PodDisruptionBudget."""
+
+from __future__ import annotations
+
+import pytest
+
+from echelon.api.scheme import Object
+from echelon.base.instants import to_time
+from echelon.decide.budgets import decide
+
+NOW = 1_800_000_000.0
+
+
+def budget(status: Object | None = None, **spec: object) -> Object:
+    obj: Object = {"metadata": {"name": "b", "namespace": "ns", "generation": 1}, "spec": spec}
+    return obj | ({"status": status} if status else {})
+
+
+def pod(name: str, *, ready: bool = True, phase: str = "Running") -> Object:
+    condition = {"type": "Ready", "status": "True" if ready else "False"}
+    return {"metadata": {"name": name, "namespace": "ns"}, "status": {"phase": phase, "conditions": [condition]}}
+
+
+def status_of(obj: Object, pods: list[Object], now: float = NOW) -> Object:
+    write = decide(obj, pods, now).status
+    assert write is not None
+    return write.status
+
+
+@pytest.mark.parametrize(
+    ("spec", "allowed", "desired"),
+    [
+        ({"minAvailable": 2}, 2, 2),
+        ({"minAvailable": "50%"}, 2, 2),
+        ({"minAvailable": "60%"}, 1, 3),
+        ({"maxUnavailable": 1}, 1, 3),
+        ({"maxUnavailable": "30%"}, 2, 2),
+        ({"minAvailable": 9}, 0, 9),
+    ],
+)
+def test_numbers_and_percentages_of_four_healthy_pods(spec: Object, allowed: int, desired: int) -> None:
+    status = status_of(budget(**spec), [pod(f"p{index}") for index in range(4)])
+    assert (status["disruptionsAllowed"], status["desiredHealthy"]) == (allowed, desired)
+    assert (status["currentHealthy"], status["expectedPods"]) == (4, 4)
+
+
+def test_only_ready_pods_that_stay_are_healthy_and_ended_ones_do_not_count() -> None:
+    going = pod("going")
+    going["metadata"]["deletionTimestamp"] = to_time(NOW)
+    pods = [pod("a"), pod("b", ready=False), pod("c", phase="Succeeded"), going]
+    status = status_of(budget(minAvailable=1), pods)
+    assert (status["currentHealthy"], status["expectedPods"], status["disruptionsAllowed"]) == (1, 3, 0)
+
+
+def test_a_granted_eviction_counts_as_gone_until_it_is_given_up() -> None:
+    granted = budget({"disruptedPods": {"p0": to_time(NOW)}}, minAvailable=1)
+    pods = [pod("p0"), pod("p1")]
+    plan = decide(granted, pods, NOW + 1)
+    assert plan.status is not None
+    assert plan.status.status["disruptionsAllowed"] == 0
+    assert plan.requeue_after == pytest.approx(119)
+    later = status_of(granted, pods, NOW + 121)
+    assert later["disruptionsAllowed"] == 1
+    assert "disruptedPods" not in later
+
+
+def test_a_status_that_is_true_is_not_written_again() -> None:
+    pods = [pod("p0"), pod("p1")]
+    first = status_of(budget(minAvailable=1), pods)
+    assert decide(budget(first, minAvailable=1), pods, NOW + 5).status is None
