@@ -17,7 +17,7 @@ class Steps:
     left: int
 
     def some(self, share: int) -> Steps:
-        return Steps(max(200, self.left // share))
+        return Steps(min(self.left, max(200, self.left // share)))
 
 
 class Put(NamedTuple):

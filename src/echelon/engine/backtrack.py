@@ -20,6 +20,7 @@ from .bounds import inside, own_level
 from .demand import Shape
 from .fill import compact
 from .layout import Ints, distinct
+from .pack import pack
 from .parts import Part, main_resource, shapes_of, walk
 from .regions import Region, narrow, rows_of, split_by_label
 from .room import Counting, Packing
@@ -70,6 +71,8 @@ class Backtrack:
         #: Bound members and exclusive holders make domains differ although they look alike.
         self._alike = not any(part.pins or part.exclusive for part in parts)
         self._backtracked = False
+        #: Whether something was left open for want of budget.
+        self.open = False
 
     def run(self, region: Region) -> Found | NotFound:
         stack = [self._frame(self._agenda(Seat(self.part, region, 0), None))]
@@ -92,7 +95,7 @@ class Backtrack:
             following = self._frame(agenda)
             if following.state is None or (agenda.key, following.state) not in self._dead:
                 stack.append(following)
-        return NotFound(proved=self.habit is None)
+        return NotFound(proved=self.habit is None and not self.open)
 
     # ---- bookkeeping
 
@@ -173,11 +176,26 @@ class Backtrack:
                 self.room.give(region, part.need)
         else:
             for shares in compositions(part):
+                if rest is None and self.habit is None:
+                    yield from self._packed(part, region, shares)
+                    continue
                 following = rest
                 for number in range(len(shares) - 1, -1, -1):
                     if shares[number]:
                         following = self._agenda(Spread(part, number, region, shares[number]), following)
                 yield following
+
+    def _packed(self, part: Part, region: Region, shares: list[int]) -> Iterator[Agenda | None]:
+        """The last leaf has its nodes for itself."""
+        if self.steps.left <= 0:
+            self.open = True
+            return
+        assert isinstance(self.room, Packing)
+        packed = pack(self.room, part, rows_of(self.layout, region), shares, self.steps)
+        self.open |= not packed.proved
+        if packed.puts is not None:
+            self.puts += packed.puts
+            yield None
 
     def _choose(
         self, part: Part, region: Region, index: int, have: int, rest: Agenda | None

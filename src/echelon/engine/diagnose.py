@@ -141,13 +141,17 @@ class _Group:
         return isinstance(self.group, Leaf) and isinstance(self.room, Counting)
 
     def _reached(self, region: Region, promised: int) -> int:
-        """The most that fits in a region, by trying; the promise stands for what the trial budget cannot settle."""
+        """The most that fits in a region, by trying; what the trial budget cannot settle counts as too much."""
         part = replace(self.part, keys=(), exclusive=None)
-        for goal in range(min(promised, self.need), self.bound, -1):
+        low, high = min(promised, self.bound), min(promised, self.need)
+        while low < high:
+            goal = (low + high + 1) // 2 if high < self.need else high
             smaller = relaxed(part, goal - self.bound)
             if isinstance(search(self.view, smaller, region, Steps(TRIAL_STEPS)), Found):
-                return max(goal, promised if goal == self.need else goal)
-        return min(promised, self.bound)
+                low = goal
+            else:
+                high = goal - 1
+        return promised if low == self.need else low
 
     def _short_of(self, region: Region) -> str:
         """The resource that runs out first for the largest pods below."""

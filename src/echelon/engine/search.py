@@ -25,7 +25,7 @@ def search(view: ClusterView, part: Part, region: Region, steps: Steps, claims: 
     if isinstance(room, Counting):
         return _locate(room, Backtrack(room, part, steps).run(region))
     for habit in (close_together, tightest_first):
-        outcome = Backtrack(room, part, Steps(QUICK), habit).run(region)
+        outcome = Backtrack(room, part, Steps(min(QUICK, steps.left)), habit).run(region)
         if isinstance(outcome, Found):
             return outcome
         room = Packing(view, list(walk(part)), claims, region.level)

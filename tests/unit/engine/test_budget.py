@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from echelon.base.rng import Rng
 from echelon.engine.demand import Leaf
 from echelon.engine.explain import sentence
 from echelon.engine.verdict import Blocked, Placed
@@ -30,16 +31,26 @@ def test_pieces_too_many_are_a_proof_without_search() -> None:
     assert verdict.proved
 
 
+def tight(pods_asked: int) -> tuple[Leaf, int]:
+    """Pods of 3 to 9 cores, and the fewest nodes of 16 that have the cores for them."""
+    rng = Rng(5)
+    sizes = [3 + rng.below(7) for _ in range(pods_asked)]
+    return flat(sizes), -(-sum(sizes) // 16)
+
+
+def test_a_tight_mix_of_sizes_is_packed() -> None:
+    leaf, nodes = tight(150)
+    verdict = Cluster().nodes("n", nodes, cpu=16).decide(leaf)
+    assert isinstance(verdict, Placed)
+    assert len(verdict.assignment) == 150
+
+
 def test_an_ended_budget_is_no_proof_and_says_so() -> None:
-    sizes = [7, 7, 5, 5, 5, 5, 3, 3, 3, 3, 6, 6, 6]
-    cluster = Cluster(limits=Limits(steps=20)).nodes("n", 4, cpu=16)
-    leaf = flat(sizes)
-    verdict = cluster.decide(leaf)
+    leaf, nodes = tight(150)
+    verdict = Cluster(limits=Limits(steps=0)).nodes("n", nodes, cpu=16).decide(leaf)
     assert isinstance(verdict, Blocked)
     assert not verdict.proved
     assert "within the step budget" in sentence(verdict, {})
-    settled = Cluster().nodes("n", 4, cpu=16).decide(leaf)
-    assert isinstance(settled, Placed) or settled.proved
 
 
 def test_unequal_gangs_that_cannot_share_racks_are_proved_blocked() -> None:
