@@ -51,7 +51,7 @@ class Preemption:
         for member in victims:
             if not member.place:
                 self._give_way(member)
-        message = f"{self._name}: preempting to accommodate a higher priority {kind_of(root)}"
+        message = f"{self._named_by(root)}: preempting to accommodate a higher priority {kind_of(root)}"
         self._mark_groups(verdict.units, message, root)
         for member in leaving:
             self._await(state, member)
@@ -103,7 +103,7 @@ class Preemption:
             leaves = [leaf for leaf in root.leaves() if leaf.id in released and _evicted_whole(leaf)]
         else:
             leaves = list(root.leaves())
-        message = f"{self._name}: releasing a gang that cannot be completed"
+        message = f"{self._named_by(root)}: releasing a gang that cannot be completed"
         for leaf in leaves:
             for member in list(leaf.holding.values()):
                 # A pod that was created on its node was never ours to place.
@@ -129,6 +129,12 @@ class Preemption:
             self._translator.nominate(member, node)
             for victim in by_node[node]:
                 self._await(state, victim)
+
+    def _named_by(self, root: Root) -> str:
+        """The name under which a root's pods asked for us."""
+        if isinstance(root, Member):
+            return root.scheduler
+        return next((member.scheduler for leaf in root.leaves() for member in leaf.pending.values()), self._name)
 
     def _await(self, state: State, victim: Member) -> None:
         state.victims[victim.id] = None
