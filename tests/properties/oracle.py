@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import combinations, product
 
 from echelon.engine.demand import Demand, Group, Leaf, Shape
+from echelon.engine.verdict import Placed
 from echelon.engine.view import ClusterView, Running
 
 Loss = tuple[int, int, int, int, tuple[int, ...]]
@@ -33,6 +34,24 @@ def feasible(view: ClusterView, demand: Demand, gone: frozenset[int] = frozenset
             if world.packs(flat, []):
                 return True
     return False
+
+
+def accepts(view: ClusterView, demand: Demand, placed: Placed, gone: frozenset[int] = frozenset()) -> bool:
+    """Whether a placement is one: from the definitions, pod by pod."""
+    running = [pod for pod in view.all_running() if not (pod.unit in gone and pod.evictable)]
+    world, done = _World(view, demand, running), list[tuple[Leaf, str]]()
+    for leaf in demand.leaves():
+        asked = [(member, pods.shape) for pods in leaf.classes for member in pods.members]
+        new = [(shape, placed.assignment[member]) for member, shape in asked if member in placed.assignment]
+        if leaf.id in placed.groups and len(new) + len(leaf.bound) >= leaf.min_count:
+            world.sizes[leaf.id] = len(new)
+        elif new:
+            return False
+        for shape, name in new:
+            if not world.puts(shape, name):
+                return False
+            done.append((leaf, name))
+    return world.holds(demand.root) and world.stands(done)
 
 
 def least_loss(view: ClusterView, demand: Demand, now: float) -> Loss | None:
@@ -92,6 +111,9 @@ class _World:
         self.view, self.demand, self.running = view, demand, running
         self.free = _free(view, running)
         self.sizes: dict[int, int] = {}
+        #: Nodes of bound members and of exclusive holders are like no other.
+        self._special = {bound.node for leaf in demand.leaves() for bound in leaf.bound}
+        self._special |= {pod.node for pod in running if pod.exclusive is not None}
 
     def holds(self, group: Group) -> bool:
         if isinstance(group, Leaf):
@@ -107,15 +129,20 @@ class _World:
     def packs(self, flat: list[tuple[Leaf, Shape]], done: Assignment) -> bool:
         """Whether the rest of the pods can be put somewhere, with all constraints met in the end."""
         at = len(done)
+        if not self._in_domains(self.demand.root, done):
+            return False  # what is apart stays apart
         if at == len(flat):
-            return self._in_domains(self.demand.root, done) and self._alone(done)
+            return self._alone(done)
         leaf, shape = flat[at]
         names = list(self.free)
-        # equal pods of one leaf go to nodes in order
+        # equal pods of one leaf go to nodes in order, and of nodes that look alike the first will do
         start = names.index(done[-1][1]) if at and flat[at - 1] == flat[at] else 0
+        looks: set[object] = set()
         for name in names[start:]:
-            if not self._fits(shape, name):
+            look = self._look(name, done)
+            if look in looks or not self._fits(shape, name):
                 continue
+            looks.add(look)
             self._charge(shape, name, 1)
             fits = self.packs(flat, [*done, (leaf, name)])
             self._charge(shape, name, -1)
@@ -123,15 +150,35 @@ class _World:
                 return True
         return False
 
+    def puts(self, shape: Shape, name: str) -> bool:
+        """Put one pod on a node; False if it may not be there."""
+        fits = self._fits(shape, name)
+        self._charge(shape, name, 1)
+        return fits
+
+    def stands(self, done: Assignment) -> bool:
+        return self.others_idle(self.demand.root) and self._in_domains(self.demand.root, done) and self._alone(done)
+
+    def _look(self, name: str, done: Assignment) -> object:
+        """Everything that tells one node from another: its labels but for its own name, what is free, who is there."""
+        node = self.view.node(name)
+        assert node is not None
+        labels = tuple(sorted((key, value) for key, value in node.labels.items() if value != name))
+        here = tuple(sorted(leaf.id for leaf, where in done if where == name))
+        own = name if name in self._special else ""
+        return (labels, node.unschedulable, tuple(sorted(self.free[name].items())), here, own)
+
     def _fits(self, shape: Shape, name: str) -> bool:
         node = self.view.node(name)
         assert node is not None
+        if node.unschedulable:
+            return False
         selected = all(node.labels.get(key) == value for key, value in shape.node_selector)
         return selected and all(self.free[name].get(resource, 0) >= amount for resource, amount in shape.requests)
 
     def _charge(self, shape: Shape, name: str, times: int) -> None:
         for resource, amount in shape.requests:
-            self.free[name][resource] -= amount * times
+            self.free[name][resource] = self.free[name].get(resource, 0) - amount * times
 
     def _domain(self, name: str, key: str) -> tuple[str, ...] | None:
         node = self.view.node(name)

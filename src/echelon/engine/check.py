@@ -1,7 +1,7 @@
 """An independent judge of verdicts: plain arithmetic over the records, sharing no code with the search.
 
-`problems` lists everything that is wrong with a verdict; an empty list means it holds.  Absence of a placement is
-not judged here, that is the oracle's part; the sums of a `Blocked` are.
+`problems` lists everything that is wrong with a verdict; an empty list means it holds.  That no placement exists
+is judged only as far as counting goes: a leaf that is said to lack room must lack it in every domain it may use.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from .demand import Composite, Demand, Group, Leaf, NodeTerm, Requirement, Shape, Taint, Toleration
-from .verdict import Blocked, Evict, Loss, Placed, Verdict
+from .verdict import Blocked, Domain, Evict, Loss, Placed, Verdict
 from .view import ClusterView, Node, Running
 
 Amounts = dict[str, int]
@@ -23,7 +23,7 @@ def problems(view: ClusterView, demand: Demand, verdict: Verdict, now: float) ->
         case Evict():
             return list(_eviction(view, demand, verdict, now))
         case Blocked():
-            return list(_blocked(demand, verdict))
+            return [*_blocked(demand, verdict), *_room_denied(view, demand, verdict)]
 
 
 def loss_of(view: ClusterView, units: tuple[int, ...], now: float) -> Loss:
@@ -134,23 +134,37 @@ def _topology(view: ClusterView, group: Group, placed: Placed) -> Iterator[str]:
         domains = {_domain(view, name, group.topology) for name in names}
         if len(domains) != 1 or None in domains:
             yield f"group {group.id} is spread over {len(domains)} domains of {group.topology}"
-        else:
-            path = tuple(value for value in next(iter(domains)) or () if value)
-            chosen = placed.domains.get(group.id, ())
-            if chosen[: len(path)] != path and chosen[-1:] != path:
-                yield f"group {group.id} is said to be in {chosen} but is in {path}"
+        elif not placed.domains.get(group.id):
+            yield f"group {group.id} has no domain of {group.topology}"
+    chosen = placed.domains.get(group.id, ())
+    outside = [name for name in names if not _lies_in(view, name, chosen)]
+    if outside:
+        yield f"group {group.id} is said to be in {chosen} but is on {outside[0]}"
     if isinstance(group, Composite):
         for child in group.children:
             yield from _topology(view, child, placed)
 
 
+def _lies_in(view: ClusterView, name: str, domain: Domain) -> bool:
+    """Whether a node has the values of a domain: those of levels from the widest down, then those of other keys."""
+    node = view.node(name)
+    assert node is not None
+    levels = view.options.levels
+    path = [node.labels[level] for level in levels if node.labels.get(level)]
+    others = [value for key, value in node.labels.items() if key not in levels]
+    same = 0
+    while same < min(len(path), len(domain)) and path[same] == domain[same]:
+        same += 1
+    return all(value in others for value in domain[same:])
+
+
 def _exclusive(view: ClusterView, demand: Demand, placed: Placed, gone: frozenset[int]) -> Iterator[str]:
-    holders: dict[object, int] = {}
+    holders: dict[object, set[int]] = {}
     for pod in view.all_running():
         if pod.exclusive is not None and not _leaves(pod, gone):
             domain = _domain(view, pod.node, pod.exclusive.key)
             if domain is not None:
-                holders[pod.exclusive, domain] = pod.group
+                holders.setdefault((pod.exclusive, domain), set()).add(pod.group)
     for leaf in demand.leaves():
         new = [placed.assignment[m] for pods in leaf.classes for m in pods.members if m in placed.assignment]
         if leaf.exclusive is None or not new:
@@ -159,8 +173,10 @@ def _exclusive(view: ClusterView, demand: Demand, placed: Placed, gone: frozense
         if len(domains) != 1 or None in domains:
             yield f"exclusive group {leaf.id} is spread over {len(domains)} domains"
         for domain in domains:
-            if holders.setdefault((leaf.exclusive, domain), leaf.id) != leaf.id:
-                yield f"group {leaf.id} shares the domain {domain} with group {holders[leaf.exclusive, domain]}"
+            others = holders.setdefault((leaf.exclusive, domain), set()) - {leaf.id}
+            if others:
+                yield f"group {leaf.id} shares the domain {domain} with group {min(others)}"
+            holders[leaf.exclusive, domain].add(leaf.id)
 
 
 # ---- evictions
@@ -205,6 +221,37 @@ def _blocked(demand: Demand, blocked: Blocked) -> Iterator[str]:
             yield f"group {shortage.group} needs {needs[shortage.group]}, not {shortage.need}"
         if any(count.have > shortage.have for count in shortage.tried):
             yield f"group {shortage.group} has a better domain than its best"
+
+
+def _room_denied(view: ClusterView, demand: Demand, blocked: Blocked) -> Iterator[str]:
+    """Leaves that are said to find no room although pods of one of their shapes alone would do."""
+    short = {shortage.group: shortage.need for shortage in blocked.shortages if shortage.have < shortage.need}
+    for leaf in demand.leaves():
+        if leaf.id not in short or leaf.exclusive is not None or leaf.bound:
+            continue
+        for pods in leaf.classes:
+            if len(pods.members) < short[leaf.id]:
+                continue
+            for domain, room in _room(view, pods.shape, leaf.topology).items():
+                if room >= short[leaf.id]:
+                    yield f"group {leaf.id} finds room for {room} pods in {domain}"
+
+
+def _room(view: ClusterView, shape: Shape, key: str | None) -> dict[object, int]:
+    """Pods of a shape that each domain of a key takes; the whole cluster is one if there is no key."""
+    found: dict[object, int] = {}
+    for name in view.node_names():
+        node, domain = view.node(name), _domain(view, name, key) if key else ()
+        if node is None or domain is None or not _fits(shape, node):
+            continue
+        used: Amounts = {}
+        for pod in view.pods_on(name):
+            for resource, amount in pod.requests:
+                used[resource] = used.get(resource, 0) + amount
+        wanted = [(resource, amount) for resource, amount in shape.requests if amount > 0]
+        free = [(node.allocatable.get(resource, 0) - used.get(resource, 0)) // amount for resource, amount in wanted]
+        found[domain] = found.get(domain, 0) + max(0, min(free, default=0))
+    return found
 
 
 # ---- node fit, once more

@@ -107,8 +107,10 @@ class Canon:
         keys = self._keys(leaf.topology, leaf.exclusive, extra)
         pins = self._pins(leaf)
         least = Counter[Shape]()
-        for ask in asks:
-            least[ask.shape] += max(ask.least, need - (members - ask.most))
+        for shape in {ask.shape: None for ask in asks}:
+            alike = [ask for ask in asks if ask.shape == shape]  # several roles may share a shape
+            others = members - sum(ask.most for ask in alike)
+            least[shape] = max(sum(ask.least for ask in alike), need - others)
         growing = leaf.min_count <= 1 and leaf.final_size is None and leaf.topology is not None
         target = max(members, (leaf.final_size or 0) - len(leaf.bound))
         content = tuple((self._shape(ask.shape), ask.role, ask.least, ask.most) for ask in asks)

@@ -148,3 +148,10 @@ def test_as_many_are_evicted_as_the_minimum_needs() -> None:
     for index in (2, 3):
         cluster.run(f"n-{index}", cpu=1, priority=200)
     assert evicted(cluster, gang(1, pods(3, cpu=1))) == [min(low)]
+
+
+def test_roles_of_one_shape_need_their_slots_together() -> None:
+    cluster = Cluster().node("n", cpu=3)
+    low = [cluster.run("n", cpu=1, priority=10) for _ in range(3)]
+    root = gang(3, pods(2, cpu=1, role="driver"), pods(2, cpu=1, role="worker"))
+    assert sorted(evicted(cluster, root)) == sorted(low)

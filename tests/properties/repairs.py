@@ -1,0 +1,123 @@
+"""Fixes applied as a person would: read from the sentence, done to the cluster or to the demand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import combinations
+
+from echelon.engine.demand import Composite, Demand, Group, Leaf, PodClass
+from echelon.engine.verdict import Fix
+from echelon.engine.view import ClusterView, Node
+from echelon.testing.placement import LEVELS
+
+World = tuple[ClusterView, Demand]
+
+
+def repaired(view: ClusterView, demand: Demand, fix: Fix) -> Iterator[World]:
+    """The worlds that a fix may mean: one, unless the sentence leaves a choice of nodes or units open."""
+    match fix.kind:
+        case "free":
+            yield from _freed(view, demand, fix)
+        case "add":
+            model = _word(r"like (\S+)", fix)
+            yield _with_clones(view, model, fix.amount), demand
+        case "evict":
+            yield from _evicted(view, demand, fix)
+        case "release":
+            yield _released(view, demand, fix)
+        case "widen":
+            wider = re.search(r"widen \S+ to (\S+)", fix.text)
+            key = {name.rsplit("/", 1)[-1]: name for name in LEVELS.values()}[wider[1]] if wider else None
+            yield view, _changed(demand, fix.group, lambda group: replace(group, topology=key))
+        case "lower":
+            yield view, _changed(demand, fix.group, lambda group: _with_minimum(group, fix.amount))
+        case "field":
+            raise AssertionError("no instance has unsupported fields")
+
+
+def _word(pattern: str, fix: Fix) -> str:
+    found = re.search(pattern, fix.text)
+    assert found is not None, fix.text
+    return found[1]
+
+
+def copied(view: ClusterView, without: Callable[[int, str], bool] = lambda pod, node: False) -> ClusterView:
+    """The view anew, without the pods that `without` names by id and node."""
+    fresh = ClusterView(view.options)
+    for node in map(view.node, view.node_names()):
+        assert node is not None
+        fresh.put_node(node)
+    for unit in view.units():
+        fresh.put_unit(unit)
+    for pod in view.all_running():
+        for budget in map(view.budget, pod.budgets):
+            if budget is not None:
+                fresh.put_budget(budget)
+        if not without(pod.pod, pod.node):
+            fresh.bind(pod)
+    return fresh
+
+
+def _freed(view: ClusterView, demand: Demand, fix: Fix) -> Iterator[World]:
+    """The nodes it names are empty but for the demand's own pods; others of the domain make up the number."""
+    own = {bound.member for leaf in demand.leaves() for bound in leaf.bound}
+    named = _word(r"\((.*?)(?: …)?\)$", fix).split(", ")
+    inside = [name for name in view.node_names() if _path(view, name)[: len(fix.domain)] == fix.domain]
+    others = [name for name in inside if name not in named]
+    for more in combinations(others, fix.amount - len(named)):
+        chosen = {*named, *more}
+        yield copied(view, lambda pod, node, chosen=chosen: node in chosen and pod not in own), demand  # type: ignore[misc]
+
+
+def _path(view: ClusterView, name: str) -> tuple[str, ...]:
+    node = view.node(name)
+    assert node is not None
+    return tuple(node.labels[key] for key in view.options.levels if key in node.labels)
+
+
+def _with_clones(view: ClusterView, model: str, count: int) -> ClusterView:
+    fresh, node = copied(view), view.node(model)
+    assert node is not None
+    for number in range(count):
+        name = f"{model}-copy-{number}"
+        labels = {key: name if value == model else value for key, value in node.labels.items()}
+        fresh.put_node(Node(name, labels, node.allocatable, node.taints, node.unschedulable))
+    return fresh
+
+
+def _evicted(view: ClusterView, demand: Demand, fix: Fix) -> Iterator[World]:
+    units = {unit.name: unit.id for unit in view.units()}
+    named = [units[name] for name in fix.text.removeprefix("evict ").removesuffix(" …").split(", ")]
+    others = [unit.id for unit in view.units() if unit.id not in named and unit.priority < demand.priority]
+    for more in combinations(others, fix.amount - len(named)):
+        gone = {pod.pod for unit in (*named, *more) for pod in view.pods_of(unit) if pod.evictable}
+        yield copied(view, lambda pod, _, gone=gone: pod in gone), demand  # type: ignore[misc]
+
+
+def _released(view: ClusterView, demand: Demand, fix: Fix) -> World:
+    """The bound members run no more and wait again, in the shape of their role's pods."""
+    leaf = next(leaf for leaf in demand.leaves() if leaf.id == fix.group)
+    members = {bound.member for bound in leaf.bound}
+    shapes = {pods.role: pods.shape for pods in reversed(leaf.classes)}
+    again = tuple(
+        PodClass(shapes.get(bound.role, leaf.classes[0].shape), (bound.member,), bound.role) for bound in leaf.bound
+    )
+    waiting = replace(leaf, bound=(), classes=leaf.classes + again)
+    return copied(view, lambda pod, _: pod in members), _changed(demand, leaf.id, lambda _: waiting)
+
+
+def _with_minimum(group: Group, minimum: int) -> Group:
+    if isinstance(group, Leaf):
+        return replace(group, min_count=minimum)
+    return replace(group, min_groups=minimum)
+
+
+def _changed(demand: Demand, group_id: int, change: Callable[[Group], Group]) -> Demand:
+    def rebuilt(group: Group) -> Group:
+        if isinstance(group, Composite):
+            group = replace(group, children=tuple(map(rebuilt, group.children)))
+        return change(group) if group.id == group_id else group
+
+    return replace(demand, root=rebuilt(demand.root))
