@@ -25,6 +25,8 @@ from .view import ClusterView, Node, Running
 #: Steps for one trial and for all of them; an open answer counts as "does not fit".
 TRIAL_STEPS = 1_000
 ALL_STEPS = 10_000
+#: No fix asks for more nodes than this to be emptied.
+NODES_FREED = 512
 #: What a trial costs before its search begins.
 STEPS_PER_GROUP = 3
 
@@ -145,7 +147,7 @@ class _Trials:
         if shape is None or region is None:
             return
         busy = [name for name in self._by_use(shape, region) if self._strangers(name)]
-        number = _fewest(len(busy), lambda count: self._fits_without(busy[:count]))
+        number = _fewest(min(len(busy), NODES_FREED), lambda count: self._fits_without(busy[:count]))
         if number:
             names = ", ".join(busy[: min(number, 3)]) + (" …" if number > 3 else "")
             text = f"free {number} {'node' if number == 1 else 'nodes'}{self._where(region)} ({names})"
@@ -232,14 +234,16 @@ def _short(key: str) -> str:
 
 
 def _fewest(most: int, enough: Callable[[int], bool]) -> int:
-    """The least number from 1 to `most` that is enough, 0 if none is; more never hurts."""
-    if most < 1 or not enough(most):
+    """The least number from 1 to `most` that is enough, 0 if none is; more never hurts, small answers come cheap."""
+    low, high = 0, 1
+    while high <= most and not enough(high):
+        low, high = high, min(high * 2, most) if high < most else most + 1
+    if high > most:
         return 0
-    low, high = 1, most
-    while low < high:
+    while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle + 1, high)
-    return low
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 @contextmanager

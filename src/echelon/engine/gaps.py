@@ -57,6 +57,10 @@ class Gaps:
             return self.need - int(roll_up(self.layout, self.now, region.level)[region.index])
         return self.need - int(self.now[region.rows].sum())
 
+    def could_suffice(self, region: Region) -> bool:
+        """Whether there are slots enough once all victims are gone."""
+        return self.shape is None or int(self.most[rows_of(self.layout, region)].sum()) >= self.need
+
     def gain(self, victim: Victim, inside: frozenset[int]) -> int:
         """The most slots that evicting a victim adds among these rows, whatever else is gone."""
         return sum(gain for row, gain in self._gains.get(victim.unit, {}).items() if row in inside)
@@ -109,7 +113,7 @@ class Ledger:
     def __init__(self, gaps: Gaps, region: Region) -> None:
         self._gaps = gaps
         self._inside = frozenset(rows_of(gaps.layout, region).tolist())
-        self._missing = gaps.lacking(region)
+        self._lacking = self._missing = gaps.lacking(region)
         self._freed: dict[int, dict[str, int]] = {}
         self._gone: dict[int, Victim] = {}
 
@@ -119,6 +123,10 @@ class Ledger:
     def make_gone(self, victims: Iterable[Victim]) -> None:
         """Let exactly these be gone."""
         wanted = {victim.unit: victim for victim in victims}
+        if len(self._gone) > 4 * len(wanted):  # beginning anew is shorter
+            self._missing = self._lacking
+            self._freed.clear()
+            self._gone.clear()
         for victim in [victim for unit, victim in self._gone.items() if unit not in wanted]:
             self.put_back(victim)
         for unit, victim in wanted.items():

@@ -156,7 +156,9 @@ class _Inquiry:
 
     def _start(self, best: _Best) -> list[Victim] | None:
         """A sufficient set that holds a least-loss one, as far as violations and priority tell; None if hopeless."""
-        if not self.victims or not self.fits(self.victims):
+        if not self.victims or not self.gaps.could_suffice(self.region):
+            return None
+        if self.ledger is None and not self.fits(self.victims):
             return None
         if any(victim.budgets for victim in self.victims):
             return self.victims

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from .verdict import Loss
 from .view import ClusterView, Running
 
+#: Most pods are under none.
+NO_BUDGETS: Counter[int] = Counter()
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Victim:
@@ -44,7 +47,8 @@ class Trial:
         chosen = list(victims)
         covered: Counter[int] = Counter()
         for victim in chosen:
-            covered.update(victim.budgets)
+            if victim.budgets:
+                covered.update(victim.budgets)
         over = sum(max(0, number - self._allowed(budget)) for budget, number in covered.items())
         highest = max((victim.priority for victim in chosen), default=-(1 << 62))
         work = sum(victim.work for victim in chosen)
@@ -80,7 +84,10 @@ class Trial:
         if not pods:
             return None
         work = sum(max(0, int((self._now - pod.started) * 1000)) for pod in pods)
-        budgets = Counter(budget for pod in pods for budget in pod.budgets if self.view.budget(budget) is not None)
+        budgets: Counter[int] = NO_BUDGETS
+        if any(pod.budgets for pod in pods):
+            known = (budget for pod in pods for budget in pod.budgets)
+            budgets = Counter(budget for budget in known if self.view.budget(budget) is not None)
         freed: dict[int, dict[str, int]] = {}
         for pod in pods:
             row = self.view.layout.row(pod.node)
