@@ -18,7 +18,7 @@ from ..api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, JOBS, POD_GROUPS, PODS,
 from ..api.vocabulary import JOB_NAME, JOBSET_NAME
 from ..client.informer import Caches
 from .failures import EXIT_BLOCKED, EXIT_FAILED, EXIT_INTERRUPTED
-from .story import outcome
+from .story import about_itself, outcome
 
 End = Literal["complete", "failed", "blocked"]
 #: Nothing has moved for this long (in cluster time) while something cannot be placed: it never will.
@@ -84,7 +84,8 @@ class Progress:
             for group in self._caches.of(resource).all():
                 state = meta.find_condition(group, type_)
                 if state is not None and state["status"] == "False":
-                    found.append((f"{resource.kind}/{meta.name(group)}", str(state["message"])))
+                    why = about_itself(resource.kind, meta.name(group), str(state["message"]))
+                    found.append((f"{resource.kind}/{meta.name(group)}", why))
         for pod in self._caches.of(PODS).all():
             state = meta.find_condition(pod, "PodScheduled")
             if state is not None and state["status"] == "False" and not pod["spec"].get("schedulingGroup"):
@@ -129,7 +130,7 @@ class Progress:
         if code == EXIT_FAILED:
             bad = [key for resource, key in self._top if self._state_of(resource, key) == "failed"]
             return Text(f"failed: {', '.join(bad)}", style="bold red")
-        return Text(f"all {len(self._top)} complete", style="bold green")
+        return Text("complete" if len(self._top) == 1 else f"all {len(self._top)} complete", style="bold green")
 
 
 def _state(obj: Object) -> object:

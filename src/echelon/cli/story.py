@@ -76,6 +76,11 @@ def domain_text(path: Sequence[str]) -> str:
     return " / ".join(told)
 
 
+def about_itself(kind: str, name: str, message: str) -> str:
+    """A group's message without the group's name in front, for where the name has just been said."""
+    return message.removeprefix(f'{kind} "{name}" ')
+
+
 def outcome(kind: str, obj: Object) -> str | None:
     """`complete`, `failed`, or None while it goes on."""
     good, bad = _ENDINGS[kind]
@@ -177,7 +182,7 @@ class Story:
             message = str(state["message"]) if state is not None and state["status"] == "False" else ""
             name = f"{resource.kind}/{meta.name(new)}"
             if message and self._waits.get(name) != message:
-                self.say("waits", name, message)
+                self.say("waits", name, about_itself(resource.kind, meta.name(new), message))
             self._waits[name] = message
 
         return heard

@@ -1,0 +1,27 @@
+"""Every example runs, and ends as its opening comment promises."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from echelon.api.cluster import parse
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+#: Examples that end otherwise than complete.
+ENDS = {"too-large.yaml": 3}
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.name)
+def test_an_example_ends_as_it_says(path: Path) -> None:
+    command = [sys.executable, "-m", "echelon", "run", str(path), "--speed", "20"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    assert done.returncode == ENDS.get(path.name, 0), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", sorted((EXAMPLES / "clusters").glob("*.yaml")), ids=lambda path: path.name)
+def test_a_cluster_file_can_be_read(path: Path) -> None:
+    assert parse(path.read_text(), str(path)).size > 0
