@@ -11,7 +11,8 @@ from rich.text import Text
 
 from ..api import meta
 from ..api.scheme import Object
-from .story import Stay, domain_text
+from ..base.paths import spoken
+from .story import Stay
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_cyan", "bright_magenta", "bright_yellow")
@@ -48,7 +49,7 @@ def draw(stays: Sequence[Stay], domains: Sequence[Row], begin: float, end: float
     table.add_column(no_wrap=True)
     previous = ""
     for row in domains:
-        outer, name = domain_text(row.path[:-1]), row.path[-1] if row.path else "cluster"
+        outer, name = spoken(row.path[:-1]), row.path[-1] if row.path else "cluster"
         table.add_row(
             Text(outer if outer != previous else "", style="bold"),
             Text(name.removeprefix(f"{outer}-")),
@@ -94,7 +95,7 @@ def _legend(
     begin: float,
 ) -> Table:
     """Each unit with the domains and times of its runs; a unit that was evicted has several."""
-    path_of = {node: domain_text(row.path) for row in domains for node in row.nodes}
+    path_of = {node: spoken(row.path) for row in domains for node in row.nodes}
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     for unit in units:
         letter, colour = marks[unit]

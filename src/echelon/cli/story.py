@@ -9,7 +9,7 @@ Changes are gathered for a moment and told together, so that a gang of 64 pods i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..api import meta
@@ -26,6 +26,7 @@ from ..api.scheme import (
     Resource,
 )
 from ..api.vocabulary import JOB_NAME
+from ..base.paths import spoken
 from ..client.informer import Caches
 
 #: Conditions that end a top-level object, by kind.
@@ -63,17 +64,6 @@ def unit_of(pod: Object) -> str:
         return job
     group = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
     return str(group or meta.name(pod))
-
-
-def domain_text(path: Sequence[str]) -> str:
-    """A domain as people call it: values that repeat their parent's name need not be said twice."""
-    told: list[str] = []
-    for value in path:
-        if told and value.startswith(told[-1]):
-            told.pop()
-        if value:
-            told.append(value)
-    return " / ".join(told)
 
 
 def about_itself(kind: str, name: str, message: str) -> str:
@@ -193,7 +183,7 @@ class Story:
         if len(nodes) == 1:
             return str(nodes[0])
         shared = [values[0] for values in zip(*map(self._path, nodes), strict=True) if len(set(values)) == 1]
-        place = domain_text(shared)
+        place = spoken(shared)
         return f"{place} ({len(nodes)} nodes)" if place else f"{len(nodes)} nodes"
 
     def _path(self, node: str) -> tuple[str, ...]:

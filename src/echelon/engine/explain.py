@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..base.paths import spoken
 from .verdict import Blocked, Domain, DomainCount, Evict, Fix, Placed, Shortage, Verdict
 
 Names = Mapping[int, str]
@@ -44,14 +45,14 @@ def for_group(verdict: Verdict, group_id: int, names: Names) -> str:
 def _placed(placed: Placed) -> str:
     pods, nodes = len(placed.assignment), len(set(placed.assignment.values()))
     where = _common(list(placed.domains.values()))
-    return f"{_count(pods, 'pod')} placed on {_count(nodes, 'node')}{f' in {_path(where)}' if where else ''}"
+    return f"{_count(pods, 'pod')} placed on {_count(nodes, 'node')}{f' in {spoken(where)}' if where else ''}"
 
 
 def _placed_group(placed: Placed, group_id: int) -> str:
     if group_id not in placed.groups:
         return "stays pending: the groups that hold leave no room for it"
     domain = placed.domains.get(group_id, ())
-    return f"placed in {_path(domain)}" if domain else "placed"
+    return f"placed in {spoken(domain)}" if domain else "placed"
 
 
 def _evicting(evict: Evict) -> str:
@@ -113,14 +114,14 @@ def _alone(own: Shortage | None) -> str:
     """What a group that could hold by itself finds: the domain that fits it, and the best that does not."""
     if own is None or not own.key or not own.tried:
         return ""
-    fits = f"fits in {_path(own.tried[0].domain)}"
+    fits = f"fits in {spoken(own.tried[0].domain)}"
     short = next((count for count in own.tried if count.have < count.need), None)
     return f"{fits}, finds {_shortfall(short)}; " if short else f"{fits}; "
 
 
 def _shortfall(count: DomainCount) -> str:
     lack = f" (short of {count.short_of})" if count.short_of else ""
-    return f"room for {count.have} of {_count(count.need, 'pod')} in {_path(count.domain) or 'the cluster'}{lack}"
+    return f"room for {count.have} of {_count(count.need, 'pod')} in {spoken(count.domain) or 'the cluster'}{lack}"
 
 
 def _cause(shortage: Shortage, names: Names) -> str:
@@ -146,7 +147,7 @@ def _offers(shortage: Shortage) -> str:
 
 
 def _offer(count: DomainCount, first: bool) -> str:
-    place = _path(count.domain) if count.domain else "the cluster"
+    place = spoken(count.domain) if count.domain else "the cluster"
     if count.held_by:
         return f"{place} is held by {count.held_by}"
     if not first:
@@ -187,12 +188,6 @@ def _name(group: int, names: Names) -> str:
 def _level(key: str) -> str:
     short = key.rsplit("/", 1)[-1]
     return "node" if short == "hostname" else short
-
-
-def _path(domain: Domain) -> str:
-    """A path as people say it: a value that begins with its parent's name need not be preceded by it."""
-    pairs = zip(domain, (*domain[1:], ""), strict=True)
-    return "/".join(value for value, inner in pairs if not inner.startswith(value))
 
 
 def _count(number: int, noun: str) -> str:

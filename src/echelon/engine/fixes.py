@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..base.paths import spoken
 from .agenda import Found, Steps
 from .capacity import room
 from .demand import Bound, Composite, Demand, Group, Leaf, PodClass, Shape
@@ -222,7 +223,7 @@ class _Trials:
         return best[1] if best else None
 
     def _where(self, region: Region, word: str = "in") -> str:
-        return f" {word} {'/'.join(path_of(self.view.layout, region))}" if region.level >= 0 else ""
+        return f" {word} {spoken(path_of(self.view.layout, region))}" if region.level >= 0 else ""
 
 
 def _all(alike: list[Shortage]) -> str:
