@@ -20,6 +20,7 @@ def agrees(cluster: Cluster, demand: Demand) -> None:
     assert problems(cluster.view, demand, verdict, NOW) == []
     if feasible(cluster.view, demand):
         assert isinstance(verdict, Placed), verdict
+        assert all(found >= bound for found, bound in zip(verdict.objective, verdict.bound, strict=True))
     else:
         assert isinstance(verdict, Blocked), verdict
         assert verdict.proved

@@ -38,13 +38,14 @@ def fixes(view: ClusterView, demand: Demand, shortages: tuple[Shortage, ...], no
     kinds: dict[tuple[object, ...], list[Shortage]] = {}
     for shortage in causes:
         kinds.setdefault((shortage.need, shortage.have, shortage.key, shortage.of_groups), []).append(shortage)
-    found: list[Fix] = []
-    for fix in _Trials(view, demand, list(kinds.values()), now).all():
-        if len(found) == view.options.limits.fixes:
+    different: dict[tuple[str, int], Fix] = {}
+    trials = _Trials(view, demand, list(kinds.values()), now).all()
+    while len(different) < view.options.limits.fixes:
+        fix = next(trials, None)
+        if fix is None:
             break
-        if all((fix.kind, fix.group) != (other.kind, other.group) for other in found):
-            found.append(fix)
-    return tuple(found)
+        different.setdefault((fix.kind, fix.group), fix)
+    return tuple(different.values())
 
 
 class _Trials:

@@ -222,7 +222,7 @@ def _objective(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """(roles missing, groups left out, members left out, preferred keys missed, spare slots around); smaller is better.
 
-    The bound of a component is 0, or what the goals that failed prove: spare slots have no cheap bound but 0.
+    The bound of spare slots is what the tightest domains would leave if each group had the cluster for itself.
     """
     groups = groups_of(demand.root)
     asked = sum(len(pods.members) for leaf in demand.leaves() for pods in leaf.classes)
@@ -230,9 +230,10 @@ def _objective(
     missed = sum(
         group.preferred.index(narrowed[group.id]) if group.id in narrowed else len(group.preferred) for group in groups
     )
-    spare = sum(_spare(view, put, draft.seats[put.part.group]) for put in draft.puts)
+    around = [_spare(view, put, draft.seats[put.part.group]) for put in draft.puts]
+    spare, least = sum(found for found, _ in around), sum(least for _, least in around)
     objective = (roles, len(groups) - len(draft.seats), asked - len(assignment), missed, spare)
-    return objective, (0,) * len(objective)
+    return objective, (0, 0, 0, 0, least)
 
 
 def _roles_missing(leaf: Leaf, assignment: Mapping[int, str]) -> int:
@@ -246,8 +247,10 @@ def _of_role(leaf: Leaf, role: str) -> Iterator[int]:
     return (member for pods in leaf.classes if pods.role == role for member in pods.members)
 
 
-def _spare(view: ClusterView, put: Put, region: Region) -> int:
-    """Slots that stay free around pods in their region: the fewer, the tighter the domain."""
-    slots = view.capacity.slots(put.ask.shape)
-    inside = slots.roll(region.level)[region.index] if region.rows is None else slots.rows[region.rows].sum()
-    return int(inside) - int(put.counts.sum())
+def _spare(view: ClusterView, put: Put, region: Region) -> tuple[int, int]:
+    """Slots that stay free around pods in their region, and the fewest that could around so many in any such domain."""
+    slots, count = view.capacity.slots(put.ask.shape), int(put.counts.sum())
+    if region.rows is not None:
+        return int(slots.rows[region.rows].sum()) - count, 0
+    domains = slots.roll(region.level)
+    return int(domains[region.index]) - count, int(domains[domains >= count].min()) - count

@@ -7,6 +7,7 @@ import pytest
 from echelon.engine.demand import Bound, Taint
 from echelon.engine.explain import for_group, sentence
 from echelon.engine.verdict import Blocked, Verdict
+from echelon.engine.view import Limits
 from echelon.testing.placement import Cluster, composite, exclusive, gang, pods
 
 
@@ -119,3 +120,11 @@ def test_placed_and_evicting_verdicts_read_well() -> None:
     verdict = cluster.decide(leaf, priority=9)
     assert sentence(verdict, {}) == ("evicting 1 unit of priority 3 or less, then 2 pods placed on 2 nodes in b1/r1")
     assert for_group(verdict, leaf.id, {}).endswith("then placed in b1/r1")
+
+
+def test_no_more_fixes_are_looked_for_than_asked() -> None:
+    leaf = gang(5, pods(5, gpu=8), key="rack")
+    cluster = Cluster(limits=Limits(fixes=1)).nodes("n", 4, gpu=8, rack="r")
+    assert len(blocked(cluster.decide(leaf)).fixes) == 1
+    none = Cluster(limits=Limits(fixes=0)).nodes("n", 4, gpu=8, rack="r")
+    assert blocked(none.decide(leaf)).fixes == ()

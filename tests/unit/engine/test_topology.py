@@ -203,3 +203,9 @@ def test_pods_without_devices_leave_device_nodes_alone() -> None:
     assert set(placed(cluster, leaf).assignment.values()) == {"cpu"}
     crowd = gang(10, pods(10, cpu=1), key="rack")
     assert set(placed(cluster, crowd).assignment.values()) == {"cpu", "gpu"}
+
+
+def test_the_tightest_domain_has_no_gap() -> None:
+    leaf = gang(3, pods(3, cpu=1), key="rack")
+    verdict = placed(racks(3, 2, 1), leaf)
+    assert verdict.objective == verdict.bound == (0, 0, 0, 0, 1)
