@@ -18,12 +18,11 @@ def decide(view: ClusterView, demand: Demand, now: float) -> Verdict:
     """Place the demand; if it is blocked and may preempt, look for the least loss that lets it in."""
     if not view.layout.keys:
         return Blocked(True, tuple(_nothing_for(demand.root)), preemption_tried=demand.may_preempt)
-    steps = Steps(view.options.limits.steps)
-    outcome = place(view, demand, steps)
+    outcome = place(view, demand, Steps(view.options.limits.steps))
     if outcome.placed is not None:
         return outcome.placed
     if demand.may_preempt:
-        evict = preempt(view, demand, steps, now)
+        evict = preempt(view, demand, now)
         if evict is not None:
             return evict
     lacking = shortages(view, demand)

@@ -137,7 +137,7 @@ class _Trials:
     def _evictions(self) -> Iterator[Fix]:
         if self.demand.may_preempt:
             return
-        evict = preempt(self.view, replace(self.demand, may_preempt=True), Steps(TRIAL_STEPS), self.now)
+        evict = preempt(self.view, replace(self.demand, may_preempt=True), self.now)
         if evict is not None:
             units = [self.view.unit(unit) for unit in evict.units]
             names = ", ".join(unit.name or f"unit {unit.id}" for unit in units[:3] if unit is not None)

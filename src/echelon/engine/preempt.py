@@ -47,7 +47,7 @@ class _Best:
             self.loss, self.victims = loss, tuple(victims)
 
 
-def preempt(view: ClusterView, demand: Demand, steps: Steps, now: float) -> Evict | None:
+def preempt(view: ClusterView, demand: Demand, now: float) -> Evict | None:
     """The units whose eviction lets the demand in at the least loss; None if no eviction does."""
     trial = Trial(view, now)
     try:
@@ -55,7 +55,7 @@ def preempt(view: ClusterView, demand: Demand, steps: Steps, now: float) -> Evic
         if best.loss is None:
             return None
         trial.take_out(best.victims)
-        placed = place(view, demand, steps).placed
+        placed = place(view, demand, Steps(view.options.limits.steps)).placed
         return None if placed is None else Evict(best.loss.ids, best.loss, placed)
     finally:
         trial.close()
