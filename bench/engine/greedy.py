@@ -40,7 +40,7 @@ class Greedy:
     def __init__(self, view: ClusterView, seconds: float) -> None:
         self.view, self.layout = view, view.layout
         self.free = self.layout.free.copy()
-        self._ends = process_time() + seconds
+        self._ends, self._turns = process_time() + seconds, 0
         nodes = [view.node(name) for _, name in self.layout.keys]
         offered = [[node.allocatable.get(name, 0) for node in nodes if node] for name in SCORED]
         self._offered: Floats = np.maximum(np.array(offered, dtype=np.float64), 1)
@@ -102,21 +102,20 @@ class Greedy:
                 row = self._pod(ask, rows, low, high)
                 if row >= 0:
                     placed.append((member, row, ask))
-                    if leaf.exclusive is not None:
-                        low, high = self._domain_of(leaf.exclusive.key, row)
+                    if leaf.exclusive is not None and len(placed) == 1:
+                        rows = rows & self._same_domain(leaf.exclusive.key, row)
                 else:
                     spare -= 1
                 if spare < 0:
                     self._assume(placed, -1)
                     return None
-        if leaf.exclusive is not None:
-            self._holders(leaf.exclusive)[low:high] = True
+        if leaf.exclusive is not None and placed:
+            self._holders(leaf.exclusive)[self._same_domain(leaf.exclusive.key, placed[0][1])] = True
         return placed
 
     def _pod(self, ask: Ints, rows: Bools, low: int, high: int) -> int:
         """Filter, score, pick, assume."""
-        if process_time() > self._ends:
-            raise OutOfTime
+        self._look_at_the_clock()
         free = self.free[:, low:high]
         fits = rows[low:high] & (free >= ask[:, None]).all(axis=0)
         if not fits.any():
@@ -136,8 +135,7 @@ class Greedy:
             self._charge(pods[unit.id], -1)
         placed = self._placements(demand.root, 0, self.layout.size)
         for unit in sorted(units, key=lambda unit: (-unit.priority, min(pod.started for pod in pods[unit.id]))):
-            if process_time() > self._ends:
-                raise OutOfTime
+            self._look_at_the_clock()
             self._charge(pods[unit.id], 1)
             if placed is not None and (self.free[:, self._rows(pods[unit.id])] < 0).any():
                 self._charge(pods[unit.id], -1)
@@ -154,6 +152,12 @@ class Greedy:
                 self.free[self.layout.resources[name], row] -= amount * times
 
     # ---- arithmetic
+
+    def _look_at_the_clock(self) -> None:
+        """Now and then: the clock costs about a tenth of a pod."""
+        self._turns += 1
+        if self._turns % 64 == 0 and process_time() > self._ends:
+            raise OutOfTime
 
     def _known(self, shape: Shape) -> tuple[Ints, Bools]:
         """What a shape asks of each resource, and on which rows it may be."""
@@ -182,6 +186,7 @@ class Greedy:
         bounds = [*starts[first:last].tolist(), high]
         yield from pairwise(bounds)
 
-    def _domain_of(self, key: str, row: int) -> tuple[int, int]:
-        level = self.layout.level_of[key]
-        return self.layout.span(level, int(self.layout.domains(level)[row]))
+    def _same_domain(self, key: str, row: int) -> Bools:
+        domains = self.layout.domains(self.layout.level_of[key])
+        same: Bools = domains == domains[row]
+        return same

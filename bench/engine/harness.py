@@ -48,33 +48,36 @@ class Result:
 
 
 def run(case: Case, rounds: int, greedy_seconds: float) -> Result:
-    times, outcome = [], ""
-    for number in range(rounds):
-        view, demands = case.build()
-        elapsed, verdicts = timed(view, demands, check=number == 0)
-        times.append(elapsed)
-        outcome = summary(verdicts)
+    outcome = summary(judged(*case.build()))
+    times = [timed(*case.build())[0] for _ in range(rounds)]
     greedy, greedy_outcome, given_up = _greedily(*case.build(), greedy_seconds)
     return Result(case, median(times), outcome, greedy, greedy_outcome, given_up)
 
 
-def timed(view: ClusterView, demands: list[Demand], check: bool = False) -> tuple[float, list[Verdict]]:
-    """Milliseconds to decide, explain and bind; checking is not counted."""
+def timed(view: ClusterView, demands: list[Demand]) -> tuple[float, list[Verdict]]:
+    """Milliseconds to decide, explain and, if more demands follow, bind."""
     gc.collect()
-    elapsed, verdicts = 0.0, []
-    for demand in demands:
-        started = process_time()
+    verdicts = []
+    started = process_time()
+    for number, demand in enumerate(demands, 1):
         verdict = decide(view, demand, NOW)
         sentence(verdict, {})
-        elapsed += process_time() - started
-        if check:
-            assert not (wrong := problems(view, demand, verdict, NOW)), wrong[:3]
-        started = process_time()
-        if len(demands) > 1:
-            bind(view, demand, verdict)
-        elapsed += process_time() - started
         verdicts.append(verdict)
-    return elapsed * 1000, verdicts
+        if number < len(demands):
+            bind(view, demand, verdict)
+    return (process_time() - started) * 1000, verdicts
+
+
+def judged(view: ClusterView, demands: list[Demand]) -> list[Verdict]:
+    """The verdicts, each passed by the checker before it is bound."""
+    verdicts = []
+    for demand in demands:
+        verdict = decide(view, demand, NOW)
+        wrong = problems(view, demand, verdict, NOW)
+        assert not wrong, wrong[:3]
+        bind(view, demand, verdict)
+        verdicts.append(verdict)
+    return verdicts
 
 
 def _greedily(view: ClusterView, demands: list[Demand], seconds: float) -> tuple[float, str, bool]:

@@ -22,6 +22,7 @@ from .fill import compact
 from .layout import Ints, distinct
 from .pack import pack
 from .parts import Part, main_resource, shapes_of, walk
+from .plain import preference
 from .regions import Region, narrow, rows_of, split_by_label
 from .room import Counting, Packing
 
@@ -245,16 +246,10 @@ class Backtrack:
                 yield from self._narrowed(region, level, low + int(found[spot]))
 
     def _preference(self, part: Part, level: int, low: int, found: Ints) -> Ints:
-        """Smaller is better: most members first, then the tightest domain (or the roomiest for growing groups)."""
         slots = np.zeros(len(found), dtype=np.int64)
         for shape in shapes_of(part):
             slots += self.room.slots(shape, level)[low + found]
-        slots = np.minimum(slots, 1 << 30)
-        if part.growing:
-            return -slots
-        wanted = min(max(part.target, part.pods), 1 << 30)
-        preference: Ints = slots - np.minimum(slots, wanted) * (1 << 31)
-        return preference
+        return preference(part, slots)
 
     def _narrowed(self, region: Region, level: int, index: int) -> Iterator[Region]:
         inner = narrow(self.layout, region, level, index)

@@ -8,7 +8,7 @@ amounts.  Both hold who has claimed a domain exclusively during the search.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -22,7 +22,7 @@ from .regions import Region, rows_of
 from .view import ClusterView
 
 #: Claims made before a search starts: exclusivity and the region that holds it.
-Claims = Iterable[tuple[Exclusive, int, Region]]
+Claims = Sequence[tuple[Exclusive, int, Region]]
 
 
 class Room:

@@ -11,6 +11,7 @@ from .backtrack import Backtrack, close_together, tightest_first
 from .fill import compact
 from .layout import Ints
 from .parts import Part, shapes_of, walk
+from .plain import settle
 from .regions import Region
 from .room import Claims, Counting, Packing
 from .view import ClusterView
@@ -21,6 +22,9 @@ QUICK = 2_000
 
 def search(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims = ()) -> Found | NotFound:
     """Place a part inside a region, or find out that it cannot be done."""
+    answer = None if claims else settle(view, part, region)
+    if answer is not None:
+        return answer
     room = model(view, part, region, claims)
     if isinstance(room, Counting):
         return _locate(room, Backtrack(room, part, steps).run(region))
@@ -57,6 +61,9 @@ def _locate(room: Counting, outcome: Found | NotFound) -> Found | NotFound:
 
 def _by_ask(part: Part, rows: Ints, counts: Ints) -> Iterator[Put]:
     """Divide equal pods among the roles of a leaf: musts first, then in order."""
+    if len(part.asks) == 1:
+        yield Put(part, part.asks[0], rows, counts)
+        return
     share = [ask.least for ask in part.asks]
     for number, ask in enumerate(part.asks):
         share[number] += min(ask.most - ask.least, part.need - sum(share))
