@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from .demand import Composite, Demand, Group, Leaf, NodeTerm, Requirement, Shape, Taint, Toleration
+from .demand import Composite, Demand, Group, Leaf, NodeTerm, Requirement, Shape, Taint, Toleration, given
 from .verdict import Blocked, Domain, Evict, Loss, Placed, Verdict
 from .view import ClusterView, Node, Running
 
@@ -82,7 +82,7 @@ def _overcommitted(
         staying = [pod for pod in view.pods_on(name) if not _leaves(pod, gone)]
         for resource, amount in sorted(sums.items()):
             used = sum(dict(pod.requests).get(resource, 0) for pod in staying)
-            if amount > 0 and used + amount > node.allocatable.get(resource, 0):
+            if amount > 0 and used + amount > node.allocatable.get(resource, given(resource)):
                 yield f"node {name} is over-committed in {resource}"
 
 
@@ -249,7 +249,8 @@ def _room(view: ClusterView, shape: Shape, key: str | None) -> dict[object, int]
             for resource, amount in pod.requests:
                 used[resource] = used.get(resource, 0) + amount
         wanted = [(resource, amount) for resource, amount in shape.requests if amount > 0]
-        free = [(node.allocatable.get(resource, 0) - used.get(resource, 0)) // amount for resource, amount in wanted]
+        have = [node.allocatable.get(resource, given(resource)) - used.get(resource, 0) for resource, _ in wanted]
+        free = [left // amount for left, (_, amount) in zip(have, wanted, strict=True)]
         found[domain] = found.get(domain, 0) + max(0, min(free, default=0))
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .agenda import Steps
-from .demand import Composite, Demand, Group
+from .demand import Composite, Demand, Group, given
 from .diagnose import shortages
 from .fixes import fixes
 from .place import place
@@ -18,6 +18,7 @@ def decide(view: ClusterView, demand: Demand, now: float) -> Verdict:
     """Place the demand; if it is blocked and may preempt, look for the least loss that lets it in."""
     if not view.layout.keys:
         return Blocked(True, tuple(_nothing_for(demand.root)), preemption_tried=demand.may_preempt)
+    view.layout.learn(name for name in _asked(demand) if given(name))
     outcome = place(view, demand, Steps(view.options.limits.steps))
     if outcome.placed is not None:
         return outcome.placed
@@ -27,6 +28,11 @@ def decide(view: ClusterView, demand: Demand, now: float) -> Verdict:
             return evict
     lacking = shortages(view, demand)
     return Blocked(outcome.proved, lacking, fixes(view, demand, lacking, now), demand.may_preempt)
+
+
+def _asked(demand: Demand) -> Iterator[str]:
+    """The resources that pods of a demand ask for."""
+    return (name for leaf in demand.leaves() for pods in leaf.classes for name, _ in pods.shape.requests)
 
 
 def _nothing_for(group: Group) -> Iterator[Shortage]:

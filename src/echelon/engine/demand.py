@@ -13,6 +13,15 @@ from typing import Literal
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
+#: A host port is a resource of which every node has this much: an address takes a share, all addresses take all.
+PORT_SHARES = 1 << 20
+PORT = "host port "
+
+
+def given(resource: str) -> int:
+    """What every node has of a resource without saying so."""
+    return PORT_SHARES if resource.startswith(PORT) else 0
+
 
 @dataclass(frozen=True, slots=True)
 class Requirement:

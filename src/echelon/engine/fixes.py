@@ -14,7 +14,7 @@ import numpy as np
 from ..base.paths import spoken
 from .agenda import Found, Steps
 from .capacity import room
-from .demand import Bound, Composite, Demand, Group, Leaf, PodClass, Shape
+from .demand import Bound, Composite, Demand, Group, Leaf, PodClass, Shape, given
 from .fit import allowed
 from .parts import Canon, weight
 from .preempt import preempt
@@ -218,7 +218,8 @@ class _Trials:
             node = self.view.node(name)
             assert node is not None
             wanted = [(resource, amount) for resource, amount in shape.requests if amount > 0]
-            slots = min((node.allocatable.get(resource, 0) // amount for resource, amount in wanted), default=0)
+            has = [(node.allocatable.get(resource, given(resource)), amount) for resource, amount in wanted]
+            slots = min((have // amount for have, amount in has), default=0)
             if slots > 0 and (best is None or slots > best[0]):
                 best = (slots, node)
         return best[1] if best else None

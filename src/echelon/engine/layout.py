@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from .demand import Taint
+from .demand import PORT, Taint, given
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -40,8 +40,12 @@ class NodeLike(Protocol):
     def unschedulable(self) -> bool: ...
 
 
+def is_device(resource: str) -> bool:
+    return resource not in PLAIN and not resource.startswith(PORT)
+
+
 def _has_devices(node: NodeLike) -> bool:
-    return any(amount > 0 and name not in PLAIN for name, amount in node.allocatable.items())
+    return any(amount > 0 and is_device(name) for name, amount in node.allocatable.items())
 
 
 def clip(amount: int) -> int:
@@ -81,6 +85,8 @@ class Layout:
         self._key_of: dict[str, tuple[Path, str]] = {}
         self.resources: dict[str, int] = {}
         self.free: Ints = np.zeros((0, 0), dtype=np.int64)
+        #: What a node has of each resource unless it says otherwise.
+        self._given: Ints = np.zeros(0, dtype=np.int64)
         self.cordoned: Bools = np.zeros(0, dtype=np.bool_)
         #: Rows with anything beyond what every node has.
         self.devices: Bools = np.zeros(0, dtype=np.bool_)
@@ -116,8 +122,8 @@ class Layout:
         self._key_of.update((key[1], key) for key, _, _ in fresh)
         self.keys = sorted(self.keys + [key for key, _, _ in fresh])
         for _, _, free in fresh:
-            self._learn(free)
-        rows = np.zeros((len(self.resources), len(fresh)), dtype=np.int64)
+            self.learn(free)
+        rows = np.repeat(self._given[:, np.newaxis], len(fresh), axis=1)
         for number, (_, _, free) in enumerate(fresh):
             for resource, amount in free.items():
                 rows[self.resources[resource], number] = clip(amount)
@@ -154,8 +160,8 @@ class Layout:
         if self.nodes[node.name].labels != node.labels:
             self.shape += 1
         self.nodes[node.name] = node
-        self._learn(free)
-        self.free[:, row] = 0
+        self.learn(free)
+        self.free[:, row] = self._given
         for resource, amount in free.items():
             self.free[self.resources[resource], row] = clip(amount)
         self.cordoned[row] = node.unschedulable
@@ -170,7 +176,7 @@ class Layout:
         """Take `times` pods' requests from a row; a negative number gives back."""
         for resource, amount in requests:
             if resource not in self.resources:
-                self._learn({resource: 0})
+                self.learn((resource,))
             self.free[self.resources[resource], row] -= clip(amount) * times
         self.touch(row)
 
@@ -178,7 +184,7 @@ class Layout:
         """Take `counts` pods' requests from distinct rows at once; negative numbers give back."""
         for resource, amount in requests:
             if resource not in self.resources:
-                self._learn({resource: 0})
+                self.learn((resource,))
             self.free[self.resources[resource], rows] -= clip(amount) * counts
         self.log.extend(rows.tolist())
 
@@ -187,13 +193,15 @@ class Layout:
             self._forget_log()
         self.log.append(row)
 
-    def _learn(self, amounts: Iterable[str]) -> None:
-        unknown = [name for name in amounts if name not in self.resources]
+    def learn(self, resources: Iterable[str]) -> None:
+        """Keep an array for each of these from now on."""
+        unknown = [name for name in dict.fromkeys(resources) if name not in self.resources]
         for name in unknown:
             self.resources[name] = len(self.resources)
         if unknown:
-            more = np.zeros((len(unknown), self.free.shape[1]), dtype=np.int64)
-            self.free = np.concatenate([self.free, more], axis=0)
+            more = np.array([given(name) for name in unknown], dtype=np.int64)
+            self._given = np.concatenate([self._given, more])
+            self.free = np.concatenate([self.free, np.repeat(more[:, np.newaxis], self.free.shape[1], axis=1)], axis=0)
 
     def _taint_set(self, taints: tuple[Taint, ...]) -> int:
         return self.taint_sets.setdefault(taints, len(self.taint_sets))

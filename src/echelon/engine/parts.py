@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from .demand import Composite, Exclusive, Group, Leaf, PodClass, Shape
-from .layout import PLAIN, Layout
+from .layout import PLAIN, Layout, is_device
 from .view import ClusterView
 
 Goal = Literal["everything", "roles", "minimum"]
@@ -197,14 +197,14 @@ def merge(classes: tuple[PodClass, ...]) -> dict[tuple[Shape, str], list[int]]:
 def weight(shape: Shape) -> tuple[int, ...]:
     """How big a pod is: devices first, then cpu, then memory."""
     amounts = dict(shape.requests)
-    devices = sum(amount for name, amount in shape.requests if name not in PLAIN)
+    devices = sum(amount for name, amount in shape.requests if is_device(name))
     return (devices, amounts.get("cpu", 0), amounts.get("memory", 0))
 
 
 def main_resource(shape: Shape) -> str:
     """What a pod's size is measured in: a device if it asks for one, else the first plain resource."""
     asked = [name for name, amount in shape.requests if amount > 0]
-    devices = [name for name in asked if name not in PLAIN]
+    devices = [name for name in asked if is_device(name)]
     return (devices or [name for name in PLAIN if name in asked] or asked)[0]
 
 

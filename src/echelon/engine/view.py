@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from .capacity import Capacity
-from .demand import Exclusive, Taint
+from .demand import Exclusive, Taint, given
 from .layout import Ints, Layout
 from .occupancy import Occupancy
 
@@ -199,7 +199,7 @@ class ClusterView:
         for row, (path, name) in enumerate(layout.keys):
             node = self._nodes[name]
             free = {r: int(layout.free[layout.resources[r], row]) for r in resources}
-            free = {r: amount for r, amount in free.items() if amount}
+            free = {r: amount for r, amount in free.items() if amount != given(r)}
             digest.update(repr((path, name, sorted(node.labels.items()), sorted(node.allocatable.items()))).encode())
             digest.update(repr((node.taints, node.unschedulable, free)).encode())
         for table in (self._running, self._units, self._budgets):
@@ -263,7 +263,7 @@ class ClusterView:
         free = dict(node.allocatable)
         for pod in self.pods_on(node.name):
             for resource, amount in pod.requests:
-                free[resource] = free.get(resource, 0) - amount
+                free[resource] = free.get(resource, given(resource)) - amount
         return free
 
     def _hold(self, pod: Running, times: int) -> None:

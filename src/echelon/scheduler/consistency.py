@@ -11,6 +11,7 @@ from typing import Any
 
 from ..base.clock import Clock
 from ..client.informer import Caches
+from ..engine.demand import given
 from ..engine.view import ClusterView
 from .hierarchy import POD_GROUP, Group, Member
 from .translate import Root, Translator
@@ -57,7 +58,7 @@ def _tell(translator: Translator) -> dict[str, Any]:
     told: dict[str, Any] = {}
     for row, (path, name) in enumerate(layout.keys):
         free = {resource: int(layout.free[number, row]) for resource, number in layout.resources.items()}
-        told[f"node {name}"] = (path, view.node(name), {r: amount for r, amount in free.items() if amount})
+        told[f"node {name}"] = (path, view.node(name), {r: amount for r, amount in free.items() if amount != given(r)})
     for member in translator.members.values():
         running = view.running(member.id)
         if running is not None:

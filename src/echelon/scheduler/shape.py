@@ -11,7 +11,7 @@ from typing import Any
 
 from ..api.scheme import Object
 from ..base import quantity
-from ..engine.demand import NodeTerm, Requirement, Shape, Toleration
+from ..engine.demand import PORT, PORT_SHARES, NodeTerm, Requirement, Shape, Toleration
 
 _NODE_OPERATORS = frozenset(("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"))
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -60,8 +60,30 @@ def requests(spec: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
     _raise_to(total, peak)
     total |= _requested(spec)
     _add(total, _parsed(spec.get("overhead")))
+    total |= _host_ports(spec)
     total["pods"] = 1
     return tuple(sorted((name, amount) for name, amount in total.items() if amount))
+
+
+def _host_ports(spec: Mapping[str, Any]) -> Amounts:
+    """Ports of the node that a pod takes: one address of a port, or all of them."""
+    taken: Amounts = {}
+    for container in (*(spec.get("containers") or ()), *_sidecars(spec)):
+        for port in container.get("ports") or ():
+            number = port.get("hostPort") or (spec.get("hostNetwork") and port.get("containerPort"))
+            if number:
+                name = f"{PORT}{number}/{port.get('protocol') or 'TCP'}"
+                address = port.get("hostIP") or "0.0.0.0"  # noqa: S104
+                if address == "0.0.0.0":  # noqa: S104
+                    taken[name] = PORT_SHARES
+                else:
+                    taken[f"{name} of {address}"] = PORT_SHARES
+                    taken[name] = min(PORT_SHARES, taken.get(name, 0) + 1)
+    return taken
+
+
+def _sidecars(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    return (one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always")
 
 
 def _requested(holder: Mapping[str, Any]) -> Amounts:
@@ -138,11 +160,6 @@ def _unsupported(spec: Mapping[str, Any]) -> Iterator[str]:
     for index, spread in enumerate(spec.get("topologySpreadConstraints") or ()):
         if spread.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule":
             yield f"spec.topologySpreadConstraints[{index}]"
-    for group in ("containers", "initContainers"):
-        for index, container in enumerate(spec.get(group) or ()):
-            for number, port in enumerate(container.get("ports") or ()):
-                if port.get("hostPort") or (spec.get("hostNetwork") and port.get("containerPort")):
-                    yield f"spec.{group}[{index}].ports[{number}].hostPort"
     for index, volume in enumerate(spec.get("volumes") or ()):
         for kind in volume:
             if kind != "name" and kind not in _VOLUMES_ANYWHERE and volume[kind] is not None:

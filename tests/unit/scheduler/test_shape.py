@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from echelon.engine.demand import NodeTerm, Requirement, Toleration
+from echelon.engine.demand import PORT, PORT_SHARES, NodeTerm, Requirement, Toleration
 from echelon.scheduler.shape import of_pod, requests
 from echelon.testing.builders import GPU, make_pod
 
@@ -99,7 +99,6 @@ _SOFT = "preferredDuringSchedulingIgnoredDuringExecution"
         ),
         ({"volumes": [{"name": "v", "persistentVolumeClaim": {}}]}, "spec.volumes[0].persistentVolumeClaim"),
         ({"resourceClaims": [{"name": "c"}]}, "spec.resourceClaims"),
-        ({"containers": [{"ports": [{"hostPort": 80}]}]}, "spec.containers[0].ports[0].hostPort"),
         ({"tolerations": [{"key": "a", "operator": "Gt"}]}, "spec.tolerations[0].operator"),
     ],
 )
@@ -117,3 +116,21 @@ def test_what_placement_cannot_honour_is_named(spec: dict[str, Any], path: str) 
 )
 def test_soft_wishes_and_volumes_of_any_node_are_fine(spec: dict[str, Any]) -> None:
     assert not of_pod(make_pod("p", **spec)).unsupported
+
+
+def _ports(*ports: dict[str, Any], **more: Any) -> dict[str, int]:
+    spec = {"containers": [_container("1", ports=list(ports))], **more}
+    return {name: amount for name, amount in requests(spec) if name.startswith(PORT)}
+
+
+def test_a_host_port_takes_the_port_of_all_addresses_and_an_address_takes_a_share() -> None:
+    assert _ports({"hostPort": 80}) == {"host port 80/TCP": PORT_SHARES}
+    assert _ports({"hostPort": 80, "protocol": "UDP", "hostIP": "10.0.0.1"}) == {
+        "host port 80/UDP": 1,
+        "host port 80/UDP of 10.0.0.1": PORT_SHARES,
+    }
+
+
+def test_on_the_host_network_container_ports_are_host_ports() -> None:
+    assert _ports({"containerPort": 80}) == {}
+    assert _ports({"containerPort": 80}, hostNetwork=True) == {"host port 80/TCP": PORT_SHARES}
