@@ -43,10 +43,10 @@ cluster-tools: ## Build etcd, kube-apiserver and friends 1.37.1, once, where Go 
 	@tools/controlplane/build
 
 test-cluster: $(DEV) ## The tests on a real kube-apiserver, where Go is present to build it
-	@home=$$(tools/controlplane/build) && if [ -n "$$home" ]; then $(PY) -m pytest -m cluster tests/cluster $(ARGS); fi
+	@home=$$(tools/controlplane/build) && if [ -n "$$home" ]; then $(PY) -m pytest -p tests.conformance.report -m cluster tests/cluster $(ARGS); fi
 
 conformance: $(DEV) ## Count covered, passing and missing behaviours of every list
-	@$(PY) -m pytest -p tests.conformance.report -m conformance $(ARGS)
+	@$(PY) -m pytest -p tests.conformance.report -m "conformance and not cluster" $(ARGS)
 
 soak: $(DEV) ## A hundred seeded cluster lives in virtual time; SEED=n tells the story of one
 	@$(PY) -m tests.soak

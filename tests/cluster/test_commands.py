@@ -10,11 +10,15 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import pytest
+import yaml
+from click.testing import CliRunner
 
 from echelon.api import meta
+from echelon.api.crds import custom_resource_definitions
 from echelon.api.errors import ApiError
 from echelon.api.scheme import EVENTS, LEASES, NODES, POD_GROUPS, PODS
 from echelon.api.verbs import DeleteOptions, ListOptions, Verbs
+from echelon.cli import main
 from echelon.testing.builders import make_node, make_pod, make_pod_group
 
 from .conftest import Side
@@ -143,11 +147,17 @@ async def test_scheduler_that_waits_for_the_lease_can_be_interrupted(side: Side)
     ],
     ids=["kubeconfig", "unknown controller", "no controller"],
 )
-async def test_bad_input_is_one_line_and_exit_code_2(arguments: tuple[str, ...], words: str) -> None:
-    async with echelon(*arguments) as command:
-        assert await command.wait() == 2
-        assert words in command.said[-1]
-        assert command.said[-1].count("\n") == 1
+def test_bad_input_is_one_line_and_exit_code_2(arguments: tuple[str, ...], words: str) -> None:
+    outcome = CliRunner().invoke(main, arguments)
+    assert outcome.exit_code == 2
+    assert words in outcome.output
+    assert outcome.output.count("\n") == 1
+
+
+def test_definitions_are_printed_as_one_stream_of_manifests() -> None:
+    outcome = CliRunner().invoke(main, ["crds"])
+    assert outcome.exit_code == 0
+    assert list(yaml.load_all(outcome.output, Loader=yaml.CSafeLoader)) == custom_resource_definitions()
 
 
 @pytest.mark.parametrize(

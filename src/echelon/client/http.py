@@ -106,11 +106,14 @@ class HttpVerbs(Verbs):
                 self._server + path, params={key: value for key, value in query.items() if value}, timeout=patience
             ) as response:
                 await self._refuse(response)
-                async for line in _lines(response.content):
-                    event = msgspec.json.decode(line)
-                    if event["type"] == "ERROR":
-                        raise ApiError.from_status(event["object"], 500)
-                    yield WatchEvent(event["type"], event["object"])
+                try:
+                    async for line in _lines(response.content):
+                        event = msgspec.json.decode(line)
+                        if event["type"] == "ERROR":
+                            raise ApiError.from_status(event["object"], 500)
+                        yield WatchEvent(event["type"], event["object"])
+                finally:
+                    _hang_up(response)
 
     async def create(
         self, resource: Resource, obj: Object, namespace: str = "", options: WriteOptions = WriteOptions()
@@ -261,6 +264,12 @@ def _delete_body(options: DeleteOptions) -> Object:
     if options.dry_run:
         body["dryRun"] = ["All"]
     return body
+
+
+def _hang_up(response: aiohttp.ClientResponse) -> None:
+    """End a stream that may not be over: its connection is of no more use, and a polite goodbye could outlive us."""
+    if response.connection is not None and response.connection.transport is not None:
+        response.connection.transport.abort()
 
 
 async def _lines(stream: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:

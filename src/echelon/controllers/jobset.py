@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..api import meta, rules
-from ..api.decoding import copy_tree
+from ..api import meta
 from ..api.scheme import (
     COMPOSITE_POD_GROUPS,
     JOB_SETS,
@@ -21,6 +20,7 @@ from ..decide.jobset.model import Observed
 from ..decide.jobset.reconcile import decide
 from ..decide.plan import NOTHING, Plan
 from .runner import Source, controller_key, own_key
+from .unadmitted import completed, refusal
 
 _CONTROLLER = "controller"
 _GROUP_KINDS = (WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS)
@@ -32,7 +32,9 @@ _BATCH_SECONDS = 0.1
 class JobSetController:
     name = "jobset"
 
-    def __init__(self, caches: Caches) -> None:
+    def __init__(self, caches: Caches, *, admitted: bool = True) -> None:
+        """`admitted`: whether the server fills in and refuses what our own does."""
+        self._admitted = admitted
         self._jobsets = caches.of(JOB_SETS)
         self._owned = {resource: caches.of(resource, {_CONTROLLER: by_controller}) for resource in _OWNED}
 
@@ -41,10 +43,14 @@ class JobSetController:
         return [Source(JOB_SETS, own_key), *owned]
 
     def decide(self, key: str, now: float) -> Plan:
-        stored = self._jobsets.get(key)
-        if stored is None:
+        jobset = self._jobsets.get(key)
+        if jobset is None:
             return NOTHING
-        jobset = _completed(stored)
+        if not self._admitted:
+            jobset = completed(JOB_SETS, jobset)
+            refused = refusal(JOB_SETS, jobset)
+            if refused is not None:
+                return refused
         return decide(jobset, self._observe(jobset), now)
 
     def _observe(self, jobset: Object) -> Observed:
@@ -55,10 +61,3 @@ class JobSetController:
 
         groups = [(kind, group) for kind in _GROUP_KINDS for group in self._owned[kind].find(_CONTROLLER, uid)]
         return Observed(self._owned[JOBS].find(_CONTROLLER, uid), groups, find)
-
-
-def _completed(stored: Object) -> Object:
-    """A JobSet with the defaults that the embedded server fills in; a real one knows only those of the schema."""
-    jobset: Object = copy_tree(stored)
-    rules.default(JOB_SETS, jobset, None)
-    return jobset

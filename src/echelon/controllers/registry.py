@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ..client.informer import Caches
 from .budgets import DisruptionController
@@ -30,14 +30,11 @@ def all_controllers(caches: Caches) -> list[Controller]:
     ]
 
 
+_CLUSTER_KINDS: tuple[type[JobSetController] | type[TrainJobController], ...] = (JobSetController, TrainJobController)
 #: On a real cluster kube-controller-manager owns the rest.
-CLUSTER_CONTROLLERS = (JobSetController.name, TrainJobController.name)
+CLUSTER_CONTROLLERS = tuple(kind.name for kind in _CLUSTER_KINDS)
 
 
 def cluster_controllers(caches: Caches, names: Sequence[str]) -> list[Controller]:
-    """Those of `CLUSTER_CONTROLLERS` that are named."""
-    made: dict[str, Callable[[Caches], Controller]] = {
-        TrainJobController.name: TrainJobController,
-        JobSetController.name: JobSetController,
-    }
-    return [make(caches) for name, make in made.items() if name in names]
+    """Those of `CLUSTER_CONTROLLERS` that are named, for a server that knows their kinds by schema alone."""
+    return [kind(caches, admitted=False) for kind in _CLUSTER_KINDS if kind.name in names]

@@ -21,6 +21,7 @@ from ..decide.plan import NOTHING, Plan
 from ..decide.trainjob.model import Observed
 from ..decide.trainjob.reconcile import decide
 from .runner import Source, controller_key, own_key
+from .unadmitted import completed, refusal
 
 _CONTROLLER = "controller"
 _OWNED = (CONFIG_MAPS, WORKLOADS, POD_GROUPS, JOB_SETS)
@@ -29,7 +30,9 @@ _OWNED = (CONFIG_MAPS, WORKLOADS, POD_GROUPS, JOB_SETS)
 class TrainJobController:
     name = "trainjob"
 
-    def __init__(self, caches: Caches) -> None:
+    def __init__(self, caches: Caches, *, admitted: bool = True) -> None:
+        """`admitted`: whether the server fills in and refuses what our own does."""
+        self._admitted = admitted
         self._train_jobs = caches.of(TRAIN_JOBS)
         self._runtimes = caches.of(TRAINING_RUNTIMES)
         self._cluster_runtimes = caches.of(CLUSTER_TRAINING_RUNTIMES)
@@ -40,7 +43,14 @@ class TrainJobController:
 
     def decide(self, key: str, now: float) -> Plan:
         trainjob = self._train_jobs.get(key)
-        return NOTHING if trainjob is None else decide(trainjob, self._observe(trainjob), now)
+        if trainjob is None:
+            return NOTHING
+        if not self._admitted:
+            trainjob = completed(TRAIN_JOBS, trainjob)
+            refused = refusal(TRAIN_JOBS, trainjob)
+            if refused is not None:
+                return refused
+        return decide(trainjob, self._observe(trainjob), now)
 
     def _observe(self, trainjob: Object) -> Observed:
         uid, namespace = meta.uid(trainjob), meta.namespace(trainjob)

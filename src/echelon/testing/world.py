@@ -116,6 +116,12 @@ class World:
         for name in names:
             await self.verbs.delete(resource, name, namespace, DeleteOptions(grace_period_seconds=grace))
 
+    async def remove(self, resource: Resource, name: str) -> None:
+        """Delete an object for good, whoever protects it; not every server protects every kind."""
+        await self.delete(resource, name)
+        with suppress(ApiError):
+            await self.patch(resource, name, {"metadata": {"finalizers": None}})
+
     async def patch(self, resource: Resource, name: str, body: Object, status: bool = False) -> None:
         namespace = "default" if resource.namespaced else ""
         await self.verbs.patch(resource, name, Patch(PatchType.MERGE, body), namespace, "status" if status else "")

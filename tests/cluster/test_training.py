@@ -1,0 +1,257 @@
+"""JobSets and TrainJobs on a cluster that did not know them: their kinds, our controllers, our scheduler.
+
+On the real side the Jobs and the clean-up are kube-controller-manager's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import aclosing, suppress
+from typing import Any
+
+import pytest
+
+from echelon.agents.simulated import SimulatedNodes
+from echelon.api import meta
+from echelon.api.cluster import Cluster, nodes, parse
+from echelon.api.crds import custom_resource_definitions
+from echelon.api.errors import ApiError
+from echelon.api.runtimes import builtin_runtimes
+from echelon.api.scheme import (
+    CLUSTER_TRAINING_RUNTIMES,
+    EVENTS,
+    JOB_SETS,
+    JOBS,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    TRAIN_JOBS,
+    WORKLOADS,
+    Object,
+    Resource,
+)
+from echelon.api.verbs import DeleteOptions, Verbs, WatchOptions, WriteOptions
+from echelon.api.vocabulary import RACK
+from echelon.client.informer import Caches
+from echelon.controllers.registry import CLUSTER_CONTROLLERS, cluster_controllers
+from echelon.runtime import parts
+from echelon.runtime.clock import RealClock
+from echelon.runtime.supervision import supervised
+from echelon.scheduler.loop import Settings
+
+from .conftest import Side
+
+CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
+CLUSTER = parse(
+    "pools: [{name: train, counts: {rack: 2, node: 2}, capacity: {cpu: 16, memory: 64Gi, nvidia.com/gpu: 8}}]", "here"
+)
+_PATIENCE_SECONDS = 60.0
+
+
+@pytest.fixture
+async def kinds(side: Side) -> Verbs:
+    """A server that serves the custom kinds, and the runtimes to train on."""
+    if side.name == "real":
+        for definition in custom_resource_definitions():
+            with suppress(ApiError):
+                await side.verbs.create(CRDS, definition, "", WriteOptions(field_validation="Strict"))
+        for resource in (JOB_SETS, TRAIN_JOBS, CLUSTER_TRAINING_RUNTIMES):
+            await until(lambda resource=resource: _is_served(side.verbs, resource))  # type: ignore[misc]
+    for runtime in builtin_runtimes():
+        with suppress(ApiError):
+            await side.verbs.create(CLUSTER_TRAINING_RUNTIMES, runtime)
+    return side.verbs
+
+
+async def _is_served(verbs: Verbs, resource: Resource) -> bool:
+    try:
+        await verbs.list(resource)
+    except ApiError:
+        return False
+    return True
+
+
+async def until(look: Any) -> None:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not await look():
+        assert time.monotonic() < deadline, "waited in vain"
+        await asyncio.sleep(0.2)
+
+
+@pytest.fixture
+async def at_work(side: Side, kinds: Verbs) -> AsyncIterator[Verbs]:
+    """Our controllers, scheduler and simulated nodes at work; on our own server all that a cluster needs besides."""
+    clock = RealClock(4)
+    caches = Caches(kinds, clock)
+    chosen = cluster_controllers(caches, CLUSTER_CONTROLLERS) if side.name == "real" else None
+    running = parts.controllers(kinds, caches, clock, chosen)
+    running += parts.scheduler(kinds, caches, clock, Settings())[1]
+    running.append(parts.Part("nodes", SimulatedNodes(kinds, caches, clock, CLUSTER).run()))
+    async with supervised([*running, parts.Part("caches", caches.run())]):
+        yield kinds
+    await _remove_nodes(kinds, CLUSTER)
+
+
+async def _remove_nodes(verbs: Verbs, cluster: Cluster) -> None:
+    for pod in (await verbs.list(PODS)).items:
+        if pod["spec"].get("nodeName"):
+            with suppress(ApiError):
+                await verbs.delete(PODS, meta.name(pod), meta.namespace(pod), DeleteOptions(grace_period_seconds=0))
+    for node in nodes(cluster):
+        with suppress(ApiError):
+            await verbs.delete(NODES, meta.name(node))
+
+
+def jobset(name: str, **spec: Any) -> Object:
+    container = {"name": "main", "image": "busybox", "command": ["sleep", "2"], "resources": {"requests": {"cpu": "1"}}}
+    pods = {"spec": {"containers": [container]}}
+    jobs = [
+        {"name": "workers", "replicas": 2, "template": {"spec": {"parallelism": 2, "completions": 2, "template": pods}}}
+    ]
+    return {
+        "apiVersion": JOB_SETS.api_version,
+        "kind": JOB_SETS.kind,
+        "metadata": {"name": name},
+        "spec": {"replicatedJobs": jobs, **spec},
+    }
+
+
+def train_job(name: str, runtime: str, **trainer: Any) -> Object:
+    return {
+        "apiVersion": TRAIN_JOBS.api_version,
+        "kind": TRAIN_JOBS.kind,
+        "metadata": {"name": name},
+        "spec": {"runtimeRef": {"name": runtime}, "trainer": {"numNodes": 2, **trainer}},
+    }
+
+
+async def has(verbs: Verbs, resource: Resource, name: str, namespace: str, condition: str) -> bool:
+    return meta.condition_is(await verbs.get(resource, name, namespace), condition)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("side", ["real"], indirect=True)
+async def test_definitions_are_taken_without_a_warning_and_established(side: Side) -> None:
+    for definition in custom_resource_definitions():
+        heard: list[str] = []
+        options = WriteOptions(dry_run=True, field_validation="Strict", warn=heard.append)
+        fresh = {**definition, "metadata": {"name": definition["metadata"]["name"]}}
+        with suppress(ApiError):  # it may be there already
+            await side.verbs.delete(CRDS, meta.name(fresh))
+        await until(lambda name=meta.name(fresh): _is_gone(side.verbs, name))  # type: ignore[misc]
+        await side.verbs.create(CRDS, fresh, "", options)
+        assert heard == []
+        await side.verbs.create(CRDS, fresh)
+        await until(lambda name=meta.name(fresh): has(side.verbs, CRDS, name, "", "Established"))  # type: ignore[misc]
+        made = await side.verbs.get(CRDS, meta.name(fresh))
+        assert not meta.condition_is(made, "NonStructuralSchema")
+
+
+async def _is_gone(verbs: Verbs, name: str) -> bool:
+    try:
+        await verbs.get(CRDS, name)
+    except ApiError as error:
+        return error.code == 404
+    return False
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("side", ["real"], indirect=True)
+async def test_watch_from_before_a_kind_was_known_is_refused_as_expired(kinds: Verbs) -> None:
+    """The embedded server's own tests do the same with a window of a few changes."""
+    with pytest.raises(ApiError) as refused:
+        async with aclosing(kinds.watch(JOB_SETS, options=WatchOptions(resource_version="1"))) as events:
+            await anext(events)
+    assert (refused.value.code, refused.value.reason) == (410, "Expired")
+
+
+async def test_schemas_fill_in_the_same(kinds: Verbs, namespace: str) -> None:
+    sent = jobset("filled", suspend=True)
+    pod = sent["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    pod["spec"]["containers"][0]["ports"] = [{"containerPort": 80}]
+    made = await kinds.create(JOB_SETS, sent, namespace)
+    entry = made["spec"]["replicatedJobs"][0]
+    assert entry["groupName"] == "default"
+    assert entry["template"]["spec"]["template"]["spec"]["containers"][0]["ports"][0]["protocol"] == "TCP"
+    trained = await kinds.create(TRAIN_JOBS, train_job("filled", "torch-distributed"), namespace)
+    assert trained["spec"]["runtimeRef"] == {
+        "apiGroup": "trainer.kubeflow.org", "kind": "ClusterTrainingRuntime", "name": "torch-distributed",
+    }  # fmt: skip
+    assert (trained["spec"]["suspend"], trained["spec"]["managedBy"]) == (
+        False,
+        "trainer.kubeflow.org/trainjob-controller",
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"ttlSecondsAfterFinished": -1}, "spec.ttlSecondsAfterFinished"),
+        ({"startupPolicy": {"startupPolicyOrder": "Sideways"}}, "spec.startupPolicy.startupPolicyOrder"),
+        ({"coordinator": {}}, "spec.coordinator.replicatedJob"),
+        ({"suspend": "yes"}, "spec.suspend"),
+    ],
+    ids=["limit", "enum", "required", "type"],
+)
+async def test_schemas_refuse_the_same(kinds: Verbs, namespace: str, spec: Object, field: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        await kinds.create(JOB_SETS, jobset("wrong", **spec), namespace)
+    assert refused.value.code == 422
+    assert field in [cause["field"] for cause in refused.value.details["causes"]]
+
+
+async def test_schemas_drop_what_they_do_not_know_and_say_so(kinds: Verbs, namespace: str) -> None:
+    heard: list[str] = []
+    options = WriteOptions(warn=heard.append)
+    made = await kinds.create(JOB_SETS, jobset("strays", suspend=True, nosuch=1), namespace, options)
+    assert "nosuch" not in made["spec"]
+    assert heard == ['unknown field "spec.nosuch"']
+
+
+async def test_jobset_runs_to_its_end_as_one_gang_in_one_rack(at_work: Verbs, namespace: str) -> None:
+    gang = {
+        "schedulingPolicy": {"gang": {}},
+        "schedulingConstraints": {"topology": [{"key": RACK}]},
+    }
+    await at_work.create(JOB_SETS, jobset("gang", scheduling=gang), namespace)
+
+    async def bound() -> bool:
+        pods = (await at_work.list(PODS, namespace)).items
+        return len(pods) == 4 and all(pod["spec"].get("nodeName") for pod in pods)
+
+    await until(bound)
+    racks = {pod["spec"]["nodeName"].rpartition("-")[0] for pod in (await at_work.list(PODS, namespace)).items}
+    assert len(racks) == 1
+    groups = (await at_work.list(POD_GROUPS, namespace)).items
+    assert [group["spec"]["schedulingPolicy"] for group in groups] == [{"gang": {"minCount": 4}}]
+    assert len((await at_work.list(WORKLOADS, namespace)).items) == 1
+    await until(lambda: has(at_work, JOB_SETS, "gang", namespace, "Completed"))
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("side", ["real"], indirect=True)
+async def test_what_our_own_server_would_refuse_is_not_acted_on(at_work: Verbs, namespace: str) -> None:
+    policy = {"operator": "All", "targetReplicatedJobs": ["nosuch"]}
+    await at_work.create(JOB_SETS, jobset("wrong", successPolicy=policy), namespace)
+
+    async def told() -> list[str]:
+        events = (await at_work.list(EVENTS, namespace)).items
+        return [event["message"] for event in events if event["reason"] == "InvalidSpec"]
+
+    await until(told)
+    [message] = await told()
+    assert "nosuch" in message
+    assert (await at_work.list(JOBS, namespace)).items == []
+
+
+@pytest.mark.parametrize("runtime", ["plain-cpu", "torch-distributed-gang"])
+async def test_train_job_runs_to_its_end(at_work: Verbs, namespace: str, runtime: str) -> None:
+    trainer = {"image": "busybox", "command": ["sleep", "2"], "resourcesPerNode": {"requests": {"cpu": "50m"}}}
+    await at_work.create(TRAIN_JOBS, train_job("model", runtime, **trainer), namespace)
+    await until(lambda: has(at_work, TRAIN_JOBS, "model", namespace, "Complete"))
+    assert meta.condition_is(await at_work.get(JOB_SETS, "model", namespace), "Completed")
+    [job] = (await at_work.list(JOBS, namespace)).items
+    assert job["status"]["succeeded"] == 2
+    assert bool((await at_work.list(POD_GROUPS, namespace)).items) == runtime.endswith("gang")
