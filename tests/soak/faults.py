@@ -3,12 +3,14 @@
     calm      every call passes
     storm     a call may be refused (409, 429, 500), time out before or after it took effect, or just be slow
     watches   end after a while, as on any server; in a storm they also break with 410, or are late
+    fuse      after so many calls nothing is answered any more: the process is as good as dead
 
 All chance comes from one seeded stream, so a run repeats.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
@@ -59,8 +61,14 @@ class FaultyVerbs:
         self._clock = clock
         self._weather = weather
         self._rng = rng
+        #: How many more calls are answered before the process counts as dead; None for no end.
+        self.fuse: int | None = None
 
     async def _call(self, call: Callable[[], Awaitable[Any]], *, writes: bool) -> Any:
+        if self.fuse is not None:
+            if self.fuse == 0:
+                await asyncio.get_running_loop().create_future()
+            self.fuse -= 1
         if not self._weather.stormy:
             return await call()
         fate = self._rng.below(_ONE_IN)

@@ -20,7 +20,7 @@ class Fitting:
         self.ledger = ledger
         self._ignoring = ignoring
         self._stays = {pod.uid for pod in ledger.pods.values() if self._counts(pod)}
-        self.free: Free = {name: dict(node.room) for name, node in ledger.nodes.items() if not node.cordoned}
+        self.free: Free = {name: dict(node.room) for name, node in ledger.nodes.items() if not node.closed}
         for pod in ledger.pods.values():
             if pod.uid in self._stays and pod.node in self.free:
                 _take(self.free[pod.node], pod, 1)

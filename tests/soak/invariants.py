@@ -74,8 +74,7 @@ class Auditor:
             raise Breach(f"pod {pod.name} moved from {was} to {pod.node or 'nowhere'}")
         if pod.node and not was:
             self._bound(pod)
-        if pod.pending and pod.preempts:
-            self._pending_at[pod.priority] = now
+        self._note_pending(pod, now)
         if not pod.group:
             self._preemptors[f"pod {_key(new)}"] = pod.priority
         known = same and old is not None and _disrupted(old)
@@ -87,6 +86,10 @@ class Auditor:
         if pod.phase == "Succeeded":
             for owner in new["metadata"].get("ownerReferences") or ():
                 self.succeeded.setdefault(owner["uid"], {})[pod.uid] = None
+
+    def _note_pending(self, pod: Pod, now: float) -> None:
+        if pod.pending and pod.preempts:
+            self._pending_at[pod.priority] = now
 
     def _bound(self, pod: Pod) -> None:
         self.bindings += 1
@@ -134,6 +137,8 @@ class Auditor:
         """Check what may be wrong for a moment; only time in which everything is up (`fair`) counts."""
         passed = now - self._looked_at if fair else 0.0
         self._looked_at = now
+        for pod in self.ledger.pods.values():
+            self._note_pending(pod, now)
         wrong: dict[Hashable, str] = {}
         self._partial_gangs(wrong)
         self._torn_domains(wrong)

@@ -73,7 +73,8 @@ class Node:
     name: str
     domains: dict[str, tuple[str, ...]]
     room: dict[str, int]
-    cordoned: bool
+    #: Takes no new pods: cordoned, or with a taint, which nobody here tolerates.
+    closed: bool
 
 
 class Ledger:
@@ -213,8 +214,8 @@ def _node(tree: Tree) -> Node:
         path = (*path, labels[key])
         domains[key] = path
     room = {name: _amount(tree["status"]["allocatable"][name], name) for name in ("cpu", GPU, "pods")}
-    cordoned = bool((tree.get("spec") or {}).get("unschedulable"))
-    return Node(tree["metadata"]["name"], domains, room, cordoned)
+    spec = tree.get("spec") or {}
+    return Node(tree["metadata"]["name"], domains, room, bool(spec.get("unschedulable") or spec.get("taints")))
 
 
 def _group(tree: Tree) -> Group:

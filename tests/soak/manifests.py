@@ -72,7 +72,7 @@ class Maker:
         return {"gpu": self.pick((1, 1, 2, 2, 4)), "cpu": 1} if self.chance(80) else {"cpu": self.between(1, 4)}
 
     def _script(self) -> dict[str, str]:
-        seconds = self.pick((2, 5, 20, 60, 120))
+        seconds = self.pick((2, 5, 20, 60, 120, 240))
         fails = "1" if self.chance(12) else "0"
         return {words.RUN_SECONDS: str(seconds), words.EXIT_CODE: fails}
 
@@ -139,6 +139,7 @@ class Maker:
 
     def _members(self, group: str, priority: str, count: int) -> list[Object]:
         asks, script, grace = self._asks(), self._script(), self.pick((0, 5))
+        gates = ("wait",) if self.chance(10) else ()
         forever = self.chance(20)
         return [
             _classed(
@@ -147,6 +148,7 @@ class Maker:
                     group=group,
                     annotations={} if forever else script,
                     grace=grace,
+                    gates=gates,
                     restartPolicy="Never",
                     **asks,  # type: ignore[arg-type]
                 ),

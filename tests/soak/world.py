@@ -16,6 +16,7 @@ from echelon.api.scheme import (
     COMPOSITE_POD_GROUPS,
     JOB_SETS,
     JOBS,
+    NAMESPACES,
     NODES,
     POD_GROUPS,
     PODS,
@@ -36,6 +37,7 @@ Tell = Callable[[str], None]
 #: Kinds that people submit and take away again.
 _SUBMITTED = (JOBS, JOB_SETS, TRAIN_JOBS, POD_GROUPS, COMPOSITE_POD_GROUPS, PODS)
 _CROWD = 30
+_TEAM = "team"
 #: Long enough for every back-off to have ended.
 _STILL_SECONDS = 150.0
 _PATIENCE_SECONDS = 7200.0
@@ -54,7 +56,9 @@ class World:
         self._members: dict[str, list[Object]] = {}
         #: Processes that are down, and when they come back.
         self._down: dict[Name, float] = {}
-        self.nodes_made = 0
+        #: How each process speaks to the API; one of them may have a burning fuse.
+        self._ways: dict[Name, FaultyVerbs] = {}
+        self._burning: Name | None = None
         chances: list[tuple[int, Callable[[], Awaitable[str]]]] = [
             (9, self._submit_job),
             (9, self._submit_gang_job),
@@ -63,7 +67,10 @@ class World:
             (6, self._submit_gang),
             (5, self._submit_tree),
             (6, self._submit_pod),
+            (4, self._submit_elsewhere),
             (5, self._refill),
+            (3, self._move_minimum),
+            (3, self._open_gates),
             (6, self._scale),
             (6, self._suspend),
             (9, self._delete),
@@ -72,15 +79,24 @@ class World:
             (3, self._add_node),
             (3, self._remove_node),
             (6, self._cordon),
+            (3, self._taint),
+            (2, self._delete_namespace),
             (6, self._storm),
             (6, self._crash),
         ]
-        self._events = [event for weight, event in chances for _ in range(weight)]
+        #: Seeds have characters: plain, cramped, stormy, or full of trees.
+        self._cramped = seed % 4 == 1
+        often: tuple[Callable[[], Awaitable[str]], ...] = ()
+        if seed % 4 == 2:
+            often = (self._storm, self._crash, self._crash)
+        elif seed % 4 == 3:
+            often = (self._submit_tree, self._submit_job_set, self._submit_gang, self._refill, self._evict)
+        self._events = [event for weight, event in chances for _ in range(weight + 12 * often.count(event))]
 
     async def begin(self) -> None:
         for one in priority_classes():
             await self._create(one)
-        for block in range(2):
+        for block in range(1 if self._cramped else 2):
             for rack in range(2):
                 for number in range(2):
                     await self._create(self._maker.node(block, rack, number))
@@ -89,6 +105,7 @@ class World:
 
     async def step(self) -> None:
         """One event, and some time."""
+        await self._bury()
         for name in [name for name, back in self._down.items() if back <= self.plane.clock.now()]:
             self._start(name)
         crowded = await self._is_crowded()
@@ -103,6 +120,7 @@ class World:
 
     async def quiet(self, each: Callable[[], Awaitable[None]]) -> None:
         """Wait until nothing has been written for a while, with all processes up; `each` runs every few seconds."""
+        await self._bury()
         for name in list(self._down):
             self._start(name)
         self._tell("quiet")
@@ -147,6 +165,16 @@ class World:
     async def _submit_pod(self) -> str:
         return await self._submit(self._maker.plain_pod())
 
+    async def _submit_elsewhere(self) -> str:
+        """Into a namespace of its own, which may be going away."""
+        team = {"apiVersion": NAMESPACES.api_version, "kind": NAMESPACES.kind, "metadata": {"name": _TEAM}}
+        if _TEAM not in {meta.name(one) for one in await self._all(NAMESPACES)}:
+            await self._create(team)
+        obj = self._maker.pick((self._maker.gang_job, self._maker.job_set, self._maker.train_job))()
+        obj["metadata"]["namespace"] = _TEAM
+        await self._create(obj)
+        return f"submit {obj['kind']} {meta.name(obj)} to {_TEAM}"
+
     async def _submit(self, *objects: Object) -> str:
         for obj in objects:
             await self._create(obj)
@@ -161,7 +189,7 @@ class World:
     async def _create(self, obj: Object) -> None:
         resource = by_kind(obj["apiVersion"], obj["kind"])
         assert resource is not None
-        await self.plane.verbs.create(resource, obj, NAMESPACE if resource.namespaced else "")
+        await self.plane.verbs.create(resource, obj, meta.namespace(obj))
 
     async def _refill(self) -> str:
         """Someone puts back the members that a group without a controller has lost."""
@@ -197,6 +225,25 @@ class World:
         suspended = bool(obj["spec"].get("suspend"))
         await self._patch(resource, obj, {"spec": {"suspend": not suspended}})
         return f"{'resume' if suspended else 'suspend'} {resource.kind} {meta.name(obj)}"
+
+    async def _move_minimum(self) -> str:
+        groups = [group for group in await self._all(POD_GROUPS) if "gang" in group["spec"]["schedulingPolicy"]]
+        group = self._pick_live([one for one in groups if not one["metadata"].get("ownerReferences")])
+        if group is None:
+            return "move minimum: no gang"
+        count = self._maker.between(1, 4)
+        await self._patch(POD_GROUPS, group, {"spec": {"schedulingPolicy": {"gang": {"minCount": count}}}})
+        return f"gang {meta.name(group)} needs {count} now"
+
+    async def _open_gates(self) -> str:
+        gated = [pod for pod in await self._all(PODS) if pod["spec"].get("schedulingGates")]
+        for pod in gated:
+            await self._patch(PODS, pod, {"spec": {"schedulingGates": None}})
+        return f"open the gates of {len(gated)} pods"
+
+    async def _delete_namespace(self) -> str:
+        await self.plane.verbs.delete(NAMESPACES, _TEAM)
+        return f"delete namespace {_TEAM}"
 
     async def _delete(self) -> str:
         resource = self._maker.pick(_SUBMITTED)
@@ -234,7 +281,7 @@ class World:
 
     async def _add_node(self) -> str:
         there = {meta.name(node) for node in await self._all(NODES)}
-        if len(there) > 10:
+        if len(there) > (5 if self._cramped else 10):
             return "add node: enough"
         block, rack = self._maker.between(0, 1), self._maker.between(0, 1)
         free = [n for n in range(4) if f"b{block}-r{rack}-n{n}" not in there]
@@ -246,7 +293,7 @@ class World:
 
     async def _remove_node(self) -> str:
         nodes = await self._all(NODES)
-        if len(nodes) <= 5:
+        if len(nodes) <= (3 if self._cramped else 5):
             return "lose node: few enough"
         node = self._maker.pick(nodes)
         await self.plane.verbs.delete(NODES, meta.name(node))
@@ -258,6 +305,13 @@ class World:
         await self._patch(NODES, node, {"spec": {"unschedulable": None if cordoned else True}})
         return f"{'uncordon' if cordoned else 'cordon'} {meta.name(node)}"
 
+    async def _taint(self) -> str:
+        node = self._maker.pick(await self._all(NODES))
+        tainted = bool((node.get("spec") or {}).get("taints"))
+        taints = None if tainted else [{"key": "repair", "effect": "NoSchedule"}]
+        await self._patch(NODES, node, {"spec": {"taints": taints}})
+        return f"{'untaint' if tainted else 'taint'} {meta.name(node)}"
+
     # -- weather and accidents -------------------------------------------------------------------------
 
     async def _storm(self) -> str:
@@ -266,26 +320,33 @@ class World:
         return f"storm for {seconds} s"
 
     async def _crash(self) -> str:
+        """A process dies, at once or in the middle of whatever it does next."""
         name = self._maker.pick(PROCESSES)
-        if name in self._down:
-            return f"crash: {name} is down"
+        if name in self._down or self._burning is not None:
+            return f"crash: {name} is down or another is dying"
+        calls = self._maker.pick((0, 1, 2, 3, 5, 8, 13))
+        self._ways[name].fuse = calls
+        self._burning = name
+        return f"crash {name} after {calls} calls"
+
+    async def _bury(self) -> None:
+        """What was dying is dead now; it comes back sooner or later."""
+        if self._burning is None:
+            return
+        name, self._burning = self._burning, None
         await self.plane.kill(name)
-        wait = self._maker.pick((0, 0, 1, 10, 30))
-        if wait == 0:
-            self._start(name)
-        else:
-            self._down[name] = self.plane.clock.now() + wait
-        return f"crash {name}, back in {wait} s"
+        self._down[name] = self.plane.clock.now() + self._maker.pick((0, 0, 1, 10, 30))
 
     def _start(self, name: Name) -> None:
         self._down.pop(name, None)
-        rng = Rng(self._rng.word())
-        self.plane.start(name, lambda verbs: FaultyVerbs(verbs, self.plane.clock, self.weather, rng))
+        way = FaultyVerbs(self.plane.verbs, self.plane.clock, self.weather, Rng(self._rng.word()))
+        self._ways[name] = way
+        self.plane.start(name, lambda _: way)
 
     @property
     def whole(self) -> bool:
-        """Whether everything is up and the weather has been fine."""
-        return not self._down and not self.weather.stormy
+        """Whether everything is up and the weather is fine."""
+        return not self._down and self._burning is None and not self.weather.stormy
 
     # -- means -----------------------------------------------------------------------------------------
 
