@@ -38,7 +38,7 @@ class Auditor:
         self._lasting: dict[Hashable, float] = {}
         #: Uids of groups that were whole once.
         self._were_whole: set[str] = set()
-        #: Uids of groups of which a member ended or was taken away, but not by the scheduler.
+        #: Uids of groups of which a pod or child group ended or was taken away, but not by the scheduler.
         self._lost_members: set[str] = set()
         #: priority -> when a pod of that priority that may preempt was last pending
         self._pending_at: dict[int, float] = {}
@@ -59,8 +59,8 @@ class Auditor:
             plural, old, new = self.ledger.take(change)
             if plural == "pods":
                 self._pod_changed(old, new, now)
-            elif plural in ("podgroups", "compositepodgroups") and new:
-                self._preemptors[f"{new['kind'].lower()} {_key(new)}"] = new["spec"].get("priority") or 0
+            elif plural in ("podgroups", "compositepodgroups"):
+                self._group_changed(old, new)
             elif plural == "events" and new:
                 self._told(new)
 
@@ -86,6 +86,14 @@ class Auditor:
         if pod.phase == "Succeeded":
             for owner in new["metadata"].get("ownerReferences") or ():
                 self.succeeded.setdefault(owner["uid"], {})[pod.uid] = None
+
+    def _group_changed(self, old: Tree | None, new: Tree | None) -> None:
+        tree = new or old
+        assert tree is not None
+        self._preemptors[f"{tree['kind'].lower()} {_key(tree)}"] = tree["spec"].get("priority") or 0
+        above = self.ledger.groups.get(("CompositePodGroup", tree["spec"].get("parentCompositePodGroupName") or ""))
+        if new is None and above is not None:
+            self._lost_members.add(self.ledger.root(above).uid)
 
     def _note_pending(self, pod: Pod, now: float) -> None:
         if pod.pending and pod.preempts:

@@ -8,10 +8,20 @@ from .fits import Fitting
 from .invariants import Auditor, Breach
 from .ledger import Group, Ledger, Pod, Tree
 
+_REPLICATED = "jobset.sigs.k8s.io/replicatedjob-name"
+
 
 def check(auditor: Auditor) -> None:
     ledger = auditor.ledger
-    problems = [*_orphans(ledger), *_lingering(ledger), *_jobs(auditor), *_waiting(ledger)]
+    problems = [
+        *_orphans(ledger),
+        *_lingering(ledger),
+        *_jobs(auditor),
+        *_job_sets(ledger),
+        *_train_jobs(ledger),
+        *_silent(ledger),
+        *_waiting(ledger),
+    ]
     if problems:
         raise Breach("at rest: " + "; ".join(problems))
 
@@ -98,6 +108,65 @@ def _complete(auditor: Auditor, job: Tree) -> Iterator[str]:
     seen = len(auditor.succeeded.get(job["metadata"]["uid"], ()))
     if counted > seen:
         yield f"job {name} counts {counted} successes, but only {seen} pods succeeded"
+
+
+def _job_sets(ledger: Ledger) -> Iterator[str]:
+    for job_set in ledger.objects.get("jobsets", {}).values():
+        name, status = job_set["metadata"]["name"], job_set.get("status") or {}
+        over = _true(job_set, "Completed") or _true(job_set, "Failed")
+        jobs = [job for job in ledger.objects.get("jobs", {}).values() if job_set["metadata"]["uid"] in _owners(job)]
+        if over:
+            working = [job["metadata"]["name"] for job in jobs if (job.get("status") or {}).get("active")]
+            if working:
+                yield f"jobset {name} is over but {working} work on"
+            continue
+        if not jobs and "deletionTimestamp" not in job_set["metadata"]:
+            yield f"jobset {name} is not over and has no Job"
+        for entry in status.get("replicatedJobsStatus") or ():
+            mine = [job for job in jobs if job["metadata"]["labels"].get(_REPLICATED) == entry["name"]]
+            for word, condition in (("succeeded", "Complete"), ("failed", "Failed")):
+                count = sum(_true(job, condition) for job in mine)
+                if entry.get(word, 0) != count:
+                    yield f"jobset {name} says {entry.get(word, 0)} {word} of {entry['name']}, there are {count}"
+
+
+def _train_jobs(ledger: Ledger) -> Iterator[str]:
+    for train_job in ledger.objects.get("trainjobs", {}).values():
+        name = train_job["metadata"]["name"]
+        sets = [
+            one for one in ledger.objects.get("jobsets", {}).values() if train_job["metadata"]["uid"] in _owners(one)
+        ]
+        over = _true(train_job, "Complete") or _true(train_job, "Failed")
+        if not over and not sets and "deletionTimestamp" not in train_job["metadata"]:
+            yield f"trainjob {name} is not over and has no JobSet"
+        for one in sets:
+            ended = _true(one, "Completed") or _true(one, "Failed")
+            if ended != over:
+                yield f"trainjob {name} and its jobset do not agree that it is over"
+
+
+# -- nobody is left in the dark ------------------------------------------------------------------------------
+
+
+def _silent(ledger: Ledger) -> Iterator[str]:
+    """Who waits is told why; who runs is not told that it waits."""
+    for pod in ledger.pods.values():
+        conditions = {one["type"]: one for one in (pod.tree.get("status") or {}).get("conditions") or ()}
+        scheduled = conditions.get("PodScheduled") or {}
+        if pod.pending and (scheduled.get("status") != "False" or not scheduled.get("message")):
+            yield f"pod {pod.name} is pending and nobody says why: {scheduled}"
+        if pod.holds and scheduled.get("status") != "True":
+            yield f"pod {pod.name} is on {pod.node} but says that it is not"
+        if pod.node and pod.tree["status"].get("nominatedNodeName"):
+            yield f"pod {pod.name} is bound and still nominated"
+    for group in ledger.groups.values():
+        tree = ledger.objects["podgroups" if group.kind == "PodGroup" else "compositepodgroups"]
+        found = next(one for one in tree.values() if one["metadata"]["uid"] == group.uid)
+        holds = ledger.counted(group, lambda pod: pod.stays)
+        if holds and not _true(found, f"{group.kind}InitiallyScheduled"):
+            yield f"{group.kind} {group.name} is bound and does not say so"
+        if holds and _true(found, "DisruptionTarget"):
+            yield f"{group.kind} {group.name} is bound again and still says that it was evicted"
 
 
 # -- nothing waits that could run ----------------------------------------------------------------------------

@@ -31,10 +31,17 @@ class Log:
         self._revision += 1
         resource: Resource = _KINDS[obj["kind"]]
         name = obj["metadata"]["name"]
-        tree = {**obj, "metadata": {"uid": f"uid-{name}", **obj["metadata"], **metadata}}
+        tree = {"status": _truth(obj), **obj, "metadata": {"uid": f"uid-{name}", **obj["metadata"], **metadata}}
         key = resource.key(name, "default" if resource.namespaced else "")
         record = Record(key, msgspec.json.encode(tree), self._revision, Header())
         self.auditor.read([Change(self._revision, key, record, None)], now)
+
+
+def _truth(obj: Object) -> Object:
+    """What a pod rightly says of itself."""
+    bound = {"type": "PodScheduled", "status": "True"}
+    waits = {"type": "PodScheduled", "status": "False", "message": "no room"}
+    return {"conditions": [bound if obj.get("spec", {}).get("nodeName") else waits]}
 
 
 def group(name: str, **terms: Any) -> Object:
@@ -149,6 +156,8 @@ def _job(status: Object, **spec: Any) -> Object:
         ([group("g", gang=5, key=RACK), *(make_pod(f"p{n}", group="g") for n in range(5))], ""),
         ([_job({"uncountedTerminatedPods": {"failed": ["u"]}}, suspend=True)], "never counted"),
         ([_job({"active": 1})], "nobody works on it"),
+        ([{**make_pod("p", cpu=3), "status": {}}], "p is pending and nobody says why"),
+        ([group("g", gang=1), make_pod("p", group="g", node="n1")], "g is bound and does not say so"),
         ([_job({"conditions": [{"type": "Complete", "status": "True"}]})], "complete with 0 of 1"),
     ],
 )
