@@ -37,7 +37,9 @@ class Occupancy:
             pods[group, node] = after
         else:
             del pods[group, node]
-        if (before > 0) != (after > 0) and exclusive in self._held:
+        # What was derived from another shape of the layout is derived anew when next asked for.
+        current = self._shape == self._layout.shape
+        if current and (before > 0) != (after > 0) and exclusive in self._held:
             domain = self._note(exclusive, group, node, 1 if after else -1)
             if isinstance(domain, int) and exclusive in self._taken:
                 self._taken[exclusive][domain] = domain in self._held[exclusive]

@@ -209,3 +209,15 @@ def test_the_tightest_domain_has_no_gap() -> None:
     leaf = gang(3, pods(3, cpu=1), key="rack")
     verdict = placed(racks(3, 2, 1), leaf)
     assert verdict.objective == verdict.bound == (0, 0, 0, 0, 1)
+
+
+def test_holders_in_racks_that_joined_later_are_respected() -> None:
+    cluster = racks(1)
+    alone = exclusive("rack")
+    placed(cluster, gang(1, pods(1, cpu=1), exclusive=alone))
+    cluster.nodes("late", 1, cpu=2, zone="z", rack="r2").nodes("last", 1, cpu=2, zone="z", rack="r3")
+    placed(cluster, basic(pods(1, cpu=1)))
+    cluster.run("last-0", cpu=1, group=7, exclusive=alone)
+    cluster.run("zr1-0", cpu=1, group=8, exclusive=alone)
+    verdict = placed(cluster, gang(1, pods(1, cpu=1), exclusive=alone))
+    assert list(verdict.assignment.values()) == ["late-0"]
