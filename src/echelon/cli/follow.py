@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import click
 from rich.console import Console
 from rich.live import Live
+from rich.table import Table
 from rich.text import Text
 
 from ..api import meta
@@ -134,9 +135,18 @@ def _say_hello(console: Console, plane: Plane, keys: tuple[str, ...]) -> None:
 
 
 def _print(console: Console, line: Line, begin: float) -> None:
-    text = Text(f"{line.at - begin:7.1f}s  ", style="dim")
-    text.append(f"{line.verb:<10}", style=_VERB_STYLES.get(line.verb, ""))
-    text.append(f"{line.subject:<28}  ", style="bold" if line.verb == "submitted" else "")
-    text.append(line.text, style="dim" if line.verb == "submitted" else "")
-    text.rstrip()
-    console.print(text)
+    """One line of the story; on a terminal its text wraps within its column."""
+    head = Text(f"{line.at - begin:7.1f}s  ", style="dim")
+    head.append(f"{line.verb:<10}", style=_VERB_STYLES.get(line.verb, ""))
+    head.append(f"{line.subject:<28}  ", style="bold" if line.verb == "submitted" else "")
+    text = Text(line.text, style="dim" if line.verb == "submitted" else "")
+    if console.is_terminal and len(head) + len(text) > console.width:
+        row = Table.grid()
+        row.add_column(no_wrap=True)
+        row.add_column()
+        row.add_row(head, text)
+        console.print(row, soft_wrap=False)
+    else:
+        whole = Text.assemble(head, text)
+        whole.rstrip()
+        console.print(whole)
