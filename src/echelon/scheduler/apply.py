@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -128,25 +128,57 @@ class Enactor:
 
     # -- evictions -------------------------------------------------------------------------------------
 
-    def evict(self, member: Member, message: str, still_there: Callable[[], bool]) -> None:
-        """Mark a pod as a target of disruption, then delete it with its grace; tried until it is gone."""
-        word = Word("DisruptionTarget", "True", "PreemptionByScheduler", message)
-        self._others.submit(lambda: self._evict(member, word, still_there, _FIRST_RETRY_SECONDS))
+    def evict(self, members: Collection[Member], message: str, still_there: Callable[[Member], bool]) -> None:
+        """Mark pods as targets of disruption, then delete them with their grace; tried until they are gone.
 
-    async def _evict(self, member: Member, word: Word, still_there: Callable[[], bool], retry: float) -> None:
-        namespace, name = meta.namespace(member.obj), meta.name(member.obj)
-        if not still_there():
-            return
-        try:
+        None is deleted before all are marked: whoever takes over from us sees by the marks who has to go.
+        """
+        word = Word("DisruptionTarget", "True", "PreemptionByScheduler", message)
+        unmarked = {member.id: None for member in members}
+
+        async def mark(member: Member) -> None:
             if not meta.condition_is(member.obj, word.type):
                 await self._patch(PODS, member.obj, {word.type: word}, {})
+
+        async def delete(member: Member) -> None:
             if not meta.deleting(member.obj):
-                await self._verbs.delete(PODS, name, namespace, DeleteOptions(uid=member.uid))
-        except (ApiError, OSError, TimeoutError) as error:
-            if isinstance(error, ApiError) and error.code == 404:
-                return
-            log.warning("evicting pod %s/%s: %s", namespace, name, error or type(error).__name__)
-            self._later(retry, lambda: self._evict(member, word, still_there, min(retry * 2, _LAST_RETRY_SECONDS)))
+                options = DeleteOptions(uid=member.uid)
+                await self._verbs.delete(PODS, meta.name(member.obj), meta.namespace(member.obj), options)
+
+        def marked(member: Member) -> None:
+            unmarked.pop(member.id, None)
+            if not unmarked:
+                for one in members:
+                    self._insist(one, delete, still_there, lambda _: None)
+
+        for member in members:
+            self._insist(member, mark, still_there, marked)
+
+    def _insist(
+        self,
+        member: Member,
+        act: Callable[[Member], Awaitable[None]],
+        still_there: Callable[[Member], bool],
+        done: Callable[[Member], None],
+        retry: float = _FIRST_RETRY_SECONDS,
+    ) -> None:
+        """Do something to a pod, again and again until it is done or the pod is gone."""
+
+        async def attempt() -> None:
+            try:
+                if still_there(member):
+                    await act(member)
+            except (ApiError, OSError, TimeoutError) as error:
+                if not isinstance(error, ApiError) or error.code != 404:
+                    log.warning("evicting pod %s: %s", member.key, error or type(error).__name__)
+                    self._later(retry, attempt_again)
+                    return
+            done(member)
+
+        async def attempt_again() -> None:
+            self._insist(member, act, still_there, done, min(retry * 2, _LAST_RETRY_SECONDS))
+
+        self._others.submit(attempt)
 
     # -- conditions ------------------------------------------------------------------------------------
 

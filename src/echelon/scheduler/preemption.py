@@ -56,7 +56,7 @@ class Preemption:
         for member in leaving:
             self._await(state, member)
             self._reporter.evicted(member, root)
-            self._evict(member, message)
+        self._evict(leaving, message)
         for number, node in verdict.placement.assignment.items():
             state.nominated[number] = members[number]
             self._translator.nominate(members[number], node)
@@ -104,22 +104,17 @@ class Preemption:
         else:
             leaves = list(root.leaves())
         message = f"{self._named_by(root)}: releasing a gang that cannot be completed"
-        for leaf in leaves:
-            for member in list(leaf.holding.values()):
-                # A pod that was created on its node was never ours to place.
-                if meta.condition_is(member.obj, "PodScheduled"):
-                    self._evict(member, message)
+        held = [member for leaf in leaves for member in leaf.holding.values()]
+        # A pod that was created on its node was never ours to place.
+        self._evict([member for member in held if meta.condition_is(member.obj, "PodScheduled")], message)
 
     def recover(self) -> None:
         """Go on with the preemptions of the process before us: finish evictions, keep places being made."""
         by_node: dict[str, list[Member]] = {}
-        for member in list(self._translator.members.values()):
-            if not member.node or not _marked(member):
-                continue
-            by_node.setdefault(member.node, []).append(member)
-            if not meta.deleting(member.obj):
-                condition = meta.find_condition(member.obj, "DisruptionTarget")
-                self._evict(member, str((condition or {}).get("message", "")))
+        for message, victims in self._half_evicted().items():
+            self._evict([member for member in victims if not meta.deleting(member.obj)], message)
+            for member in victims:
+                by_node.setdefault(member.node, []).append(member)
         for member in list(self._translator.members.values()):
             node = (member.obj.get("status") or {}).get("nominatedNodeName") or ""
             state = self._states.get(self._translator.root_of(member).id)
@@ -136,13 +131,27 @@ class Preemption:
             return root.scheduler
         return next((member.scheduler for leaf in root.leaves() for member in leaf.pending.values()), self._name)
 
+    def _half_evicted(self) -> dict[str, list[Member]]:
+        """Pods that were marked, with those that are evicted as one with them, by what their marks say."""
+        found: dict[str, dict[int, Member]] = {}
+        members = self._translator.members
+        for member in members.values():
+            running = self._view.running(member.id)
+            condition = meta.find_condition(member.obj, "DisruptionTarget")
+            if condition is not None and member.node and running is not None and _marked(member):
+                mates = (members[pod.pod] for pod in self._view.pods_of(running.unit))
+                bound = {mate.id: mate for mate in mates if mate.node}
+                found.setdefault(str(condition.get("message", "")), {}).update(bound)
+        return {message: list(victims.values()) for message, victims in found.items()}
+
     def _await(self, state: State, victim: Member) -> None:
         state.victims[victim.id] = None
         self._awaited.setdefault(victim.id, {})[state.root.id] = None
 
-    def _evict(self, member: Member, message: str) -> None:
-        self._translator.evict(member)
-        self._enactor.evict(member, message, lambda: member.id in self._translator.members)
+    def _evict(self, members: Collection[Member], message: str) -> None:
+        for member in members:
+            self._translator.evict(member)
+        self._enactor.evict(members, message, lambda member: member.id in self._translator.members)
 
     def _mark_groups(self, units: Collection[int], message: str, preemptor: Root) -> None:
         text = f"Preempted by {kind_of(preemptor)} {key_of(preemptor)}"
