@@ -19,6 +19,8 @@ from .ledger import Group, Ledger, Pod, Tree
 GRACE_SECONDS = 30.0
 #: How long ago the preemptor may have been seen pending: a write may be late in a storm.
 _PREEMPTOR_SEEN_SECONDS = 120.0
+#: How often the pods in one place of one owner may be preempted while nobody does anything to the cluster.
+_MOST_TURNS = 4
 
 
 class Breach(AssertionError):
@@ -45,9 +47,15 @@ class Auditor:
         self._preemptors: dict[str, int] = {}
         #: unit -> pods that had to leave together
         self._leaving: dict[str, list[str]] = {}
+        #: (owner, index) -> how often its pods were preempted since the cluster was left alone; None while it is not
+        self._turns: dict[tuple[str, str], int] | None = None
         self._looked_at = 0.0
         #: owner -> uids of its pods that were seen to succeed
         self.succeeded: dict[str, dict[str, None]] = {}
+
+    def left_alone(self, quiet: bool) -> None:
+        """From now on nobody does anything to the cluster, or somebody does again."""
+        self._turns = {} if quiet else None
 
     # -- at each change --------------------------------------------------------------------------------
 
@@ -116,10 +124,23 @@ class Auditor:
         recent = [p for p, at in self._pending_at.items() if now - at <= _PREEMPTOR_SEEN_SECONDS]
         if not any(priority > pod.priority for priority in recent):
             raise Breach(f"{pod.name} of priority {pod.priority} was preempted, but nobody above it waits: {recent}")
+        self._take_turn(pod)
         unit = self.ledger.unit(pod)
         if unit is not None:
             mates = [mate.uid for mate in self.ledger.members(unit) if mate.holds]
             self._leaving.setdefault(unit.uid, []).extend(mates)
+
+    def _take_turn(self, pod: Pod) -> None:
+        """Two workloads that evict each other in turns would do so for ever."""
+        metadata = pod.tree["metadata"]
+        index = (metadata.get("annotations") or {}).get("batch.kubernetes.io/job-completion-index")
+        owners = metadata.get("ownerReferences")
+        if self._turns is None or not owners or index is None:
+            return
+        place = (owners[0]["uid"], index)
+        self._turns[place] = self._turns.get(place, 0) + 1
+        if self._turns[place] > _MOST_TURNS:
+            raise Breach(f"{pod.name} and those before it were preempted {self._turns[place]} times in a row")
 
     def _told(self, event: Tree) -> None:
         """An event that names the preemptor."""

@@ -92,6 +92,13 @@ class Life:
             if wrong:
                 raise Breach("the scheduler's view is not what a list gives: " + "; ".join(wrong[:3]))
 
+    async def rest(self) -> None:
+        """Leave the cluster alone until nothing moves, and look at what it has come to."""
+        self.auditor.left_alone(True)
+        await self.world.quiet(self.look)
+        self.auditor.left_alone(False)
+        rest.check(self.auditor)
+
     async def _news(self) -> Sequence[Change]:
         """What has been written since the last look."""
         store: Store = self._plane.store
@@ -154,8 +161,7 @@ async def _live(story: Story, events: int) -> None:
                     story.events += 1
                     await life.world.step()
                     await life.look()
-                await life.world.quiet(life.look)
-                rest.check(life.auditor)
+                await life.rest()
         finally:
             auditor = life.auditor
             story.virtual_seconds = plane.clock.now() - begun

@@ -125,6 +125,18 @@ def test_a_victim_is_below_someone_who_waits(waiting: int, fair: bool) -> None:
             log.put(_preempted(victim))
 
 
+def test_preemption_in_turns() -> None:
+    log = Log()
+    log.put(make_pod("waits", priority=100))
+    log.auditor.left_alone(True)
+    index = {"batch.kubernetes.io/job-completion-index": "0"}
+    victims = [make_pod(f"p{n}", node="n1", cpu=0, annotations=index, owner={"uid": "job"}) for n in range(5)]
+    for victim in victims[:4]:
+        log.put(_preempted(victim))
+    with pytest.raises(Breach, match="5 times in a row"):
+        log.put(_preempted(victims[4]))
+
+
 def test_a_unit_that_is_evicted_in_part() -> None:
     log = Log()
     log.put(group("g", gang=2, mode="all"))
