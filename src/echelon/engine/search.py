@@ -10,6 +10,7 @@ from .agenda import Found, NotFound, Put, Steps
 from .backtrack import Backtrack, close_together, tightest_first
 from .fill import compact
 from .layout import Ints
+from .nest import nest
 from .parts import Part, shapes_of, walk
 from .plain import settle
 from .regions import Region
@@ -18,6 +19,8 @@ from .view import ClusterView
 
 #: Steps of a run that only follows a habit.
 QUICK = 2_000
+#: Steps of nested packing.
+NESTED = 50_000
 
 
 def search(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims = ()) -> Found | NotFound:
@@ -27,13 +30,25 @@ def search(view: ClusterView, part: Part, region: Region, steps: Steps, claims: 
         return answer
     room = model(view, part, region, claims)
     if isinstance(room, Counting):
-        return _locate(room, Backtrack(room, part, steps).run(region))
+        first = 200 + 2 * sum(1 for _ in walk(part))  # enough for one descent and a little more
+        outcome = Backtrack(room, part, Steps(min(first, steps.left))).run(region)
+        if isinstance(outcome, NotFound) and not outcome.proved:
+            outcome = _thoroughly(model(view, part, region, claims), part, region, steps)
+        return _locate(room, outcome)
     for habit in (close_together, tightest_first):
         outcome = Backtrack(room, part, Steps(min(QUICK, steps.left)), habit).run(region)
         if isinstance(outcome, Found):
             return outcome
         room = Packing(view, list(walk(part)), claims, region.level)
-    return Backtrack(room, part, steps).run(region)
+    return _thoroughly(room, part, region, steps)
+
+
+def _thoroughly(room: Counting | Packing, part: Part, region: Region, steps: Steps) -> Found | NotFound:
+    """Nested packing where the tree is made for it, then the complete search."""
+    outcome = nest(room, part, region, Steps(min(NESTED, steps.left)))
+    if outcome is None or (isinstance(outcome, NotFound) and not outcome.proved):
+        return Backtrack(room, part, steps).run(region)
+    return outcome
 
 
 def model(view: ClusterView, part: Part, region: Region, claims: Claims = ()) -> Counting | Packing:

@@ -1,0 +1,101 @@
+"""Nested packing by itself: answers as by brute force on small trees, and full clusters filled to the last slot."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hierarchies import examples
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import feasible
+
+from echelon.engine.agenda import Found, NotFound, Steps
+from echelon.engine.check import problems
+from echelon.engine.demand import Demand, Group
+from echelon.engine.nest import nest
+from echelon.engine.parts import Canon
+from echelon.engine.regions import CLUSTER
+from echelon.engine.search import model
+from echelon.engine.verdict import Placed
+from echelon.testing.placement import NOW, Cluster, composite, gang, pods
+
+pytestmark = pytest.mark.timeout(3600)
+
+
+def racks(sizes: list[list[int]]) -> Cluster:
+    """Blocks of racks of so many one-core nodes."""
+    cluster = Cluster()
+    for block, inside in enumerate(sizes):
+        for rack, nodes in enumerate(inside):
+            cluster.nodes(f"n-{block}-{rack}", nodes, cpu=1, block=f"b{block}", rack=f"r{rack}")
+    return cluster
+
+
+def answer(cluster: Cluster, root: Group, steps: int = 20_000) -> Found | NotFound | None:
+    part = Canon(cluster.view).part(root, "minimum")
+    return nest(model(cluster.view, part, CLUSTER), part, CLUSTER, Steps(steps))
+
+
+@examples(150)
+@given(st.integers(0, 1 << 32))
+def test_small_trees_are_answered_as_by_brute_force(seed: int) -> None:
+    rng = Random(seed)
+    cluster = racks([[rng.randint(0, 3) for _ in range(rng.randint(1, 3))] for _ in range(rng.randint(1, 2))])
+    cluster.node("spare", cpu=0, block="b0", rack="r0")
+    composites = [
+        composite(number, *(gang(size, pods(size, cpu=1), key="rack") for size in rng.choices((1, 1, 2, 3), k=number)),
+                  key="block")
+        for number in rng.choices((1, 2, 3), k=rng.randint(1, 2))
+    ]  # fmt: skip
+    root = composite(len(composites), *composites)
+    found = answer(cluster, root)
+    if feasible(cluster.view, Demand(root)):
+        assert isinstance(found, Found)
+    else:
+        assert found == NotFound(proved=True)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_cluster_is_filled_to_the_last_slot(seed: int) -> None:
+    """Gangs cut out of 12 racks in 3 blocks, dealt to composites of each block: a placement exists and is found."""
+    rng = Random(seed)
+    sizes = [[rng.randint(8, 16) for _ in range(4)] for _ in range(3)]
+    composites = []
+    for block in sizes:
+        gangs = [part for rack in block for part in (rack // 3, rack // 4, rack - rack // 3 - rack // 4)]
+        rng.shuffle(gangs)
+        for dealt in (gangs[:3], gangs[3:7], gangs[7:]):
+            leaves = [gang(size, pods(size, cpu=1), key="rack") for size in dealt]
+            composites.append(composite(len(leaves), *leaves, key="block"))
+    rng.shuffle(composites)
+    cluster, root = racks(sizes), composite(9, *composites)
+    assert isinstance(answer(cluster, root), Found)
+    verdict = cluster.decide(root)
+    assert isinstance(verdict, Placed)
+    assert problems(cluster.view, Demand(root), verdict, NOW) == []
+
+
+def test_mixed_pods_fill_racks_to_the_last_gpu() -> None:
+    cluster = Cluster()
+    for rack in ("r1", "r2"):
+        cluster.nodes(rack, 2, cpu=64, gpu=8, rack=rack)
+    shapes = {8: 1, 4: 2, 2: 3, 1: 2}
+    gangs = [gang(sum(shapes.values()), *(pods(n, cpu=g, gpu=g) for g, n in shapes.items()), key="rack")]
+    gangs += [gang(2, pods(2, cpu=4, gpu=4), key="rack")]
+    root = composite(2, *gangs)
+    assert answer(cluster, root) == NotFound(proved=True)  # 24 GPUs in one rack of 16
+    fitting = composite(
+        2, gang(3, pods(1, gpu=8), pods(2, gpu=4), key="rack"), gang(9, pods(7, gpu=2), pods(2, gpu=1), key="rack")
+    )
+    verdict = cluster.decide(fitting)
+    assert isinstance(verdict, Placed)
+    assert problems(cluster.view, Demand(fitting), verdict, NOW) == []
+
+
+def test_an_ended_budget_is_no_proof() -> None:
+    rng = Random(3)
+    sizes = [rng.randint(5, 9) for _ in range(24)]
+    leaves = [gang(size, pods(size, cpu=1), key="rack") for size in sizes]
+    cluster = racks([[sum(sizes) // 8 + 1] * 8])
+    assert answer(cluster, composite(24, *leaves), steps=2) == NotFound(proved=False)
