@@ -163,7 +163,7 @@ def test_definitions_are_printed_as_one_stream_of_manifests() -> None:
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        (404, "does not serve TrainJob in trainer.kubeflow.org/v1alpha1: apply what `echelon crds` prints"),
+        (404, "does not serve JobSet in jobset.x-k8s.io/v1alpha2: apply what `echelon crds` prints"),
         (401, "cannot work with http://127.0.0.1"),
         (None, "cannot work with http://127.0.0.1"),
     ],

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -56,17 +57,20 @@ async def remove(verbs: Verbs, namespace: str, node: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("chance", range(ROUNDS))
-async def test_gangs_are_whole_soon_after_a_death_while_binding(side: Side, namespace: str, chance: int) -> None:
+async def test_gangs_are_whole_soon_after_a_death_while_binding(
+    side: Side, namespace: str, chance: int, record_property: Callable[[str, object], None]
+) -> None:
     node = f"{namespace}-node"
     command = ("scheduler", "--no-leader-elect", "--kubeconfig", side.kubeconfig)
     await submit(side.verbs, namespace, node)
     async with echelon(*command) as first:
-        # A little later in every round, so that death comes at many moments.
-        await _until_bound(side.verbs, namespace, 1 + chance * (GANGS * MEMBERS // (ROUNDS + 1)))
+        # A little later in every round, so that death comes at many moments; from half on it would come too late.
+        await _until_bound(side.verbs, namespace, 1 + chance * GANGS * MEMBERS // (2 * ROUNDS))
         await first.end(signal.SIGKILL)
+    record_property("bound at death", await bound(side.verbs, namespace))
+    begin = time.monotonic()
     async with echelon(*command) as second:
         await second.says("is ready at")
-        begin = time.monotonic()
         await _until_bound(side.verbs, namespace, GANGS * MEMBERS)
         assert time.monotonic() - begin < _WHOLE_SECONDS
         await _all_say_so(side.verbs, namespace, begin)

@@ -6,12 +6,16 @@ On the real side the Jobs and the clean-up are kube-controller-manager's.
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
 import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from echelon.agents.simulated import SimulatedNodes
 from echelon.api import meta
@@ -34,6 +38,7 @@ from echelon.api.scheme import (
 )
 from echelon.api.verbs import DeleteOptions, Verbs, WatchOptions, WriteOptions
 from echelon.api.vocabulary import RACK
+from echelon.cli import main
 from echelon.client.informer import Caches
 from echelon.controllers.registry import CLUSTER_CONTROLLERS, cluster_controllers
 from echelon.runtime import parts
@@ -42,6 +47,7 @@ from echelon.runtime.supervision import supervised
 from echelon.scheduler.loop import Settings
 
 from .conftest import Side
+from .controlplane import ControlPlane
 
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
 CLUSTER = parse(
@@ -155,6 +161,26 @@ async def _is_gone(verbs: Verbs, name: str) -> bool:
     except ApiError as error:
         return error.code == 404
     return False
+
+
+@pytest.mark.cluster
+def test_kubectl_applies_prints_and_explains_the_kinds(real_plane: ControlPlane, tmp_path: Path) -> None:
+    def kubectl(*arguments: str, given: str | None = None) -> str:
+        done = subprocess.run(
+            [real_plane.kubectl, "--kubeconfig", real_plane.kubeconfig, "--cache-dir", tmp_path, *arguments],
+            input=given, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", given=CliRunner().invoke(main, ["crds"]).output)
+    kubectl("wait", "--for=condition=Established", "crd/jobsets.jobset.x-k8s.io", "--timeout=30s")
+    kubectl("apply", "-f", "-", given=json.dumps(jobset("shown", suspend=True)))
+    header, row = kubectl("get", "jobset", "shown").splitlines()
+    assert header.split() == ["NAME", "TERMINALSTATE", "RESTARTS", "COMPLETED", "SUSPENDED", "AGE"]
+    assert row.split()[0] == "shown"
+    assert "How the pods are grouped for placement." in kubectl("explain", "jobset.spec.scheduling")
+    kubectl("delete", "jobset", "shown")
 
 
 @pytest.mark.cluster

@@ -13,12 +13,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..api.errors import ApiError
 from ..api.scheme import Resource
 from ..api.verbs import ListOptions, Verbs
 from ..base.clock import Clock
-from ..client import kubeconfig
 from ..client.informer import Caches
 from ..client.lease import Lease
 from ..controllers.registry import CLUSTER_CONTROLLERS, cluster_controllers
@@ -28,6 +28,9 @@ from .clock import RealClock
 from .parts import Part
 from .plane import CannotStart
 from .supervision import supervised
+
+if TYPE_CHECKING:
+    from ..client.http import HttpVerbs
 
 __all__ = ["CLUSTER_CONTROLLERS", "RemoteSettings", "controllers", "scheduler", "working"]
 
@@ -62,12 +65,7 @@ async def working(settings: RemoteSettings, make: MakeParts, tell: Callable[[str
     `tell` hears what a person waiting for it should know.  A part that breaks, or a lost lease, ends the block.
     """
     clock = RealClock()
-    try:
-        config = kubeconfig.load(settings.kubeconfig, settings.context)
-        verbs = kubeconfig.connect(config)
-    except kubeconfig.KubeconfigError as error:
-        raise CannotStart(str(error)) from error
-    server = config.cluster.server
+    verbs, server = _connect(settings)
     parts: list[Part] = []
     try:
         caches = Caches(verbs, clock)
@@ -81,6 +79,17 @@ async def working(settings: RemoteSettings, make: MakeParts, tell: Callable[[str
         for part in parts:
             part.main.close()  # of those that never began
         await verbs.close()
+
+
+def _connect(settings: RemoteSettings) -> tuple[HttpVerbs, str]:
+    # Imported here: only what goes through a kubeconfig pays for its loader.
+    from ..client.kubeconfig import KubeconfigError, connect, load
+
+    try:
+        config = load(settings.kubeconfig, settings.context)
+        return connect(config), config.cluster.server
+    except KubeconfigError as error:
+        raise CannotStart(str(error)) from error
 
 
 @asynccontextmanager
