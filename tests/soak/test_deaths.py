@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import pytest
 
 from echelon.api import meta
-from echelon.api.scheme import JOB_SETS, PODS, Object, by_kind
-from echelon.api.verbs import DeleteOptions
+from echelon.api.scheme import JOB_SETS, NODES, PODS, TRAIN_JOBS, Object, by_kind
+from echelon.api.verbs import DeleteOptions, Patch, PatchType
 from echelon.api.vocabulary import BLOCK, RACK
 from echelon.base.rng import Rng
 from echelon.runtime import virtual
@@ -126,13 +126,42 @@ async def _a_job_set_goes(stage: Stage) -> None:
     await stage.plane.verbs.delete(JOB_SETS, "set", "default", DeleteOptions("Foreground"))
 
 
+async def _a_job_set_is_suspended_and_resumed(stage: Stage) -> None:
+    for suspend in (True, False):
+        patch = Patch(PatchType.MERGE, {"spec": {"suspend": suspend}})
+        await stage.plane.verbs.patch(JOB_SETS, "set", patch, "default")
+        await stage.wait(6)
+
+
+async def _a_train_job_arrives(stage: Stage) -> None:
+    """Initializers first, then the gang."""
+    spec = {
+        "runtimeRef": {"name": "torchtune-llama3.2-1b-gang"},
+        "trainer": {"numNodes": 2, "command": ["sleep", "infinity"]},
+        "initializer": {"dataset": {"storageUri": "hf://a/b"}, "model": {"storageUri": "hf://c/d"}},
+    }
+    metadata = {"name": "train", "namespace": "default"}
+    kind = {"apiVersion": TRAIN_JOBS.api_version, "kind": "TrainJob"}
+    await stage.create({**kind, "metadata": metadata, "spec": spec})
+
+
+async def _a_node_is_lost(stage: Stage) -> None:
+    await stage.plane.verbs.delete(NODES, "r0-n0")
+    await stage.wait(3)
+    await stage.create(_node(0, 0))
+
+
+def _node(rack: int, number: int) -> Object:
+    return make_node(f"r{rack}-n{number}", cpu=8, gpu=4, block="b", rack=f"r{rack}")
+
+
 async def _run(scenario: Scenario, dying: Name, calls: int | None, ends: list[tuple[dict[str, bool], bool]]) -> None:
     async with virtual_plane(seed=5) as plane:
         stage = Stage(plane, {})
         await stage.create(*priority_classes())
         for rack in range(2):
             for number in range(2):
-                await stage.create(make_node(f"r{rack}-n{number}", cpu=8, gpu=4, block="b", rack=f"r{rack}"))
+                await stage.create(_node(rack, number))
         for name in PROCESSES:
             stage.start(name)
         before, happens = scenario
@@ -167,6 +196,9 @@ SCENARIOS: dict[str, Scenario] = {
     "preemption": (_a_low_gang_arrives, _a_high_gang_arrives),
     "tree": (_nothing, _a_tree_arrives),
     "jobset": (_nothing, _a_job_set_arrives),
+    "suspension": (_a_job_set_arrives, _a_job_set_is_suspended_and_resumed),
+    "lost-node": (_a_job_set_arrives, _a_node_is_lost),
+    "trainjob": (_nothing, _a_train_job_arrives),
     "deletion": (_a_job_set_arrives, _a_job_set_goes),
 }
 

@@ -76,6 +76,20 @@ def leftovers(observed: Observed) -> list[Delete]:
     ]
 
 
+def stranded(observed: Observed) -> list[Delete]:
+    """Deletions of groups below one that is on its way out: it cannot go before them.
+
+    A suspension that was cut short and taken back leaves a tree like that.
+    """
+    leaving = {meta.name(obj) for resource, obj in observed.groups if meta.deleting(obj)}
+    below = [
+        (resource, obj)
+        for resource, obj in observed.groups
+        if obj["spec"].get("parentCompositePodGroupName") in leaving and not meta.deleting(obj)
+    ]
+    return [Delete(resource, meta.namespace(obj), meta.name(obj), meta.uid(obj)) for resource, obj in below]
+
+
 def _taken(js: JobSet, resource: Resource, found: Object) -> Note:
     owner = meta.controller_of(found)
     whose = f"belongs to {owner['kind']} {owner['name']}" if owner else "has no owner"

@@ -102,6 +102,8 @@ def _make_groups(scene: _Scene, wanted: GroupObjects) -> bool:
     scene.status.notes.extend(progress.notes)
     if not progress.clear:
         scene.draft.requeue(_LOOK_AGAIN_SECONDS)
+        if all(map(childhood.is_suspended, scene.children.active)):
+            scene.draft.stage(*group_objects.stranded(scene.observed))
         return False
     for stage in progress.stages:
         scene.draft.stage(*stage)

@@ -124,6 +124,9 @@ GANGS = {
 }
 
 
+GANGS_OF_WORKERS = {**GANGS, "replicatedJobs": GANGS["replicatedJobs"][:1]}
+
+
 def test_a_gang_of_gangs_is_a_tree_of_three_levels() -> None:
     stage = Stage(jobset(WORKERS, DRIVER, scheduling=GANGS))
     (workload,) = stage.all(WORKLOADS)
@@ -223,6 +226,19 @@ def test_jobs_resume_only_when_an_old_group_is_gone() -> None:
     stage.finalize(POD_GROUPS)
     stage.settle()
     assert stage.get(JOBS, "test-js-workers-0")["spec"]["suspend"] is False
+
+
+def test_a_tree_whose_root_is_leaving_is_taken_down_before_jobs_resume() -> None:
+    """A suspension was cut short after its first deletion, and taken back meanwhile."""
+    stage = Stage(jobset(WORKERS, scheduling=GANGS_OF_WORKERS))
+    for job in ("test-js-workers-0", "test-js-workers-1"):
+        stage.edit(JOBS, job, suspend=True)
+    root = stage.get(COMPOSITE_POD_GROUPS, naming.group_name("CompositePodGroup", "default", "test-js"))
+    root["metadata"]["deletionTimestamp"] = "2027-01-15T08:00:00Z"
+    middle = naming.group_name("CompositePodGroup", "default", "test-js", "workers")
+    stage.enact(stage.plan())
+    assert middle not in stage.names(COMPOSITE_POD_GROUPS) or meta.deleting(stage.get(COMPOSITE_POD_GROUPS, middle))
+    assert stage.get(JOBS, "test-js-workers-0")["spec"]["suspend"] is True
 
 
 def test_a_restart_keeps_the_groups() -> None:
