@@ -162,7 +162,9 @@ class _Trials:
         if model is None or region is None:
             return
         where, path = self._where(region, "to"), path_of(self.view.layout, region)
-        number = _fewest(min(64, shortage.need), lambda count: self._fits_with(model, count))
+        most = min(64, shortage.need)
+        with _clones(self.view, model, most) as clones:
+            number = _fewest(most, lambda count: self._fits_with(clones[:count]))
         if number:
             text = f"add {number} {'node' if number == 1 else 'nodes'} like {model.name}{where}"
             yield Fix("add", text, shortage.group, number, path)
@@ -175,9 +177,14 @@ class _Trials:
         """Pods on a node that are not members of the demand."""
         return [pod for pod in self.view.pods_on(name) if pod.pod not in self.own]
 
-    def _fits_with(self, model: Node, count: int) -> bool:
-        with _clones(self.view, model, count):
+    def _fits_with(self, clones: list[Node]) -> bool:
+        for clone in clones:
+            self.view.put_node(clone)
+        try:
             return self._fits(self.demand.root)
+        finally:
+            for clone in clones:
+                self.view.put_node(replace(clone, allocatable={}))
 
     # ---- looking around
 
@@ -250,17 +257,20 @@ def _fewest(most: int, enough: Callable[[int], bool]) -> int:
 
 
 @contextmanager
-def _clones(view: ClusterView, model: Node, count: int) -> Iterator[None]:
-    """The view with empty copies of a node, which are gone afterwards."""
-    names = [f"{model.name}+{number}" for number in range(1, count + 1)]
-    for name in names:
+def _clones(view: ClusterView, model: Node, count: int) -> Iterator[list[Node]]:
+    """Copies of a node, for which the view holds places without capacity meanwhile: rows are dear to move."""
+    clones = []
+    for number in range(1, count + 1):
+        name = f"{model.name}+{number}"
         labels = {key: name if value == model.name else value for key, value in model.labels.items()}
-        view.put_node(Node(name, labels, model.allocatable, model.taints, model.unschedulable))
+        clones.append(replace(model, name=name, labels=labels))
+    for clone in clones:
+        view.put_node(replace(clone, allocatable={}))
     try:
-        yield
+        yield clones
     finally:
-        for name in names:
-            view.remove_node(name)
+        for clone in clones:
+            view.remove_node(clone.name)
 
 
 # ---- changed trees

@@ -177,8 +177,9 @@ class _Domains:
         for part in parts:
             of_kind.setdefault(part.type, []).append(part)
         self.kinds = sorted(of_kind.values(), key=lambda kind: (-int(nest.size(kind[0])[nest.main]), kind[0].type))
-        self.amounts = [nest.size(kind[0]) for kind in self.kinds]
-        self.sizes = [int(amounts[nest.main]) // nest.unit for amounts in self.amounts]
+        #: One row for each kind.
+        self.amounts = np.stack([nest.size(kind[0]) for kind in self.kinds])
+        self.sizes = [int(amount) // nest.unit for amount in self.amounts[:, nest.main]]
         low, high = layout.inner(region.level, region.index, self.level)
         capacity, named = nest.capacity(self.level), layout.named(self.level)
         domains = [index for index in range(low, high) if named[index]]
@@ -255,8 +256,7 @@ class _Domains:
             if not (sums[kind] >> wanted) & ((1 << (room - used - wanted + 1)) - 1):
                 continue
             if kind == len(sizes):
-                total = sum(number * amounts for number, amounts in zip(chosen, self.amounts, strict=True))
-                if (total <= self.capacity[at]).all():
+                if (np.array(chosen, dtype=np.int64) @ self.amounts <= self.capacity[at]).all():
                     yield chosen
                 continue
             most = min(left[kind], (room - used) // sizes[kind] if sizes[kind] else left[kind])
