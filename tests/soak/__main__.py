@@ -9,7 +9,7 @@ import time
 from .life import live
 
 SEEDS = 100
-EVENTS = 120
+EVENTS = 105
 
 
 def main() -> int:

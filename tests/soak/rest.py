@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from .fits import Fitting
 from .invariants import Auditor, Breach
@@ -175,19 +176,21 @@ def _silent(ledger: Ledger) -> Iterator[str]:
 def _waiting(ledger: Ledger) -> Iterator[str]:
     for pod in ledger.pods.values():
         if pod.pending and not pod.group:
-            yield from _accuse(ledger, pod.name, pod, lambda fitting, pod=pod: fitting.single(pod))  # type: ignore[misc]
+            yield from _accuse(ledger, pod.name, pod, partial(Fitting.single, pod=pod))
     for root in ledger.roots():
         pending = [pod for pod in ledger.members(root) if pod.pending]
         if not pending or not _is_sound(ledger, root):
             continue
-        if not ledger.counted(root, lambda pod: pod.stays):
-            if ledger.counted(root, lambda pod: pod.stays or pod.pending):
-                yield from _accuse(ledger, root.name, pending[0], lambda fitting, root=root: fitting.group(root))  # type: ignore[misc]
-            continue
-        for pod in pending:
-            leaf = ledger.leaf(pod)
-            if leaf is not None and all(ledger.counted(group, lambda one: one.stays) for group in ledger.chain(pod)):
-                yield from _accuse(ledger, pod.name, pod, lambda fitting, pod=pod: fitting.extra(pod))  # type: ignore[misc]
+        if ledger.counted(root, _stays):
+            extras = [pod for pod in pending if all(ledger.counted(group, _stays) for group in ledger.chain(pod))]
+            for pod in extras:
+                yield from _accuse(ledger, pod.name, pod, partial(Fitting.extra, pod=pod))
+        elif ledger.counted(root, lambda pod: pod.stays or pod.pending):
+            yield from _accuse(ledger, root.name, pending[0], partial(Fitting.group, group=root))
+
+
+def _stays(pod: Pod) -> bool:
+    return pod.stays
 
 
 def _is_sound(ledger: Ledger, root: Group) -> bool:
@@ -195,7 +198,7 @@ def _is_sound(ledger: Ledger, root: Group) -> bool:
     return all(pod.priority == root.priority for pod in ledger.members(root) if not pod.ended)
 
 
-def _accuse(ledger: Ledger, name: str, pod: Pod, fits) -> Iterator[str]:  # type: ignore[no-untyped-def]
+def _accuse(ledger: Ledger, name: str, pod: Pod, fits: Callable[[Fitting], bool]) -> Iterator[str]:
     if fits(Fitting(ledger)):
         yield f"{name} is pending although it fits"
     elif pod.preempts and fits(Fitting(ledger, ignoring=pod.priority)):
