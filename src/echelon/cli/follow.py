@@ -59,7 +59,7 @@ async def follow_to_the_end(settings: PlaneSettings, manifests: list[Manifest], 
         _say_hello(console, plane, keys)
         due = [_Submission(manifest, begin + index * stagger) for index, manifest in enumerate(manifests)]
         code = await _follow(console, plane, story, progress, due, begin, interrupted)
-        for line in story.tell():
+        for line in story.tell(last=True):
             _print(console, line, begin)
         rows = picture.rows(plane.caches.of(NODES).all(), keys)
         if story.stays:

@@ -29,6 +29,8 @@ from ..api.vocabulary import JOB_NAME
 from ..base.paths import spoken
 from ..client.informer import Caches
 
+#: How many calls in a row lines may be held back while a gang is still coming in.
+_MOST_HELD = 5
 #: Conditions that end a top-level object, by kind.
 _ENDINGS = {"Job": ("Complete", "Failed"), "JobSet": ("Completed", "Failed"), "TrainJob": ("Complete", "Failed")}
 _GROUP_CONDITIONS = {
@@ -87,9 +89,12 @@ class Story:
         self._domain_keys = domain_keys
         self._nodes = caches.of(NODES)
         self._lines: list[Line] = []
-        #: What to tell at the next call: pods just bound by unit, victims counted by unit and reason.
-        self._placed: dict[str, list[Object]] = {}
-        self._evicted: dict[tuple[str, str], int] = {}
+        #: What to tell at the next call: pods just bound by unit, victims counted by unit and reason,
+        #: each with the time of the first.
+        self._placed: dict[str, tuple[float, list[Object]]] = {}
+        self._evicted: dict[tuple[str, str], tuple[float, int]] = {}
+        self._growing = False
+        self._held = 0
         self._waits: dict[str, str] = {}
         #: Every stay on a node, in order, by pod uid.
         self.stays: dict[str, Stay] = {}
@@ -103,16 +108,21 @@ class Story:
     def say(self, verb: str, subject: str, text: str = "") -> None:
         self._lines.append(Line(self._now(), verb, subject, text))
 
-    def tell(self) -> list[Line]:
-        """Everything new, gathered by unit."""
-        for (unit, why), count in self._evicted.items():
-            self.say("evicted", unit, f"{_pods(count)}, {why[:1].lower()}{why[1:]}")
-        for unit, pods in self._placed.items():
-            self.say("placed", unit, f"{_pods(len(pods))} → {self._where(pods)}")
+    def tell(self, *, last: bool = False) -> list[Line]:
+        """Everything new, gathered by unit and in order of time; nothing while more of the same is coming in."""
+        if self._growing and self._held < _MOST_HELD and not last:
+            self._growing = False
+            self._held += 1
+            return []
+        self._growing, self._held = False, 0
+        for (unit, why), (at, count) in self._evicted.items():
+            self._lines.append(Line(at, "evicted", unit, f"{_pods(count)}, {why[:1].lower()}{why[1:]}"))
+        for unit, (at, pods) in self._placed.items():
+            self._lines.append(Line(at, "placed", unit, f"{_pods(len(pods))} → {self._where(pods)}"))
         self._evicted.clear()
         self._placed.clear()
         lines, self._lines = self._lines, []
-        return lines
+        return sorted(lines, key=lambda line: line.at)
 
     # -- listening -------------------------------------------------------------------------------------
 
@@ -127,7 +137,8 @@ class Story:
         stay = self.stays.get(uid)
         if stay is None and not ended:
             self.stays[uid] = Stay(unit_of(pod), node, self._now())
-            self._placed.setdefault(unit_of(pod), []).append(pod)
+            self._placed.setdefault(unit_of(pod), (self._now(), []))[1].append(pod)
+            self._growing = True
         elif stay is not None and stay.end is None and ended:
             stay.end = self._now()
 
@@ -138,7 +149,9 @@ class Story:
         victim = self.stays.get(new["involvedObject"].get("uid", ""))
         if victim is not None:
             why = str(new.get("message", "")).partition(" on node ")[0]
-            self._evicted[victim.unit, why] = self._evicted.get((victim.unit, why), 0) + 1
+            first, count = self._evicted.get((victim.unit, why), (self._now(), 0))
+            self._evicted[victim.unit, why] = (first, count + 1)
+            self._growing = True
 
     def _ending(self, resource: Resource) -> Callable[[Object | None, Object | None], None]:
         def heard(old: Object | None, new: Object | None) -> None:
