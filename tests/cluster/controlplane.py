@@ -13,7 +13,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,8 +129,6 @@ def _manager(plane: ControlPlane, key: Path) -> list[str]:
         "--secure-port=0",
         # It would give up on nodes that no kubelet reports on.
         "--controllers=*,-node-lifecycle-controller",
-        # Deleted namespaces and objects are seen soon enough for a test.
-        "--concurrent-namespace-syncs=5",
         f"--feature-gates={GATES}",
     ]
 
@@ -153,8 +151,7 @@ def _process(directory: Path, name: str, arguments: Sequence[str]) -> Iterator[s
                 child.wait()
 
 
-def _wait(name: str, child: subprocess.Popen[bytes], plane: ControlPlane, ready: object) -> None:
-    assert callable(ready)
+def _wait(name: str, child: subprocess.Popen[bytes], plane: ControlPlane, ready: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _READY_SECONDS
     while not ready():
         ended = child.poll()

@@ -64,7 +64,7 @@ async def kinds(side: Side) -> Verbs:
             with suppress(ApiError):
                 await side.verbs.create(CRDS, definition, "", WriteOptions(field_validation="Strict"))
         for resource in (JOB_SETS, TRAIN_JOBS, CLUSTER_TRAINING_RUNTIMES):
-            await until(lambda resource=resource: _is_served(side.verbs, resource))  # type: ignore[misc]
+            await until(lambda resource=resource: _is_served(side.verbs, resource))
     for runtime in builtin_runtimes():
         with suppress(ApiError):
             await side.verbs.create(CLUSTER_TRAINING_RUNTIMES, runtime)
@@ -146,11 +146,11 @@ async def test_definitions_are_taken_without_a_warning_and_established(side: Sid
         fresh = {**definition, "metadata": {"name": definition["metadata"]["name"]}}
         with suppress(ApiError):  # it may be there already
             await side.verbs.delete(CRDS, meta.name(fresh))
-        await until(lambda name=meta.name(fresh): _is_gone(side.verbs, name))  # type: ignore[misc]
+        await until(lambda name=meta.name(fresh): _is_gone(side.verbs, name))
         await side.verbs.create(CRDS, fresh, "", options)
         assert heard == []
         await side.verbs.create(CRDS, fresh)
-        await until(lambda name=meta.name(fresh): has(side.verbs, CRDS, name, "", "Established"))  # type: ignore[misc]
+        await until(lambda name=meta.name(fresh): has(side.verbs, CRDS, name, "", "Established"))
         made = await side.verbs.get(CRDS, meta.name(fresh))
         assert not meta.condition_is(made, "NonStructuralSchema")
 
