@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations, product
 
+from company import right
+
 from echelon.engine.demand import Demand, Group, Leaf, Shape
 from echelon.engine.verdict import Placed
 from echelon.engine.view import ClusterView, Running
@@ -132,14 +134,16 @@ class _World:
         if not self._in_domains(self.demand.root, done):
             return False  # what is apart stays apart
         if at == len(flat):
-            return self._alone(done)
+            new = [(shape, name) for (_, shape), (_, name) in zip(flat, done, strict=True)]
+            return self._alone(done) and right(self.view, self.running, new)
         leaf, shape = flat[at]
         names = list(self.free)
         # equal pods of one leaf go to nodes in order, and of nodes that look alike the first will do
         start = names.index(done[-1][1]) if at and flat[at - 1] == flat[at] else 0
         looks: set[object] = set()
+        minding = any(shape.tied for _, shape in flat)
         for name in names[start:]:
-            look = self._look(name, done)
+            look = name if minding else self._look(name, done)
             if look in looks or not self._fits(shape, name):
                 continue
             looks.add(look)

@@ -25,6 +25,7 @@ from .parts import Part, main_resource, shapes_of, walk
 from .plain import preference
 from .regions import Region, narrow, rows_of, split_by_label
 from .room import Counting, Packing
+from .ties import Tied
 
 #: A step over nodes costs more than one over counts.
 PACKING_STEP = 10
@@ -47,6 +48,12 @@ def tightest_first(room: Packing, shape: Shape, region: Region, count: int) -> t
     before = np.cumsum(slots[rows]) - slots[rows]
     counts = np.clip(count - before, 0, slots[rows])
     return rows[counts > 0], counts[counts > 0]
+
+
+def one_by_one(room: Packing, shape: Shape, region: Region, count: int) -> tuple[Ints, Ints]:
+    """Nodes for equal pods that mind one another, one after the other."""
+    assert isinstance(room, Tied)
+    return room.one_by_one(shape, region, count)
 
 
 @dataclass(slots=True)
@@ -81,6 +88,8 @@ class Backtrack:
         while stack:
             frame = stack[-1]
             agenda = next(frame.alternatives, False)
+            if agenda is None and not self.room.complete():
+                continue
             if agenda is None:
                 return Found(list(self.seats), list(self.puts))
             if agenda is False:
@@ -177,7 +186,7 @@ class Backtrack:
                 self.room.give(region, part.need)
         else:
             for shares in compositions(part):
-                if rest is None and self.habit is None:
+                if rest is None and self.habit is None and not self.room.between_pods:
                     yield from self._packed(part, region, shares)
                     continue
                 following = rest
@@ -203,7 +212,8 @@ class Backtrack:
     ) -> Iterator[Agenda | None]:
         if have >= part.need:
             yield rest
-            return
+            if not self.room.between_pods or index == len(part.children):
+                return  # more children never help the others, unless others want their company
         if have + len(part.children) - index < part.need:
             return
         child = part.children[index]
@@ -280,8 +290,10 @@ class Backtrack:
         slots = room.slots_by_row(shape)
         if int(slots[rows].sum()) < spread.pods or not self._others_fit(spread, rows):
             return
-        habit = self.habit or tightest_first
-        yield from self._with(spread, *habit(room, shape, spread.region, spread.pods), rest)
+        habit = self.habit or (one_by_one if room.between_pods else tightest_first)
+        found, counts = habit(room, shape, spread.region, spread.pods)
+        if int(counts.sum()) == spread.pods:
+            yield from self._with(spread, found, counts, rest)
         if self.habit is not None:
             return
         usable = rows[slots[rows] > 0]
@@ -307,6 +319,11 @@ class Backtrack:
         assert isinstance(room, Packing)
         row, at = int(pick.order[pick.at]), pick.at
         most = min(int(pick.slots[at]), pick.left)
+        if isinstance(room, Tied):
+            shape = pick.spread.part.asks[pick.spread.ask].shape
+            if room.most(shape, pick.order[at:]) < pick.left:
+                return
+            most = min(most, int(room.slots_by_row(shape)[row]))
         if self._alike and pick.before >= 0 and self._twin(pick):
             most = min(most, pick.before)
         least = max(0, pick.left - int(pick.suffix[at + 1]))
@@ -335,9 +352,10 @@ class Backtrack:
         assert isinstance(room, Packing)
         ask = spread.part.asks[spread.ask]
         room.put(rows, ask.shape, counts)
-        self.puts.append(Put(spread.part, ask, rows, counts))
-        yield rest
-        self.puts.pop()
+        if room.holds(rows, ask.shape):
+            self.puts.append(Put(spread.part, ask, rows, counts))
+            yield rest
+            self.puts.pop()
         room.put(rows, ask.shape, -counts)
 
 

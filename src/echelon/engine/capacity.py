@@ -7,12 +7,15 @@ up is that of the rows that changed.
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import replace
 
 import numpy as np
 
+from .company import Company
 from .demand import Shape
 from .fit import EVERYWHERE, allowed
 from .layout import Bools, Ints, Layout, Rows, clip, distinct
+from .terms import left_open, one_each
 
 #: Shapes kept; the least recently used goes first.
 KEPT = 256
@@ -65,17 +68,41 @@ class Slots:
         return np.where(self._fits[rows], room(self._layout, self._layout.free[:, rows], self.shape), 0)
 
 
+class TiedSlots(Slots):
+    """The slots that running pods leave to a shape which minds their company, or whose company they mind."""
+
+    def __init__(self, layout: Layout, shape: Shape, company: Company) -> None:
+        super().__init__(layout, shape)
+        self._company = company
+        self._untied = Slots(layout, replace(shape, affinity=(), anti_affinity=(), spread=(), identity=None))
+        self._state: tuple[int, int, int, int] | None = None
+
+    def refresh(self) -> None:
+        layout = self._layout
+        state = (layout.epoch, len(layout.log), layout.shape, self._company.changes)
+        if state == self._state:
+            return
+        self._untied.refresh()
+        open_rows = left_open(layout, self._company, self.shape)
+        most = np.where(one_each(layout, self.shape), 1, UNLIMITED)
+        self.rows = np.where(open_rows, np.minimum(self._untied.rows, most), 0)
+        self._rolls.clear()
+        self._state = state
+
+
 class Capacity:
     """The slots of all shapes that were asked for lately."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, company: Company) -> None:
         self._layout = layout
+        self._company = company
         self._kept: OrderedDict[Shape, Slots] = OrderedDict()
 
     def slots(self, shape: Shape) -> Slots:
         found = self._kept.get(shape)
         if found is None:
-            found = self._kept[shape] = Slots(self._layout, shape)
+            found = TiedSlots(self._layout, shape, self._company) if shape.tied else Slots(self._layout, shape)
+            self._kept[shape] = found
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from .check_company import company
 from .demand import Composite, Demand, Group, Leaf, NodeTerm, Requirement, Shape, Taint, Toleration, given
 from .verdict import Blocked, Domain, Evict, Loss, Placed, Verdict
 from .view import ClusterView, Node, Running
@@ -65,6 +66,8 @@ def _placement(view: ClusterView, demand: Demand, placed: Placed, gone: frozense
     yield from _group(demand.root, placed, True)
     yield from _topology(view, demand.root, placed)
     yield from _exclusive(view, demand, placed, gone)
+    staying = [pod for pod in view.all_running() if not _leaves(pod, gone)]
+    yield from company(view, placed.assignment, shapes, staying, (_selected, _tolerated))
 
 
 def _overcommitted(
@@ -230,7 +233,7 @@ def _room_denied(view: ClusterView, demand: Demand, blocked: Blocked) -> Iterato
         if leaf.id not in short or leaf.exclusive is not None or leaf.bound:
             continue
         for pods in leaf.classes:
-            if len(pods.members) < short[leaf.id]:
+            if len(pods.members) < short[leaf.id] or pods.shape.tied:
                 continue
             for domain, room in _room(view, pods.shape, leaf.topology).items():
                 if room >= short[leaf.id]:
@@ -259,15 +262,19 @@ def _room(view: ClusterView, shape: Shape, key: str | None) -> dict[object, int]
 
 
 def _fits(shape: Shape, node: Node) -> bool:
+    return not shape.unsupported and _tolerated(shape, node) and _selected(shape, node)
+
+
+def _tolerated(shape: Shape, node: Node) -> bool:
     taints = [taint for taint in node.taints if taint.effect != "PreferNoSchedule"]
     if node.unschedulable:
         taints.append(Taint("node.kubernetes.io/unschedulable", "", "NoSchedule"))
-    return (
-        not shape.unsupported
-        and all(any(_covers(toleration, taint) for toleration in shape.tolerations) for taint in taints)
-        and all(node.labels.get(key) == value for key, value in shape.node_selector)
-        and (shape.node_terms is None or any(_matches(term, node) for term in shape.node_terms))
-    )
+    return all(any(_covers(toleration, taint) for toleration in shape.tolerations) for taint in taints)
+
+
+def _selected(shape: Shape, node: Node) -> bool:
+    chosen = all(node.labels.get(key) == value for key, value in shape.node_selector)
+    return chosen and (shape.node_terms is None or any(_matches(term, node) for term in shape.node_terms))
 
 
 def _covers(toleration: Toleration, taint: Taint) -> bool:

@@ -58,6 +58,49 @@ class Toleration:
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """What other pods know a pod by: its namespace, its labels and those of the namespace, sorted."""
+
+    namespace: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    namespace_labels: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """Which pods are meant: those with such labels, in these namespaces or in namespaces with such labels.
+
+    No `labels` at all (None) mean no pod, no requirement means every pod; the same holds for `namespace_labels`.
+    """
+
+    labels: tuple[Requirement, ...] | None
+    namespaces: tuple[str, ...] = ()
+    namespace_labels: tuple[Requirement, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodTerm:
+    """Near to some pods, or far from them: in one domain of the key, or in another."""
+
+    key: str
+    peers: Peers
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """No domain of the key may hold more than `max_skew` such pods beyond the emptiest."""
+
+    key: str
+    max_skew: int
+    peers: Peers
+    #: With fewer domains the emptiest counts as holding none.
+    min_domains: int = 1
+    #: Whether nodes that the pod may not use are left out of the count.
+    honour_affinity: bool = True
+    honour_taints: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Shape:
     """Everything about a pod that decides where it fits; equal pods have equal shapes.
 
@@ -71,6 +114,17 @@ class Shape:
     node_terms: tuple[NodeTerm, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
     unsupported: tuple[str, ...] = ()
+    #: Required terms about other pods.
+    affinity: tuple[PodTerm, ...] = ()
+    anti_affinity: tuple[PodTerm, ...] = ()
+    spread: tuple[Spread, ...] = ()
+    #: Set where terms of this demand or of running pods could mean this pod; it may leave out labels that none names.
+    identity: Identity | None = None
+
+    @property
+    def tied(self) -> bool:
+        """Whether other pods have a say in where it goes."""
+        return bool(self.identity or self.affinity or self.anti_affinity or self.spread)
 
 
 @dataclass(frozen=True, slots=True)

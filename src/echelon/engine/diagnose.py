@@ -20,6 +20,7 @@ from .parts import Canon, Part, weight
 from .regions import CLUSTER, Region, path_of, rows_of, split_by_label
 from .room import Counting, Packing
 from .search import model, search
+from .terms import closures
 from .verdict import DomainCount, Shortage
 from .view import ClusterView
 
@@ -196,7 +197,8 @@ class _Group:
 def excluded_nodes(view: ClusterView, shape: Shape) -> dict[str, int]:
     layout, reasons = view.layout, {}
     open_rows = np.ones(layout.size, dtype=np.bool_)
-    for reason, shut in exclusions(layout, shape):
+    company = closures(layout, view.company, shape) if shape.tied else ()
+    for reason, shut in (*exclusions(layout, shape), *company):
         number = int((open_rows & shut).sum())
         if number:
             reasons[reason] = number

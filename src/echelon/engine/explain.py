@@ -160,6 +160,8 @@ def _reason(reason: str, nodes: int) -> str:
         return f"{reason} yet"
     if reason.startswith("taint "):
         return f"{_count(nodes, 'node')} with {reason}"
+    if "affinity " in reason or reason.startswith("topology spread"):
+        return f"{_count(nodes, 'node')}: {reason}"
     if reason.startswith("node "):
         return f"{_count(nodes, 'node')} outside the {reason}"
     return f"{_count(nodes, 'node')} {reason}"

@@ -16,7 +16,7 @@ import numpy as np
 from .capacity import roll_up
 from .demand import Shape
 from .layout import Ints, Layout, clip
-from .parts import Part
+from .parts import Part, shapes_of
 from .regions import Region, rows_of
 from .victims import Trial, Victim
 
@@ -29,7 +29,9 @@ class Gaps:
     """The arithmetic of one shape: slots now, slots with all victims gone, and each victim's share."""
 
     def __init__(self, trial: Trial, aim: Part, victims: list[Victim]) -> None:
-        shapes = [shape for shape, least in aim.least.items() if least > 0]
+        # Pods that mind others wait for more than slots: no arithmetic then.
+        tied = any(shape.tied for shape in shapes_of(aim))
+        shapes = [shape for shape, least in aim.least.items() if least > 0 and not tied]
         self.shape: Shape | None = shapes[0] if shapes else None
         self.layout: Layout = trial.view.layout
         self.need = aim.least[self.shape] if self.shape else 0

@@ -16,9 +16,11 @@ import numpy as np
 from .agenda import Found, NotFound, Put, Steps
 from .demand import Composite, Demand, Exclusive, Group, Leaf
 from .fill import compact
+from .growth import Growth
 from .parts import Canon, Goal, Part, merge
 from .regions import CLUSTER, Region, path_of, rows_of
 from .search import search
+from .ties import is_tied
 from .verdict import Placed
 from .view import ClusterView
 
@@ -100,20 +102,28 @@ def _attempt(view: ClusterView, demand: Demand, steps: Steps, narrowed: Mapping[
         if part.type not in tried:
             found = search(view, part, CLUSTER, steps if goal == "minimum" else steps.some(8))
             if isinstance(found, Found):
-                return _verdict(view, demand, _draft(view, root, found, goal, canon, steps), narrowed)
+                draft = _draft(view, root, found, goal, canon, steps, narrowed)
+                return _verdict(view, demand, draft, narrowed)
             tried[part.type] = part, goal, found
     # The last and weakest decides; if it was open after a share of the budget, it gets the rest.
     part, goal, found = list(tried.values())[-1]
     if not found.proved and goal != "minimum":
         again = search(view, part, CLUSTER, steps)
         if isinstance(again, Found):
-            return _verdict(view, demand, _draft(view, root, again, goal, canon, steps), narrowed)
+            return _verdict(view, demand, _draft(view, root, again, goal, canon, steps, narrowed), narrowed)
         found = again
     return Outcome(None, found.proved)
 
 
-def _draft(view: ClusterView, root: Group, found: Found, goal: Goal, canon: Canon, steps: Steps) -> _Draft:
+def _draft(
+    view: ClusterView, root: Group, found: Found, goal: Goal, canon: Canon, steps: Steps, narrowed: Mapping[int, str]
+) -> _Draft:
     draft = _Draft()
+    if goal != "everything" and is_tied(canon.part(root, "everything")):
+        grown = Growth(view, canon, goal, narrowed, steps)
+        draft.add(grown.beyond(root, found))
+        draft.proved = grown.proved
+        return draft
     draft.add(found)
     if goal != "everything":
         _grow(view, root, draft, canon, steps)
@@ -249,6 +259,8 @@ def _of_role(leaf: Leaf, role: str) -> Iterator[int]:
 
 def _spare(view: ClusterView, put: Put, region: Region) -> tuple[int, int]:
     """Slots that stay free around pods in their region, and the fewest that could around so many in any such domain."""
+    if put.ask.shape.tied:
+        return 0, 0  # slots beside other pods are no measure of a domain
     slots, count = view.capacity.slots(put.ask.shape), int(put.counts.sum())
     if region.rows is not None:
         return int(slots.rows[region.rows].sum()) - count, 0

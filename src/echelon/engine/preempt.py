@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import combinations
 
 from .agenda import Found, Steps
+from .company import means
 from .demand import Demand
 from .gaps import Gaps, Ledger, Market, least_cost
 from .layout import distinct
@@ -20,6 +22,7 @@ from .parts import Canon, Part, walk
 from .place import place
 from .regions import CLUSTER, Region, rows_of
 from .search import search
+from .ties import is_tied
 from .verdict import Evict, Loss
 from .victims import Trial, Victim
 from .view import ClusterView
@@ -37,6 +40,10 @@ BRANCHED = 64
 FEW = 24
 
 
+#: Of up to so many wanted neighbours every choice of whom to keep is tried; of more, all or none.
+COMPANY = 3
+
+
 @dataclass(slots=True)
 class _Best:
     loss: Loss | None = None
@@ -51,7 +58,10 @@ def preempt(view: ClusterView, demand: Demand, now: float) -> Evict | None:
     """The units whose eviction lets the demand in at the least loss; None if no eviction does."""
     trial = Trial(view, now)
     try:
-        best = _least_loss(trial, demand)
+        best = _Best()
+        victims = trial.victims(demand.priority)
+        for spared in _company_spared(demand, victims):
+            _least_loss(trial, demand, [victim for victim in victims if victim.unit not in spared], best)
         if best.loss is None:
             return None
         trial.take_out(best.victims)
@@ -61,11 +71,26 @@ def preempt(view: ClusterView, demand: Demand, now: float) -> Evict | None:
         trial.close()
 
 
-def _least_loss(trial: Trial, demand: Demand) -> _Best:
-    view, best, questions = trial.view, _Best(), Steps(QUESTIONS)
-    victims = trial.victims(demand.priority)
+def _company_spared(demand: Demand, victims: list[Victim]) -> list[frozenset[int]]:
+    """Sets of victims to keep: pods want the company of some, so that evicting more may be worse."""
+    shapes = {pods.shape: None for leaf in demand.leaves() for pods in leaf.classes}
+    wanted = {term.peers: None for shape in shapes for term in shape.affinity}
+    wanted |= {spread.peers: None for shape in shapes for spread in shape.spread}
+    if not wanted:
+        return [frozenset()]
+    company = [
+        victim.unit
+        for victim in victims
+        if any(pod.identity and means(peers, pod.identity) for pod in victim.pods for peers in wanted)
+    ]
+    sizes = range(len(company), -1, -1) if len(company) <= COMPANY else dict.fromkeys((len(company), 0))
+    return [frozenset(kept) for size in sizes for kept in combinations(company, size)]
+
+
+def _least_loss(trial: Trial, demand: Demand, victims: list[Victim], best: _Best) -> None:
+    view, questions = trial.view, Steps(QUESTIONS)
     if not victims:
-        return best
+        return
     inquiries = []
     for aim in Canon(view).aims(demand.root):
         gaps = Gaps(trial, aim, victims)
@@ -76,14 +101,13 @@ def _least_loss(trial: Trial, demand: Demand) -> _Best:
         if best.loss is not None and inquiry.promise > _rank(best.loss):
             break
         inquiry.improve(best)
-    return best
 
 
 def _by_region(view: ClusterView, part: Part, victims: list[Victim]) -> list[tuple[Region, list[Victim]]]:
     """The domains of the root's first key, or the whole cluster, with the victims that touch them."""
     layout = view.layout
     level = layout.level_of.get(part.keys[0]) if part.keys else None
-    if level is None:
+    if level is None or is_tied(part):
         return [(CLUSTER, victims)]
     pinned = distinct(layout.domains(level)[list(part.pins)].tolist()).tolist()
     domains, named = layout.domains(level), layout.named(level)
@@ -142,7 +166,8 @@ class _Inquiry:
         aim, levels = self.aim, self.trial.view.layout.level_of
         within = all(levels.get(key, 1 << 30) <= self.region.level for key in aim.keys)
         one_shape = len({ask.shape for ask in aim.asks}) == 1 and aim.need <= aim.supply
-        return aim.is_leaf and one_shape and within and aim.exclusive is None and self.region.rows is None
+        alone = aim.exclusive is None and not is_tied(aim)
+        return aim.is_leaf and one_shape and within and alone and self.region.rows is None
 
     def _promise(self) -> Rank:
         if not self.victims:

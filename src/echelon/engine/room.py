@@ -28,6 +28,9 @@ Claims = Sequence[tuple[Exclusive, int, Region]]
 class Room:
     """What both models share: claims on domains, and a signature of everything that can change."""
 
+    #: Whether pods bear on one another beyond the room they take (`ties`).
+    between_pods = False
+
     def __init__(self, view: ClusterView, parts: list[Part], claims: Claims, around: int) -> None:
         """`around` is the level of the region that everything happens in."""
         self.layout: Layout = view.layout
@@ -71,6 +74,10 @@ class Room:
             self._claims[part.exclusive][domain].discard(part.group)
             if isinstance(domain, int):
                 self._claimed_domains(part.exclusive)[domain] = bool(self._claims[part.exclusive][domain])
+
+    def complete(self) -> bool:
+        """Whether what is placed may stay as it is, nothing being left to place."""
+        return True
 
     def claims_signature(self) -> tuple[object, ...]:
         return tuple(
@@ -186,6 +193,10 @@ class Packing(Room):
             known = self.layout.resources.get(resource)
             if known is not None:
                 self.free[known, rows] -= amount * counts
+
+    def holds(self, rows: Ints, shape: Shape) -> bool:
+        """Whether pods of a shape that were just put on rows can stay there."""
+        return True
 
     def signature(self) -> object:
         if self.free.nbytes > self.SIGNED:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from .agenda import Found, NotFound, Put, Steps
-from .backtrack import Backtrack, close_together, tightest_first
+from .backtrack import Backtrack, close_together, one_by_one, tightest_first
 from .fill import compact
 from .layout import Ints
 from .nest import nest
@@ -15,6 +15,7 @@ from .parts import Part, shapes_of, walk
 from .plain import settle
 from .regions import Region
 from .room import Claims, Counting, Packing
+from .ties import Tied, anchors_first, is_counted, is_tied
 from .view import ClusterView
 
 #: Steps of a run that only follows a habit.
@@ -25,6 +26,8 @@ NESTED = 6_000
 
 def search(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims = ()) -> Found | NotFound:
     """Place a part inside a region, or find out that it cannot be done."""
+    if is_tied(part) and not is_counted(view, part, region):
+        return _search_tied(view, anchors_first(part), region, steps, claims)
     answer = None if claims else settle(view, part, region)
     if answer is not None:
         return answer
@@ -51,9 +54,19 @@ def _thoroughly(room: Counting | Packing, part: Part, region: Region, steps: Ste
     return outcome
 
 
+def _search_tied(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims) -> Found | NotFound:
+    room = Tied(view, list(walk(part)), claims, region.level)
+    outcome = Backtrack(room, part, Steps(min(QUICK, steps.left)), one_by_one).run(region)
+    if isinstance(outcome, Found):
+        return outcome
+    return Backtrack(Tied(view, list(walk(part)), claims, region.level), part, steps).run(region)
+
+
 def model(view: ClusterView, part: Part, region: Region, claims: Claims = ()) -> Counting | Packing:
     """Counting where it is exact: one shape, listed levels only."""
     parts = list(walk(part))
+    if is_tied(part) and not is_counted(view, part, region):
+        return Tied(view, parts, claims, region.level)
     shapes = shapes_of(part)
     listed = all(key in view.layout.level_of for each in parts for key in each.keys)
     if len(shapes) == 1 and listed and region.rows is None:

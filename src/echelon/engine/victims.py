@@ -72,12 +72,14 @@ class Trial:
         self.take_out(())
 
     def _hold(self, victim: Victim, times: int) -> None:
-        """The sums per row stand for the pods, except where they hold a domain exclusively."""
+        """The sums per row stand for the pods, except where others care who they are."""
         for row, freed in victim.freed.items():
             self.view.layout.charge(row, freed.items(), times)
         for pod in victim.pods:
             if pod.exclusive is not None:
                 self.view.occupancy.count(pod.exclusive, pod.group, pod.node, times)
+            if pod.identity is not None:
+                self.view.company.count(pod, times)
 
     def _victim(self, unit: int, priority: int) -> Victim | None:
         pods = tuple(pod for pod in self.view.pods_of(unit) if pod.evictable)

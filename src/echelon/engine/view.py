@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from .capacity import Capacity
-from .demand import Exclusive, Taint, given
+from .company import Company
+from .demand import Exclusive, Identity, PodTerm, Taint, given
 from .layout import Ints, Layout
 from .occupancy import Occupancy
 
@@ -55,6 +56,9 @@ class Running:
     budgets: tuple[int, ...] = ()
     #: False once it is being evicted: it frees its place by itself and is no victim any more.
     evictable: bool = True
+    #: What terms of others know it by, and which pods it keeps away.
+    identity: Identity | None = None
+    repels: tuple[PodTerm, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,8 @@ class ClusterView:
     def __init__(self, options: Options) -> None:
         self.options = options
         self._layout = Layout(options.levels)
-        self._capacity = Capacity(self._layout)
+        self._company = Company()
+        self._capacity = Capacity(self._layout, self._company)
         self._occupancy = Occupancy(self._layout)
         self._nodes: dict[str, Node] = {}
         #: Nodes that joined or left since the arrays were last brought up to date.
@@ -231,6 +236,10 @@ class ClusterView:
     def occupancy(self) -> Occupancy:
         return self._occupancy
 
+    @property
+    def company(self) -> Company:
+        return self._company
+
     def hold(self, pods: Iterable[Running], times: int) -> None:
         """In a trial, let pods give back what they hold (-1) or take it again (1); the records stay."""
         for pod in pods:
@@ -269,6 +278,8 @@ class ClusterView:
     def _hold(self, pod: Running, times: int) -> None:
         if pod.exclusive is not None:
             self._occupancy.count(pod.exclusive, pod.group, pod.node, times)
+        if pod.identity is not None:
+            self._company.count(pod, times)
         if pod.node in self._joining or pod.node not in self._nodes:
             return
         row = self._layout.row(pod.node)

@@ -10,7 +10,20 @@ from collections.abc import Mapping
 from itertools import count
 
 from echelon.engine.cycle import decide
-from echelon.engine.demand import Bound, Composite, Demand, Exclusive, Group, Leaf, PodClass, Shape, Taint, Toleration
+from echelon.engine.demand import (
+    Bound,
+    Composite,
+    Demand,
+    Exclusive,
+    Group,
+    Identity,
+    Leaf,
+    PodClass,
+    PodTerm,
+    Shape,
+    Taint,
+    Toleration,
+)
 from echelon.engine.verdict import Verdict
 from echelon.engine.view import Budget, ClusterView, Limits, Node, Options, Running, Unit
 
@@ -119,13 +132,16 @@ class Cluster:
         budgets: tuple[int, ...] = (),
         pod: int | None = None,
         evictable: bool = True,
+        identity: Identity | None = None,
+        repels: tuple[PodTerm, ...] = (),
     ) -> int:
         """A running pod; returns its unit, a fresh one unless given."""
         unit_id = fresh_id() if unit is None else unit
         self.view.put_unit(Unit(unit_id, priority, f"unit-{unit_id}"))
         pod_id = fresh_id() if pod is None else pod
         requests = amounts(cpu, gpu)
-        self.view.bind(Running(pod_id, node, requests, unit_id, started, group, exclusive, budgets, evictable))
+        own = (group, exclusive, budgets, evictable, identity, repels)
+        self.view.bind(Running(pod_id, node, requests, unit_id, started, *own))
         return unit_id
 
     def budget(self, allowed: int) -> int:

@@ -1,0 +1,128 @@
+"""Who runs where, as terms about other pods ask: pods of a kind per node, and pods that keep others away.
+
+Answers are kept per question and follow every pod that comes or goes; pods without an identity are nobody's company.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple, Protocol, TypeVar
+
+from .demand import Identity, Peers, PodTerm, Requirement
+
+Key = TypeVar("Key")
+
+#: Questions kept; the oldest goes first.
+KEPT = 512
+
+
+class Question(NamedTuple):
+    """Pods that are meant by all of these; `staying` leaves out those that are about to go."""
+
+    peers: tuple[Peers, ...]
+    staying: bool = False
+
+
+class Known(Protocol):
+    """What is counted: `view.Running`."""
+
+    @property
+    def node(self) -> str: ...
+    @property
+    def identity(self) -> Identity | None: ...
+    @property
+    def repels(self) -> tuple[PodTerm, ...]: ...
+    @property
+    def evictable(self) -> bool: ...
+
+
+@lru_cache(maxsize=1 << 16)
+def means(peers: Peers, identity: Identity) -> bool:
+    """Whether a pod is one of those meant."""
+    if peers.labels is None or not _holds(peers.labels, dict(identity.labels)):
+        return False
+    if identity.namespace in peers.namespaces:
+        return True
+    return peers.namespace_labels is not None and _holds(peers.namespace_labels, dict(identity.namespace_labels))
+
+
+def _holds(requirements: tuple[Requirement, ...], labels: Mapping[str, str]) -> bool:
+    return all(_one(requirement, labels.get(requirement.key)) for requirement in requirements)
+
+
+def _one(requirement: Requirement, value: str | None) -> bool:
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+    return False
+
+
+class Company:
+    """Running pods by identity and node, with the answers to what was asked."""
+
+    def __init__(self) -> None:
+        #: Grows with every change; who derives something from here compares it.
+        self.changes = 0
+        self._pods: dict[tuple[Identity, bool], dict[str, int]] = {}
+        self._answers: dict[Question, dict[str, int]] = {}
+        #: Which questions an identity counts for.
+        self._counts_for: dict[tuple[Identity, bool], list[Question]] = {}
+        self._repelling: dict[PodTerm, dict[str, int]] = {}
+
+    def count(self, pod: Known, times: int) -> None:
+        """A pod with an identity comes (1) or goes (-1)."""
+        assert pod.identity is not None
+        self.changes += 1
+        kind = (pod.identity, pod.evictable)
+        _add(self._pods, kind, pod.node, times)
+        for question in self._concerned(kind):
+            answer = self._answers[question]
+            answer[pod.node] = answer.get(pod.node, 0) + times
+        for term in pod.repels:
+            _add(self._repelling, term, pod.node, times)
+
+    def of(self, question: Question) -> Mapping[str, int]:
+        """node -> pods that are meant; nodes with none may be listed with 0."""
+        answer = self._answers.get(question)
+        if answer is None:
+            answer = self._answers[question] = {}
+            for kind, nodes in self._pods.items():
+                if _meant(question, kind):
+                    for node, number in nodes.items():
+                        answer[node] = answer.get(node, 0) + number
+            if len(self._answers) > KEPT:
+                del self._answers[next(iter(self._answers))]
+            self._counts_for.clear()
+        return answer
+
+    def repelling(self) -> Mapping[PodTerm, Mapping[str, int]]:
+        """Required anti-affinity of running pods: term -> node -> pods that have it."""
+        return self._repelling
+
+    def _concerned(self, kind: tuple[Identity, bool]) -> list[Question]:
+        found = self._counts_for.get(kind)
+        if found is None:
+            found = self._counts_for[kind] = [question for question in self._answers if _meant(question, kind)]
+        return found
+
+
+def _meant(question: Question, kind: tuple[Identity, bool]) -> bool:
+    identity, staying = kind
+    return (staying or not question.staying) and all(means(peers, identity) for peers in question.peers)
+
+
+def _add(table: dict[Key, dict[str, int]], key: Key, node: str, times: int) -> None:
+    """Count in a table of tables and leave nothing empty behind."""
+    nodes = table.setdefault(key, {})
+    nodes[node] = nodes.get(node, 0) + times
+    if not nodes[node]:
+        del nodes[node]
+    if not nodes:
+        del table[key]
