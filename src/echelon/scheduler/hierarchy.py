@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ..api import meta, vocabulary
 from ..api.scheme import COMPOSITE_POD_GROUPS, POD_GROUPS, Object, Resource
-from ..engine.demand import Leaf, Shape
+from ..engine.demand import Identity, Leaf, Shape
 
 COMPOSITE = COMPOSITE_POD_GROUPS.kind
 POD_GROUP = POD_GROUPS.kind
@@ -114,6 +114,8 @@ class Member:
     evicting: bool = False
     #: When it was last told why it waits.
     told: float = 0.0
+    #: What terms of other pods know it by.
+    identity: Identity = field(default_factory=Identity)
 
     @property
     def key(self) -> str:

@@ -25,6 +25,7 @@ from ..engine.verdict import Blocked, Evict, Placed
 from ..engine.view import ClusterView, Limits, Options
 from . import demands
 from .apply import Enactor
+from .company import introduced
 from .consistency import differences
 from .hierarchy import Group, Member, Problem
 from .layout import SOUND, domains_problem, members_problem, problem_of
@@ -189,6 +190,7 @@ class Scheduler:
         if state.victims:
             # Others are leaving for it already; no one else has to before they are gone.
             demand = replace(demand, may_preempt=False)
+        demand = introduced(demand, self._translator.members, self.view.company)
         known = self._memory.recall(demand, brief=brief)
         if known is not None:
             return known

@@ -12,6 +12,7 @@ from typing import Any
 from ..api.scheme import Object
 from ..base import quantity
 from ..engine.demand import PORT, PORT_SHARES, NodeTerm, Requirement, Shape, Toleration
+from . import company
 
 _NODE_OPERATORS = frozenset(("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"))
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -28,12 +29,16 @@ def of_pod(pod: Object) -> Shape:
     spec = pod["spec"]
     tolerations, odd_tolerations = _tolerations(spec)
     terms, odd_terms = _node_terms(spec)
+    others = company.terms_of(pod)
     return Shape(
         requests=requests(spec),
         node_selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
         node_terms=terms,
         tolerations=tolerations,
-        unsupported=(*odd_tolerations, *odd_terms, *_unsupported(spec)),
+        unsupported=(*odd_tolerations, *odd_terms, *others.odd, *_unsupported(spec)),
+        affinity=others.affinity,
+        anti_affinity=others.anti_affinity,
+        spread=others.spread,
     )
 
 
@@ -153,13 +158,6 @@ def _requirements(expressions: Iterable[Mapping[str, Any]], path: str) -> tuple[
 
 
 def _unsupported(spec: Mapping[str, Any]) -> Iterator[str]:
-    affinity = spec.get("affinity") or {}
-    for kind in ("podAffinity", "podAntiAffinity"):
-        if (affinity.get(kind) or {}).get(_REQUIRED):
-            yield f"spec.affinity.{kind}.{_REQUIRED}"
-    for index, spread in enumerate(spec.get("topologySpreadConstraints") or ()):
-        if spread.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule":
-            yield f"spec.topologySpreadConstraints[{index}]"
     for index, volume in enumerate(spec.get("volumes") or ()):
         for kind in volume:
             if kind != "name" and kind not in _VOLUMES_ANYWHERE and volume[kind] is not None:

@@ -10,11 +10,13 @@ An event that changes nothing scheduling looks at costs a comparison.  The loop'
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Protocol
 
 from ..api import meta, vocabulary
 from ..api.scheme import (
     COMPOSITE_POD_GROUPS,
+    NAMESPACES,
     NODES,
     POD_DISRUPTION_BUDGETS,
     POD_GROUPS,
@@ -27,9 +29,10 @@ from ..base import quantity
 from ..base.clock import Clock
 from ..base.instants import parse
 from ..client.informer import Caches, Handler
-from ..engine.demand import Exclusive, Shape, Taint
+from ..engine.company import means
+from ..engine.demand import Exclusive, Identity, Peers, Shape, Taint
 from ..engine.view import ClusterView, Node, Running, Unit
-from . import shape
+from . import company, shape
 from .budgets import Budgets
 from .hierarchy import Forest, Group, Ids, Member
 
@@ -69,7 +72,11 @@ class Translator:
         self._budgets = Budgets(self._ids)
         #: Equal shapes are one object, so that comparing them costs nothing.
         self._shapes: dict[Shape, Shape] = {}
+        self._namespaces: dict[str, dict[str, str]] = {}
+        #: Whose coming could let pods in, with the number of pods that wish for it.
+        self._wished: Counter[Peers] = Counter()
         self._handlers: dict[Resource, Handler] = {
+            NAMESPACES: self._on_namespace,
             NODES: self._on_node,
             POD_DISRUPTION_BUDGETS: self._on_budget,
             WORKLOADS: self._on_workload,
@@ -130,7 +137,20 @@ class Translator:
             self._hold(member)
         self.forest.refile(member)
 
-    # -- nodes and budgets -----------------------------------------------------------------------------
+    # -- namespaces, nodes and budgets -----------------------------------------------------------------------------
+
+    def _on_namespace(self, old: Object | None, new: Object | None) -> None:
+        name = meta.name(new or old or {})
+        labels = dict(meta.labels(new)) if new is not None else {}
+        if self._namespaces.get(name, {}) == labels:
+            return
+        self._namespaces[name] = labels
+        for member in self.members.values():
+            if meta.namespace(member.obj) == name:
+                member.identity = self._identity(member.obj)
+                if member.place or member.nominated:
+                    self._hold(member)
+        self._listener.room()
 
     def _on_node(self, old: Object | None, new: Object | None) -> None:
         if new is None:
@@ -231,8 +251,10 @@ class Translator:
             priority=int(pod["spec"].get("priority") or 0),
             rank=_rank(pod),
             node=pod["spec"].get("nodeName") or "",
+            identity=self._identity(pod),
         )
         self.members[member.id] = member
+        self._wished.update(company.wanted(member))
         group = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
         if group:
             self.forest.enter(member, group)
@@ -246,13 +268,16 @@ class Translator:
         same_spec = old["spec"] == pod["spec"]
         if same_spec and meta.deleting(old) == meta.deleting(pod) and meta.labels(old) == meta.labels(pod):
             return
-        if not same_spec and {**old["spec"], "nodeName": ""} != {**pod["spec"], "nodeName": ""}:
-            member.shape = self._shape(pod)
+        relabelled = meta.labels(old) != meta.labels(pod)
+        if relabelled or {**old["spec"], "nodeName": ""} != {**pod["spec"], "nodeName": ""}:
+            self._reshape(member, pod)
         node = pod["spec"].get("nodeName") or ""
-        if node and node == member.assumed and not meta.deleting(pod):
+        if node and node == member.assumed and not meta.deleting(pod) and not relabelled:
             # Our own binding, confirmed: nothing has changed for anyone.
             member.node, member.assumed = node, ""
             return
+        if relabelled:
+            self._listener.room()
         if node and not member.node:
             if not member.assumed:
                 member.since = self._clock.now()
@@ -268,6 +293,7 @@ class Translator:
         member = self.members.pop(number, None)
         if member is None:
             return
+        self._wished -= Counter(company.wanted(member))
         root = self.root_of(member)
         held = bool(member.place or member.nominated)
         self._release(member)
@@ -281,6 +307,15 @@ class Translator:
     def _shape(self, pod: Object) -> Shape:
         found = shape.of_pod(pod)
         return self._shapes.setdefault(found, found)
+
+    def _reshape(self, member: Member, pod: Object) -> None:
+        """Its spec or its labels changed."""
+        self._wished -= Counter(company.wanted(member))
+        member.shape, member.identity = self._shape(pod), self._identity(pod)
+        self._wished.update(company.wanted(member))
+
+    def _identity(self, pod: Object) -> Identity:
+        return company.identity_of(pod, self._namespaces.get(meta.namespace(pod), {}))
 
     # -- what holds capacity ---------------------------------------------------------------------------
 
@@ -301,12 +336,20 @@ class Translator:
                 exclusive=exclusive_of(member.group),
                 budgets=budgets,
                 evictable=not member.leaving,
+                identity=member.identity,
+                repels=member.shape.anti_affinity,
             )
         )
+        if former is None and member.place and self._is_wished(member.identity):
+            self._listener.room()
         if former is not None and former.unit != unit.id:
             self._retire_unit(former.unit)
         if budgets:
             self._count_budgets(meta.namespace(member.obj))
+
+    def _is_wished(self, identity: Identity) -> bool:
+        """Whether pods may be waiting for one like this to be somewhere."""
+        return any(means(peers, identity) for peers in self._wished)
 
     def _release(self, member: Member) -> None:
         running = self.view.running(member.id)

@@ -91,12 +91,6 @@ _SOFT = "preferredDuringSchedulingIgnoredDuringExecution"
 @pytest.mark.parametrize(
     ("spec", "path"),
     [
-        ({"affinity": {"podAffinity": {_HARD: _TERM}}}, f"spec.affinity.podAffinity.{_HARD}"),
-        ({"affinity": {"podAntiAffinity": {_HARD: _TERM}}}, f"spec.affinity.podAntiAffinity.{_HARD}"),
-        (
-            {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
-            "spec.topologySpreadConstraints[0]",
-        ),
         ({"volumes": [{"name": "v", "persistentVolumeClaim": {}}]}, "spec.volumes[0].persistentVolumeClaim"),
         ({"resourceClaims": [{"name": "c"}]}, "spec.resourceClaims"),
         ({"tolerations": [{"key": "a", "operator": "Gt"}]}, "spec.tolerations[0].operator"),

@@ -1,0 +1,175 @@
+"""What pods ask of one another: from affinity, anti-affinity and spread in a pod's spec to the engine's terms.
+
+    spec ─► terms_of ─► Shape          what a pod asks, the keys of matchLabelKeys filled in from its own labels
+    labels ─► identity_of ─► Running   what others know it by
+    demand ─► introduced               members that some term could mean get their identity, cut to what terms look at
+
+Labels that no term looks at do not make two shapes of equal pods.  Soft wishes are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..api import meta
+from ..api.scheme import Object
+from ..engine.company import Company, means
+from ..engine.demand import Composite, Demand, Identity, Leaf, Operator, Peers, PodClass, PodTerm, Requirement, Spread
+from ..engine.demand import Group as Wanted
+from .hierarchy import Member
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_OPERATORS: dict[str, Operator] = {
+    "In": "In",
+    "NotIn": "NotIn",
+    "Exists": "Exists",
+    "DoesNotExist": "DoesNotExist",
+}
+#: Every namespace has this label, whether its object says so or not.
+_NAMESPACE_NAME = "kubernetes.io/metadata.name"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a pod requires of others, and the paths of what could not be read."""
+
+    affinity: tuple[PodTerm, ...] = ()
+    anti_affinity: tuple[PodTerm, ...] = ()
+    spread: tuple[Spread, ...] = ()
+    odd: tuple[str, ...] = ()
+
+
+def identity_of(pod: Object, namespace_labels: Mapping[str, str]) -> Identity:
+    namespace = meta.namespace(pod)
+    known = {**namespace_labels, _NAMESPACE_NAME: namespace}
+    return Identity(namespace, tuple(sorted(meta.labels(pod).items())), tuple(sorted(known.items())))
+
+
+def terms_of(pod: Object) -> Terms:
+    """Required terms only."""
+    affinity = pod["spec"].get("affinity") or {}
+    odd: list[str] = []
+    near = _pod_terms(pod, affinity.get("podAffinity"), "spec.affinity.podAffinity", odd)
+    far = _pod_terms(pod, affinity.get("podAntiAffinity"), "spec.affinity.podAntiAffinity", odd)
+    spread = []
+    for index, one in enumerate(pod["spec"].get("topologySpreadConstraints") or ()):
+        if one.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule":
+            spread.append(_spread(pod, one, f"spec.topologySpreadConstraints[{index}]", odd))
+    return Terms(near, far, tuple(spread), tuple(odd))
+
+
+def _pod_terms(pod: Object, holder: Mapping[str, Any] | None, path: str, odd: list[str]) -> tuple[PodTerm, ...]:
+    found: dict[PodTerm, None] = {}
+    for index, term in enumerate((holder or {}).get(_REQUIRED) or ()):
+        here = f"{path}.{_REQUIRED}[{index}]"
+        labels = _selector(term.get("labelSelector"), f"{here}.labelSelector", odd)
+        labels = _with_keys(labels, pod, term.get("matchLabelKeys"), "In")
+        labels = _with_keys(labels, pod, term.get("mismatchLabelKeys"), "NotIn")
+        spaces = _selector(term.get("namespaceSelector"), f"{here}.namespaceSelector", odd)
+        named = tuple(sorted(term.get("namespaces") or ()))
+        if not named and spaces is None:
+            named = (meta.namespace(pod),)
+        found[PodTerm(term["topologyKey"], Peers(labels, named, spaces))] = None
+    return tuple(found)
+
+
+def _spread(pod: Object, one: Mapping[str, Any], path: str, odd: list[str]) -> Spread:
+    labels = _selector(one.get("labelSelector"), f"{path}.labelSelector", odd)
+    labels = _with_keys(labels, pod, one.get("matchLabelKeys"), "In")
+    return Spread(
+        key=one["topologyKey"],
+        max_skew=int(one["maxSkew"]),
+        peers=Peers(labels, (meta.namespace(pod),)),
+        min_domains=int(one.get("minDomains") or 1),
+        honour_affinity=(one.get("nodeAffinityPolicy") or "Honor") == "Honor",
+        honour_taints=one.get("nodeTaintsPolicy") == "Honor",
+    )
+
+
+def _selector(selector: Mapping[str, Any] | None, path: str, odd: list[str]) -> tuple[Requirement, ...] | None:
+    """A label selector; None if there is none, which selects nothing."""
+    if selector is None:
+        return None
+    found = [Requirement(key, "In", (value,)) for key, value in (selector.get("matchLabels") or {}).items()]
+    for index, expression in enumerate(selector.get("matchExpressions") or ()):
+        operator = _OPERATORS.get(expression.get("operator"))
+        if operator is None:
+            odd.append(f"{path}.matchExpressions[{index}].operator")
+        else:
+            found.append(Requirement(expression["key"], operator, tuple(sorted(expression.get("values") or ()))))
+    return _sorted(found)
+
+
+def _with_keys(
+    labels: tuple[Requirement, ...] | None, pod: Object, keys: Iterable[str] | None, operator: Operator
+) -> tuple[Requirement, ...] | None:
+    """The selector narrowed by the pod's own values; keys that it does not have count for nothing."""
+    if labels is None or not keys:
+        return labels
+    own = meta.labels(pod)
+    return _sorted([*labels, *(Requirement(key, operator, (own[key],)) for key in keys if key in own)])
+
+
+def _sorted(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
+    return tuple(sorted(set(requirements), key=lambda one: (one.key, one.operator, one.values)))
+
+
+# ---- identities in a demand
+
+
+def introduced(demand: Demand, members: Mapping[int, Member], company: Company) -> Demand:
+    """The demand with the identity of those that a term of its own or of running pods could mean."""
+    peers = dict.fromkeys(term.peers for term in company.repelling())
+    for leaf in demand.leaves():
+        for pods in leaf.classes:
+            peers |= dict.fromkeys(wanted(pods))
+            peers |= dict.fromkeys(term.peers for term in pods.shape.anti_affinity)
+    if not peers:
+        return demand
+    return replace(demand, root=_introduced(demand.root, members, _Glance(list(peers))))
+
+
+def wanted(pods: PodClass | Member) -> list[Peers]:
+    """Those whose coming can let a pod in."""
+    shape = pods.shape
+    return [term.peers for term in shape.affinity] + [spread.peers for spread in shape.spread]
+
+
+class _Glance:
+    """Identities as far as some terms look at them."""
+
+    def __init__(self, peers: list[Peers]) -> None:
+        self._peers = peers
+        self._labels = {one.key for each in peers for one in each.labels or ()}
+        self._spaces = {one.key for each in peers for one in each.namespace_labels or ()}
+        self._known: dict[Identity, Identity | None] = {}
+
+    def of(self, identity: Identity) -> Identity | None:
+        """None if no term means it."""
+        seen = Identity(
+            identity.namespace,
+            tuple(label for label in identity.labels if label[0] in self._labels),
+            tuple(label for label in identity.namespace_labels if label[0] in self._spaces),
+        )
+        if seen not in self._known:
+            self._known[seen] = seen if any(means(peers, seen) for peers in self._peers) else None
+        return self._known[seen]
+
+
+def _introduced(group: Wanted, members: Mapping[int, Member], glance: _Glance) -> Wanted:
+    if isinstance(group, Composite):
+        return replace(group, children=tuple(_introduced(child, members, glance) for child in group.children))
+    return _leaf(group, members, glance)
+
+
+def _leaf(leaf: Leaf, members: Mapping[int, Member], glance: _Glance) -> Leaf:
+    classes: list[PodClass] = []
+    for pods in leaf.classes:
+        by_identity: dict[Identity | None, list[int]] = {}
+        for member in pods.members:
+            by_identity.setdefault(glance.of(members[member].identity), []).append(member)
+        for identity, alike in by_identity.items():
+            classes.append(PodClass(replace(pods.shape, identity=identity), tuple(alike), pods.role))
+    return replace(leaf, classes=tuple(classes))
