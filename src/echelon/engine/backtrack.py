@@ -290,6 +290,8 @@ class Backtrack:
         slots = room.slots_by_row(shape)
         if int(slots[rows].sum()) < spread.pods or not self._others_fit(spread, rows):
             return
+        if isinstance(room, Tied) and room.most(shape, rows) < spread.pods:
+            return
         habit = self.habit or (one_by_one if room.between_pods else tightest_first)
         found, counts = habit(room, shape, spread.region, spread.pods)
         if int(counts.sum()) == spread.pods:

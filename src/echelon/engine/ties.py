@@ -159,6 +159,18 @@ class Near:
             fine &= (domain >= 0) & ((kind[domain] > 0) | (not kind.any()))
         return fine
 
+    def stays_together(self, shape: Shape) -> bool:
+        """Whether pods of a shape can only go where the first of them goes."""
+        alone = not self.anchored and not self.anchors_left and not any(pods.any() for pods in self.anchor_pods)
+        return alone and shape in self.kind
+
+    def roomiest(self, slots: Ints) -> int:
+        """The most slots in a domain of each term."""
+        sums = [np.zeros_like(pods) for pods in self.anchor_pods]
+        for domain, table in zip(self.domains, sums, strict=True):
+            _count(table, domain, slots)
+        return min(int(table.max(initial=0)) for table in sums)
+
     def holds(self, shape: Shape, rows: Ints) -> bool:
         if not self.anchors_left and shape in self.kind and not self._kind_holds():
             return False
@@ -320,6 +332,8 @@ class Tied(Packing):
         for rule in self.rules:
             if isinstance(rule, Apart) and rule.single(shape):
                 total = min(total, int(_first_only(slots, rule.domain).sum()))
+            elif isinstance(rule, Near) and rule.stays_together(shape):
+                total = min(total, rule.roomiest(slots))
         return total
 
     def put(self, rows: Ints, shape: Shape, counts: Ints) -> None:
