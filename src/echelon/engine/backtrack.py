@@ -212,7 +212,7 @@ class Backtrack:
     ) -> Iterator[Agenda | None]:
         if have >= part.need:
             yield rest
-            if not self.room.between_pods or index == len(part.children):
+            if not self.room.company_wanted or index == len(part.children):
                 return  # more children never help the others, unless others want their company
         if have + len(part.children) - index < part.need:
             return

@@ -28,8 +28,9 @@ Claims = Sequence[tuple[Exclusive, int, Region]]
 class Room:
     """What both models share: claims on domains, and a signature of everything that can change."""
 
-    #: Whether pods bear on one another beyond the room they take (`ties`).
+    #: Whether pods bear on one another beyond the room they take (`ties`), and whether some want others near.
     between_pods = False
+    company_wanted = False
 
     def __init__(self, view: ClusterView, parts: list[Part], claims: Claims, around: int) -> None:
         """`around` is the level of the region that everything happens in."""

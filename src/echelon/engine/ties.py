@@ -294,6 +294,7 @@ class Tied(Packing):
             self.rules.append(Near(view, like, shapes, supply))
         evens = [(shape, spread) for shape in shapes for spread in shape.spread]
         self.rules += [Even(self, view, shape, spread, supply) for shape, spread in evens]
+        self.company_wanted = any(not isinstance(rule, Apart) for rule in self.rules)
         self._cache.clear()
         #: Rows per domain, to tell domains of one node.
         self._sizes = {id(rule): [np.bincount(d[d >= 0], minlength=1) for d, _ in rule.tables()] for rule in self.rules}

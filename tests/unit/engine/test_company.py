@@ -1,0 +1,155 @@
+"""Terms between pods: who keeps away from whom, who wants whose company, and how they spread."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from echelon.engine.check import problems
+from echelon.engine.demand import Demand, Identity, Peers, PodClass, PodTerm, Requirement, Spread
+from echelon.engine.explain import sentence
+from echelon.engine.parts import Canon
+from echelon.engine.regions import CLUSTER
+from echelon.engine.room import Counting
+from echelon.engine.search import model
+from echelon.engine.ties import Tied
+from echelon.engine.verdict import Blocked, Evict, Placed
+from echelon.testing.placement import LEVELS, NOW, Cluster, composite, gang, pods
+
+HOST, RACK, ZONE = LEVELS["host"], LEVELS["rack"], LEVELS["zone"]
+
+
+def app(name: str) -> Identity:
+    return Identity("default", (("app", name),))
+
+
+def peers(*names: str) -> Peers:
+    return Peers((Requirement("app", "In", names),), ("default",))
+
+
+def one_per(key: str, number: int) -> PodClass:
+    return pods(number, cpu=1, identity=app("x"), anti_affinity=(PodTerm(key, peers("x")),))
+
+
+def racks(sizes: dict[str, int], cpu: int = 8) -> Cluster:
+    cluster = Cluster()
+    for rack, size in sizes.items():
+        cluster.nodes(rack, size, cpu=cpu, rack=rack)
+    return cluster
+
+
+@pytest.mark.parametrize(("number", "placed"), [(5, True), (6, False)])
+def test_one_per_node_is_a_matter_of_counting(number: int, placed: bool) -> None:
+    cluster = racks({"a": 2, "b": 3})
+    leaf = gang(number, one_per(HOST, number))
+    assert isinstance(model(cluster.view, Canon(cluster.view).part(leaf, "minimum"), CLUSTER), Counting)
+    verdict = cluster.decide(leaf)
+    assert isinstance(verdict, Placed if placed else Blocked)
+    if isinstance(verdict, Placed):
+        assert len(set(verdict.assignment.values())) == number
+    else:
+        assert verdict.proved
+        assert "has room for 5" in sentence(verdict, {})
+
+
+@pytest.mark.parametrize(("number", "placed"), [(2, True), (3, False)])
+def test_one_per_rack_needs_the_rules_between_pods(number: int, placed: bool) -> None:
+    cluster = racks({"a": 2, "b": 3})
+    leaf = gang(number, one_per(RACK, number))
+    assert isinstance(model(cluster.view, Canon(cluster.view).part(leaf, "minimum"), CLUSTER), Tied)
+    verdict = cluster.decide(leaf)
+    assert isinstance(verdict, Placed if placed else Blocked)
+    assert isinstance(verdict, Placed) or verdict.proved
+
+
+def test_extras_that_would_break_a_term_stay_out() -> None:
+    verdict = racks({"a": 2, "b": 3}).decide(gang(1, one_per(RACK, 4)))
+    assert isinstance(verdict, Placed)
+    assert len(verdict.assignment) == 2
+
+
+@pytest.mark.conformance("SCH-E13")
+def test_a_follower_is_placed_with_its_leader_whatever_their_order() -> None:
+    follower = pods(1, cpu=1, affinity=(PodTerm(HOST, peers("leader")),))
+    leader = pods(1, cpu=1, identity=app("leader"))
+    for classes in ((follower, leader), (leader, follower)):
+        verdict = Cluster().node("n1", cpu=2).node("n2", cpu=1).decide(gang(2, *classes))
+        assert isinstance(verdict, Placed)
+        assert set(verdict.assignment.values()) == {"n1"}
+
+
+def test_groups_of_a_tree_find_their_company_in_one_another() -> None:
+    follower = gang(2, pods(2, cpu=1, affinity=(PodTerm(RACK, peers("leader")),)))
+    leader = gang(1, pods(1, cpu=4, identity=app("leader")))
+    cluster = racks({"a": 3}, cpu=2)
+    cluster.nodes("b", 2, cpu=4, rack="b")
+    verdict = cluster.decide(composite(2, follower, leader))
+    assert isinstance(verdict, Placed)
+    assert {name[0] for name in verdict.assignment.values()} == {"b"}
+
+
+def test_pods_that_want_their_own_company_go_where_the_first_goes() -> None:
+    together = PodTerm(RACK, peers("x"))
+    cluster = racks({"a": 1, "b": 2}, cpu=2)
+    verdict = cluster.decide(gang(4, pods(4, cpu=1, identity=app("x"), affinity=(together,))))
+    assert isinstance(verdict, Placed)
+    assert {name[0] for name in verdict.assignment.values()} == {"b"}
+    cluster.run("a-0", identity=app("x"), priority=100)
+    blocked = cluster.decide(gang(4, pods(4, cpu=1, identity=app("x"), affinity=(together,))))
+    assert isinstance(blocked, Blocked)
+    assert blocked.proved
+    assert "2 nodes: affinity to app=x" in sentence(blocked, {})
+
+
+@pytest.mark.conformance("SCH-E15")
+def test_the_pod_whose_company_is_asked_for_is_not_evicted() -> None:
+    cluster = Cluster().node("n", cpu=4)
+    cluster.run("n", cpu=1, priority=10, identity=app("db"))
+    batch = cluster.run("n", cpu=3, priority=10, identity=app("batch"))
+    verdict = cluster.decide(gang(2, pods(2, cpu=1, affinity=(PodTerm(HOST, peers("db")),))), priority=100)
+    assert isinstance(verdict, Evict)
+    assert verdict.units == (batch,)
+
+
+def test_running_pods_keep_away_whom_they_do_not_want() -> None:
+    cluster = Cluster().node("n1", cpu=4).node("n2", cpu=4)
+    cluster.run("n1", repels=(PodTerm(HOST, peers("x")),), identity=app("y"), priority=100)
+    verdict = cluster.decide(gang(1, pods(1, cpu=1, identity=app("x"))))
+    assert isinstance(verdict, Placed)
+    assert list(verdict.assignment.values()) == ["n2"]
+
+
+@pytest.mark.parametrize(("skew", "counts"), [(1, [2, 2, 3]), (3, [1, 3, 3])])
+def test_a_spread_holds_for_the_whole_group(skew: int, counts: list[int]) -> None:
+    cluster = Cluster()
+    for zone, cpu in (("a", min(counts)), ("b", 4), ("c", 4)):
+        cluster.node(f"n-{zone}", cpu=cpu, zone=zone)
+    if skew == 1:
+        cluster.node("n-a2", cpu=8, zone="a")
+    even = Spread(ZONE, skew, peers("x"))
+    verdict = cluster.decide(gang(7, pods(7, cpu=1, identity=app("x"), spread=(even,))))
+    assert isinstance(verdict, Placed)
+    names = list(verdict.assignment.values())
+    held = [sum(name.startswith(f"n-{zone}") for name in names) for zone in "abc"]
+    assert max(held) - min(held) <= skew
+
+
+def test_a_zone_that_is_full_blocks_a_strict_spread_for_sure() -> None:
+    cluster = Cluster().node("a", cpu=1, zone="a").node("b", cpu=8, zone="b")
+    even = Spread(ZONE, 1, peers("x"))
+    verdict = cluster.decide(gang(4, pods(4, cpu=1, identity=app("x"), spread=(even,))))
+    assert isinstance(verdict, Blocked)
+    assert verdict.proved
+
+
+def test_the_judge_catches_a_pod_moved_against_a_term() -> None:
+    cluster = racks({"a": 2, "b": 2})
+    leaf = gang(2, one_per(RACK, 2))
+    verdict = cluster.decide(leaf)
+    assert isinstance(verdict, Placed)
+    first, second = verdict.assignment
+    beside = {"a-0": "a-1", "a-1": "a-0", "b-0": "b-1", "b-1": "b-0"}[verdict.assignment[first]]
+    moved = replace(verdict, assignment={**verdict.assignment, second: beside})
+    assert not problems(cluster.view, Demand(leaf), verdict, NOW)
+    assert any("anti-affinity" in problem for problem in problems(cluster.view, Demand(leaf), moved, NOW))
