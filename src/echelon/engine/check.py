@@ -229,23 +229,26 @@ def _blocked(demand: Demand, blocked: Blocked) -> Iterator[str]:
 def _room_denied(view: ClusterView, demand: Demand, blocked: Blocked) -> Iterator[str]:
     """Leaves that are said to find no room although pods of one of their shapes alone would do."""
     short = {shortage.group: shortage.need for shortage in blocked.shortages if shortage.have < shortage.need}
+    within = {shortage.group: shortage.within for shortage in blocked.shortages}
     for leaf in demand.leaves():
         if leaf.id not in short or leaf.exclusive is not None or leaf.bound:
             continue
         for pods in leaf.classes:
             if len(pods.members) < short[leaf.id] or pods.shape.tied:
                 continue
-            for domain, room in _room(view, pods.shape, leaf.topology).items():
+            for domain, room in _room(view, pods.shape, leaf.topology, within[leaf.id]).items():
                 if room >= short[leaf.id]:
                     yield f"group {leaf.id} finds room for {room} pods in {domain}"
 
 
-def _room(view: ClusterView, shape: Shape, key: str | None) -> dict[object, int]:
-    """Pods of a shape that each domain of a key takes; the whole cluster is one if there is no key."""
+def _room(view: ClusterView, shape: Shape, key: str | None, within: Domain) -> dict[object, int]:
+    """Pods of a shape that each domain of a key takes within another; all of that is one if there is no key."""
     found: dict[object, int] = {}
     for name in view.node_names():
         node, domain = view.node(name), _domain(view, name, key) if key else ()
         if node is None or domain is None or not _fits(shape, node):
+            continue
+        if within and not _lies_in(view, name, within):
             continue
         used: Amounts = {}
         for pod in view.pods_on(name):

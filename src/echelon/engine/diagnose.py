@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from .agenda import Found, Steps
-from .bounds import copies
+from .bounds import copies, own_level
 from .capacity import room as room_of
 from .demand import Composite, Demand, Group, Leaf, Shape
 from .fit import allowed, exclusions
@@ -31,21 +31,27 @@ TRIAL_STEPS = 400
 
 
 def shortages(view: ClusterView, demand: Demand) -> tuple[Shortage, ...]:
-    """One for every group: those that fail by themselves first, innermost first, then those that only wait."""
-    canon, known = Canon(view), dict[tuple[int, int, int], Shortage]()
+    """One for every group: those that fail by themselves first, innermost first, then those that only wait.
+
+    A group is judged inside the best domain of the keyed groups above it, since that is where it would have to be.
+    """
+    canon, known = Canon(view), dict[tuple[object, ...], tuple[Shortage, Region]]()
     found: list[tuple[tuple[bool, int], Shortage]] = []
-    level: list[Group] = [demand.root]
+    level: list[tuple[Group, Region]] = [(demand.root, CLUSTER)]
     depth = 0
     while level:
-        for group in level:
+        below: list[tuple[Group, Region]] = []
+        for group, around in level:
             part = canon.part(group, "minimum")
             # Groups that are alike lack the same.
-            kind = (part.type, *_held(group))
+            kind = (part.type, *_held(group), around.key)
             if kind not in known:
-                known[kind] = _Group(view, group, part).shortage()
-            shortage = replace(known[kind], group=group.id)
-            found.append(((shortage.have >= shortage.need, -depth), shortage))
-        level = [child for group in level if isinstance(group, Composite) for child in group.children]
+                known[kind] = _Group(view, group, part, around).judged()
+            shortage, best = known[kind]
+            found.append(((shortage.have >= shortage.need, -depth), replace(shortage, group=group.id)))
+            if isinstance(group, Composite):
+                below += ((child, best) for child in group.children)
+        level = below
         depth += 1
     found.sort(key=lambda item: item[0])
     return tuple(shortage for _, shortage in found)
@@ -57,37 +63,68 @@ def _held(group: Group) -> tuple[int, int]:
 
 
 class _Group:
-    """One group by itself, as if it had the cluster alone."""
+    """One group by itself, as if it had the region around it alone."""
 
-    def __init__(self, view: ClusterView, group: Group, part: Part) -> None:
-        self.view, self.group, self.part, self.layout = view, group, part, view.layout
-        self.room: Counting | Packing = model(view, self.part, CLUSTER)
+    def __init__(self, view: ClusterView, group: Group, part: Part, around: Region) -> None:
+        self.view, self.group, self.part, self.layout, self.around = view, group, part, view.layout, around
+        self.room: Counting | Packing = model(view, self.part, around)
         self.need, self.bound = _held(group)
         if self.part.supply and self.bound >= self.need and isinstance(group, Leaf):
             self.need = self.bound + 1  # the minimum is there; one more pod is what it waits for
 
-    def shortage(self) -> Shortage:
+    def judged(self) -> tuple[Shortage, Region]:
+        """What it lacks, and the region in which its children are to be looked at."""
         regions, offers = self._offers()
         order = np.argsort(-offers, kind="stable")[: self.view.options.limits.domains_listed].tolist()
-        tried = [self._count(regions(spot), int(offers[spot])) for spot in order]
-        tried.sort(key=lambda count: -count.have)
-        best = max((count.have for count in tried), default=self.bound)
-        key = self.part.keys[-1] if self.part.keys else ""
-        return Shortage(
-            self.group.id, self.need, best, key, tuple(tried), len(offers), self._exclusions(),
-            of_groups=isinstance(self.group, Composite),
+        tried = [(self._count(region, int(offers[spot])), region) for spot in order for region in (regions(spot),)]
+        tried.sort(key=lambda pair: (-pair[0].have, -self._promise_to_children(pair[1])))
+        best = max((count.have for count, _ in tried), default=self.bound)
+        shortage = Shortage(
+            self.group.id, self.need, best, self._key(), tuple(count for count, _ in tried), len(offers),
+            self._exclusions(), isinstance(self.group, Composite), path_of(self.layout, self.around), *self._each(),
         )  # fmt: skip
+        inside = tried[0][1] if tried and tried[0][1].rows is None else self.around
+        return shortage, inside
+
+    def _key(self) -> str:
+        """Its own key, or that of the domain it has to be in, "" if it has the whole cluster."""
+        if self.part.keys:
+            return self.part.keys[-1]
+        return self.layout.levels[self.around.level] if self.around.level >= 0 else ""
+
+    def _each(self) -> tuple[int, str]:
+        """What one child needs if all are leaves that need the same: so many pods, in one domain of which key."""
+        children = self.part.children
+        if not children or not children[0].is_leaf or len({child.type for child in children}) > 1:
+            return 0, ""
+        return children[0].need, children[0].keys[-1] if children[0].keys else ""
+
+    def _promise_to_children(self, region: Region) -> float:
+        """How far its children come in a region, by the bound: tells domains apart in which equally many hold."""
+        if region.rows is not None:
+            return 0.0
+        kinds = {child.type: child for child in self.part.children}
+        return sum(self._share(child, region) for child in kinds.values())
+
+    def _share(self, child: Part, region: Region) -> float:
+        own = max(own_level(self.room, child), region.level)
+        if own not in self.room.levels:
+            return 0.0
+        low, high = self.layout.inner(region.level, region.index, own)
+        most = int(promised(self.room, child, own, low, high).max(initial=0))
+        return min(most, child.need) / max(1, child.need)
 
     def _offers(self) -> tuple[RegionAt, Ints]:
         """The domains of its key and, for each, how much of the need the bound promises."""
         key = self.part.keys[-1] if self.part.keys else None
-        level = -1 if key is None else self.layout.level_of.get(key)
+        level = self.around.level if key is None else self.layout.level_of.get(key)
         if level is None:
             return self._unlisted(str(key))
-        count = len(self.layout.starts(level))
-        offers = self._promised(level, 0, count)
-        indices = np.flatnonzero(self._admissible(level))
-        return (lambda spot: Region(level, int(indices[spot]))), offers[indices]
+        level = max(level, self.around.level)
+        low, high = self.layout.inner(self.around.level, self.around.index, level)
+        offers = self._promised(level, low, high)
+        indices = low + np.flatnonzero(self._admissible(level)[low:high])
+        return (lambda spot: Region(level, int(indices[spot]))), offers[indices - low]
 
     def _admissible(self, level: int) -> Bools:
         fine = self.layout.named(level).copy()
@@ -97,41 +134,25 @@ class _Group:
         return fine
 
     def _unlisted(self, key: str) -> tuple[RegionAt, Ints]:
-        regions = split_by_label(self.layout, CLUSTER, key)
+        regions = split_by_label(self.layout, self.around, key)
         offers = []
         for region in regions:
             rows = rows_of(self.layout, region)
             room = sum(
                 min(int(self.view.capacity.slots(shape).rows[rows].sum()), most)
-                for shape, most in self._supply().items()
+                for shape, most in _supply(self.part).items()
             )
             offers.append(self.bound + room if isinstance(self.group, Leaf) else self.need)
         return regions.__getitem__, np.array(offers, dtype=np.int64)
 
     def _promised(self, level: int, low: int, high: int) -> Ints:
-        if isinstance(self.group, Leaf):
-            total = np.full(high - low, self.bound, dtype=np.int64)
-            for shape, most in self._supply().items():
-                total += np.minimum(self.room.slots(shape, level)[low:high], most)
-            if self.part.exclusive and self.layout.level_of.get(self.part.exclusive.key) == level:
-                total[self.room.held_domains(self.part)[low:high]] = self.bound
+        total = promised(self.room, self.part, level, low, high)
+        if not isinstance(self.group, Leaf):
             return total
-        kinds = Counter(child.type for child in self.part.children)
-        total = np.zeros(high - low, dtype=np.int64)
-        for kind, number in kinds.items():
-            child = next(child for child in self.part.children if child.type == kind)
-            total += np.minimum(copies(self.room, child, level, low, high), number)
-        if isinstance(self.room, Counting):
-            sizes = np.cumsum(sorted(child.pods for child in self.part.children))
-            slots = self.room.slots(self.room.shape, level)[low:high]
-            total = np.minimum(total, np.searchsorted(sizes, slots, side="right"))
+        total += self.bound
+        if self.part.exclusive and self.layout.level_of.get(self.part.exclusive.key) == level:
+            total[self.room.held_domains(self.part)[low:high]] = self.bound
         return total
-
-    def _supply(self) -> Counter[Shape]:
-        supply = Counter[Shape]()
-        for ask in self.part.asks:
-            supply[ask.shape] += ask.most
-        return supply
 
     def _count(self, region: Region, promised: int) -> DomainCount:
         have = promised if promised < self.need and self._exact() else self._reached(region, promised)
@@ -192,6 +213,30 @@ class _Group:
         shape = self._largest()
         assert shape is not None
         return excluded_nodes(self.view, shape)
+
+
+def promised(room: Counting | Packing, part: Part, level: int, low: int, high: int) -> Ints:
+    """For the domains low..high of a level: pods of a leaf, or children of a composite, that the bound lets in."""
+    total = np.zeros(high - low, dtype=np.int64)
+    if part.is_leaf:
+        for shape, most in _supply(part).items():
+            total += np.minimum(room.slots(shape, level)[low:high], most)
+        return total
+    for kind, number in Counter(child.type for child in part.children).items():
+        child = next(child for child in part.children if child.type == kind)
+        total += np.minimum(copies(room, child, level, low, high), number)
+    if isinstance(room, Counting):
+        sizes = np.cumsum(sorted(child.pods for child in part.children))
+        slots = room.slots(room.shape, level)[low:high]
+        total = np.minimum(total, np.searchsorted(sizes, slots, side="right"))
+    return total
+
+
+def _supply(part: Part) -> Counter[Shape]:
+    supply = Counter[Shape]()
+    for ask in part.asks:
+        supply[ask.shape] += ask.most
+    return supply
 
 
 def excluded_nodes(view: ClusterView, shape: Shape) -> dict[str, int]:

@@ -91,8 +91,24 @@ def _blocked_group(blocked: Blocked, group_id: int, names: Names) -> str:
     own = next((shortage for shortage in blocked.shortages if shortage.group == group_id), None)
     if own is None or own.have >= own.need:
         return f"{_alone(own)}waits for the rest of its tree: {_blocked(blocked, names)}"
+    inner = _cause_below(blocked, own)
+    if inner is not None:
+        return _join(
+            f"{_verdict_word(blocked, _cause(inner, names))}; so {_cause(own, names)}",
+            _fixes(blocked.fixes, names, inner.group),
+        )
     mine = tuple(fix for fix in blocked.fixes if fix.group in (group_id, -1)) or blocked.fixes
     return _join(_verdict_word(blocked, _cause(own, names)), _fixes(mine, names, group_id))
+
+
+def _cause_below(blocked: Blocked, own: Shortage) -> Shortage | None:
+    """The innermost group that fails inside the best domain of a composite that finds room for none of its children."""
+    if not own.of_groups or own.have or not own.tried:
+        return None
+    best = own.tried[0].domain
+    causes = (shortage for shortage in blocked.shortages if shortage.have < shortage.need)
+    found = next((cause for cause in causes if cause.within[: len(best)] == best), own)
+    return None if found.group == own.group else found
 
 
 def _near_miss(blocked: Blocked, names: Names) -> str:
@@ -127,7 +143,7 @@ def _shortfall(count: DomainCount) -> str:
 def _cause(shortage: Shortage, names: Names) -> str:
     noun = "group" if shortage.of_groups else "pod"
     scope = f" in one {_level(shortage.key)}" if shortage.key else ""
-    text = f"{_name(shortage.group, names)} needs {_count(shortage.need, noun)}{scope}"
+    text = f"{_name(shortage.group, names)} needs {_count(shortage.need, noun)}{_each(shortage)}{scope}"
     if not shortage.domains_tried:
         return f"{text} but no node belongs to a {_level(shortage.key)}"
     text += f" but {_offers(shortage)}"
@@ -135,6 +151,13 @@ def _cause(shortage: Shortage, names: Names) -> str:
     if reasons:
         text += "; " + ", ".join(_reason(reason, number) for reason, number in reasons)
     return text
+
+
+def _each(shortage: Shortage) -> str:
+    if not shortage.each:
+        return ""
+    scope = f" in one {_level(shortage.each_key)}" if shortage.each_key else ""
+    return f" (each {_count(shortage.each, 'pod')}{scope})"
 
 
 def _offers(shortage: Shortage) -> str:

@@ -49,7 +49,7 @@ class Shortage:
     need: int
     #: The most that any admissible domain offers.
     have: int
-    #: Topology key of the domains tried, "" when the whole cluster was.
+    #: Topology key of the domains tried, a group's own or that of the groups above it; "" for the whole cluster.
     key: str
     #: The best domains first; bounded in number, `domains_tried` counts all.
     tried: tuple[DomainCount, ...]
@@ -58,6 +58,11 @@ class Shortage:
     exclusions: Mapping[str, int] = field(default_factory=dict)
     #: Whether `need` and `have` count child groups; otherwise they count pods.
     of_groups: bool = False
+    #: The best domain of the keyed groups above, to which the domains tried belong.
+    within: Domain = ()
+    #: Of a composite whose children are leaves and alike: the pods each needs, and their key.
+    each: int = 0
+    each_key: str = ""
 
 
 FixKind = Literal["free", "add", "widen", "lower", "evict", "release", "field"]

@@ -52,6 +52,45 @@ def test_groups_that_fit_one_by_one_but_not_together_count_what_fits() -> None:
     assert (shortage.group, shortage.need, shortage.have) == (root.id, 3, 2)
 
 
+def two_blocks_of_two_racks() -> Cluster:
+    cluster = Cluster()
+    for block in ("b0", "b1"):
+        for rack in ("r0", "r1"):
+            cluster.nodes(f"{block}-{rack}", 4, gpu=8, block=block, rack=rack)
+    return cluster
+
+
+def test_the_innermost_cause_is_found_inside_the_best_domain_of_the_groups_above() -> None:
+    inner = composite(3, *(gang(4, pods(4, gpu=8), key="rack") for _ in range(3)))
+    root = composite(1, inner, key="block")
+    names = {root.id: "root", inner.id: "inner"}
+    verdict = blocked(two_blocks_of_two_racks().decide(root))
+    cause = verdict.shortages[0]
+    assert (cause.group, cause.need, cause.have, cause.within) == (inner.id, 3, 2, ("b0",))
+    assert [(count.domain, count.have) for count in cause.tried] == [(("b0",), 2)]
+    told = "inner needs 3 groups (each 4 pods in one rack) in one block but b0 has room for 2"
+    assert sentence(verdict, names).startswith(told)
+    assert for_group(verdict, inner.id, names).startswith(told)
+    assert for_group(verdict, root.id, names).startswith(told)
+    assert "; so root needs 1 group in one block but b0 has room for 0" in for_group(verdict, root.id, names)
+
+
+def test_children_are_judged_where_they_come_furthest() -> None:
+    cluster = two_blocks_of_two_racks().nodes("more", 4, gpu=8, block="b1", rack="r2")
+    inner = composite(4, *(gang(4, pods(4, gpu=8), key="rack") for _ in range(4)))
+    cause = blocked(cluster.decide(composite(1, inner, key="block"))).shortages[0]
+    assert (cause.group, cause.need, cause.have, cause.within) == (inner.id, 4, 3, ("b1",))
+
+
+def test_a_leaf_that_fits_elsewhere_is_short_where_its_parent_must_be() -> None:
+    cluster = Cluster().nodes("a", 5, gpu=8, block="b0", rack="r0").nodes("b", 2, gpu=8, block="b0", rack="r1")
+    cluster.nodes("c", 6, gpu=8, block="b1", rack="r0")
+    small, large = gang(2, pods(2, gpu=8), key="rack"), gang(6, pods(6, gpu=8), key="rack")
+    other = gang(5, pods(5, gpu=8), key="rack")
+    cause = blocked(cluster.decide(composite(3, small, other, large, key="block"))).shortages[0]
+    assert (cause.group, cause.need, cause.have, cause.within) == (large.id, 6, 5, ("b0",))
+
+
 def test_nodes_shut_out_are_counted_by_reason() -> None:
     cluster = Cluster().node("tainted", cpu=8, taints=(Taint("team", "a", "NoSchedule"),)).node("c", 8, cordoned=True)
     cluster.node("other", cpu=8).node("full", cpu=1, labels={"disk": "ssd"})
