@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .capacity import roll_up
+from .capacity import UNLIMITED, roll_up
 from .demand import Shape
-from .layout import Ints, Layout, clip
+from .fit import allowed
+from .layout import Bools, Ints, Layout, clip
 from .parts import Part, shapes_of
 from .regions import Region, rows_of
 from .victims import Trial, Victim
@@ -26,7 +27,10 @@ INFINITE = float("inf")
 
 
 class Gaps:
-    """The arithmetic of one shape: slots now, slots with all victims gone, and each victim's share."""
+    """The arithmetic of one shape: slots now, slots with victims gone, and each victim's share.
+
+    What each victim gives back on each of its rows stands in arrays, so that thousands of them are one sum.
+    """
 
     def __init__(self, trial: Trial, aim: Part, victims: list[Victim]) -> None:
         # Pods that mind others wait for more than slots: no arithmetic then.
@@ -35,7 +39,6 @@ class Gaps:
         self.shape: Shape | None = shapes[0] if shapes else None
         self.layout: Layout = trial.view.layout
         self.need = aim.least[self.shape] if self.shape else 0
-        self._gains: dict[int, dict[int, int]] = {}
         if self.shape is None:
             return
         requests = ((name, clip(amount)) for name, amount in self.shape.requests if amount > 0)
@@ -45,11 +48,11 @@ class Gaps:
         trial.take_out(())
         self.free = self.layout.free.copy()
         self.now = trial.view.capacity.slots(self.shape).rows.copy()
-        trial.take_out(victims)
-        self.most = trial.view.capacity.slots(self.shape).rows.copy()
-        trial.take_out(())
-        for victim in victims:
-            self._gains[victim.unit] = {row: self._gain(row, freed) for row, freed in victim.freed.items()}
+        self._usable = allowed(self.layout, self.shape) & (len(self._requests) == self._asked())
+        self._number = {victim.unit: number for number, victim in enumerate(victims)}
+        self._record(victims)
+        self.most = self._slots(np.ones(len(self._rows), dtype=np.bool_))
+        self._gains = self._gain()
 
     def lacking(self, region: Region) -> int:
         """Slots missing in a region while nobody is gone."""
@@ -63,28 +66,103 @@ class Gaps:
         """Whether there are slots enough once all victims are gone."""
         return self.shape is None or int(self.most[rows_of(self.layout, region)].sum()) >= self.need
 
-    def gain(self, victim: Victim, inside: frozenset[int]) -> int:
-        """The most slots that evicting a victim adds among these rows, whatever else is gone."""
-        return sum(gain for row, gain in self._gains.get(victim.unit, {}).items() if row in inside)
+    def holds(self, part: Part, region: Region, victims: Iterable[Victim]) -> bool:
+        """Whether a uniform part fits into a region once these are gone."""
+        gone = np.zeros(len(self._number), dtype=np.bool_)
+        gone[[self._number[victim.unit] for victim in victims]] = True
+        slots = self._slots(gone[self._owners])
+        return bool(_copies(self.layout, part, slots, region.level)[region.index])
+
+    def gains(self, region: Region, victims: list[Victim]) -> dict[int, int]:
+        """For each victim the most slots that its eviction adds in a region, whatever else is gone."""
+        if self.shape is None:
+            return dict.fromkeys((victim.unit for victim in victims), 0)
+        inside = np.zeros(self.layout.size, dtype=np.bool_)
+        inside[rows_of(self.layout, region)] = True
+        here = inside[self._rows]
+        sums = np.zeros(len(self._number), dtype=np.int64)
+        np.add.at(sums, self._owners[here], self._gains[here])
+        units = [victim.unit for victim in victims]
+        return dict(zip(units, sums[[self._number[unit] for unit in units]].tolist(), strict=True))
 
     def slots_with(self, row: int, freed: Mapping[str, int]) -> int:
         """The slots of a row once so much is given back there."""
         if not self.most[row]:
             return 0
-        room = ((self._free_on(row, known) + freed.get(name, 0)) // amount for name, known, amount in self._requests)
-        return max(0, min(room))
+        free = self.free
+        room = [(free.item(known, row) + freed.get(name, 0)) // amount for name, known, amount in self._requests]
+        return max(0, min(room, default=UNLIMITED))
 
-    def _free_on(self, row: int, known: int) -> int:
-        return int(self.free[known, row])
-
-    def _gain(self, row: int, freed: Mapping[str, int]) -> int:
-        """Resources that never run out on a row do not count: they are not what a slot waits for."""
+    def _asked(self) -> int:
         assert self.shape is not None
-        most, best = int(self.most[row]), 0
-        for name, known, amount in self._requests:
-            if self._free_on(row, known) // amount < most:
-                best = max(best, -(-freed.get(name, 0) // amount))
-        return min(best, most - int(self.now[row]))
+        return sum(amount > 0 for _, amount in self.shape.requests)
+
+    def _record(self, victims: list[Victim]) -> None:
+        """One entry for each victim and row: whose, where, and how much of each resource that the shape asks for."""
+        owners: list[int] = []
+        rows: list[int] = []
+        given: list[dict[str, int]] = []
+        for number, victim in enumerate(victims):
+            for row, freed in victim.freed.items():
+                owners.append(number)
+                rows.append(row)
+                given.append(freed)
+        self._owners, self._rows = np.array(owners, dtype=np.int64), np.array(rows, dtype=np.int64)
+        self._given = [
+            np.array([clip(freed.get(name, 0)) for freed in given], dtype=np.int64) for name, _, _ in self._requests
+        ]
+
+    def _slots(self, gone: Bools) -> Ints:
+        """Slots per row of the cluster once these entries are gone."""
+        count = np.full(self.layout.size, UNLIMITED, dtype=np.int64)
+        rows = self._rows[gone]
+        for (_, known, amount), given in zip(self._requests, self._given, strict=True):
+            free = self.free[known].copy()
+            np.add.at(free, rows, given[gone])
+            np.minimum(count, free // amount, out=count)
+        return np.where(self._usable, np.maximum(count, 0), 0)
+
+    def _gain(self) -> Ints:
+        """The most slots that each entry adds.
+
+        Resources that never run out on a row do not count: they are not what a slot waits for.
+        """
+        most, best = self.most[self._rows], np.zeros(len(self._rows), dtype=np.int64)
+        for (_, known, amount), given in zip(self._requests, self._given, strict=True):
+            scarce = self.free[known, self._rows] // amount < most
+            np.maximum(best, np.where(scarce, -(-given // amount), 0), out=best)
+        gains: Ints = np.minimum(best, most - self.now[self._rows])
+        return gains
+
+
+def is_uniform(layout: Layout, part: Part, level: int) -> bool:
+    """Whether counting copies is exact for a part in a domain of a level: equal pods, children alike, keys nesting."""
+    if part.exclusive is not None or not part.need or len(part.keys) > 1:
+        return False
+    if any(child.pins for child in part.children) or any(shape.tied for shape in shapes_of(part)):
+        return False
+    own = layout.level_of.get(part.keys[0], -2) if part.keys else level
+    if own < level or len(shapes_of(part)) != 1:
+        return False
+    if part.is_leaf:
+        return part.need <= part.supply
+    alike = len({child.type for child in part.children}) == 1 and part.need <= len(part.children)
+    first = part.children[0]
+    nests = not first.keys or layout.level_of.get(first.keys[0], -2) > own
+    return alike and nests and is_uniform(layout, first, own)
+
+
+def _copies(layout: Layout, part: Part, slots: Ints, level: int) -> Ints:
+    """How many copies of a uniform part each domain of a level holds, with so many slots on each row."""
+    own = layout.level_of[part.keys[0]] if part.keys else level
+    if part.is_leaf:
+        counts = roll_up(layout, slots, own) // part.need
+    else:
+        counts = _copies(layout, part.children[0], slots, own) // part.need
+    if own == level:
+        return counts
+    summed: Ints = np.add.reduceat(np.where(layout.named(own), counts, 0), layout.nested(level, own))
+    return summed
 
 
 def least_cost(missing: int, offers: Iterable[tuple[int, int]]) -> tuple[int, int]:

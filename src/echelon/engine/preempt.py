@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 from .agenda import Found, Steps
 from .company import means
 from .demand import Demand
-from .gaps import Gaps, Ledger, Market, least_cost
+from .gaps import Gaps, Ledger, Market, is_uniform, least_cost
 from .layout import distinct
 from .parts import Canon, Part, walk
 from .place import place
-from .regions import CLUSTER, Region, rows_of
+from .regions import CLUSTER, Region
 from .search import search
 from .ties import is_tied
 from .verdict import Evict, Loss
@@ -36,6 +37,10 @@ QUESTIONS = 2_000
 
 #: Branch and bound takes on regions with at most so many victims.
 BRANCHED = 64
+#: More victims than this are counted as arrays, fewer one by one.
+COUNTED = 64
+#: A ledger is kept for victims on no more rows each than this.
+SPREAD = 4
 #: With at most so many victims equal losses are told apart by ids too, as far as the budget reaches.
 FEW = 24
 
@@ -97,7 +102,9 @@ def _least_loss(trial: Trial, demand: Demand, victims: list[Victim], best: _Best
         for region, inside in _by_region(view, aim, victims):
             inquiries.append(_Inquiry(trial, aim, region, inside, gaps, questions))
     # The most promising first; once the rest cannot promise less than what is found, that is the least.
-    for inquiry in sorted(inquiries, key=lambda inquiry: inquiry.promise):
+    if len(inquiries) > 1:
+        inquiries.sort(key=lambda inquiry: inquiry.promise)
+    for inquiry in inquiries:
         if best.loss is not None and inquiry.promise > _rank(best.loss):
             break
         inquiry.improve(best)
@@ -130,12 +137,10 @@ class _Inquiry:
     ) -> None:
         self.trial, self.aim, self.region, self.victims = trial, aim, region, victims
         self.gaps, self.questions = gaps, questions
-        inside = frozenset(rows_of(trial.view.layout, region).tolist())
         self.lacking = gaps.lacking(region)
-        self.gains = {victim.unit: gaps.gain(victim, inside) for victim in victims}
-        self.ledger = Ledger(gaps, region) if self._is_plain() else None
-        #: No eviction here loses less than this.
-        self.promise = self._promise()
+        self.counted = region.rows is None and is_uniform(trial.view.layout, aim, region.level)
+        rows = sum(len(victim.freed) for victim in victims)
+        self.ledger = Ledger(gaps, region) if self._is_plain() and rows <= SPREAD * len(victims) else None
         self._known: dict[frozenset[int], bool] = {}
 
     def improve(self, best: _Best) -> None:
@@ -151,9 +156,11 @@ class _Inquiry:
     def fits(self, gone: Iterable[Victim]) -> bool:
         """Whether the aim fits in the region once these are gone; an open answer counts as no."""
         chosen = list(gone)
-        if self.ledger is not None:
+        if self.ledger is not None and len(chosen) <= COUNTED:
             self.ledger.make_gone(chosen)
             return self.ledger.enough()
+        if self.counted:
+            return self.gaps.holds(self.aim, self.region, chosen)
         key = frozenset(victim.unit for victim in chosen)
         if key not in self._known:
             self.trial.take_out(chosen)
@@ -163,13 +170,17 @@ class _Inquiry:
 
     def _is_plain(self) -> bool:
         """Whether slots in the region decide: one leaf of equal pods that may be anywhere in it."""
-        aim, levels = self.aim, self.trial.view.layout.level_of
-        within = all(levels.get(key, 1 << 30) <= self.region.level for key in aim.keys)
-        one_shape = len({ask.shape for ask in aim.asks}) == 1 and aim.need <= aim.supply
-        alone = aim.exclusive is None and not is_tied(aim)
-        return aim.is_leaf and one_shape and within and alone and self.region.rows is None
+        levels = self.trial.view.layout.level_of
+        return self.counted and self.aim.is_leaf and all(levels[key] == self.region.level for key in self.aim.keys)
 
-    def _promise(self) -> Rank:
+    @cached_property
+    def gains(self) -> dict[int, int]:
+        """The most slots that each victim adds here."""
+        return self.gaps.gains(self.region, self.victims)
+
+    @cached_property
+    def promise(self) -> Rank:
+        """No eviction here loses less than this."""
         if not self.victims:
             return (1 << 62, 0, 0, 0)
         work, units = self.cost(self.lacking, self.victims)
@@ -183,7 +194,7 @@ class _Inquiry:
         """A sufficient set that holds a least-loss one, as far as violations and priority tell; None if hopeless."""
         if not self.victims or not self.gaps.could_suffice(self.region):
             return None
-        if self.ledger is None and not self.fits(self.victims):
+        if not self._is_plain() and not self.fits(self.victims):
             return None
         if any(victim.budgets for victim in self.victims):
             return self.victims

@@ -16,7 +16,7 @@ from .view import ClusterView, Running
 NO_BUDGETS: Counter[int] = Counter()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Victim:
     """A unit of lower priority, all of it."""
 
@@ -36,10 +36,14 @@ class Trial:
         self.view = view
         self._now = now
         self._gone: dict[int, Victim] = {}
+        self._rows: dict[str, int] | None = None
 
     def victims(self, below: int) -> list[Victim]:
         """Everything of lower priority that can be evicted, cheapest first."""
-        units = (unit for unit in self.view.units() if unit.priority < below)
+        units = [unit for unit in self.view.units() if unit.priority < below]
+        # Looking up thousands of rows one by one takes longer than numbering them all.
+        if len(units) > self.view.layout.size // 8:
+            self._rows = {name: row for row, name in enumerate(self.view.node_names())}
         found = (self._victim(unit.id, unit.priority) for unit in units)
         return sorted((victim for victim in found if victim is not None), key=lambda v: (v.priority, v.work, v.unit))
 
@@ -82,22 +86,32 @@ class Trial:
                 self.view.company.count(pod, times)
 
     def _victim(self, unit: int, priority: int) -> Victim | None:
-        pods = tuple(pod for pod in self.view.pods_of(unit) if pod.evictable)
+        pods = tuple([pod for pod in self.view.pods_of(unit) if pod.evictable])
         if not pods:
             return None
-        work = sum(max(0, int((self._now - pod.started) * 1000)) for pod in pods)
+        if len(pods) == 1 and not pods[0].budgets:  # the commonest by far
+            row = self._row(pods[0].node)
+            freed = {} if row is None else {row: dict(pods[0].requests)}
+            return Victim(unit, priority, self._work(pods[0]), pods, NO_BUDGETS, freed)
+        work = sum(map(self._work, pods))
         budgets: Counter[int] = NO_BUDGETS
         if any(pod.budgets for pod in pods):
             known = (budget for pod in pods for budget in pod.budgets)
             budgets = Counter(budget for budget in known if self.view.budget(budget) is not None)
-        freed: dict[int, dict[str, int]] = {}
+        freed = {}
         for pod in pods:
-            row = self.view.layout.row(pod.node)
+            row = self._row(pod.node)
             if row is not None:
                 sums = freed.setdefault(row, {})
                 for resource, amount in pod.requests:
                     sums[resource] = sums.get(resource, 0) + amount
         return Victim(unit, priority, work, pods, budgets, freed)
+
+    def _row(self, node: str) -> int | None:
+        return self.view.layout.row(node) if self._rows is None else self._rows.get(node)
+
+    def _work(self, pod: Running) -> int:
+        return max(0, int((self._now - pod.started) * 1000))
 
     def _allowed(self, budget_id: int) -> int:
         budget = self.view.budget(budget_id)
