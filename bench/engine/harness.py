@@ -34,6 +34,8 @@ class Case:
     #: Milliseconds for all demands together.
     aim: float
     build: Callable[[], World]
+    #: The least loss there is (highest priority, work, units), if the case preempts.
+    least: Callable[[ClusterView], tuple[int, int, int]] | None = None
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,9 @@ class Result:
 
 
 def run(case: Case, rounds: int, greedy_seconds: float) -> Result:
-    outcome = summary(judged(*case.build()))
+    view, demands = case.build()
+    least = case.least(view) if case.least else None
+    outcome = summary(judged(view, demands), least)
     times = [timed(*case.build())[0] for _ in range(rounds)]
     greedy, greedy_outcome, given_up = _greedily(*case.build(), greedy_seconds)
     return Result(case, median(times), outcome, greedy, greedy_outcome, given_up)
@@ -95,9 +99,13 @@ def _greedily(view: ClusterView, demands: list[Demand], seconds: float) -> tuple
     return elapsed, _tally({"placed": placed, "failed": len(demands) - placed}), False
 
 
-def summary(verdicts: list[Verdict]) -> str:
-    if len(verdicts) == 1 and isinstance(verdicts[0], Evict):
-        return f"evicts {len(verdicts[0].units)} units"
+def summary(verdicts: list[Verdict], least: tuple[int, int, int] | None) -> str:
+    if len(verdicts) == 1 and isinstance(verdicts[0], Evict) and least is not None:
+        loss = verdicts[0].loss
+        found = (loss.highest_priority, loss.work, loss.units)
+        more = f"{loss.work / least[1] - 1:+.1%} work, priority {loss.highest_priority} for {least[0]}"
+        worth = "least loss" if found == least else more
+        return f"evicts {loss.units}: {worth}"
     return _tally(Counter(map(ending, verdicts)))
 
 

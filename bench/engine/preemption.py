@@ -8,6 +8,7 @@ from random import Random
 from echelon.engine.demand import Demand
 
 from .harness import Case, World
+from .least_loss import of_gangs, of_rack_gangs, of_singles
 from .worlds import BLOCK, NOW, RACK, all_of, gang, occupy, shape, tree
 
 
@@ -54,7 +55,7 @@ def rack_gangs_among_units() -> World:
 
 
 CASES = (
-    Case("preempt-gangs", "100-pod gang preempting among 5 gangs of 100, 100 nodes", 10, among_gangs),
-    Case("preempt-singles", "100-pod gang among 10,000 unequal single victims, 1000 nodes", 100, among_singles),
-    Case("preempt-block", "6 rack-gangs under a block among 1,400 units, 1000 nodes", 500, rack_gangs_among_units),
+    Case("preempt-gangs", "100-pod gang among 5 gangs of 100, 100 nodes", 10, among_gangs, of_gangs),
+    Case("preempt-singles", "100-pod gang among 10,000 unequal singles, 1000 nodes", 100, among_singles, of_singles),
+    Case("preempt-block", "6 rack-gangs under a block among 1,400 units", 500, rack_gangs_among_units, of_rack_gangs),
 )

@@ -20,7 +20,7 @@ from .view import ClusterView
 
 #: Steps of a run that only follows a habit.
 QUICK = 2_000
-#: Steps of nested packing, each worth a hundred of a plain descent.
+#: Steps of nested packing; each looks at a whole set of parts and costs several of the other kind.
 NESTED = 6_000
 
 
