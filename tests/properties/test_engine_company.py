@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from company import identities, terms, ties
 from engine_instances import KEYS, clusters, examples
-from hypothesis import given
+from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from oracle import feasible, least_loss
 
@@ -49,12 +50,7 @@ def neighbourhoods(draw: st.DrawFn, priority: int) -> tuple[Cluster, Demand]:
     return cluster, Demand(Composite(fresh_id(), draw(st.integers(1, 2)), children), priority=50)
 
 
-@examples(300)
-@given(neighbourhoods(priority=100))
-def test_pods_that_mind_others_are_placed_exactly_when_brute_force_places_them(
-    instance: tuple[Cluster, Demand],
-) -> None:
-    cluster, demand = instance
+def places_exactly(cluster: Cluster, demand: Demand) -> None:
     before = cluster.view.fingerprint()
     verdict = cluster.decide(demand.root, demand.priority, may_preempt=False)
     assert cluster.view.fingerprint() == before
@@ -67,20 +63,46 @@ def test_pods_that_mind_others_are_placed_exactly_when_brute_force_places_them(
         assert any(leaf.bound for leaf in demand.leaves()), verdict
 
 
-@examples(100)
-@given(neighbourhoods(priority=10))
-def test_pods_that_mind_others_evict_whom_they_must(instance: tuple[Cluster, Demand]) -> None:
-    cluster, demand = instance
+def evicts_whom_it_must(cluster: Cluster, demand: Demand) -> None:
     before = cluster.view.fingerprint()
     verdict = cluster.decide(demand.root, demand.priority)
     assert cluster.view.fingerprint() == before
     assert problems(cluster.view, demand, verdict, NOW) == []
-    least = None if feasible(cluster.view, demand) else least_loss(cluster.view, demand, NOW)
     if any(leaf.bound for leaf in demand.leaves()):
         return
     if feasible(cluster.view, demand):
         assert isinstance(verdict, Placed), verdict
-    elif least is None:
+    elif least_loss(cluster.view, demand, NOW) is None:
         assert isinstance(verdict, Blocked), verdict
     else:
         assert isinstance(verdict, Evict), verdict
+
+
+@examples(300)
+@given(neighbourhoods(priority=100))
+def test_pods_that_mind_others_are_placed_exactly_when_brute_force_places_them(
+    instance: tuple[Cluster, Demand],
+) -> None:
+    places_exactly(*instance)
+
+
+@examples(100)
+@given(neighbourhoods(priority=10))
+def test_pods_that_mind_others_evict_whom_they_must(instance: tuple[Cluster, Demand]) -> None:
+    evicts_whom_it_must(*instance)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("number", range(4))
+def test_many_more_neighbourhoods_agree_with_brute_force(number: int) -> None:
+    """The same comparisons on fresh instances, seeded so that a failure can be repeated."""
+
+    @seed(number)
+    @settings(examples(2_000), derandomize=False, database=None)
+    @given(neighbourhoods(priority=100), neighbourhoods(priority=10))
+    def compare(placing: tuple[Cluster, Demand], evicting: tuple[Cluster, Demand]) -> None:
+        places_exactly(*placing)
+        evicts_whom_it_must(*evicting)
+
+    compare()

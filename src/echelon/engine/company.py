@@ -85,6 +85,8 @@ class Company:
         for question in self._concerned(kind):
             answer = self._answers[question]
             answer[pod.node] = answer.get(pod.node, 0) + times
+        if kind not in self._pods:
+            self._counts_for.pop(kind, None)
         for term in pod.repels:
             _add(self._repelling, term, pod.node, times)
 

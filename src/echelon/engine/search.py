@@ -26,12 +26,20 @@ NESTED = 6_000
 
 def search(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims = ()) -> Found | NotFound:
     """Place a part inside a region, or find out that it cannot be done."""
+    room: Counting | Packing
     if is_tied(part) and not is_counted(view, part, region):
-        return _search_tied(view, anchors_first(part), region, steps, claims)
-    answer = None if claims else settle(view, part, region)
-    if answer is not None:
-        return answer
-    room = model(view, part, region, claims)
+        part = anchors_first(part)
+        room = model(view, part, region, claims)
+        if room.between_pods:
+            outcome = Backtrack(room, part, Steps(min(QUICK, steps.left)), one_by_one).run(region)
+            if isinstance(outcome, NotFound):
+                outcome = Backtrack(model(view, part, region, claims), part, steps).run(region)
+            return outcome
+    else:
+        answer = None if claims else settle(view, part, region)
+        if answer is not None:
+            return answer
+        room = model(view, part, region, claims)
     if isinstance(room, Counting):
         first = 200 + 2 * sum(1 for _ in walk(part))  # enough for one descent and a little more
         outcome = Backtrack(room, part, Steps(min(first, steps.left))).run(region)
@@ -42,7 +50,7 @@ def search(view: ClusterView, part: Part, region: Region, steps: Steps, claims: 
         outcome = Backtrack(room, part, Steps(min(QUICK, steps.left)), habit).run(region)
         if isinstance(outcome, Found):
             return outcome
-        room = Packing(view, list(walk(part)), claims, region.level)
+        room = model(view, part, region, claims)
     return _thoroughly(room, part, region, steps)
 
 
@@ -52,14 +60,6 @@ def _thoroughly(room: Counting | Packing, part: Part, region: Region, steps: Ste
     if outcome is None or (isinstance(outcome, NotFound) and not outcome.proved):
         return Backtrack(room, part, steps).run(region)
     return outcome
-
-
-def _search_tied(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims) -> Found | NotFound:
-    room = Tied(view, list(walk(part)), claims, region.level)
-    outcome = Backtrack(room, part, Steps(min(QUICK, steps.left)), one_by_one).run(region)
-    if isinstance(outcome, Found):
-        return outcome
-    return Backtrack(Tied(view, list(walk(part)), claims, region.level), part, steps).run(region)
 
 
 def model(view: ClusterView, part: Part, region: Region, claims: Claims = ()) -> Counting | Packing:

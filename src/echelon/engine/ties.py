@@ -278,8 +278,6 @@ def _count(table: Ints, domain: Ints, counts: Ints) -> None:
 class Tied(Packing):
     """Free amounts of every node, and the rules between pods."""
 
-    between_pods = True
-
     def __init__(self, view: ClusterView, parts: list[Part], claims: Claims, around: int) -> None:
         super().__init__(view, parts, claims, around)
         self.rules: list[Apart | Near | Even] = []
@@ -294,6 +292,7 @@ class Tied(Packing):
             self.rules.append(Near(view, like, shapes, supply))
         evens = [(shape, spread) for shape in shapes for spread in shape.spread]
         self.rules += [Even(self, view, shape, spread, supply) for shape, spread in evens]
+        self.between_pods = bool(self.rules)
         self.company_wanted = any(not isinstance(rule, Apart) for rule in self.rules)
         self._cache.clear()
         #: Rows per domain, to tell domains of one node.
@@ -372,7 +371,8 @@ class Tied(Packing):
         return (free, *(table.tobytes() for rule in self.rules for _, table in rule.tables()))
 
     def content(self, level: int, index: int) -> object:
-        return object()  # no domain is known to be like another
+        # Under rules no domain is known to be like another.
+        return object() if self.rules else super().content(level, index)
 
     def alike(self, row: int, other: int) -> bool:
         if not super().alike(row, other):
