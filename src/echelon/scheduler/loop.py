@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ..api import vocabulary
 from ..api.scheme import JOBS, WORKLOADS, Object
@@ -52,7 +52,7 @@ class Settings:
     names: tuple[str, ...] = ("default-scheduler", "echelon")
     levels: tuple[str, ...] = vocabulary.DEFAULT_LEVELS
     #: A decision holds up everything else in the process: about a second at the very worst.
-    limits: Limits = Limits(steps=20_000)
+    limits: Limits = field(default_factory=lambda: Limits(steps=20_000))
 
 
 class Scheduler:
