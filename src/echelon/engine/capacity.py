@@ -97,8 +97,16 @@ class Capacity:
         self._layout = layout
         self._company = company
         self._kept: OrderedDict[Shape, Slots] = OrderedDict()
+        #: What was asked for last; a decision asks several times, and shapes are long to hash.
+        self._last: Slots | None = None
 
     def slots(self, shape: Shape) -> Slots:
+        if self._last is None or self._last.shape is not shape:
+            self._last = self._find(shape)
+        self._last.refresh()
+        return self._last
+
+    def _find(self, shape: Shape) -> Slots:
         found = self._kept.get(shape)
         if found is None:
             found = TiedSlots(self._layout, shape, self._company) if shape.tied else Slots(self._layout, shape)
@@ -107,7 +115,7 @@ class Capacity:
                 self._kept.popitem(last=False)
         else:
             self._kept.move_to_end(shape)
-        found.refresh()
+            found.shape = shape  # equal, and known again by identity
         return found
 
 

@@ -149,7 +149,8 @@ class _Trials:
         if shape is None or region is None:
             return
         busy = [name for name in self._by_use(shape, region) if self._strangers(name)]
-        number = _fewest(min(len(busy), NODES_FREED), lambda count: self._fits_without(busy[:count]))
+        most, guess = min(len(busy), NODES_FREED), self._guess(shortage, shape, self._model(shape, region))
+        number = _fewest(most, lambda count: self._fits_without(busy[:count]), guess)
         if number:
             names = ", ".join(busy[: min(number, 3)]) + (" …" if number > 3 else "")
             text = f"free {number} {'node' if number == 1 else 'nodes'}{self._where(region)} ({names})"
@@ -162,12 +163,18 @@ class _Trials:
         if model is None or region is None:
             return
         where, path = self._where(region, "to"), path_of(self.view.layout, region)
-        most = min(64, shortage.need)
+        most, guess = min(64, shortage.need), self._guess(shortage, shape, model)
         with _clones(self.view, model, most) as clones:
-            number = _fewest(most, lambda count: self._fits_with(clones[:count]))
+            number = _fewest(most, lambda count: self._fits_with(clones[:count]), guess)
         if number:
             text = f"add {number} {'node' if number == 1 else 'nodes'} like {model.name}{where}"
             yield Fix("add", text, shortage.group, number, path)
+
+    def _guess(self, shortage: Shortage, shape: Shape | None, model: Node | None) -> int:
+        """Nodes like this that make up for the missing pods of a leaf; where groups are missing, begin with one."""
+        if shortage.of_groups or shape is None or model is None:
+            return 1
+        return -(-(shortage.need - shortage.have) // max(1, _slots_when_empty(model, shape)))
 
     def _fits_without(self, names: list[str]) -> bool:
         with self.view.without([pod for name in names for pod in self._strangers(name)]):
@@ -224,9 +231,7 @@ class _Trials:
         for name in self._by_use(shape, region):
             node = self.view.node(name)
             assert node is not None
-            wanted = [(resource, amount) for resource, amount in shape.requests if amount > 0]
-            has = [(node.allocatable.get(resource, given(resource)), amount) for resource, amount in wanted]
-            slots = min((have // amount for have, amount in has), default=0)
+            slots = _slots_when_empty(node, shape)
             if slots > 0 and (best is None or slots > best[0]):
                 best = (slots, node)
         return best[1] if best else None
@@ -243,9 +248,18 @@ def _short(key: str) -> str:
     return key.rsplit("/", 1)[-1]
 
 
-def _fewest(most: int, enough: Callable[[int], bool]) -> int:
-    """The least number from 1 to `most` that is enough, 0 if none is; more never hurts, small answers come cheap."""
-    low, high = 0, 1
+def _slots_when_empty(node: Node, shape: Shape) -> int:
+    wanted = [(resource, amount) for resource, amount in shape.requests if amount > 0]
+    has = [(node.allocatable.get(resource, given(resource)), amount) for resource, amount in wanted]
+    return min((have // amount for have, amount in has), default=0)
+
+
+def _fewest(most: int, enough: Callable[[int], bool], guess: int) -> int:
+    """The least number from 1 to `most` that is enough, 0 if none is; more never hurts, a good guess comes cheap."""
+    high = max(1, min(guess, most))
+    low = high - 1
+    if low and enough(low):
+        low, high = 0, low
     while high <= most and not enough(high):
         low, high = high, min(high * 2, most) if high < most else most + 1
     if high > most:

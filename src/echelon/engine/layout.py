@@ -175,9 +175,11 @@ class Layout:
     def charge(self, row: int, requests: Iterable[tuple[str, int]], times: int) -> None:
         """Take `times` pods' requests from a row; a negative number gives back."""
         for resource, amount in requests:
-            if resource not in self.resources:
+            known = self.resources.get(resource)
+            if known is None:
                 self.learn((resource,))
-            self.free[self.resources[resource], row] -= clip(amount) * times
+                known = self.resources[resource]
+            self.free[known, row] -= (amount if -LARGEST <= amount <= LARGEST else clip(amount)) * times
         self.touch(row)
 
     def charge_many(self, rows: Ints, requests: Iterable[tuple[str, int]], counts: Ints) -> None:

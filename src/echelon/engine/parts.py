@@ -106,17 +106,12 @@ class Canon:
         need = max(0, leaf.min_count - len(leaf.bound), sum(ask.least for ask in asks))
         keys = self._keys(leaf.topology, leaf.exclusive, extra)
         pins = self._pins(leaf)
-        least = Counter[Shape]()
-        for shape in {ask.shape: None for ask in asks}:
-            alike = [ask for ask in asks if ask.shape == shape]  # several roles may share a shape
-            others = members - sum(ask.most for ask in alike)
-            least[shape] = max(sum(ask.least for ask in alike), need - others)
         growing = leaf.min_count <= 1 and leaf.final_size is None and leaf.topology is not None
         target = max(members, (leaf.final_size or 0) - len(leaf.bound))
         content = tuple((self._shape(ask.shape), ask.role, ask.least, ask.most) for ask in asks)
         signature = ("leaf", need, keys, pins, leaf.exclusive, target, growing, content)
         return Part(
-            leaf.id, self._type(signature, leaf.id if pins else None), keys, pins, need, need, +least,
+            leaf.id, self._type(signature, leaf.id if pins else None), keys, pins, need, need, _least(asks, need),
             asks, leaf.exclusive, target, growing,
         )  # fmt: skip
 
@@ -168,6 +163,10 @@ def satisfied(group: Group) -> bool:
 
 def _asks(leaf: Leaf, goal: Goal) -> tuple[Ask, ...]:
     """The classes of a leaf, largest pods first, with how many of each are a must."""
+    if goal != "roles" and len(leaf.classes) == 1 and leaf.classes[0].members:
+        (pods,) = leaf.classes
+        size = len(pods.members)
+        return (Ask(pods.shape, pods.role, size if goal == "everything" else 0, size),)
     merged = merge(leaf.classes)
     sizes = {key: len(members) for key, members in merged.items()}
     must = dict.fromkeys(merged, 0)
@@ -183,6 +182,18 @@ def _asks(leaf: Leaf, goal: Goal) -> tuple[Ask, ...]:
     if len(ordered) > 1:
         ordered.sort(key=lambda key: (*(-amount for amount in weight(key[0])), repr(key)))
     return tuple(Ask(shape, role, must[shape, role], sizes[shape, role]) for shape, role in ordered)
+
+
+def _least(asks: tuple[Ask, ...], need: int) -> Mapping[Shape, int]:
+    """The fewest pods of each shape if so many are needed in all."""
+    if len(asks) == 1:
+        return {asks[0].shape: need} if need else {}
+    members, least = sum(ask.most for ask in asks), Counter[Shape]()
+    for shape in {ask.shape: None for ask in asks}:
+        alike = [ask for ask in asks if ask.shape == shape]  # several roles may share a shape
+        others = members - sum(ask.most for ask in alike)
+        least[shape] = max(sum(ask.least for ask in alike), need - others)
+    return +least
 
 
 def merge(classes: tuple[PodClass, ...]) -> dict[tuple[Shape, str], list[int]]:
