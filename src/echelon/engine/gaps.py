@@ -16,7 +16,7 @@ import numpy as np
 from .capacity import UNLIMITED, roll_up
 from .demand import Shape
 from .fit import allowed
-from .layout import Bools, Ints, Layout, clip
+from .layout import LARGEST, Bools, Ints, Layout, clip
 from .parts import Part, shapes_of
 from .regions import Region, rows_of
 from .victims import Trial, Victim
@@ -42,13 +42,13 @@ class Gaps:
         if self.shape is None:
             return
         requests = ((name, clip(amount)) for name, amount in self.shape.requests if amount > 0)
-        self._requests = [
+        self.requests = [
             (name, self.layout.resources[name], amount) for name, amount in requests if name in self.layout.resources
         ]
         trial.take_out(())
         self.free = self.layout.free.copy()
         self.now = trial.view.capacity.slots(self.shape).rows.copy()
-        self._usable = allowed(self.layout, self.shape) & (len(self._requests) == self._asked())
+        self._usable = allowed(self.layout, self.shape) & (len(self.requests) == self._asked())
         self._number = {victim.unit: number for number, victim in enumerate(victims)}
         self._record(victims)
         self.most = self._slots(np.ones(len(self._rows), dtype=np.bool_))
@@ -90,7 +90,7 @@ class Gaps:
         if not self.most[row]:
             return 0
         free = self.free
-        room = [(free.item(known, row) + freed.get(name, 0)) // amount for name, known, amount in self._requests]
+        room = [(free.item(known, row) + freed.get(name, 0)) // amount for name, known, amount in self.requests]
         return max(0, min(room, default=UNLIMITED))
 
     def _asked(self) -> int:
@@ -109,14 +109,15 @@ class Gaps:
                 given.append(freed)
         self._owners, self._rows = np.array(owners, dtype=np.int64), np.array(rows, dtype=np.int64)
         self._given = [
-            np.array([clip(freed.get(name, 0)) for freed in given], dtype=np.int64) for name, _, _ in self._requests
+            np.array([n if (n := freed.get(name, 0)) <= LARGEST else LARGEST for freed in given], dtype=np.int64)
+            for name, _, _ in self.requests
         ]
 
     def _slots(self, gone: Bools) -> Ints:
         """Slots per row of the cluster once these entries are gone."""
         count = np.full(self.layout.size, UNLIMITED, dtype=np.int64)
         rows = self._rows[gone]
-        for (_, known, amount), given in zip(self._requests, self._given, strict=True):
+        for (_, known, amount), given in zip(self.requests, self._given, strict=True):
             free = self.free[known].copy()
             np.add.at(free, rows, given[gone])
             np.minimum(count, free // amount, out=count)
@@ -128,7 +129,7 @@ class Gaps:
         Resources that never run out on a row do not count: they are not what a slot waits for.
         """
         most, best = self.most[self._rows], np.zeros(len(self._rows), dtype=np.int64)
-        for (_, known, amount), given in zip(self._requests, self._given, strict=True):
+        for (_, known, amount), given in zip(self.requests, self._given, strict=True):
             scarce = self.free[known, self._rows] // amount < most
             np.maximum(best, np.where(scarce, -(-given // amount), 0), out=best)
         gains: Ints = np.minimum(best, most - self.now[self._rows])

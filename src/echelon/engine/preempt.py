@@ -18,6 +18,7 @@ from .agenda import Found, Steps
 from .company import means
 from .demand import Demand
 from .gaps import Gaps, Ledger, Market, is_uniform, least_cost
+from .knapsack import cheapest
 from .layout import distinct
 from .parts import Canon, Part, walk
 from .place import place
@@ -148,7 +149,8 @@ class _Inquiry:
         start = self._start(best)
         if start is None:
             return
-        spared = self._spare(self._picked(start))
+        exact = cheapest(self.gaps, self.region, start) if self._is_plain() and len(start) > BRANCHED else None
+        spared = exact or self._spare(self._picked(start))
         best.offer(self.trial.loss(spared), spared)
         if len(start) <= BRANCHED:
             _Branches(self, start, best).explore()
