@@ -139,7 +139,8 @@ class _Inquiry:
         self.trial, self.aim, self.region, self.victims = trial, aim, region, victims
         self.gaps, self.questions = gaps, questions
         self.lacking = gaps.lacking(region)
-        self.counted = region.rows is None and is_uniform(trial.view.layout, aim, region.level)
+        #: Whether slots decide; they do not for pods that mind others.
+        self.counted = gaps.shape is not None and region.rows is None and is_uniform(gaps.layout, aim, region.level)
         rows = sum(len(victim.freed) for victim in victims)
         self.ledger = Ledger(gaps, region) if self._is_plain() and rows <= SPREAD * len(victims) else None
         self._known: dict[frozenset[int], bool] = {}

@@ -153,3 +153,12 @@ def test_the_judge_catches_a_pod_moved_against_a_term() -> None:
     moved = replace(verdict, assignment={**verdict.assignment, second: beside})
     assert not problems(cluster.view, Demand(leaf), verdict, NOW)
     assert any("anti-affinity" in problem for problem in problems(cluster.view, Demand(leaf), moved, NOW))
+
+
+def test_preemption_counts_no_slots_for_pods_that_keep_apart() -> None:
+    cluster = Cluster().node("n1", cpu=4).node("n2", cpu=4)
+    beside = cluster.run("n1", priority=10, identity=app("x"))
+    cluster.run("n2", priority=10, identity=app("y"))
+    verdict = cluster.decide(gang(2, one_per(HOST, 2)), priority=100)
+    assert isinstance(verdict, Evict)
+    assert verdict.units == (beside,)
