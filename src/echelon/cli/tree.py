@@ -31,6 +31,7 @@ from ..api.scheme import (
 )
 from ..api.verbs import Verbs
 from ..api.vocabulary import BLOCK, RACK, REGION, ZONE
+from ..base.paths import spoken
 from .failures import Refusal
 from .options import plain_console
 
@@ -181,11 +182,11 @@ class _World:
         return ""
 
     def _place(self, node: str | None) -> str:
-        """`block / rack / node` as far as the node's labels say."""
+        """Block, rack and node, as far as the node's labels say."""
         if not node:
             return ""
         labels = meta.labels(self.nodes[node]) if node in self.nodes else {}
-        return " / ".join([*(labels[key] for key in _DOMAIN_KEYS if key in labels), node])
+        return spoken([*(labels[key] for key in _DOMAIN_KEYS if key in labels), node])
 
 
 def _group_state(resource: Resource, group: Object) -> tuple[str, str]:
