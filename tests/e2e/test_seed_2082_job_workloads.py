@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from echelon.api import meta
-from echelon.api.scheme import JOBS, POD_GROUPS, PODS, WORKLOADS, Object
-from echelon.api.verbs import DeleteOptions
+from echelon.api.scheme import JOBS, POD_GROUPS, PODS, WORKLOADS, Object, Resource
+from echelon.api.verbs import DeleteOptions, WatchOptions
 from echelon.client.informer import revision
 from tests.e2e.harness import NAMESPACE, Echelon, echelon
 
@@ -42,7 +42,26 @@ async def running_pods(e: Echelon, job: str, count: int) -> list[Object]:
     return found
 
 
-async def test_workload_pod_group_and_pods_appear_in_this_order_with_golden_fields(tmp_path: Path) -> None:
+async def births(e: Echelon, resource: Resource, after: str) -> list[int]:
+    """The revisions at which objects of a kind came to be."""
+    options = WatchOptions(resource_version=after, timeout_seconds=1)
+    events = e.verbs.watch(resource, NAMESPACE, options)
+    return [revision(event.object) async for event in events if event.type == "ADDED"]
+
+
+async def test_workload_pod_group_and_pods_appear_in_this_order(tmp_path: Path) -> None:
+    async with echelon(tmp_path) as e:
+        job = await e.create(gang_job())
+        await running_pods(e, "train", 4)
+        after = job["metadata"]["resourceVersion"]
+        (workload,) = await births(e, WORKLOADS, after)
+        (group,) = await births(e, POD_GROUPS, after)
+        pods = await births(e, PODS, after)
+        assert len(pods) == 4
+        assert workload < group < min(pods)
+
+
+async def test_workload_pod_group_and_pods_have_golden_fields(tmp_path: Path) -> None:
     async with echelon(tmp_path) as e:
         job = await e.create(gang_job())
         pods = await running_pods(e, "train", 4)
@@ -89,8 +108,6 @@ async def test_workload_pod_group_and_pods_appear_in_this_order_with_golden_fiel
         for pod in pods:
             assert pod["spec"]["schedulingGroup"] == {"podGroupName": meta.name(group)}
             assert pod["metadata"]["ownerReferences"] == [job_owner]
-        created = [float(obj["metadata"]["resourceVersion"]) for obj in (workload,)]
-        assert created[0] < min(revision(pod) for pod in pods)
         scheduled = await e.until_condition(POD_GROUPS, meta.name(group), "PodGroupInitiallyScheduled")
         assert (meta.find_condition(scheduled, "PodGroupInitiallyScheduled") or {})["reason"] == "Scheduled"
 
