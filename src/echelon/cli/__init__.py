@@ -6,7 +6,7 @@ import logging
 
 import click
 
-from .. import __version__
+from ..base.version import __version__
 from .controllers import controllers
 from .crds import crds
 from .run import run
