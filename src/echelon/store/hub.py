@@ -15,7 +15,9 @@ from dataclasses import dataclass
 
 from .interface import Change, Compacted
 
-#: History is cut in steps of this many changes, so that cutting costs nothing per change.
+#: A full window is cut to a little below its limits, so that cutting costs nothing per change: this part of it …
+_SLACK = 64
+#: … and at most about this many changes at once, which is what one commit forgets.
 _TRIM_STEP = 512
 
 
@@ -145,10 +147,16 @@ class Hub:
 
     def trim(self) -> list[Change]:
         """Changes that fell out of the window, a step at a time."""
-        over = self._bytes > self._window.bytes or len(self._history) > self._window.events
-        if not over:
+        window = self._window
+        if self._bytes <= window.bytes and len(self._history) <= window.events:
             return []
-        count = min(len(self._history), max(_TRIM_STEP, len(self._history) - self._window.events))
+        events = window.events - min(_TRIM_STEP, window.events // _SLACK)
+        too_heavy = self._bytes - (window.bytes - window.bytes // _SLACK)
+        count = max(0, len(self._history) - events)
+        too_heavy -= sum(map(_weight, self._history[:count]))
+        while too_heavy > 0 and count < len(self._history):
+            too_heavy -= _weight(self._history[count])
+            count += 1
         gone = self._history[:count]
         del self._history[:count]
         self._bytes -= sum(map(_weight, gone))

@@ -66,7 +66,7 @@ async def test_the_log_on_disk_stays_bounded_and_keeps_current_values(
     with sqlite3.connect(tmp_path / "data" / "echelon.db") as rows:
         (count,) = rows.execute("SELECT count(*) FROM log").fetchone()
     rows.close()
-    assert count < 650
+    assert count < 100
 
     again = opened(backend, window)
     assert (again.scan(""), again.revision) == (state, revision)

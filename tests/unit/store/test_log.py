@@ -179,6 +179,19 @@ async def test_history_is_bounded_and_older_watches_are_told(backend: str, opene
     assert len(store.scan("/core/pods/")) == 10
 
 
+@pytest.mark.parametrize(
+    ("window", "kept"), [(Window(events=300), 290), (Window(bytes=300 * 1024), 280), (Window(events=3), 3)]
+)
+async def test_cutting_takes_only_what_the_window_cannot_hold(
+    backend: str, opened: Open, window: Window, kept: int
+) -> None:
+    store = opened(backend, window)
+    for n in range(400):
+        await store.put(f"/core/pods/a/{n % 10}", value("x" * 1000), None)
+        newest = min(kept, store.revision)
+        assert len(await take(store.watch("", store.revision - newest), newest)) == newest
+
+
 @pytest.mark.conformance("API-48")
 async def test_a_reader_that_falls_behind_is_cut_off_alone(backend: str, opened: Open) -> None:
     store = opened(backend, Window(unread=10))
