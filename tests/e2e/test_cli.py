@@ -207,4 +207,4 @@ def test_up_prints_the_kubeconfig_and_tree_reads_it(tmp_path: Path) -> None:
     finally:
         begin = time.monotonic()
         assert up.stop() == 0
-        assert time.monotonic() - begin < 5
+        assert time.monotonic() - begin < 20

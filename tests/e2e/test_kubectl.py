@@ -125,6 +125,12 @@ def test_get_of_scheduling_kinds_prints_their_columns(kubectl: Kubectl) -> None:
     assert row.split()[:4] == ["printed", "Gang", "<none>", "Pending"]
 
 
+def open_watches(kubectl: Kubectl) -> int:
+    gauge = 'apiserver_longrunning_requests{verb="WATCH"} '
+    told = kubectl("get", "--raw", "/metrics").splitlines()
+    return int(next(line.removeprefix(gauge) for line in told if line.startswith(gauge)))
+
+
 def read_lines(process: subprocess.Popen[str], count: int) -> list[str]:
     assert process.stdout is not None
     return [process.stdout.readline() for _ in range(count)]
@@ -133,10 +139,12 @@ def read_lines(process: subprocess.Popen[str], count: int) -> list[str]:
 @pytest.mark.conformance("API-39")
 def test_watch_shows_what_happens_as_it_happens(kubectl: Kubectl) -> None:
     kubectl("apply", manifest=config_map("watched", a="1"))
+    others = open_watches(kubectl)
     process = kubectl.start("get", "configmap", "-w", "--output-watch-events", "-l", "watched=yes")
     try:
         # The watch begins with what there is: nothing yet.
-        time.sleep(0.5)
+        while open_watches(kubectl) == others:
+            time.sleep(0.05)
         kubectl("label", "configmap", "watched", "watched=yes")
         kubectl("patch", "configmap", "watched", "--type=merge", "-p", '{"data": {"b": "2"}}')
         kubectl("delete", "configmap", "watched")

@@ -38,7 +38,7 @@ def names(objects: list[Object]) -> list[str]:
 async def take(events: AsyncGenerator[WatchEvent, None], count: int) -> list[tuple[str, str, int]]:
     """The next events as (type, name, resourceVersion)."""
     taken = []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while len(taken) < count:
             event = await anext(events)
             metadata = event.object["metadata"]

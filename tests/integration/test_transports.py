@@ -97,7 +97,7 @@ async def test_watch_begins_with_what_there_is_and_goes_on(verbs: Verbs) -> None
         allow_bookmarks=True, send_initial_events=True, resource_version_match="NotOlderThan", timeout_seconds=20
     )
     seen = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async for event in verbs.watch(CONFIG_MAPS, "default", options):
             seen.append((event.type, event.object["metadata"].get("name")))
             if event.type == "BOOKMARK":

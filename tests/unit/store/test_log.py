@@ -16,7 +16,7 @@ from echelon.store.log import Log
 
 async def take(watch: Watch, count: int) -> list[Change]:
     changes: list[Change] = []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         async for batch in watch:
             changes += batch
             if len(changes) >= count:
