@@ -68,8 +68,8 @@ class ControlPlane:
 
 
 @contextmanager
-def control_plane(directory: Path) -> Iterator[ControlPlane]:
-    """One that is ready, for as long as the block lasts."""
+def control_plane(directory: Path, *, manager: bool = True) -> Iterator[ControlPlane]:
+    """One that is ready, for as long as the block lasts; without its controllers if they are not wanted."""
     client, peer, secure = _free_ports(3)
     token = secrets.token_hex(16)
     key = directory / "service-account.key"
@@ -83,7 +83,8 @@ def control_plane(directory: Path) -> Iterator[ControlPlane]:
         certificate = directory / "certificates" / "apiserver.crt"
         _wait("kube-apiserver", server, plane, lambda: _ready(plane.url, certificate, token))
         _write_kubeconfig(plane, certificate, token)
-        stack.enter_context(_process(directory, "kube-controller-manager", _manager(plane, key)))
+        if manager:
+            stack.enter_context(_process(directory, "kube-controller-manager", _manager(plane, key)))
         yield plane
 
 

@@ -1,0 +1,193 @@
+"""What is scheduled: nodes, groups and pods of each scenario, the same objects for every contender."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from echelon.api.scheme import COMPOSITE_POD_GROUPS, NODES, POD_GROUPS, PODS, Object, Resource
+from echelon.api.vocabulary import BLOCK, HOSTNAME, RACK
+
+_GPU = "nvidia.com/gpu"
+#: Nodes and pods without GPUs are those of upstream's own scheduling benchmarks.
+_PLAIN_NODE = {"cpu": "4", "memory": "32Gi", "pods": "110"}
+_GPU_NODE = {"cpu": "96", "memory": "1Ti", "pods": "110", _GPU: "8"}
+_PLAIN_POD = {"cpu": "100m", "memory": "100Mi"}
+_GPU_POD = {"cpu": "8", "memory": "64Gi", _GPU: "8"}
+_RACK_SIZE = 16
+#: The scheduler that every pod names; each contender answers to it in its turn.
+SCHEDULER = "default-scheduler"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Objects without a namespace, in the order in which they are created."""
+
+    name: str
+    title: str
+    #: How much faster than kube-scheduler Echelon means to be.
+    aim: float
+    nodes: list[Object]
+    groups: list[tuple[Resource, Object]]
+    pods: list[Object]
+
+
+def _node(index: int, capacity: dict[str, str], *, per_rack: int = 0, per_block: int = 0) -> Object:
+    name = f"node-{index}"
+    labels = {HOSTNAME: name}
+    if per_block:
+        labels[BLOCK] = f"block-{index // per_block}"
+    if per_rack:
+        labels[RACK] = f"rack-{index // per_rack}"
+    return {
+        "apiVersion": NODES.api_version,
+        "kind": NODES.kind,
+        "metadata": {"name": name, "labels": labels},
+        "status": {
+            "capacity": capacity,
+            "allocatable": capacity,
+            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+        },
+    }
+
+
+def pod(name: str, group: str, requests: dict[str, str]) -> Object:
+    limits = {_GPU: requests[_GPU]} if _GPU in requests else {}
+    container = {
+        "name": "main",
+        "image": "registry.example/pause:3.10",
+        "resources": {"requests": requests, **({"limits": limits} if limits else {})},
+    }
+    return {
+        "apiVersion": PODS.api_version,
+        "kind": PODS.kind,
+        "metadata": {"name": name},
+        "spec": {
+            "schedulerName": SCHEDULER,
+            "schedulingGroup": {"podGroupName": group},
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container],
+        },
+    }
+
+
+def _spec(policy: dict[str, int], key: str = "", parent: str = "", template: str = "") -> Object:
+    spec: Object = {"schedulingPolicy": {"gang": policy}}
+    if key:
+        spec["schedulingConstraints"] = {"topology": [{"key": key}]}
+    if parent:
+        spec["parentCompositePodGroupName"] = parent
+    if template:
+        spec["workloadRef"] = {"workloadName": "training", "templateName": template}
+    return spec
+
+
+def gang(name: str, size: int, key: str = "", parent: str = "") -> tuple[Resource, Object]:
+    """A PodGroup that wants all its pods, in one domain of `key`."""
+    resource = POD_GROUPS
+    spec = _spec({"minCount": size}, key, parent, "racks" if parent else "")
+    return resource, _named(resource, name, spec)
+
+
+def composite(name: str, size: int, key: str) -> tuple[Resource, Object]:
+    resource = COMPOSITE_POD_GROUPS
+    return resource, _named(resource, name, _spec({"minGroupCount": size}, key, template="blocks"))
+
+
+def _named(resource: Resource, name: str, spec: Object) -> Object:
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def _members(group: str, size: int, requests: dict[str, str]) -> list[Object]:
+    return [pod(f"{group}-{index}", group, requests) for index in range(size)]
+
+
+def small_gangs(scale: float) -> Scenario:
+    count, nodes = _scaled(1000, scale), _scaled(5000, scale)
+    names = [f"gang-{index}" for index in range(count)]
+    return Scenario(
+        "small",
+        f"{count:,} gangs of 3 on {nodes:,} nodes",
+        3.0,
+        [_node(index, _PLAIN_NODE) for index in range(nodes)],
+        [gang(name, 3) for name in names],
+        [one for name in names for one in _members(name, 3, _PLAIN_POD)],
+    )
+
+
+def large_gangs(scale: float) -> Scenario:
+    size, nodes = _scaled(500, scale), _scaled(1000, scale)
+    names = [f"gang-{index}" for index in range(3)]
+    return Scenario(
+        "large",
+        f"3 gangs of {size} on {nodes:,} nodes",
+        10.0,
+        [_node(index, _PLAIN_NODE) for index in range(nodes)],
+        [gang(name, size) for name in names],
+        [one for name in names for one in _members(name, size, _PLAIN_POD)],
+    )
+
+
+def rack_gangs(scale: float) -> Scenario:
+    count, racks = _scaled(50, scale), _scaled(64, scale)
+    names = [f"gang-{index}" for index in range(count)]
+    return Scenario(
+        "racks",
+        f"{count} rack-gangs of 16 × 8 GPUs on {racks} racks × 16",
+        10.0,
+        [_node(index, _GPU_NODE, per_rack=_RACK_SIZE) for index in range(racks * _RACK_SIZE)],
+        [gang(name, _RACK_SIZE, RACK) for name in names],
+        [one for name in names for one in _members(name, _RACK_SIZE, _GPU_POD)],
+    )
+
+
+def block_gangs(scale: float) -> Scenario:
+    blocks, racks, wanted = _scaled(16, scale), 16, 12
+    roots = [f"block-gang-{index}" for index in range(_scaled(12, scale))]
+    leaves = [(root, f"{root}-{index}") for root in roots for index in range(wanted)]
+    return Scenario(
+        "blocks",
+        f"{len(roots)} block-gangs × {wanted} rack-gangs × 16 pods on {blocks * racks * _RACK_SIZE:,} nodes",
+        25.0,
+        [
+            _node(index, _GPU_NODE, per_rack=_RACK_SIZE, per_block=racks * _RACK_SIZE)
+            for index in range(blocks * racks * _RACK_SIZE)
+        ],
+        [
+            *(composite(root, wanted, BLOCK) for root in roots),
+            *(gang(leaf, _RACK_SIZE, RACK, root) for root, leaf in leaves),
+        ],
+        [one for _, leaf in leaves for one in _members(leaf, _RACK_SIZE, _GPU_POD)],
+    )
+
+
+SCENARIOS: dict[str, Callable[[float], Scenario]] = {
+    "small": small_gangs,
+    "large": large_gangs,
+    "racks": rack_gangs,
+    "blocks": block_gangs,
+}
+
+
+def full_cluster(scale: float) -> tuple[list[Object], list[Object]]:
+    """Nodes, and pods that fill every one of them from the day they are created."""
+    nodes = [
+        _node(index, _GPU_NODE, per_rack=_RACK_SIZE, per_block=_RACK_SIZE * _RACK_SIZE)
+        for index in range(_scaled(5000, scale))
+    ]
+    pods = []
+    for index, node in enumerate(nodes):
+        one = pod(f"filler-{index}", "", _GPU_POD)
+        del one["spec"]["schedulingGroup"]
+        one["spec"]["nodeName"] = node["metadata"]["name"]
+        pods.append(one)
+    return nodes, pods
+
+
+def _scaled(count: int, scale: float) -> int:
+    return max(1, round(count * scale))

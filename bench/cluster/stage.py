@@ -1,0 +1,172 @@
+"""The real cluster as the bench uses it: put objects there, see them bound, take them away again."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from typing import TypeVar
+
+import yaml
+from echelon.api import meta
+from echelon.api.errors import ApiError
+from echelon.api.scheme import COMPOSITE_POD_GROUPS, LEASES, NAMESPACES, NODES, POD_GROUPS, PODS, Object, Resource
+from echelon.api.verbs import DeleteOptions, Patch, PatchType, WatchOptions
+from echelon.base.instants import parse
+from echelon.client import kubeconfig
+from echelon.client.http import HttpVerbs
+from echelon.client.lease import Lease
+from echelon.runtime.clock import RealClock
+from tests.cluster.controlplane import ControlPlane
+
+from .bare import Endpoint
+from .contenders import LEASE_NAMESPACE
+from .scenarios import Scenario
+
+_AT_ONCE = 32
+_BENCH = "bench"
+
+T = TypeVar("T")
+
+
+class Binds:
+    """When which pod of a namespace was seen bound."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, float] = {}
+        self._news = asyncio.Event()
+
+    def add(self, name: str) -> None:
+        if self.seen.setdefault(name, time.perf_counter()):
+            self._news.set()
+
+    async def wait_for(self, count: int, seconds: float, check: Callable[[], None] = lambda: None) -> bool:
+        """Whether so many were bound in time."""
+        deadline = time.perf_counter() + seconds
+        while len(self.seen) < count:
+            check()
+            if time.perf_counter() > deadline:
+                return False
+            self._news.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), 1.0)
+        return True
+
+    def complete(self, count: int) -> bool:
+        return len(self.seen) >= count
+
+    @property
+    def last(self) -> float:
+        return max(self.seen.values())
+
+
+class Stage:
+    """One control plane and a client of it."""
+
+    def __init__(self, plane: ControlPlane, verbs: HttpVerbs) -> None:
+        self.plane = plane
+        self.verbs = verbs
+
+    @property
+    def endpoint(self) -> Endpoint:
+        config = yaml.safe_load(self.plane.kubeconfig.read_text())
+        authority = config["clusters"][0]["cluster"]["certificate-authority"]
+        token = config["users"][0]["user"]["token"]
+        return Endpoint(self.plane.url, ssl.create_default_context(cafile=authority), token)
+
+    async def nodes(self, nodes: Iterable[Object]) -> None:
+        await self._each(nodes, lambda node: self.verbs.create(NODES, node))
+
+    async def submit(self, scenario: Scenario, namespace: str) -> None:
+        await self.verbs.create(NAMESPACES, {"metadata": {"name": namespace}})
+        await self._each(scenario.groups, lambda one: self.verbs.create(one[0], one[1], namespace))
+        await self.pods(scenario.pods, namespace)
+
+    async def pods(self, pods: Iterable[Object], namespace: str) -> None:
+        await self._each(pods, lambda pod: self.verbs.create(PODS, pod, namespace))
+
+    async def clear(self, namespace: str) -> None:
+        """Everything of the namespace but itself, protected or not."""
+        now = DeleteOptions(grace_period_seconds=0)
+        for resource in (PODS, POD_GROUPS, COMPOSITE_POD_GROUPS):
+
+            async def remove(obj: Object, resource: Resource = resource) -> None:
+                with suppress(ApiError):
+                    if obj["metadata"].get("finalizers"):
+                        free = Patch(PatchType.MERGE, {"metadata": {"finalizers": None}})
+                        await self.verbs.patch(resource, meta.name(obj), free, namespace)
+                    await self.verbs.delete(resource, meta.name(obj), namespace, now)
+
+            await self._each((await self.verbs.list(resource, namespace)).items, remove)
+
+    @asynccontextmanager
+    async def binds(self, namespace: str) -> AsyncIterator[Binds]:
+        """Follow what is bound in a namespace."""
+        binds = Binds()
+        listed = await self.verbs.list(PODS, namespace)
+        options = WatchOptions(resource_version=listed.resource_version, timeout_seconds=3000)
+
+        async def follow() -> None:
+            async for event in self.verbs.watch(PODS, namespace, options):
+                if event.type != "DELETED" and event.object["spec"].get("nodeName"):
+                    binds.add(meta.name(event.object))
+
+        task = asyncio.create_task(follow())
+        try:
+            yield binds
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def all_said(self, namespace: str, seconds: float) -> float | None:
+        """When every PodGroup said that it is scheduled, if in time; kube-scheduler says nothing on composites."""
+        deadline = time.perf_counter() + seconds
+        while time.perf_counter() < deadline:
+            groups = (await self.verbs.list(POD_GROUPS, namespace)).items
+            if all(meta.condition_is(group, "PodGroupInitiallyScheduled") for group in groups):
+                return time.perf_counter()
+            await asyncio.sleep(0.2)
+        return None
+
+    @asynccontextmanager
+    async def lease(self, name: str) -> AsyncIterator[Lease]:
+        """Hold the lease that a contender waits for, until `release` or the end."""
+        lease = Lease(self.verbs, RealClock(), LEASE_NAMESPACE, name, _BENCH)
+        await lease.acquire()
+        holding = asyncio.create_task(lease.hold())
+        try:
+            yield lease
+        finally:
+            holding.cancel()
+            await asyncio.gather(holding, return_exceptions=True)
+            await lease.release()
+
+    async def led_since(self, name: str, seconds: float) -> float:
+        """Wait until somebody else holds the lease; when that began, on our stop-watch."""
+        deadline = time.perf_counter() + seconds
+        while time.perf_counter() < deadline:
+            spec = (await self.verbs.get(LEASES, name, LEASE_NAMESPACE))["spec"]
+            if (spec.get("holderIdentity") or _BENCH) != _BENCH:
+                return time.perf_counter() - (time.time() - parse(spec["acquireTime"]))
+            await asyncio.sleep(0.05)
+        raise RuntimeError(f"nobody takes the lease {name}")
+
+    async def _each(self, what: Iterable[T], act: Callable[[T], Awaitable[object]]) -> None:
+        gate = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(item: T) -> None:
+            async with gate:
+                await act(item)
+
+        await asyncio.gather(*map(one, what))
+
+
+@asynccontextmanager
+async def stage(plane: ControlPlane) -> AsyncIterator[Stage]:
+    verbs = kubeconfig.connect(kubeconfig.load(plane.kubeconfig))
+    try:
+        yield Stage(plane, verbs)
+    finally:
+        await verbs.close()
