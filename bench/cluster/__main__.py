@@ -7,10 +7,11 @@ import tempfile
 from pathlib import Path
 
 import click
-from echelon.runtime.plane import run_program
 from rich.console import Console
 from rich.table import Table
 from tests.cluster.controlplane import VERSION, control_plane, home, missing
+
+from echelon.runtime.plane import run_program
 
 from .contenders import echelon, kube_scheduler
 from .measure import Outcome, run
@@ -56,13 +57,22 @@ def _one(name: str, scale: float, only: str | None, patience: float, keep: Path 
 
 
 def _table(outcomes: list[Outcome]) -> Table:
-    table = Table(title=f"pods bound on a real control plane {VERSION}, from the scheduler's first moment as the leader")
+    table = Table(
+        title=f"pods bound on a real control plane {VERSION}, from the scheduler's first moment as the leader"
+    )
     for heading in ("scenario", "who", "pods/s", "last bind", "last word", "CPU", "memory", "of the limit", "aim"):
         table.add_column(heading, justify="left" if heading in ("scenario", "who", "aim") else "right")
     for outcome in outcomes:
         limit = outcome.limit
         table.add_row(
-            outcome.scenario.title, f"no scheduler, {limit.connections} at once", f"{limit.rate:,.0f}", "", "", "", "", ""
+            outcome.scenario.title,
+            f"no scheduler, {limit.connections} at once",
+            f"{limit.rate:,.0f}",
+            "",
+            "",
+            "",
+            "",
+            "",
         )
         for result in outcome.results.values():
             whole = result.bound == result.pods
@@ -89,7 +99,9 @@ def _aim(outcome: Outcome, contender: str) -> str:
     words = [f"≥ {_SHARE:.0%} of the limit: {'reached' if share >= _SHARE else 'missed'}"]
     if theirs is not None and theirs.to_last_bind:
         faster = ours.rate / theirs.rate
-        words.append(f"≥ {outcome.scenario.aim:.0f}×: {'reached' if faster >= outcome.scenario.aim else 'missed'}, {faster:.1f}×")
+        words.append(
+            f"≥ {outcome.scenario.aim:.0f}×: {'reached' if faster >= outcome.scenario.aim else 'missed'}, {faster:.1f}×"
+        )
     return "; ".join(words)
 
 

@@ -1,7 +1,7 @@
 """The limit: binding pods without scheduling them, as fast as the server takes it.
 
-Requests are bytes before the clock starts and answers are only looked at for their status, so that what is measured is
-the server and not the client.
+Bodies are bytes before the clock starts and answers are only looked at for their status, so that what is measured is
+the server and hardly the client.
 """
 
 from __future__ import annotations
@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 import msgspec
+
+from echelon.client.wire import Wire
+
+_PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -25,66 +28,34 @@ class Endpoint:
     token: str
 
 
-def binding(endpoint: Endpoint, namespace: str, pod: str, node: str) -> bytes:
-    """A whole request."""
-    body = msgspec.json.encode(
-        {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": pod, "namespace": namespace},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-        }
-    )
-    head = (
-        f"POST /api/v1/namespaces/{namespace}/pods/{pod}/binding HTTP/1.1\r\n"
-        f"Host: {urlsplit(endpoint.url).netloc}\r\nAuthorization: Bearer {endpoint.token}\r\n"
-        "Accept: application/json\r\nContent-Type: application/json\r\nUser-Agent: bare\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
+def binding(namespace: str, pod: str, node: str) -> tuple[str, bytes]:
+    """Path and body of a request."""
+    body = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": pod, "namespace": namespace},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+    return f"/api/v1/namespaces/{namespace}/pods/{pod}/binding?fieldValidation=Ignore", msgspec.json.encode(body)
 
 
-async def bind_all(endpoint: Endpoint, requests: Sequence[bytes], connections: int) -> float:
+async def bind_all(endpoint: Endpoint, requests: Sequence[tuple[str, bytes]], connections: int) -> float:
     """Send every request, so many at a time; the seconds until the last is answered."""
-    channels = await asyncio.gather(*(_Channel.open(endpoint) for _ in range(connections)))
+    headers = {"User-Agent": "bare", "Authorization": f"Bearer {endpoint.token}"}
+    wire = Wire(endpoint.url, endpoint.trust, headers, connections)
+    # Connections are opened before the clock starts.
+    await asyncio.gather(*(wire.call("GET", "/version", None, "", _PATIENCE_SECONDS) for _ in range(connections)))
     line = iter(requests)
+
+    async def work() -> None:
+        for path, body in line:
+            answer = await wire.call("POST", path, body, "application/json", _PATIENCE_SECONDS)
+            if answer.status != 201:
+                raise RuntimeError(f"a bare binding was refused with {answer.status}: {answer.body!r}")
+
     begin = time.perf_counter()
     try:
-        await asyncio.gather(*(channel.work(line) for channel in channels))
+        await asyncio.gather(*(work() for _ in range(connections)))
         return time.perf_counter() - begin
     finally:
-        for channel in channels:
-            channel.close()
-
-
-class _Channel:
-    """One connection: a request, its answer, the next."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-
-    @classmethod
-    async def open(cls, endpoint: Endpoint) -> _Channel:
-        address = urlsplit(endpoint.url)
-        return cls(*await asyncio.open_connection(address.hostname, address.port, ssl=endpoint.trust))
-
-    def close(self) -> None:
-        self._writer.transport.abort()
-
-    async def work(self, line: Iterator[bytes]) -> None:
-        for request in line:
-            self._writer.write(request)
-            head = await self._reader.readuntil(b"\r\n\r\n")
-            status = int(head[9:12])
-            body = await self._reader.readexactly(_length(head))
-            if status != 201:
-                raise RuntimeError(f"a bare binding was refused with {status}: {body.decode(errors='replace')}")
-
-
-def _length(head: bytes) -> int:
-    for line in head.split(b"\r\n"):
-        name, _, value = line.partition(b":")
-        if name.lower() == b"content-length":
-            return int(value)
-    raise RuntimeError(f"an answer of unknown length: {head!r}")
+        wire.close()

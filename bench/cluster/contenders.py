@@ -1,4 +1,4 @@
-"""The schedulers as processes of their own, and what they cost: processor seconds and peak memory, by the kernel's books.
+"""The schedulers as processes of their own, and what they cost in processor time and memory, by the kernel's books.
 
 Both start beside a lease that the bench holds, fill their caches and wait; when it is given up they begin.  So start-up
 is not measured, and neither has a head start.

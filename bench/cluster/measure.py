@@ -63,7 +63,7 @@ async def limit(stage: Stage, scenario: Scenario) -> Limit:
     endpoint = stage.endpoint
     names = [node["metadata"]["name"] for node in scenario.nodes]
     requests = [
-        bare.binding(endpoint, namespace, pod["metadata"]["name"], names[index % len(names)])
+        bare.binding(namespace, pod["metadata"]["name"], names[index % len(names)])
         for index, pod in enumerate(scenario.pods)
     ]
     sample = min(_SAMPLE, len(requests) // (2 * len(_CONNECTIONS)))

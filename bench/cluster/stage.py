@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
 import yaml
+from tests.cluster.controlplane import ControlPlane
+
 from echelon.api import meta
 from echelon.api.errors import ApiError
 from echelon.api.scheme import COMPOSITE_POD_GROUPS, LEASES, NAMESPACES, NODES, POD_GROUPS, PODS, Object, Resource
@@ -19,7 +21,6 @@ from echelon.client import kubeconfig
 from echelon.client.http import HttpVerbs
 from echelon.client.lease import Lease
 from echelon.runtime.clock import RealClock
-from tests.cluster.controlplane import ControlPlane
 
 from .bare import Endpoint
 from .contenders import LEASE_NAMESPACE

@@ -120,7 +120,7 @@ class TestServerThatCannotBeReached:
     """Over HTTPS alone: whatever goes wrong on the way is a refusal like any other."""
 
     async def test_nobody_listens(self) -> None:
-        client = HttpVerbs("http://127.0.0.1:1", False, {})
+        client = HttpVerbs("http://127.0.0.1:1", None, {})
         with pytest.raises(ApiError) as refused:
             await client.get(PODS, "p", "default")
         await client.close()
@@ -159,7 +159,7 @@ async def _answering(answer: bytes) -> AsyncIterator[HttpVerbs]:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
-        client = HttpVerbs(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", False, {})
+        client = HttpVerbs(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", None, {})
         try:
             yield client
         finally:

@@ -1,8 +1,8 @@
 """The HTTPS transport: `Verbs` against any Kubernetes API server, ours or a real one.
 
-One aiohttp session with a bounded pool; every refusal becomes the same `ApiError` that the embedded server
-raises in process, so callers cannot tell the two apart.  A server that cannot be reached, breaks off or does not
-answer in time is one that refuses for now: 503 and 504.
+Lists and watches go through an aiohttp session, single objects over a `Wire`; every refusal becomes the same
+`ApiError` that the embedded server raises in process, so callers cannot tell the two apart.  A server that cannot be
+reached, breaks off or does not answer in time is one that refuses for now: 503 and 504.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import ssl
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlencode
 
 import aiohttp
 import msgspec
@@ -29,6 +30,7 @@ from ..api.verbs import (
     WatchOptions,
     WriteOptions,
 )
+from .wire import Wire
 
 _CONNECTIONS = 128
 #: Lists of large clusters take a while; watches have their own limit.
@@ -52,15 +54,18 @@ def path_of(resource: Resource, namespace: str = "", name: str = "", subresource
 class HttpVerbs(Verbs):
     """Made by `kubeconfig.connect`; close it when done."""
 
-    def __init__(self, server: str, tls: ssl.SSLContext | bool, headers: Mapping[str, str]) -> None:
+    def __init__(self, server: str, tls: ssl.SSLContext | None, headers: Mapping[str, str]) -> None:
         self._server = server.rstrip("/")
+        known = {"User-Agent": "echelon", **headers}
+        self._wire = Wire(self._server, tls, known, _CONNECTIONS)
         self._session = aiohttp.ClientSession(
-            headers={"Accept": "application/json", "User-Agent": "echelon", **headers},
-            connector=aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=tls),
+            headers={"Accept": "application/json", **known},
+            connector=aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=tls or True),
             timeout=aiohttp.ClientTimeout(total=_REQUEST_SECONDS),
         )
 
     async def close(self) -> None:
+        self._wire.close()
         await self._session.close()
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
@@ -75,7 +80,7 @@ class HttpVerbs(Verbs):
             "resourceVersion": options.resource_version,
             "resourceVersionMatch": options.resource_version_match,
         }
-        body = await self._call("GET", path_of(resource, namespace), query)
+        body = await self._read(path_of(resource, namespace), query)
         metadata = body["metadata"]
         items = [self._typed(resource, item) for item in body.get("items") or ()]
         return ObjectList(
@@ -105,7 +110,8 @@ class HttpVerbs(Verbs):
             async with self._session.get(
                 self._server + path, params={key: value for key, value in query.items() if value}, timeout=patience
             ) as response:
-                await self._refuse(response)
+                if response.status >= 400:
+                    raise _refusal(response.status, await response.read())
                 try:
                     async for line in _lines(response.content):
                         event = msgspec.json.decode(line)
@@ -169,7 +175,9 @@ class HttpVerbs(Verbs):
             "metadata": metadata,
             "target": {"apiVersion": NODES.api_version, "kind": NODES.kind, "name": node},
         }
-        await self._write("POST", path_of(PODS, namespace, pod, "binding"), binding, options)
+        # The body is our own: no server need look for unknown fields in it.
+        query = {"dryRun": "All" if options.dry_run else "", "fieldValidation": "Ignore"}
+        await self._call("POST", path_of(PODS, namespace, pod, "binding"), query, binding, options=options)
 
     async def evict(self, namespace: str, pod: str, options: DeleteOptions = DeleteOptions()) -> None:
         eviction = {
@@ -199,21 +207,28 @@ class HttpVerbs(Verbs):
         content_type: str = "application/json",
         options: WriteOptions = WriteOptions(),
     ) -> Object:
+        asked = {key: value for key, value in (query or {}).items() if value}
+        raw = None if body is None else msgspec.json.encode(body)
         with self._reachable(method, path):
-            async with self._session.request(
-                method,
-                self._server + path,
-                params={key: value for key, value in (query or {}).items() if value},
-                data=None if body is None else msgspec.json.encode(body),
-                headers={} if body is None else {"Content-Type": content_type},
-            ) as response:
-                await self._refuse(response)
-                raw = await response.read()
-                warnings = response.headers.getall("Warning", ())
-        for warning in warnings:
+            target = f"{path}?{urlencode(asked)}" if asked else path
+            answer = await self._wire.call(method, target, raw, content_type, _REQUEST_SECONDS)
+        if answer.status >= 400:
+            raise _refusal(answer.status, answer.body)
+        for warning in answer.warnings:
             options.warn(_unquoted(warning))
-        answer: Object = msgspec.json.decode(raw)
-        return answer
+        found: Object = msgspec.json.decode(answer.body)
+        return found
+
+    async def _read(self, path: str, query: Mapping[str, str]) -> Object:
+        """A list: long, and worth compressing."""
+        asked = {key: value for key, value in query.items() if value}
+        with self._reachable("GET", path):
+            async with self._session.get(self._server + path, params=asked) as response:
+                raw = await response.read()
+        if response.status >= 400:
+            raise _refusal(response.status, raw)
+        found: Object = msgspec.json.decode(raw)
+        return found
 
     @contextmanager
     def _reachable(self, method: str, path: str) -> Iterator[None]:
@@ -227,24 +242,21 @@ class HttpVerbs(Verbs):
             raise ApiError(503, "ServiceUnavailable", what) from error
 
     @staticmethod
-    async def _refuse(response: aiohttp.ClientResponse) -> None:
-        """Raise what the server said if it said no."""
-        if response.status < 400:
-            return
-        raw = await response.read()
-        try:
-            body = msgspec.json.decode(raw)
-        except msgspec.DecodeError:
-            text = raw.decode(errors="replace").strip()
-            raise ApiError(response.status, "", text or f"the server answered {response.status}") from None
-        raise ApiError.from_status(body if isinstance(body, dict) else {}, response.status)
-
-    @staticmethod
     def _typed(resource: Resource, obj: Object) -> Object:
         """Items of typed lists come without kind and apiVersion; everyone here expects them."""
         if "kind" in obj and "apiVersion" in obj:
             return obj
         return {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+
+
+def _refusal(status: int, raw: bytes) -> ApiError:
+    """What the server said when it said no."""
+    try:
+        body = msgspec.json.decode(raw)
+    except msgspec.DecodeError:
+        text = raw.decode(errors="replace").strip()
+        return ApiError(status, "", text or f"the server answered {status}")
+    return ApiError.from_status(body if isinstance(body, dict) else {}, status)
 
 
 def _unquoted(warning: str) -> str:

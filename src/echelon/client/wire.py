@@ -1,0 +1,185 @@
+"""Short requests over kept connections: HTTP/1.1 with as little as possible between the verbs and the socket.
+
+    HttpVerbs ─► Wire ─► a connection that waits, else a new one ─► httptools ─► Answer
+
+A scheduler binds a thousand pods a second, often beside the server that it talks to: what a request costs us, the
+server lacks.  So single objects go this way, at a third of the cost of a general client; lists and watches, which are
+few and long, do not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import cast
+from urllib.parse import quote, urlsplit
+
+import httptools
+
+#: A connection that has waited this long is not used again: the server may be closing it at this very moment.
+_IDLE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    body: bytes
+    warnings: tuple[str, ...] = ()
+
+
+class HungUp(ConnectionError):
+    """The server closed the connection before its answer was whole."""
+
+
+class Wire:
+    """Connections to one server."""
+
+    def __init__(self, server: str, tls: ssl.SSLContext | None, headers: Mapping[str, str], limit: int) -> None:
+        parts = urlsplit(server)
+        self._host = parts.hostname or ""
+        self._tls = (tls or ssl.create_default_context()) if parts.scheme == "https" else None
+        self._port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._prefix = parts.path.rstrip("/")
+        fixed = {"Host": parts.netloc, "Accept": "application/json", **headers}
+        self._head = "".join(f"{name}: {value}\r\n" for name, value in fixed.items())
+        #: Those that wait for work, the one used last at the end.
+        self._idle: list[_Connection] = []
+        self._slots = asyncio.Semaphore(limit)
+
+    async def call(self, method: str, path: str, body: bytes | None, content_type: str, seconds: float) -> Answer:
+        """Send one request and wait for its answer; raises OSError, or TimeoutError when it takes too long."""
+        request = self._request(method, path, body, content_type)
+        async with self._slots:
+            kept = self._kept()
+            if kept is not None:
+                try:
+                    return await self._exchange(kept, request, seconds)
+                except HungUp:
+                    # It was closed while it waited.  Only what changes nothing may be asked twice.
+                    if method != "GET" or kept.answering:
+                        raise
+            return await self._exchange(await self._connect(seconds), request, seconds)
+
+    def close(self) -> None:
+        for connection in self._idle:
+            connection.abort()
+        self._idle.clear()
+
+    def _request(self, method: str, path: str, body: bytes | None, content_type: str) -> bytes:
+        target, _, query = path.partition("?")
+        line = f"{method} {self._prefix}{quote(target)}{'?' if query else ''}{query} HTTP/1.1\r\n{self._head}"
+        if body is None:
+            return f"{line}\r\n".encode("latin-1")
+        head = f"{line}Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
+        return head.encode("latin-1") + body
+
+    def _kept(self) -> _Connection | None:
+        """The connection used last, if it has not waited for too long."""
+        oldest = asyncio.get_running_loop().time() - _IDLE_SECONDS
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.since > oldest and connection.usable:
+                return connection
+            connection.abort()
+        return None
+
+    async def _connect(self, seconds: float) -> _Connection:
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(seconds):
+            _, connection = await loop.create_connection(
+                lambda: _Connection(loop), self._host, self._port, ssl=self._tls
+            )
+        return connection
+
+    async def _exchange(self, connection: _Connection, request: bytes, seconds: float) -> Answer:
+        with connection:
+            answer = await connection.exchange(request, seconds)
+        if connection.usable:
+            self._idle.append(connection)
+        return answer
+
+
+class _Connection(asyncio.Protocol):
+    """One request at a time; whoever leaves its block early breaks it, since its answer may still come."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._parser: httptools.HttpResponseParser | None = None
+        self._answer: asyncio.Future[Answer] | None = None
+        self._body: list[bytes] = []
+        self._warnings: list[str] = []
+        #: Whether anything of an answer has come.
+        self.answering = False
+        self.since = 0.0
+        self.usable = True
+
+    def __enter__(self) -> None:
+        self.answering = False
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if kind is not None:
+            self.abort()
+
+    async def exchange(self, request: bytes, seconds: float) -> Answer:
+        assert self._transport is not None
+        self._answer = self._loop.create_future()
+        self._parser = httptools.HttpResponseParser(self)
+        self._body, self._warnings = [], []
+        alarm = self._loop.call_later(seconds, self._fail, TimeoutError())
+        try:
+            self._transport.write(request)
+            return await self._answer
+        finally:
+            alarm.cancel()
+            self._answer = None
+
+    def abort(self) -> None:
+        self.usable = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _fail(self, error: Exception) -> None:
+        self.usable = False
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(error)
+
+    # -- what the transport calls --------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self.answering = True
+        if self._parser is None or self._answer is None:
+            self.abort()  # an answer to nothing
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._fail(HungUp(f"not an answer in HTTP: {error}"))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._fail(HungUp(str(error) if error else "the server hung up"))
+
+    # -- what the parser calls -----------------------------------------------------------------------------
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if name.lower() == b"warning":
+            self._warnings.append(value.decode("latin-1"))
+
+    def on_body(self, body: bytes) -> None:
+        self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        assert self._parser is not None
+        status = self._parser.get_status_code()
+        if status < 200:
+            return
+        self.usable = self._parser.should_keep_alive()
+        self.since = self._loop.time()
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(Answer(status, b"".join(self._body), tuple(self._warnings)))

@@ -1,0 +1,177 @@
+"""Connections that are kept, and the ways in which they break."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from echelon.client.wire import HungUp, Wire
+
+_OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+_PATIENCE = 20.0
+
+Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
+#: Answers one request; False hangs up afterwards.
+Script = Callable[[int, Writer], Awaitable[bool]]
+
+
+class Desk:
+    """A server that answers by a script and counts what came."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self.connections = 0
+        self.requests: list[bytes] = []
+
+    async def serve(self, reader: Reader, writer: Writer) -> None:
+        self.connections += 1
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                self.requests.append(head)
+                if b"Content-Length" in head:
+                    await reader.readexactly(int(head.partition(b"Content-Length: ")[2].split(b"\r\n")[0]))
+                if not await self._script(len(self.requests), writer):
+                    break
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def desk(script: Script, limit: int = 8) -> AsyncIterator[tuple[Desk, Wire]]:
+    at = Desk(script)
+    server = await asyncio.start_server(at.serve, "127.0.0.1", 0)
+    async with server:
+        wire = Wire(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/base/", None, {"A": "b"}, limit)
+        try:
+            yield at, wire
+        finally:
+            wire.close()
+
+
+async def say_ok(_: int, writer: Writer) -> bool:
+    writer.write(_OK)
+    return True
+
+
+async def get(wire: Wire, path: str = "/p") -> bytes:
+    return (await wire.call("GET", path, None, "", _PATIENCE)).body
+
+
+async def post(wire: Wire, seconds: float = _PATIENCE) -> bytes:
+    return (await wire.call("POST", "/p", b"{}", "application/json", seconds)).body
+
+
+async def test_a_connection_serves_one_request_after_the_other() -> None:
+    async with desk(say_ok) as (at, wire):
+        assert [await get(wire), await post(wire), await get(wire)] == [b"ok"] * 3
+        assert (at.connections, len(at.requests)) == (1, 3)
+
+
+async def test_requests_at_the_same_time_have_a_connection_each_up_to_the_limit() -> None:
+    async with desk(say_ok, limit=3) as (at, wire):
+        assert await asyncio.gather(*(post(wire) for _ in range(12))) == [b"ok"] * 12
+        assert at.connections == 3
+
+
+async def test_a_request_is_what_it_should_be_on_the_line() -> None:
+    async with desk(say_ok) as (at, wire):
+        await wire.call("PATCH", "/a b\r\nX: y?q=1%202", b"{}", "application/merge-patch+json", _PATIENCE)
+    lines = at.requests[0].decode().split("\r\n")
+    assert lines[0] == "PATCH /base/a%20b%0D%0AX%3A%20y?q=1%202 HTTP/1.1"
+    assert {"A: b", "Accept: application/json", "Content-Type: application/merge-patch+json"} <= set(lines)
+    assert lines[-3:] == ["Content-Length: 2", "", ""]
+
+
+async def test_answers_in_chunks_with_warnings_and_after_a_continue() -> None:
+    async def script(_: int, writer: Writer) -> bool:
+        writer.write(b'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nWarning: 299 - "w"\r\n')
+        await writer.drain()
+        writer.write(b"Transfer-Encoding: chunked\r\n\r\n2\r\nto\r\n7\r\ngether!\r\n0\r\n\r\n")
+        return True
+
+    async with desk(script) as (at, wire):
+        for _ in range(2):
+            answer = await wire.call("POST", "/p", b"{}", "application/json", _PATIENCE)
+            assert (answer.status, answer.body, answer.warnings) == (201, b"together!", ('299 - "w"',))
+        assert at.connections == 1
+
+
+async def answer_and_hang_up(_: int, writer: Writer) -> bool:
+    writer.write(_OK)
+    return False
+
+
+async def test_a_connection_closed_while_it_waited_is_replaced() -> None:
+    async with desk(answer_and_hang_up) as (at, wire):
+        assert await post(wire) == b"ok"
+        while wire._idle[0].usable:  # until we have seen it, too
+            await asyncio.sleep(0.01)
+        assert await post(wire) == b"ok"
+        assert at.connections == 2
+
+
+@pytest.mark.parametrize(("method", "tries"), [("GET", 3), ("POST", 2)])
+async def test_only_what_changes_nothing_is_asked_again(method: str, tries: int) -> None:
+    """The second request is read and not answered: nobody knows whether it was carried out."""
+
+    async def script(number: int, writer: Writer) -> bool:
+        if number != 2:
+            writer.write(_OK)
+        return number != 2
+
+    async with desk(script) as (at, wire):
+        await get(wire)
+        if method == "GET":
+            assert await get(wire) == b"ok"
+        else:
+            with pytest.raises(HungUp):
+                await post(wire)
+        assert len(at.requests) == tries
+
+
+async def test_a_server_that_says_close_is_taken_at_its_word() -> None:
+    async def script(_: int, writer: Writer) -> bool:
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
+        return True
+
+    async with desk(script) as (at, wire):
+        await post(wire)
+        await post(wire)
+        assert at.connections == 2
+
+
+async def test_an_answer_that_is_too_late_never_answers_another_request() -> None:
+    async def script(number: int, writer: Writer) -> bool:
+        if number > 1:
+            writer.write(_OK)
+        return True
+
+    async with desk(script) as (at, wire):
+        with pytest.raises(TimeoutError):
+            await post(wire, seconds=0.05)
+        assert await post(wire) == b"ok"
+        assert at.connections == 2
+
+
+async def test_a_caller_who_gives_up_leaves_no_connection_behind_that_is_not_clean() -> None:
+    asked = asyncio.Event()
+
+    async def script(number: int, writer: Writer) -> bool:
+        asked.set()
+        if number > 1:
+            writer.write(_OK)
+        return True
+
+    async with desk(script) as (at, wire):
+        task = asyncio.create_task(post(wire))
+        await asked.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert await post(wire) == b"ok"
+        assert at.connections == 2
