@@ -7,7 +7,7 @@ DEV := $(VENV)/.installed-dev
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long soak lint bench bench-engine conformance cluster-tools test-cluster clean
+.PHONY: help install demo test test-long soak lint bench bench-engine bench-cluster conformance cluster-tools test-cluster clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -56,6 +56,9 @@ bench: $(DEV) ## Scheduling through the durable store, as ratios to bare writes
 
 bench-engine: $(STAMP) ## Placement decisions against their aims and a per-pod greedy loop
 	@$(PY) -m bench.engine $(ARGS)
+
+bench-cluster: $(DEV) ## Both schedulers on a real control plane; ARGS="--only echelon --scenario racks --scale 0.2"
+	@tools/controlplane/build >/dev/null && PYTHONPATH=. $(PY) -m bench.cluster $(ARGS)
 
 clean: ## Remove the virtual environment and caches
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -110,7 +110,7 @@ async def answer_and_hang_up(_: int, writer: Writer) -> bool:
 async def test_a_connection_closed_while_it_waited_is_replaced() -> None:
     async with desk(answer_and_hang_up) as (at, wire):
         assert await post(wire) == b"ok"
-        while wire._idle[0].usable:  # until we have seen it, too
+        while wire._idle[0].usable:  # noqa: ASYNC110 - until we have seen it, too
             await asyncio.sleep(0.01)
         assert await post(wire) == b"ok"
         assert at.connections == 2
