@@ -9,7 +9,7 @@ exact; beyond it, it is the best one seen, and still minimal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -27,7 +27,7 @@ from .search import search
 from .ties import is_tied
 from .verdict import Evict, Loss
 from .victims import Trial, Victim
-from .view import ClusterView
+from .view import ClusterView, Running
 
 Rank = tuple[int, int, int, int]
 
@@ -60,9 +60,14 @@ class _Best:
             self.loss, self.victims = loss, tuple(victims)
 
 
-def preempt(view: ClusterView, demand: Demand, now: float) -> Evict | None:
-    """The units whose eviction lets the demand in at the least loss; None if no eviction does."""
-    trial = Trial(view, now)
+def preempt(
+    view: ClusterView, demand: Demand, now: float, cost: Callable[[Running], int] | None = None
+) -> Evict | None:
+    """The units whose eviction lets the demand in at the least loss; None if no eviction does.
+
+    With `cost` the loss of a pod is what it says instead of the time the pod has run.
+    """
+    trial = Trial(view, now, cost)
     try:
         best = _Best()
         victims = trial.victims(demand.priority)

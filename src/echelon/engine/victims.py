@@ -6,7 +6,7 @@ Losses are compared as `verdict.Loss` orders them: budget violations, highest pr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from .verdict import Loss
@@ -32,9 +32,11 @@ class Victim:
 class Trial:
     """The view while victims are taken out and put back; `close` leaves it as it was."""
 
-    def __init__(self, view: ClusterView, now: float) -> None:
+    def __init__(self, view: ClusterView, now: float, cost: Callable[[Running], int] | None = None) -> None:
         self.view = view
         self._now = now
+        #: What the loss of a pod is, if not the work it has done.
+        self._work = cost or self._done
         self._gone: dict[int, Victim] = {}
         self._rows: dict[str, int] | None = None
 
@@ -110,7 +112,7 @@ class Trial:
     def _row(self, node: str) -> int | None:
         return self.view.layout.row(node) if self._rows is None else self._rows.get(node)
 
-    def _work(self, pod: Running) -> int:
+    def _done(self, pod: Running) -> int:
         return max(0, int((self._now - pod.started) * 1000))
 
     def _allowed(self, budget_id: int) -> int:

@@ -1,6 +1,6 @@
 """Is what the scheduler keeps up by single events what it would have built from a list?  For tests, and on demand.
 
-    caches ─► a second Translator, from nothing ─► the loop's own steps (assumed, nominated, evicting) ─► compare
+    caches ─► a second Translator, from nothing ─► the loop's own steps (assumed, reserved, …) ─► compare
 
 Ids are numbers in order of appearance, so both sides are told in names and uids.
 """
@@ -49,6 +49,8 @@ def _repeat(rebuilt: Translator, member: Member, own: Member | None) -> None:
         rebuilt.assume(member, own.assumed)
     if own.nominated:
         rebuilt.nominate(member, own.nominated)
+    if own.reserved:
+        rebuilt.reserve(member, own.reserved)
     if own.evicting:
         rebuilt.evict(member)
 

@@ -108,6 +108,8 @@ class Member:
     assumed: str = ""
     #: Where room is being made for it.
     nominated: str = ""
+    #: Where room is kept for it until others have ended.
+    reserved: str = ""
     #: When it began to hold its place.
     since: float = 0.0
     #: Whether we have begun to evict it.
@@ -125,6 +127,11 @@ class Member:
     def place(self) -> str:
         """Where it holds capacity, "" if nowhere."""
         return self.node or self.assumed
+
+    @property
+    def spot(self) -> str:
+        """Where it takes up room, if only because that is kept for it; "" if nowhere."""
+        return self.place or self.nominated or self.reserved
 
     @property
     def leaving(self) -> bool:

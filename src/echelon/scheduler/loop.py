@@ -33,6 +33,7 @@ from .memory import Memory
 from .preemption import Preemption
 from .queue import Queue
 from .report import Reporter, key_of
+from .reservation import Patience, Reservations
 from .state import State, States
 from .translate import Root, Translator
 
@@ -53,6 +54,8 @@ class Settings:
     levels: tuple[str, ...] = vocabulary.DEFAULT_LEVELS
     #: A decision holds up everything else in the process: about a second at the very worst.
     limits: Limits = field(default_factory=lambda: Limits(steps=20_000))
+    #: When room is kept for those that starve.
+    patience: Patience = field(default_factory=Patience)
 
 
 class Scheduler:
@@ -74,6 +77,9 @@ class Scheduler:
         self._preemption = Preemption(
             settings.names[0], self.view, self._translator, self._states, self._enactor, self._reporter, self.room
         )
+        self.reservations = Reservations(
+            settings.patience, self._brief, self._translator, self._states, self._reporter, clock, self.room
+        )
         self._following = False
         self._jobs = caches.of(JOBS)
         self._workloads = caches.of(WORKLOADS)
@@ -84,6 +90,7 @@ class Scheduler:
         self._translator.listen()
         self._following = True
         self._preemption.recover()
+        self.reservations.recover()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._enactor.run(), name="scheduler-writes")
@@ -117,15 +124,16 @@ class Scheduler:
             state.told = 0.0
             self._states.again(state)
         else:
-            self._states.end(root.id)
+            self._end(root)
 
     def room(self) -> None:
         self._memory.room()
+        self.reservations.forget()
         self._queue.wake()
 
     def gone(self, member: Member) -> None:
         if member.group is None:
-            self._states.end(member.id)
+            self._end(member)
         else:
             state = self._states.get(self._translator.root_of(member).id)
             if state is not None:
@@ -135,10 +143,16 @@ class Scheduler:
     def displaced(self, member: Member) -> None:
         state = self._states.get(self._translator.root_of(member).id)
         if state is not None:
+            self.reservations.end(state.root.id)
             self._preemption.displaced(state)
 
     def _is_ours(self, pod: Member) -> bool:
         return pod.waiting and pod.scheduler in self._settings.names
+
+    def _end(self, root: Root) -> None:
+        """Nothing more is to be done for it."""
+        self.reservations.end(root.id)
+        self._states.end(root.id)
 
     # -- one cycle -------------------------------------------------------------------------------------
 
@@ -147,35 +161,50 @@ class Scheduler:
         root = state.root
         if isinstance(root, Group) and not self._translator.forest.is_root(root):
             self._preemption.withdraw(state)
-            self._states.end(root.id)
+            self._end(root)
             return
         if state.victims and state.nominated:
             return
         self._preemption.withdraw(state)
         demand = self._demand(state)
         if demand is None:
+            self.reservations.end(root.id)
             return
+        demand = introduced(demand, self._translator.members, self.view.company)
         brief = self._told_lately(state)
         verdict = self._decide(state, demand, brief=brief)
         if isinstance(verdict, Placed):
+            self.reservations.placed(state, verdict.assignment.values())
             self._place(state, verdict)
         elif isinstance(verdict, Evict):
+            self.reservations.placed(state, verdict.placement.assignment.values())
             self._preemption.begin(state, verdict)
+        else:
+            self._stay(state, demand, verdict, brief)
+
+    def _stay(self, state: State, demand: Demand, verdict: Blocked, brief: bool) -> None:
+        """It cannot be placed now: room may be kept for it, and it is told why it waits."""
+        kept = self.reservations.blocked(state, demand)
+        if kept.changed:
+            # It is asked again with what this means for it, and told.
+            state.told = 0.0
+            self._states.again(state)
         elif brief:
             # Things have changed, if not for the better: the reason it was given is renewed when it is old enough.
             left = state.told + _SECONDS_BETWEEN_REASONS - self._clock.now()
-            self._states.back_off(state, at_most=left)
+            self._states.back_off(state, at_most=min(left, kept.again))
         else:
-            self._blocked(state, verdict)
-            self._states.back_off(state)
+            note = self.reservations.told(state) or self.reservations.in_the_way(state, demand)
+            self._blocked(state, verdict, note)
+            self._states.back_off(state, at_most=kept.again)
 
-    def _blocked(self, state: State, verdict: Blocked) -> None:
+    def _blocked(self, state: State, verdict: Blocked, note: str) -> None:
         root = state.root
         apart = domains_problem(root, self.view) if isinstance(root, Group) else None
         if isinstance(root, Group) and apart is not None:
             self._reporter.broken(root, apart)
         else:
-            self._reporter.blocked(root, verdict)
+            self._reporter.blocked(root, verdict, note)
             self._preemption.release_partial(state, verdict)
         state.told = self._clock.now()
 
@@ -191,12 +220,19 @@ class Scheduler:
         if state.victims:
             # Others are leaving for it already; no one else has to before they are gone.
             demand = replace(demand, may_preempt=False)
-        demand = introduced(demand, self._translator.members, self.view.company)
-        known = self._memory.recall(demand, brief=brief)
+        # What is known is known of a cluster with all reservations in place.
+        known = None if self.reservations.has(state) else self._memory.recall(demand, brief=brief)
         if known is not None:
             return known
+        if self.reservations.yields_to(demand.priority):
+            self.view.options = self._brief
+            with self.reservations.lifted(state):
+                around = decide(self.view, replace(demand, may_preempt=False), self._clock.now())
+            if isinstance(around, Placed):
+                return around
         self.view.options = self._brief if brief else self._full
-        verdict = decide(self.view, demand, self._clock.now())
+        with self.reservations.lifted(state, demand.priority):
+            verdict = decide(self.view, demand, self._clock.now())
         if isinstance(verdict, Blocked):
             self._memory.keep(demand, verdict, brief=brief)
         return verdict
@@ -247,7 +283,7 @@ class Scheduler:
             if self._answers(root):
                 self._reporter.broken(root, problem)
             return
-        now = self._clock.now()
+        now = state.incomplete_until = self._clock.now()
         known = sum(len(leaf.members) for leaf in root.leaves()) if problem is not None else root.tally.known
         if known != state.known:
             state.known, state.incomplete_since = known, now
@@ -305,7 +341,7 @@ class Scheduler:
         if not trouble:
             self._reporter.bound(member)
             if isinstance(root, Member):
-                self._states.end(root.id)
+                self._end(root)
             elif not state.flying:
                 self._settle(state, root)
             return
@@ -316,7 +352,7 @@ class Scheduler:
             # The watch needs a moment to show why; then the member is placed again or its gang released.
             self._states.back_off(state)
         elif isinstance(root, Member):
-            self._states.end(root.id)
+            self._end(root)
 
     def _settle(self, state: State, root: Group) -> None:
         """Bindings are through: what was placed says so, even if some of it has ended since."""

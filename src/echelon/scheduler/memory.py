@@ -25,11 +25,11 @@ class Memory:
         self._known.clear()
 
     def keep(self, demand: Demand, verdict: Blocked, *, brief: bool) -> None:
-        self._known[_likeness(demand)] = (demand, verdict, brief)
+        self._known[likeness(demand)] = (demand, verdict, brief)
 
     def recall(self, demand: Demand, *, brief: bool) -> Blocked | None:
         """The verdict on an equal demand, said of the groups of this one; a brief one only if that will do."""
-        known = self._known.get(_likeness(demand))
+        known = self._known.get(likeness(demand))
         if known is None or (known[2] and not brief):
             return None
         other, verdict, _ = known
@@ -41,7 +41,7 @@ class Memory:
         )
 
 
-def _likeness(demand: Demand) -> object:
+def likeness(demand: Demand) -> object:
     """Equal for demands that differ in names only."""
     return demand.priority, demand.may_preempt, _like(demand.root, {})
 

@@ -59,23 +59,36 @@ class Reporter:
             self._say_group(group, _LAYOUT_REASON[group.key.kind], problem.text)
         self._say_pods(_pending(root), "SchedulerError", problem.text)
 
-    def blocked(self, root: Root, verdict: Blocked) -> None:
-        """Tried in vain, or in part: groups that hold have nothing to complain of, pods that wait have."""
+    def blocked(self, root: Root, verdict: Blocked, note: str = "") -> None:
+        """Tried in vain, or in part: groups that hold have nothing to complain of, pods that wait have.
+
+        `note` is what is to be said about reservations besides.
+        """
         names = names_of(root)
-        text = sentence(verdict, names)
+        more = f"; {note}" if note else ""
+        text = sentence(verdict, names) + more
         if isinstance(root, Member):
             self._say_pods([root], _UNSCHEDULABLE, text, again=_SECONDS_BETWEEN_WORDS)
             return
         changed = False
         for group in root.subtree():
             if not group.tally.holds:
-                why = for_group(verdict, group.id, names) if group.tally.ready else _incomplete(group, root)
+                why = for_group(verdict, group.id, names) + more if group.tally.ready else _incomplete(group, root)
                 changed |= self._say_group(group, _UNSCHEDULABLE, why)
         for leaf in root.leaves():
             why = text if leaf.tally.ready else _incomplete(leaf, root)
             changed |= self._say_pods(leaf.pending.values(), _UNSCHEDULABLE, why, again=_SECONDS_BETWEEN_WORDS)
         if changed:
             self._event_on_root(root, "Warning", "FailedScheduling", text)
+
+    def reserved(self, root: Root, text: str) -> None:
+        """Room is kept for it until others have ended."""
+        self._event(root, "Reserved", text)
+
+    def lapsed(self, root: Root, seconds: float) -> None:
+        """Room was kept for it in vain."""
+        text = f"nothing in its reserved places has ended for {seconds:g} s; others go first for as long"
+        self._event(root, "ReservationLapsed", text)
 
     def making_room(self, root: Root, verdict: Evict, victims: int) -> None:
         """Others are leaving for it."""
@@ -157,6 +170,12 @@ class Reporter:
     def _says(self, obj: Object, type_: str) -> bool:
         word = self._enactor.said(obj, type_)
         return word is not None and word.status == "True"
+
+    def _event(self, root: Root, reason: str, text: str) -> None:
+        if isinstance(root, Group):
+            self._event_on_root(root, "Normal", reason, text)
+        else:
+            self._recorder.record(PODS, root.obj, "Normal", reason, text)
 
     def _event_on_root(self, root: Group, type_: str, reason: str, text: str) -> None:
         if root.obj is not None:

@@ -30,6 +30,11 @@ class State:
     #: How many pods it had when it was last found incomplete, and since when it is without change.
     known: int = -1
     incomplete_since: float = 0.0
+    #: When it was last seen incomplete.
+    incomplete_until: float = 0.0
+    #: Room is not kept for it before this moment, and how often that was in vain.
+    reserve_from: float = 0.0
+    lapses: int = 0
 
 
 class States:
@@ -56,32 +61,34 @@ class States:
 
     def again(self, state: State) -> None:
         """It wants a decision now."""
-        self._queue.add(state.root.id, self._rank(state))
+        self._queue.add(state.root.id, self.rank(state))
 
     def back_off(self, state: State, at_most: float = math.inf) -> None:
         """It wants one when room appears, or after a while."""
-        self._queue.back_off(state.root.id, self._rank(state), at_most)
+        self._queue.back_off(state.root.id, self.rank(state), at_most)
 
     def sleep(self, state: State, seconds: float) -> None:
         """It wants one after a while; room does not help it."""
-        self._queue.sleep(state.root.id, self._rank(state), seconds, wants_room=False)
+        self._queue.sleep(state.root.id, self.rank(state), seconds, wants_room=False)
 
     def succeeded(self, state: State) -> None:
         self._queue.succeeded(state.root.id)
 
-    def _rank(self, state: State) -> Rank:
+    def rank(self, state: State) -> Rank:
         """Priority of the root, then the age of its oldest pending pod, then arrival, then name."""
         root = state.root
-        if isinstance(root, Group):
-            priority = root.policy.priority if root.policy else 0
-            name = f"{root.key.namespace}/{root.key.name}"
-        else:
-            priority, name = root.priority, root.key
+        name = f"{root.key.namespace}/{root.key.name}" if isinstance(root, Group) else root.key
         if not state.since:
             state.since = _oldest(root)
             self._arrivals += 1
             state.number = self._arrivals
-        return (-priority, state.since, state.number, name)
+        return (-priority_of(root), state.since, state.number, name)
+
+
+def priority_of(root: Root) -> int:
+    if isinstance(root, Group):
+        return root.policy.priority if root.policy else 0
+    return root.priority
 
 
 def _oldest(root: Root) -> str:

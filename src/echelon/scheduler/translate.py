@@ -105,7 +105,7 @@ class Translator:
 
     def assume(self, member: Member, node: str) -> None:
         """Decided: it holds its place from now on, until the watch confirms or the binding fails."""
-        member.assumed, member.nominated = node, ""
+        member.assumed, member.nominated, member.reserved = node, "", ""
         member.since = self._clock.now()
         self._hold(member)
         self.forest.refile(member)
@@ -130,10 +130,21 @@ class Translator:
             if not member.place:
                 self._release(member)
 
+    def reserve(self, member: Member, node: str) -> None:
+        """Keep a place for it until others have ended by themselves."""
+        member.reserved = node
+        self._hold(member)
+
+    def unreserve(self, member: Member) -> None:
+        if member.reserved:
+            member.reserved = ""
+            if not member.spot:
+                self._release(member)
+
     def evict(self, member: Member) -> None:
         """Its eviction has begun: it is nobody's victim again and no longer counts for its group."""
         member.evicting = True
-        if member.place or member.nominated:
+        if member.spot:
             self._hold(member)
         self.forest.refile(member)
 
@@ -148,7 +159,7 @@ class Translator:
         for member in self.members.values():
             if meta.namespace(member.obj) == name:
                 member.identity = self._identity(member.obj)
-                if member.place or member.nominated:
+                if member.spot:
                     self._hold(member)
         self._listener.room()
 
@@ -157,7 +168,7 @@ class Translator:
             assert old is not None
             self.view.remove_node(meta.name(old))
             for member in list(self.members.values()):
-                if member.nominated == meta.name(old):
+                if meta.name(old) in (member.nominated, member.reserved):
                     self._listener.displaced(member)
             return
         if old is not None and _node_facts(old) == _node_facts(new):
@@ -217,7 +228,7 @@ class Translator:
         held = False
         for leaf in group.leaves():
             for member in leaf.members.values():
-                if member.place or member.nominated:
+                if member.spot:
                     self._hold(member)
                     held = True
         if held:
@@ -281,8 +292,8 @@ class Translator:
         if node and not member.node:
             if not member.assumed:
                 member.since = self._clock.now()
-            member.node, member.assumed, member.nominated = node, "", ""
-        if member.place or member.nominated:
+            member.node, member.assumed, member.nominated, member.reserved = node, "", "", ""
+        if member.spot:
             self._hold(member)
         self.forest.refile(member)
         self._listener.touched(self.root_of(member))
@@ -295,7 +306,7 @@ class Translator:
             return
         self._wished -= Counter(company.wanted(member))
         root = self.root_of(member)
-        held = bool(member.place or member.nominated)
+        held = bool(member.spot)
         self._release(member)
         self.forest.leave(member)
         self._listener.gone(member)
@@ -320,7 +331,7 @@ class Translator:
     # -- what holds capacity ---------------------------------------------------------------------------
 
     def _hold(self, member: Member) -> None:
-        """Enter a pod into the view where it is placed or nominated."""
+        """Enter a pod into the view where it takes up room."""
         unit = self._unit_of(member)
         former = self.view.running(member.id)
         self.view.put_unit(unit)
@@ -328,14 +339,15 @@ class Translator:
         self.view.bind(
             Running(
                 pod=member.id,
-                node=member.place or member.nominated,
+                node=member.spot,
                 requests=member.shape.requests,
                 unit=unit.id,
                 started=member.since,
                 group=member.group.id if member.group is not None else -1,
                 exclusive=exclusive_of(member.group),
                 budgets=budgets,
-                evictable=not member.leaving,
+                # A place that is only reserved repels others, but nobody counts on who is not there yet.
+                evictable=not member.leaving and bool(member.place or member.nominated),
                 identity=member.identity,
                 repels=member.shape.anti_affinity,
             )
@@ -378,7 +390,7 @@ class Translator:
                 priority = group.policy.priority
                 whole = group if group.policy.whole else whole
             group = group.parent
-        if whole is None:
+        if whole is None or not (member.place or member.nominated):
             return Unit(member.id, priority, f"Pod/{meta.name(member.obj)}")
         assert whole.obj is not None
         owner = meta.controller_of(whole.obj)
