@@ -15,6 +15,8 @@ import msgspec
 
 from echelon.base.instants import to_time
 from echelon.runtime import virtual
+from echelon.scheduler.loop import Settings
+from echelon.scheduler.reservation import Patience
 from echelon.store.interface import Change, Store
 from echelon.testing.virtual import VirtualPlane, virtual_plane
 
@@ -25,6 +27,8 @@ from .world import World
 
 #: Events between two rests.
 _EVENTS_PER_ROUND = 40
+#: How often a rest is looked at again while room is kept for someone.
+_TURNS = 10
 
 
 @dataclass
@@ -96,8 +100,17 @@ class Life:
         """Leave the cluster alone until nothing moves, and look at what it has come to."""
         self.auditor.left_alone(True)
         await self.world.quiet(self.look)
+        for _ in range(_TURNS):
+            # Room may be kept for someone who starves; others get their turn before long.
+            if not rest.problems(self.auditor) or not self._is_room_kept():
+                break
+            await self.world.quiet(self.look)
         self.auditor.left_alone(False)
         rest.check(self.auditor)
+
+    def _is_room_kept(self) -> bool:
+        process = self._plane.processes.get("scheduler")
+        return process is not None and process.scheduler is not None and len(process.scheduler.reservations) > 0
 
     async def _news(self) -> Sequence[Change]:
         """What has been written since the last look."""
@@ -151,7 +164,9 @@ def _counters(tree: Tree) -> Any:
 
 
 async def _live(story: Story, events: int) -> None:
-    async with virtual_plane(story.seed) as plane:
+    # Every other seed is impatient, so that room is kept, and given up, again and again.
+    patience = Patience(after_seconds=5, hold_seconds=60) if story.seed % 2 else Patience()
+    async with virtual_plane(story.seed, Settings(patience=patience)) as plane:
         life = Life(plane, story)
         begun = plane.clock.now()
         try:

@@ -13,8 +13,15 @@ _REPLICATED = "jobset.sigs.k8s.io/replicatedjob-name"
 
 
 def check(auditor: Auditor) -> None:
+    found = problems(auditor)
+    if found:
+        raise Breach("at rest: " + "; ".join(found))
+
+
+def problems(auditor: Auditor) -> list[str]:
+    """What is not as it should be."""
     ledger = auditor.ledger
-    problems = [
+    return [
         *_orphans(ledger),
         *_lingering(ledger),
         *_jobs(auditor),
@@ -23,8 +30,6 @@ def check(auditor: Auditor) -> None:
         *_silent(ledger),
         *_waiting(ledger),
     ]
-    if problems:
-        raise Breach("at rest: " + "; ".join(problems))
 
 
 # -- nothing is left behind ------------------------------------------------------------------------------------
