@@ -1,10 +1,14 @@
-"""Events about objects: recorded in the background, repeated ones counted instead of written again."""
+"""Events about objects: recorded in the background, repeated ones counted instead of written again.
+
+Nobody waits for an event, so its writing may give way to what somebody waits for (`give_way`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,6 +24,8 @@ log = logging.getLogger(__name__)
 _QUEUE_LIMIT = 10_000
 _REMEMBERED = 4_096
 _MESSAGE_LIMIT = 1_024
+#: An event gives way to other writes for no longer than this.
+_PATIENCE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,11 @@ class Recorder:
         self._queue: asyncio.Queue[tuple[_Said, float]] = asyncio.Queue(_QUEUE_LIMIT)
         #: Events written lately, as (name, count).
         self._written: OrderedDict[_Said, tuple[str, int]] = OrderedDict()
+        self._calm: Callable[[float], Awaitable[None]] | None = None
+
+    def give_way(self, calm: Callable[[float], Awaitable[None]]) -> None:
+        """Before each write wait for this, which returns at the instant it is given at the latest."""
+        self._calm = calm
 
     def record(
         self, resource: Resource, obj: Object, type_: Literal["Normal", "Warning"], reason: str, message: str
@@ -69,6 +80,8 @@ class Recorder:
         while True:
             said, at = await self._queue.get()
             try:
+                if self._calm is not None:
+                    await self._calm(at + _PATIENCE_SECONDS)
                 await self._write(said, at)
             except (ApiError, OSError) as error:
                 log.debug("event about %s/%s not written: %s", said.namespace, said.name, error)

@@ -2,8 +2,9 @@
 
     loop ─► Enactor ─► pools of writers (bounded) ─► Verbs ─► caches.observe
 
-Nothing here decides.  Bindings have a pool of their own, so that they never queue behind explanations.  Conditions
-are written only when they differ from what the object says, one write per object at a time, the newest word wins.
+Nothing here decides.  Bindings have a pool of their own, so that they never queue behind explanations; good news and
+events also leave the server to them (`calm`).  Conditions are written only when they differ from what the object says,
+one write per object at a time, the newest word wins.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ log = logging.getLogger(__name__)
 
 _BINDINGS_AT_ONCE = 64
 _OTHER_WRITES_AT_ONCE = 16
+#: That a group is scheduled is said when no binding is under way any more, or after this long.
+_GOOD_NEWS_SECONDS = 3.0
 _FIRST_RETRY_SECONDS = 0.5
 _LAST_RETRY_SECONDS = 30.0
 
@@ -53,6 +56,8 @@ class _Note:
     fields: dict[str, Any] = field(default_factory=dict)
     flying: dict[str, Word] = field(default_factory=dict)
     flying_fields: dict[str, Any] = field(default_factory=dict)
+    #: Until when it may wait for bindings to be through; 0 is not at all.
+    patient: float = 0.0
 
 
 class _Pool:
@@ -62,8 +67,14 @@ class _Pool:
         self._name = name
         self._size = size
         self._line: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
+        self._under_way = 0
+        #: Set while nothing is in line or being written.
+        self.idle = asyncio.Event()
+        self.idle.set()
 
     def submit(self, job: Callable[[], Awaitable[None]]) -> None:
+        self._under_way += 1
+        self.idle.clear()
         self._line.put_nowait(job)
 
     async def run(self) -> None:
@@ -78,6 +89,10 @@ class _Pool:
                 await job()
             except Exception:
                 log.exception("%s: a write failed in an unforeseen way", self._name)
+            finally:
+                self._under_way -= 1
+                if not self._under_way:
+                    self.idle.set()
 
 
 class Enactor:
@@ -90,6 +105,8 @@ class Enactor:
         self._bindings = _Pool("scheduler-bind", _BINDINGS_AT_ONCE)
         self._others = _Pool("scheduler-write", _OTHER_WRITES_AT_ONCE)
         self._notes: dict[str, _Note] = {}
+        #: Good news in line, the oldest first.
+        self._patient: asyncio.Queue[_Note] = asyncio.Queue()
         #: Writes that failed and wait for their next try; held so that they are not lost.
         self._waiting: set[asyncio.Task[None]] = set()
 
@@ -98,9 +115,23 @@ class Enactor:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._bindings.run())
                 group.create_task(self._others.run())
+                group.create_task(self._tell_good_news(), name="scheduler-good-news")
         finally:
             for task in self._waiting:
                 task.cancel()
+
+    async def calm(self, until: float) -> None:
+        """Return when no binding is under way, at that moment at the latest."""
+        left = until - self._clock.now()
+        if left <= 0 or self._bindings.idle.is_set():
+            return
+        waits = [asyncio.ensure_future(wait) for wait in (self._bindings.idle.wait(), self._clock.sleep(left))]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
 
     # -- bindings --------------------------------------------------------------------------------------
 
@@ -183,7 +214,16 @@ class Enactor:
     # -- conditions ------------------------------------------------------------------------------------
 
     def say(self, resource: Resource, obj: Object, *words: Word, **fields: Any) -> bool:
-        """Make the status of an object say this; False if it already does."""
+        """Make the status of an object say this now; False if it already does."""
+        return self._say(resource, obj, words, fields, 0.0)
+
+    def say_later(self, resource: Resource, obj: Object, *words: Word) -> bool:
+        """The same, when bindings are through."""
+        return self._say(resource, obj, words, {}, self._clock.now() + _GOOD_NEWS_SECONDS)
+
+    def _say(
+        self, resource: Resource, obj: Object, words: Collection[Word], fields: Mapping[str, Any], patient: float
+    ) -> bool:
         note = self._notes.get(meta.uid(obj))
         fresh = [word for word in words if _said(note, obj, word.type) != word]
         changed = {name: value for name, value in fields.items() if _field(note, obj, name) != value}
@@ -191,12 +231,28 @@ class Enactor:
             return False
         if note is None:
             note = self._notes[meta.uid(obj)] = _Note(resource, obj)
-        if not note.words and not note.fields and not note.flying and not note.flying_fields:
-            self._others.submit(lambda: self._write(note, _FIRST_RETRY_SECONDS))
+        fresh_note = not note.words and not note.fields and not note.flying and not note.flying_fields
+        if fresh_note and patient:
+            note.patient = patient
+            self._patient.put_nowait(note)
+        elif fresh_note or (note.patient and not patient):
+            self._submit(note)
         note.obj = obj
         note.words |= {word.type: word for word in fresh}
         note.fields |= changed
         return bool(fresh)
+
+    def _submit(self, note: _Note) -> None:
+        note.patient = 0.0
+        self._others.submit(lambda: self._write(note, _FIRST_RETRY_SECONDS))
+
+    async def _tell_good_news(self) -> None:
+        while True:
+            note = await self._patient.get()
+            await self.calm(note.patient)
+            # Bad news may have taken it along.
+            if note.patient:
+                self._submit(note)
 
     def said(self, obj: Object, type_: str) -> Word | None:
         """A condition as an object has it or is about to have it."""

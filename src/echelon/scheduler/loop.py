@@ -73,6 +73,7 @@ class Scheduler:
         self._memory = Memory()
         self._translator = Translator(self.view, caches, clock, self)
         self._enactor = Enactor(verbs, caches, clock)
+        recorder.give_way(self._enactor.calm)
         self._reporter = Reporter(self._enactor, recorder, clock)
         self._preemption = Preemption(
             settings.names[0], self.view, self._translator, self._states, self._enactor, self._reporter, self.room

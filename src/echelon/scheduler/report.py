@@ -131,7 +131,7 @@ class Reporter:
             if self._says(group.obj, _DISRUPTION):
                 words.append(Word(_DISRUPTION, "False", "Scheduled", "bound again after its eviction"))
             if words:
-                self._enactor.say(group.resource, group.obj, *words)
+                self._enactor.say_later(group.resource, group.obj, *words)
 
     def evicted(self, victim: Member, preemptor: Root) -> None:
         """An event on the victim that names whom it makes room for."""
