@@ -1,0 +1,71 @@
+"""Bindings come first: that they succeeded is said when the server has nothing more important to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from echelon.api.scheme import Object, Resource
+from echelon.api.verbs import Patch
+from echelon.testing.builders import make_node, make_pod, make_pod_group
+from echelon.testing.world import World, in_virtual_time
+
+
+class Journal:
+    """An API on which a binding takes a second, and that remembers in which order writes began, and when."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._verbs = world.verbs
+        self.written: list[tuple[str, float]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._verbs, name)
+
+    def _note(self, what: str) -> None:
+        self.written.append((what, self._world.clock.now()))
+
+    def when(self, what: str) -> list[float]:
+        return [at for known, at in self.written if known == what]
+
+    async def bind(self, namespace: str, pod: str, node: str, *, uid: str = "") -> None:
+        self._note("bind")
+        await self._world.clock.sleep(1.0)
+        await self._verbs.bind(namespace, pod, node, uid=uid)
+
+    async def patch(self, resource: Resource, name: str, patch: Patch, *where: str) -> Object:
+        self._note(resource.plural)
+        return await self._verbs.patch(resource, name, patch, *where)  # type: ignore[arg-type]
+
+    async def create(self, resource: Resource, *rest: Any) -> Object:
+        self._note(resource.plural)
+        return await self._verbs.create(resource, *rest)
+
+
+async def _gangs_of_one(world: World, count: int) -> Journal:
+    """Many gangs, each bound in a second, 64 at a time."""
+    journal = Journal(world)
+    await world.stop()
+    world.start(journal)  # type: ignore[arg-type]
+    await world.create(make_node("n", cpu=count, pods=count))
+    await world.create(*(make_pod_group(f"g{n}", gang=1) for n in range(count)))
+    await world.create(*(make_pod(f"p{n}", group=f"g{n}") for n in range(count)))
+    await world.settle(60)
+    return journal
+
+
+@in_virtual_time
+async def test_good_news_and_events_wait_until_bindings_are_through(world: World) -> None:
+    journal = await _gangs_of_one(world, 130)
+    last = max(journal.when("bind")) + 1.0
+    assert len(journal.when("podgroups")) >= 130
+    assert min(journal.when("podgroups")) == min(journal.when("events")) == last
+
+
+@in_virtual_time
+async def test_good_news_and_events_do_not_wait_for_ever(world: World) -> None:
+    journal = await _gangs_of_one(world, 320)
+    first = min(journal.when("bind")) + 1.0
+    assert min(journal.when("podgroups")) == first + 3.0
+    assert min(journal.when("events")) <= first + 5.0
+    for number in range(320):
+        assert await world.condition(f"g{number}") == ("True", "Scheduled", "")
