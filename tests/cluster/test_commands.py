@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
+import aiohttp
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -199,3 +200,29 @@ async def _server_that_answers(status: int | None) -> AsyncIterator[str]:
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def test_a_scheduler_can_be_watched(side: Side, namespace: str, node: str) -> None:
+    """Real sockets: what it has bound is in its metrics, and it says that it lives and is ready."""
+    command = ("scheduler", "--no-leader-elect", "--metrics-port", "0", "--kubeconfig", side.kubeconfig)
+    async with echelon(*command) as scheduler:
+        await scheduler.says("metrics are at")
+        base = scheduler.said[-1].split()[-1].removesuffix("/metrics")
+        await scheduler.says("is ready at")
+        async with aiohttp.ClientSession() as browser:
+
+            async def read(path: str) -> str:
+                async with browser.get(base + path) as answer:
+                    assert answer.status == 200
+                    return await answer.text()
+
+            assert [await read("/healthz"), await read("/readyz")] == ["ok", "ok"]
+            bound = 'echelon_scheduler_bindings_total{result="bound"} 3.0'
+            assert bound not in await read("/metrics")
+            await submit_gang(side.verbs, namespace, node, "g")
+
+            async def counted() -> bool:
+                return bound in await read("/metrics")
+
+            await eventually(counted)
+        assert await scheduler.end() == 0

@@ -22,8 +22,22 @@ _NAME = "echelon"
     show_default=True,
     help="The spec.schedulerName of the pods it places; may be given several times.",
 )
-def scheduler(names: tuple[str, ...], kubeconfig: Path | None, context: str | None, leader_elect: bool) -> None:
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    help="Serve /metrics, /healthz and /readyz over plain HTTP; 0 takes any free port.  [default: not served]",
+)
+@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address to serve them on.")
+def scheduler(
+    names: tuple[str, ...],
+    metrics_port: int | None,
+    metrics_host: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    leader_elect: bool,
+) -> None:
     """Schedule the pods of a cluster that name this scheduler, and their groups, until interrupted."""
     lease = "-".join(("echelon-scheduler", *(name for name in names if name != _NAME))) if leader_elect else ""
-    settings = remote.RemoteSettings(kubeconfig, context, lease)
+    metrics = remote.Address(metrics_host, metrics_port) if metrics_port is not None else None
+    settings = remote.RemoteSettings(kubeconfig, context, lease, metrics)
     work_until_interrupted("scheduler", settings, remote.scheduler(names))

@@ -210,6 +210,11 @@ class Caches:
         if informer is not None:
             informer.observe(obj)
 
+    @property
+    def synced(self) -> bool:
+        """Whether every cache is filled and current."""
+        return all(informer.has_synced for informer in self._informers.values())
+
     async def wait_synced(self) -> None:
         for informer in list(self._informers.values()):
             await informer.wait_synced()

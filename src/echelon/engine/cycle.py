@@ -14,12 +14,15 @@ from .verdict import Blocked, DomainCount, Shortage, Verdict
 from .view import ClusterView
 
 
-def decide(view: ClusterView, demand: Demand, now: float) -> Verdict:
-    """Place the demand; if it is blocked and may preempt, look for the least loss that lets it in."""
+def decide(view: ClusterView, demand: Demand, now: float, steps: Steps | None = None) -> Verdict:
+    """Place the demand; if it is blocked and may preempt, look for the least loss that lets it in.
+
+    Whoever brings the steps sees afterwards how many the search for a placement took.
+    """
     if not view.layout.keys:
         return Blocked(True, tuple(_nothing_for(demand.root)), preemption_tried=demand.may_preempt)
     view.layout.learn(name for name in _asked(demand) if given(name))
-    outcome = place(view, demand, Steps(view.options.limits.steps))
+    outcome = place(view, demand, steps or Steps(view.options.limits.steps))
     if outcome.placed is not None:
         return outcome.placed
     if demand.may_preempt:

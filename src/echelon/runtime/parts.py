@@ -9,6 +9,8 @@ from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
 from ..agents.simulated import SimulatedNodes
 from ..api.cluster import Cluster
 from ..api.verbs import Verbs
@@ -47,19 +49,27 @@ def controllers(verbs: Verbs, caches: Caches, clock: Clock, chosen: Iterable[Con
     return parts
 
 
-def scheduler(verbs: Verbs, caches: Caches, clock: Clock, settings: Settings) -> tuple[Scheduler, list[Part]]:
+def scheduler(
+    verbs: Verbs, caches: Caches, clock: Clock, settings: Settings, registry: CollectorRegistry | None = None
+) -> tuple[Scheduler, list[Part]]:
     """The scheduler, for those who look into its view, and what runs it."""
     recorder = Recorder(verbs, clock, "echelon-scheduler")
-    made = Scheduler(verbs, caches, clock, recorder, settings)
+    made = Scheduler(verbs, caches, clock, recorder, settings, registry)
     return made, [Part("scheduler", made.run()), Part("events", recorder.run())]
 
 
 def assemble(
-    verbs: Verbs, caches: Caches, clock: Clock, cluster: Cluster | None, levels: tuple[str, ...], names: Sequence[str]
+    verbs: Verbs,
+    caches: Caches,
+    clock: Clock,
+    cluster: Cluster | None,
+    levels: tuple[str, ...],
+    names: Sequence[str],
+    registry: CollectorRegistry | None = None,
 ) -> list[Part]:
     """Everything but the API; nodes are simulated if there is a cluster to simulate."""
     parts = controllers(verbs, caches, clock)
-    parts += scheduler(verbs, caches, clock, Settings(names=tuple(names), levels=levels))[1]
+    parts += scheduler(verbs, caches, clock, Settings(names=tuple(names), levels=levels), registry)[1]
     if cluster is not None:
         parts.append(Part("nodes", SimulatedNodes(verbs, caches, clock, cluster).run()))
     return [*parts, Part("caches", caches.run())]

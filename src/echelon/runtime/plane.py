@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import uvloop
+from prometheus_client import generate_latest
 
 from ..api.runtimes import builtin_runtimes
 from ..api.scheme import NODES
@@ -29,6 +30,7 @@ from ..store.interface import Store, StoreBusy, StoreFailed
 from ..store.sqlite import open_sqlite
 from .clock import RealClock
 from .config import PlaneSettings
+from .observing import metrics_registry
 from .parts import Part, assemble, levels_of
 from .supervision import supervised
 
@@ -68,16 +70,22 @@ async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
         stack.push_async_callback(store.close)
         pipeline = Pipeline(store, clock, Rng(secrets.randbits(64)))
         await pipeline.bootstrap(builtin_runtimes())
+        registry = metrics_registry()
         try:
             server = await serve(
-                pipeline, ServerSettings(settings.data, settings.port, settings.kubeconfig_path), clock
+                pipeline,
+                ServerSettings(settings.data, settings.port, settings.kubeconfig_path),
+                clock,
+                lambda: generate_latest(registry),
             )
         except (PortInUse, OSError) as error:
             raise CannotStart(str(error)) from error
         stack.push_async_callback(server.stop)
         caches = Caches(pipeline, clock)
         cluster = settings.cluster if settings.nodes == "simulated" else None
-        parts = assemble(pipeline, caches, clock, cluster, levels_of(settings.cluster), settings.scheduler_names)
+        parts = assemble(
+            pipeline, caches, clock, cluster, levels_of(settings.cluster), settings.scheduler_names, registry
+        )
         await stack.enter_async_context(supervised([*parts, Part("expiry", pipeline.run())]))
         await caches.wait_synced()
         await _nodes_are_there(caches, settings)

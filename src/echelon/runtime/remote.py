@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prometheus_client import CollectorRegistry
+
 from ..api.errors import ApiError
 from ..api.scheme import Resource
 from ..api.verbs import ListOptions, Verbs
@@ -25,6 +27,7 @@ from ..controllers.registry import CLUSTER_CONTROLLERS, cluster_controllers
 from ..scheduler.loop import Settings
 from . import parts as all_parts
 from .clock import RealClock
+from .observing import Address, CannotListen, metrics_registry, observable
 from .parts import Part
 from .plane import CannotStart
 from .supervision import supervised
@@ -32,10 +35,10 @@ from .supervision import supervised
 if TYPE_CHECKING:
     from ..client.http import HttpVerbs
 
-__all__ = ["CLUSTER_CONTROLLERS", "RemoteSettings", "controllers", "scheduler", "working"]
+__all__ = ["CLUSTER_CONTROLLERS", "Address", "RemoteSettings", "controllers", "scheduler", "working"]
 
 LEASE_NAMESPACE = "kube-system"
-MakeParts = Callable[[Verbs, Caches, Clock], list[Part]]
+MakeParts = Callable[[Verbs, Caches, Clock, CollectorRegistry], list[Part]]
 
 
 @dataclass(frozen=True)
@@ -45,17 +48,21 @@ class RemoteSettings:
     kubeconfig: Path | None
     context: str | None
     lease: str
+    #: Where to be watched, if anywhere.
+    metrics: Address | None = None
 
 
 def scheduler(names: Sequence[str]) -> MakeParts:
     """A scheduler that answers to these names."""
     settings = Settings(names=tuple(names))
-    return lambda verbs, caches, clock: all_parts.scheduler(verbs, caches, clock, settings)[1]
+    return lambda verbs, caches, clock, registry: all_parts.scheduler(verbs, caches, clock, settings, registry)[1]
 
 
 def controllers(names: Sequence[str]) -> MakeParts:
     """Those of `CLUSTER_CONTROLLERS`."""
-    return lambda verbs, caches, clock: all_parts.controllers(verbs, caches, clock, cluster_controllers(caches, names))
+    return lambda verbs, caches, clock, _: all_parts.controllers(
+        verbs, caches, clock, cluster_controllers(caches, names)
+    )
 
 
 @asynccontextmanager
@@ -69,9 +76,10 @@ async def working(settings: RemoteSettings, make: MakeParts, tell: Callable[[str
     parts: list[Part] = []
     try:
         caches = Caches(verbs, clock)
-        parts = make(verbs, caches, clock)
+        registry = metrics_registry()
+        parts = make(verbs, caches, clock, registry)
         await _check(verbs, caches.resources, server)
-        async with supervised([Part("caches", caches.run())]):
+        async with _watched(settings.metrics, registry, caches, tell), supervised([Part("caches", caches.run())]):
             await caches.wait_synced()
             async with _leading(settings.lease, verbs, clock, tell) as duties, supervised([*duties, *parts]):
                 yield server
@@ -79,6 +87,22 @@ async def working(settings: RemoteSettings, make: MakeParts, tell: Callable[[str
         for part in parts:
             part.main.close()  # of those that never began
         await verbs.close()
+
+
+@asynccontextmanager
+async def _watched(
+    address: Address | None, registry: CollectorRegistry, caches: Caches, tell: Callable[[str], None]
+) -> AsyncIterator[None]:
+    """Serve metrics and health, if somebody wants them."""
+    if address is None:
+        yield
+        return
+    try:
+        async with observable(registry, address, lambda: caches.synced) as url:
+            tell(f"metrics are at {url}/metrics")
+            yield
+    except CannotListen as error:
+        raise CannotStart(str(error)) from error
 
 
 def _connect(settings: RemoteSettings) -> tuple[HttpVerbs, str]:

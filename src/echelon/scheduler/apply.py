@@ -22,6 +22,7 @@ from ..api.verbs import DeleteOptions, Patch, PatchType, Verbs
 from ..base.clock import Clock
 from ..client.informer import Caches
 from .hierarchy import Member
+from .metrics import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -98,10 +99,11 @@ class _Pool:
 class Enactor:
     """The scheduler's hand."""
 
-    def __init__(self, verbs: Verbs, caches: Caches, clock: Clock) -> None:
+    def __init__(self, verbs: Verbs, caches: Caches, clock: Clock, metrics: Metrics) -> None:
         self._verbs = verbs
         self._caches = caches
         self._clock = clock
+        self._metrics = metrics
         self._bindings = _Pool("scheduler-bind", _BINDINGS_AT_ONCE)
         self._others = _Pool("scheduler-write", _OTHER_WRITES_AT_ONCE)
         self._notes: dict[str, _Note] = {}
@@ -140,12 +142,13 @@ class Enactor:
         self._bindings.submit(lambda: self._bind(member, node, ended))
 
     async def _bind(self, member: Member, node: str, ended: BindingEnded) -> None:
-        trouble = ""
+        trouble, sent = "", self._clock.now()
         try:
             await self._verbs.bind(meta.namespace(member.obj), meta.name(member.obj), node, uid=member.uid)
         except (ApiError, OSError, TimeoutError) as error:
             if not await self._is_bound(member, node):
                 trouble = str(error) or type(error).__name__
+        self._metrics.answered(self._clock.now() - sent)
         ended(member, trouble)
 
     async def _is_bound(self, member: Member, node: str) -> bool:

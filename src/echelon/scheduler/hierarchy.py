@@ -110,7 +110,8 @@ class Member:
     nominated: str = ""
     #: Where room is kept for it until others have ended.
     reserved: str = ""
-    #: When it began to hold its place.
+    #: When it was first heard of, and when it began to hold its place.
+    seen: float = 0.0
     since: float = 0.0
     #: Whether we have begun to evict it.
     evicting: bool = False

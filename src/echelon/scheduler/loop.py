@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from dataclasses import dataclass, field, replace
+
+from prometheus_client import CollectorRegistry
 
 from ..api import vocabulary
 from ..api.scheme import JOBS, WORKLOADS, Object
@@ -19,6 +22,7 @@ from ..api.verbs import Verbs
 from ..base.clock import Clock
 from ..client.events import Recorder
 from ..client.informer import Caches
+from ..engine.agenda import Steps
 from ..engine.cycle import decide
 from ..engine.demand import Demand
 from ..engine.verdict import Blocked, Evict, Placed
@@ -30,6 +34,7 @@ from .consistency import differences
 from .hierarchy import Group, Member, Problem
 from .layout import SOUND, domains_problem, members_problem, problem_of
 from .memory import Memory
+from .metrics import Backlog, Metrics
 from .preemption import Preemption
 from .queue import Queue
 from .report import Reporter, key_of
@@ -61,7 +66,15 @@ class Settings:
 class Scheduler:
     """Places what is pending, for as long as it runs."""
 
-    def __init__(self, verbs: Verbs, caches: Caches, clock: Clock, recorder: Recorder, settings: Settings) -> None:
+    def __init__(
+        self,
+        verbs: Verbs,
+        caches: Caches,
+        clock: Clock,
+        recorder: Recorder,
+        settings: Settings,
+        registry: CollectorRegistry | None = None,
+    ) -> None:
         self._caches = caches
         self._clock = clock
         self._settings = settings
@@ -71,12 +84,21 @@ class Scheduler:
         self._queue = Queue(clock)
         self._states = States(self._queue)
         self._memory = Memory()
+        self.metrics = Metrics(registry or CollectorRegistry())
+        self.metrics.registry.register(Backlog(settings.names, self._states.all, self._queue, clock.now))
         self._translator = Translator(self.view, caches, clock, self)
-        self._enactor = Enactor(verbs, caches, clock)
+        self._enactor = Enactor(verbs, caches, clock, self.metrics)
         recorder.give_way(self._enactor.calm)
         self._reporter = Reporter(self._enactor, recorder, clock)
         self._preemption = Preemption(
-            settings.names[0], self.view, self._translator, self._states, self._enactor, self._reporter, self.room
+            settings.names[0],
+            self.view,
+            self._translator,
+            self._states,
+            self._enactor,
+            self._reporter,
+            self.metrics,
+            self.room,
         )
         self.reservations = Reservations(
             settings.patience, self._brief, self._translator, self._states, self._reporter, clock, self.room
@@ -113,6 +135,7 @@ class Scheduler:
                 except Exception:
                     # One root must not stop the others, whatever is wrong with it.
                     log.exception("scheduling %s failed", key_of(state.root))
+                    self.metrics.attempted(state.root, "error", self._clock.now() - state.begun)
                     self._states.back_off(state)
             # Let bindings start and events come in before the next decision.
             await asyncio.sleep(0)
@@ -173,6 +196,7 @@ class Scheduler:
             return
         demand = introduced(demand, self._translator.members, self.view.company)
         brief = self._told_lately(state)
+        state.begun = self._clock.now()
         verdict = self._decide(state, demand, brief=brief)
         if isinstance(verdict, Placed):
             self.reservations.placed(state, verdict.assignment.values())
@@ -180,7 +204,9 @@ class Scheduler:
         elif isinstance(verdict, Evict):
             self.reservations.placed(state, verdict.placement.assignment.values())
             self._preemption.begin(state, verdict)
+            self.metrics.attempted(root, "waiting_on_preemption", self._clock.now() - state.begun)
         else:
+            self.metrics.attempted(root, "unschedulable", self._clock.now() - state.begun)
             self._stay(state, demand, verdict, brief)
 
     def _stay(self, state: State, demand: Demand, verdict: Blocked, brief: bool) -> None:
@@ -224,18 +250,27 @@ class Scheduler:
         # What is known is known of a cluster with all reservations in place.
         known = None if self.reservations.has(state) else self._memory.recall(demand, brief=brief)
         if known is not None:
+            self.metrics.remembered()
             return known
         if self.reservations.yields_to(demand.priority):
             self.view.options = self._brief
             with self.reservations.lifted(state):
-                around = decide(self.view, replace(demand, may_preempt=False), self._clock.now())
+                around = self._ask(state.root, replace(demand, may_preempt=False))
             if isinstance(around, Placed):
                 return around
         self.view.options = self._brief if brief else self._full
         with self.reservations.lifted(state, demand.priority):
-            verdict = decide(self.view, demand, self._clock.now())
+            verdict = self._ask(state.root, demand)
         if isinstance(verdict, Blocked):
             self._memory.keep(demand, verdict, brief=brief)
+        return verdict
+
+    def _ask(self, root: Root, demand: Demand) -> Placed | Evict | Blocked:
+        """One decision of the engine, counted and timed."""
+        budget = self.view.options.limits.steps
+        steps, begin = Steps(budget), time.perf_counter()
+        verdict = decide(self.view, demand, self._clock.now(), steps)
+        self.metrics.decided(root, verdict, time.perf_counter() - begin, budget - steps.left)
         return verdict
 
     def _demand(self, state: State) -> Demand | None:
@@ -341,11 +376,14 @@ class Scheduler:
         state.flying = max(0, state.flying - 1)
         if not trouble:
             self._reporter.bound(member)
+            self.metrics.bound(member, self._clock.now() - member.seen)
             if isinstance(root, Member):
+                self.metrics.attempted(root, "scheduled", self._clock.now() - state.begun)
                 self._end(root)
             elif not state.flying:
                 self._settle(state, root)
             return
+        self.metrics.refused(member)
         log.info("binding pod %s to %s failed: %s", member.key, member.assumed, trouble)
         state.placed = frozenset()
         self._translator.forget(member)
@@ -357,5 +395,7 @@ class Scheduler:
 
     def _settle(self, state: State, root: Group) -> None:
         """Bindings are through: what was placed says so, even if some of it has ended since."""
+        if state.placed:
+            self.metrics.attempted(root, "scheduled", self._clock.now() - state.begun)
         self._reporter.settled(root, state.placed)
         state.settled, state.placed = True, frozenset()

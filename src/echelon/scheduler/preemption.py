@@ -15,6 +15,7 @@ from ..engine.verdict import Blocked, Evict
 from ..engine.view import ClusterView
 from .apply import Enactor
 from .hierarchy import Group, Member
+from .metrics import Metrics
 from .report import Reporter, key_of, kind_of
 from .state import State, States
 from .translate import Root, Translator
@@ -31,6 +32,7 @@ class Preemption:
         states: States,
         enactor: Enactor,
         reporter: Reporter,
+        metrics: Metrics,
         room: Callable[[], None],
     ) -> None:
         self._name = name
@@ -39,6 +41,7 @@ class Preemption:
         self._states = states
         self._enactor = enactor
         self._reporter = reporter
+        self._metrics = metrics
         self._room = room
         #: victim -> the roots that wait for it to be gone
         self._awaited: dict[int, dict[int, None]] = {}
@@ -57,6 +60,7 @@ class Preemption:
             self._await(state, member)
             self._reporter.evicted(member, root)
         self._evict(leaving, message)
+        self._metrics.preempting(root, len(leaving), verdict.loss.budget_violations)
         for number, node in verdict.placement.assignment.items():
             state.nominated[number] = members[number]
             self._translator.nominate(members[number], node)

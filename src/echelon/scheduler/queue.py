@@ -52,6 +52,15 @@ class Queue:
     def __len__(self) -> int:
         return len(self._active)
 
+    def is_active(self, root: int) -> bool:
+        """Whether it is in line for a decision."""
+        return root in self._active
+
+    def wants_room(self, root: int) -> bool:
+        """Whether it was blocked and sleeps."""
+        sleeper = self._asleep.get(root)
+        return sleeper is not None and sleeper.wants_room
+
     @property
     def asleep(self) -> int:
         return len(self._asleep)

@@ -25,6 +25,8 @@ class State:
     flying: int = 0
     placed: frozenset[int] = frozenset()
     settled: bool = False
+    #: When the attempt that its bindings belong to began.
+    begun: float = 0.0
     #: When it was last told why it is blocked.
     told: float = 0.0
     #: How many pods it had when it was last found incomplete, and since when it is without change.
@@ -53,6 +55,9 @@ class States:
         if state is None:
             state = self._states[root.id] = State(root)
         return state
+
+    def all(self) -> list[State]:
+        return list(self._states.values())
 
     def end(self, root: int) -> None:
         """Nothing more is to be done for it."""

@@ -263,6 +263,7 @@ class Translator:
             rank=_rank(pod),
             node=pod["spec"].get("nodeName") or "",
             identity=self._identity(pod),
+            seen=self._clock.now(),
         )
         self.members[member.id] = member
         self._wished.update(company.wanted(member))

@@ -12,7 +12,7 @@ import errno
 import ipaddress
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,14 +83,19 @@ class Server:
         await self._listener.stop()
 
 
-async def serve(verbs: Verbs, settings: ServerSettings, clock: Clock) -> Server:
-    """Listen, and return once connections are accepted and the kubeconfig is written; may raise `PortInUse`."""
+async def serve(
+    verbs: Verbs, settings: ServerSettings, clock: Clock, more_metrics: Callable[[], bytes] = bytes
+) -> Server:
+    """Listen, and return once connections are accepted and the kubeconfig is written; may raise `PortInUse`.
+
+    `/metrics` ends with whatever `more_metrics` says then.
+    """
     bound = _bind(settings.host, settings.port)
     try:
         port = int(bound.getsockname()[1])
         credentials = certificates.ensure(settings.directory / "pki", time.time())
         gate = Gate(credentials.token, credentials.names)
-        app = Application(verbs, gate, clock, f"{_bracketed(settings.host)}:{port}")
+        app = Application(verbs, gate, clock, f"{_bracketed(settings.host)}:{port}", more_metrics)
         listener = _Listener(app, credentials)
         await listener.start(bound)
     except BaseException:

@@ -48,13 +48,13 @@ _POD_SUBRESOURCES: Mapping[str, Mapping[str, _Handler]] = {
 class Application:
     """The HTTP face over any `Verbs`."""
 
-    def __init__(self, verbs: Verbs, gate: Gate, clock: Clock, address: str) -> None:
+    def __init__(self, verbs: Verbs, gate: Gate, clock: Clock, address: str, more_metrics: Callable[[], bytes]) -> None:
         self._verbs = verbs
         self._gate = gate
         self._clock = clock
         self._address = address
         self._watches = Watches()
-        self._metrics = Metrics(lambda: self._watches.open)
+        self._metrics = Metrics(lambda: self._watches.open, more_metrics)
 
     def close(self) -> None:
         """End all watches, so that the server can stop."""

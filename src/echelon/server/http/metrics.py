@@ -1,4 +1,5 @@
-"""What `/metrics` tells: how many requests of which kind were answered how, and how many watches are open."""
+"""What `/metrics` tells: how many requests of which kind were answered how, how many watches are open, and whatever the
+parts of the plane that are not the server have to add."""
 
 from __future__ import annotations
 
@@ -7,14 +8,15 @@ from collections.abc import Callable
 
 
 class Metrics:
-    def __init__(self, open_watches: Callable[[], int]) -> None:
+    def __init__(self, open_watches: Callable[[], int], more: Callable[[], bytes]) -> None:
         self._open_watches = open_watches
+        self._more = more
         self._requests: Counter[tuple[str, str, str, int]] = Counter()
 
     def count(self, verb: str, group: str, resource: str, code: int) -> None:
         self._requests[(verb, group, resource, code)] += 1
 
-    def text(self) -> str:
+    def text(self) -> bytes:
         """The Prometheus text format, under the names a real server uses."""
         lines = [
             "# HELP apiserver_request_total Requests answered, by verb, kind and code.",
@@ -28,4 +30,4 @@ class Metrics:
             "# TYPE apiserver_longrunning_requests gauge",
             f'apiserver_longrunning_requests{{verb="WATCH"}} {self._open_watches()}',
         ]
-        return "\n".join(lines) + "\n"
+        return "\n".join(lines).encode() + b"\n" + self._more()

@@ -46,7 +46,7 @@ def _answer(request: Request, address: str, metrics: Metrics) -> Response | None
     if path == "/version":
         return json_response(VERSION)
     if path == "/metrics":
-        return Response(metrics.text().encode(), content_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(metrics.text(), content_type="text/plain; version=0.0.4; charset=utf-8")
     if path == "/openapi/v3":
         return openapi.index()
     if path.startswith("/openapi/v3/"):

@@ -1,0 +1,63 @@
+"""Being watched: `/metrics`, `/healthz` and `/readyz` of a process that serves nothing else.
+
+Plain HTTP and no token, hence on loopback unless told otherwise: what is told here harms nobody, and asks nobody to
+be trusted.  The embedded plane has these paths on its own server, behind its token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, ProcessCollector, generate_latest
+
+
+class CannotListen(Exception):
+    """The address cannot be had; the message says which and why."""
+
+
+@dataclass(frozen=True)
+class Address:
+    host: str
+    #: 0 takes any free port.
+    port: int
+
+
+def metrics_registry() -> CollectorRegistry:
+    """An empty one, but for what the process itself costs."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    return registry
+
+
+@asynccontextmanager
+async def observable(registry: CollectorRegistry, address: Address, ready: Callable[[], bool]) -> AsyncIterator[str]:
+    """Serve for as long as the block lasts; yields the address."""
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
+
+    async def alive(_: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    async def is_ready(_: web.Request) -> web.Response:
+        if ready():
+            return web.Response(text="ok")
+        return web.Response(status=503, text="the caches are not filled yet")
+
+    app = web.Application()
+    app.add_routes([web.get("/metrics", metrics), web.get("/healthz", alive), web.get("/readyz", is_ready)])
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, address.host, address.port)
+        try:
+            await site.start()
+        except OSError as error:
+            raise CannotListen(f"cannot serve metrics on {address.host}:{address.port}: {error.strerror}") from error
+        host, port = runner.addresses[0][:2]
+        yield f"http://{host}:{port}"
+    finally:
+        await runner.cleanup()
