@@ -52,6 +52,7 @@ async def test_a_plane_tells_of_its_scheduler_and_its_server_whoever_has_its_tok
         await plane.verbs.create(POD_GROUPS, make_pod_group("g", gang=2), "default")
         for number in range(2):
             await plane.verbs.create(PODS, make_pod(f"p{number}", group="g"), "default")
+        assert (await asyncio.to_thread(get, f"{plane.url}/version", token, authority))[0] == 200
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while True:
             status, text = await asyncio.to_thread(get, f"{plane.url}/metrics", token, authority)
