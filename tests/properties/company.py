@@ -24,11 +24,21 @@ class _Pod:
 
 def right(view: ClusterView, running: list[Running], new: list[tuple[Shape, str]]) -> bool:
     """Whether new pods on nodes respect all terms, theirs and those of running pods."""
-    old = [_Pod(p.node, dict(p.identity.labels), p.repels, None, p.evictable) for p in running if p.identity]
-    fresh = [_Pod(node, dict(s.identity.labels) if s.identity else {}, s.anti_affinity, s) for s, node in new]
+    old, fresh = _pods(running, new)
     return all(_apart(view, pod, old, fresh) and _near(view, pod, old, fresh) for pod in fresh) and all(
         _even(view, pod, spread, old, fresh) for pod in fresh if pod.shape for spread in pod.shape.spread
     )
+
+
+def apart(view: ClusterView, running: list[Running], new: list[tuple[Shape, str]]) -> bool:
+    """The same for anti-affinity alone, which more pods can only hurt."""
+    old, fresh = _pods(running, new)
+    return all(_apart(view, pod, old, fresh) for pod in fresh)
+
+
+def _pods(running: list[Running], new: list[tuple[Shape, str]]) -> tuple[list[_Pod], list[_Pod]]:
+    old = [_Pod(p.node, dict(p.identity.labels), p.repels, None, p.evictable) for p in running if p.identity]
+    return old, [_Pod(node, dict(s.identity.labels) if s.identity else {}, s.anti_affinity, s) for s, node in new]
 
 
 def _value(view: ClusterView, node: str, key: str) -> tuple[str, ...] | None:

@@ -7,13 +7,26 @@ others just do not.  Hypothesis chooses the sizes and a seed, chance does the re
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from echelon.engine.demand import Bound, Composite, Demand, Group, Leaf, PodClass, Shape
+from echelon.engine.demand import (
+    Bound,
+    Composite,
+    Demand,
+    Group,
+    Identity,
+    Leaf,
+    Peers,
+    PodClass,
+    PodTerm,
+    Requirement,
+    Shape,
+    Spread,
+)
 from echelon.testing.placement import GPU, LEVELS, NOW, Cluster, amounts, exclusive, fresh_id
 
 #: Topology keys a group may ask for; `pool` is no level of the configuration.
@@ -43,24 +56,56 @@ class Instance:
         return f"seed {self.seed}: {self.demand}\non {self.cluster}"
 
 
-def instances(victims: bool = False, max_nodes: int = 12, max_pods: int = 10) -> st.SearchStrategy[Instance]:
-    """Demands on clusters of about their size; with `victims`, much is held by units of other priorities."""
+def instances(
+    victims: bool = False, max_nodes: int = 12, max_pods: int = 10, minding: bool = False
+) -> st.SearchStrategy[Instance]:
+    """Demands on clusters of about their size; with `victims`, much is held by units of other priorities.
+
+    With `minding`, pods have terms about one another and about pods that run.
+    """
     seeds, nodes, pods = st.integers(0, 1 << 32), st.integers(1, max_nodes), st.integers(1, max_pods)
-    return st.builds(draw_instance, seeds, nodes, pods, st.just(victims))
+    return st.builds(draw_instance, seeds, nodes, pods, st.just(victims), st.just(minding))
 
 
-def draw_instance(seed: int, nodes: int, pods: int, victims: bool) -> Instance:
+def draw_instance(seed: int, nodes: int, pods: int, victims: bool, minding: bool = False) -> Instance:
     rng = Random(seed)
     shapes = [_shape(rng) for _ in range(rng.choice((1, 1, 2, 3)))]
+    if minding:
+        shapes = [_minding(rng, shape) for shape in shapes]
     root = _tree(rng, shapes, rng.randint(1, 4), pods)
     cluster = _cluster(rng, root, nodes, victims)
     root = _with_bound(rng, root, cluster)
+    for _ in range(rng.choice((0, 1, 2)) if minding else 0):
+        name, repels = rng.choice(cluster.view.node_names()), _terms(rng, (0, 0, 1))
+        cluster.run(name, priority=100, identity=_identity(rng), repels=repels)
     return Instance(seed, cluster, Demand(root, PRIORITY, may_preempt=victims))
 
 
 def _shape(rng: Random) -> Shape:
     selector = (("pool", rng.choice("xy")),) if rng.random() < 0.15 else ()
     return Shape(amounts(rng.randint(1, 4), rng.choice((0, 0, 1, 2))), selector)
+
+
+def _minding(rng: Random, shape: Shape) -> Shape:
+    """Pods that keep apart, now and then also pods that want others near or want to be even."""
+    apart, near = _terms(rng, (0, 1, 1, 2)), _terms(rng, (0, 0, 0, 1))
+    even = tuple(Spread(term.key, rng.randint(1, 2), term.peers) for term in _terms(rng, (0, 0, 0, 1)))
+    return replace(shape, identity=_identity(rng), anti_affinity=apart, affinity=near, spread=even)
+
+
+def _identity(rng: Random) -> Identity:
+    return Identity("ns", (("app", rng.choice("abc")),))
+
+
+def _terms(rng: Random, numbers: tuple[int, ...]) -> tuple[PodTerm, ...]:
+    found = []
+    for _ in range(rng.choice(numbers)):
+        values = rng.choice((("a",), ("b",), ("a", "b"), ("c",)))
+        peers = Peers((Requirement("app", "In", values),), ("ns",))
+        found.append(
+            PodTerm(rng.choice((LEVELS["host"], LEVELS["host"], LEVELS["rack"], LEVELS["zone"], "pool")), peers)
+        )
+    return tuple(found)
 
 
 def _tree(rng: Random, shapes: list[Shape], depth: int, pods: int) -> Group:

@@ -21,7 +21,7 @@ Assignment = list[tuple[Leaf, str]]
 def feasible(view: ClusterView, demand: Demand, gone: frozenset[int] = frozenset()) -> bool:
     """Whether the demand can be placed once the units in `gone` are evicted."""
     running = [pod for pod in view.all_running() if not (pod.unit in gone and pod.evictable)]
-    world = _World(view, demand, running)
+    world = World(view, demand, running)
     leaves = list(demand.leaves())
     waiting = any(pods.members for leaf in leaves for pods in leaf.classes)
     for sizes in product(*(_sizes(leaf) for leaf in leaves)):
@@ -41,7 +41,7 @@ def feasible(view: ClusterView, demand: Demand, gone: frozenset[int] = frozenset
 def accepts(view: ClusterView, demand: Demand, placed: Placed, gone: frozenset[int] = frozenset()) -> bool:
     """Whether a placement is one: from the definitions, pod by pod."""
     running = [pod for pod in view.all_running() if not (pod.unit in gone and pod.evictable)]
-    world, done = _World(view, demand, running), list[tuple[Leaf, str]]()
+    world, done = World(view, demand, running), list[tuple[Leaf, str]]()
     for leaf in demand.leaves():
         asked = [(member, pods.shape) for pods in leaf.classes for member in pods.members]
         new = [(shape, placed.assignment[member]) for member, shape in asked if member in placed.assignment]
@@ -106,13 +106,16 @@ def _compositions(leaf: Leaf, count: int) -> Iterator[tuple[Shape, ...]]:
     yield from {tuple(chosen): None for chosen in combinations(shapes, count)}
 
 
-class _World:
+class World:
     """One demand, one cluster, and a choice of how many new pods each leaf gets."""
 
     def __init__(self, view: ClusterView, demand: Demand, running: list[Running]) -> None:
         self.view, self.demand, self.running = view, demand, running
         self.free = _free(view, running)
         self.sizes: dict[int, int] = {}
+        self._leaves: dict[int, frozenset[int]] = {}
+        self._bound_below: dict[int, list[str]] = {}
+        self._domains: dict[tuple[str, str], tuple[str, ...] | None] = {}
         #: Nodes of bound members and of exclusive holders are like no other.
         self._special = {bound.node for leaf in demand.leaves() for bound in leaf.bound}
         self._special |= {pod.node for pod in running if pod.exclusive is not None}
@@ -143,27 +146,27 @@ class _World:
         looks: set[object] = set()
         minding = any(shape.tied for _, shape in flat)
         for name in names[start:]:
-            look = name if minding else self._look(name, done)
-            if look in looks or not self._fits(shape, name):
+            look = name if minding else self.look(name, done)
+            if look in looks or not self.fits(shape, name):
                 continue
             looks.add(look)
-            self._charge(shape, name, 1)
+            self.charge(shape, name, 1)
             fits = self.packs(flat, [*done, (leaf, name)])
-            self._charge(shape, name, -1)
+            self.charge(shape, name, -1)
             if fits:
                 return True
         return False
 
     def puts(self, shape: Shape, name: str) -> bool:
         """Put one pod on a node; False if it may not be there."""
-        fits = self._fits(shape, name)
-        self._charge(shape, name, 1)
+        fits = self.fits(shape, name)
+        self.charge(shape, name, 1)
         return fits
 
     def stands(self, done: Assignment) -> bool:
         return self.others_idle(self.demand.root) and self._in_domains(self.demand.root, done) and self._alone(done)
 
-    def _look(self, name: str, done: Assignment) -> object:
+    def look(self, name: str, done: Assignment) -> object:
         """Everything that tells one node from another: its labels but for its own name, what is free, who is there."""
         node = self.view.node(name)
         assert node is not None
@@ -172,7 +175,7 @@ class _World:
         own = name if name in self._special else ""
         return (labels, node.unschedulable, tuple(sorted(self.free[name].items())), here, own)
 
-    def _fits(self, shape: Shape, name: str) -> bool:
+    def fits(self, shape: Shape, name: str) -> bool:
         node = self.view.node(name)
         assert node is not None
         if node.unschedulable:
@@ -180,9 +183,14 @@ class _World:
         selected = all(node.labels.get(key) == value for key, value in shape.node_selector)
         return selected and all(self.free[name].get(resource, 0) >= amount for resource, amount in shape.requests)
 
-    def _charge(self, shape: Shape, name: str, times: int) -> None:
+    def charge(self, shape: Shape, name: str, times: int) -> None:
         for resource, amount in shape.requests:
             self.free[name][resource] = self.free[name].get(resource, 0) - amount * times
+
+    def domain(self, name: str, key: str) -> tuple[str, ...] | None:
+        if (name, key) not in self._domains:
+            self._domains[name, key] = self._domain(name, key)
+        return self._domains[name, key]
 
     def _domain(self, name: str, key: str) -> tuple[str, ...] | None:
         node = self.view.node(name)
@@ -196,27 +204,45 @@ class _World:
     def _in_domains(self, group: Group, done: Assignment) -> bool:
         if not self.holds(group):
             return True
-        leaves = list(Demand(group).leaves())
-        names = [name for leaf, name in done if leaf in leaves]
-        names += [bound.node for leaf in leaves for bound in leaf.bound]
-        if group.topology is not None and names:
-            domains = {self._domain(name, group.topology) for name in names}
-            if len(domains) > 1 or None in domains:
-                return False
+        if not self.in_domain(group, done):
+            return False
         return isinstance(group, Leaf) or all(self._in_domains(child, done) for child in group.children)
+
+    def in_domain(self, group: Group, done: Assignment) -> bool:
+        """Whether all pods of a group share a domain of its key, the others aside."""
+        if group.topology is None:
+            return True
+        domains = {self.domain(name, group.topology) for name in self.names_below(group, done)}
+        return len(domains) <= 1 and None not in domains
+
+    def names_below(self, group: Group, done: Assignment) -> list[str]:
+        """The nodes of all pods of a group, new and bound."""
+        if group.id not in self._leaves:
+            self._leaves[group.id] = frozenset(leaf.id for leaf in Demand(group).leaves())
+            self._bound_below[group.id] = [bound.node for leaf in Demand(group).leaves() for bound in leaf.bound]
+        leaves = self._leaves[group.id]
+        return [name for leaf, name in done if leaf.id in leaves] + self._bound_below[group.id]
+
+    def slots(self, shape: Shape) -> dict[str, int]:
+        """Pods of a shape that each node takes now."""
+        found = {}
+        for name, free in self.free.items():
+            room = [free.get(resource, 0) // amount for resource, amount in shape.requests if amount > 0]
+            found[name] = min(room) if self.fits(shape, name) else 0
+        return found
 
     def _alone(self, done: Assignment) -> bool:
         """Every group that holds has its exclusive domain to itself, bound members included."""
         holders: dict[object, set[int]] = {}
         for pod in self.running:
             if pod.exclusive is not None:
-                domain = self._domain(pod.node, pod.exclusive.key)
+                domain = self.domain(pod.node, pod.exclusive.key)
                 holders.setdefault((pod.exclusive, domain), set()).add(pod.group)
         for leaf in self._holding_leaves(self.demand.root):
             if leaf.exclusive is None:
                 continue
             names = [name for other, name in done if other is leaf] + [bound.node for bound in leaf.bound]
-            domains = {self._domain(name, leaf.exclusive.key) for name in names}
+            domains = {self.domain(name, leaf.exclusive.key) for name in names}
             if len(domains) != 1 or None in domains:
                 return False
             groups = holders.setdefault((leaf.exclusive, domains.pop()), set())

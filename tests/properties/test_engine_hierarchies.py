@@ -5,27 +5,80 @@ from __future__ import annotations
 import pytest
 from hierarchies import Instance, examples, instances
 from hypothesis import given
+from hypothesis import strategies as st
+from optimum import Value, optimum
 from oracle import feasible, least_loss
+from repairs import copied
 
 from echelon.engine.check import problems
 from echelon.engine.cycle import decide
+from echelon.engine.demand import Demand
 from echelon.engine.verdict import Blocked, Evict, Placed
-from echelon.testing.placement import NOW
+from echelon.engine.view import ClusterView, Limits, Node, Options
+from echelon.testing.placement import LEVELS, NOW
 
 pytestmark = pytest.mark.timeout(3600)
 
 
-@examples(700)
-@given(instances())
-def test_a_hierarchy_is_placed_exactly_when_brute_force_places_it(instance: Instance) -> None:
-    view, demand = instance.cluster.view, instance.demand
-    verdict = decide(view, demand, NOW)
+def is_best(view: ClusterView, demand: Demand) -> None:
+    """The engine places as well as brute force does and knows it, or proves that nothing can be placed."""
+    verdict, best = decide(view, demand, NOW), optimum(view, demand)
     assert problems(view, demand, verdict, NOW) == []
-    if feasible(view, demand):
-        assert isinstance(verdict, Placed), verdict
-    else:
+    if best is None:
         assert isinstance(verdict, Blocked), verdict
         assert verdict.proved, "within these sizes the budget suffices"
+    else:
+        assert isinstance(verdict, Placed), verdict
+        assert verdict.objective == best
+        assert verdict.bound == best
+
+
+def is_bounded(verdict: object, best: Value | None) -> None:
+    """Whatever the budget: nothing is better than the bound, and no gap means that nothing is better."""
+    if isinstance(verdict, Placed):
+        assert best is not None
+        assert verdict.bound <= best <= verdict.objective
+        assert min(verdict.gap) >= 0
+    else:
+        assert isinstance(verdict, Blocked)
+        assert not (verdict.proved and best), verdict
+
+
+@examples(800)
+@given(instances())
+def test_a_hierarchy_is_placed_as_well_as_brute_force_places_it(instance: Instance) -> None:
+    is_best(instance.cluster.view, instance.demand)
+
+
+@examples(250)
+@given(instances(max_nodes=7, max_pods=6, minding=True))
+def test_pods_that_mind_one_another_are_placed_as_well_as_brute_force_places_them(instance: Instance) -> None:
+    is_best(instance.cluster.view, instance.demand)
+
+
+@examples(150)
+@given(instances(), st.integers(1, 400))
+def test_a_short_budget_leaves_an_honest_bound(instance: Instance, steps: int) -> None:
+    view = instance.cluster.view
+    best = optimum(view, instance.demand)
+    view.options = Options(view.options.levels, Limits(steps, fixes=0))
+    verdict = decide(view, instance.demand, NOW)
+    assert problems(view, instance.demand, verdict, NOW) == []
+    is_bounded(verdict, best)
+
+
+@examples(150)
+@given(st.booleans().flatmap(lambda minding: instances(max_nodes=8, max_pods=7, minding=minding)))
+def test_beyond_the_sizes_of_the_exact_search_the_bound_is_honest(instance: Instance) -> None:
+    """The same demand on a cluster with many nodes that take nothing."""
+    best = optimum(instance.cluster.view, instance.demand)
+    larger = copied(instance.cluster.view)
+    for number in range(30):
+        name = f"shut-{number}"
+        larger.put_node(Node(name, {LEVELS["host"]: name, LEVELS["zone"]: "shut"}, {"cpu": 8000}, (), True))
+    verdict = decide(larger, instance.demand, NOW)
+    assert problems(larger, instance.demand, verdict, NOW) == []
+    is_bounded(verdict, best)
 
 
 @examples(300)

@@ -36,22 +36,15 @@ def judged(view: ClusterView, demand: Demand) -> Verdict:
 
 
 def same_worth(one: Verdict, other: Verdict) -> bool:
-    """Whether two verdicts amount to the same, names apart; objectives as far as they are proved to be optimal."""
+    """Whether two verdicts amount to the same, names apart."""
     match one, other:
         case Placed(), Placed():
-            proved = max(optimal(one), optimal(other))
-            return one.objective[:proved] == other.objective[:proved]
+            return one.objective == other.objective
         case Evict(), Evict():
             return cost(one) == cost(other)
         case Blocked(), Blocked():
             return one.proved == other.proved
     return False
-
-
-def optimal(placed: Placed) -> int:
-    """How many components of the objective meet their bound, from the first on."""
-    meets = [value == bound for value, bound in zip(placed.objective, placed.bound, strict=True)]
-    return meets.index(False) if False in meets else len(meets)
 
 
 def cost(evict: Evict) -> Loss:

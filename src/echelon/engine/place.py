@@ -2,14 +2,14 @@
 
 Everything is tried first; if that cannot be, the minimum with every role covered, then the bare minimum, each
 followed by as many extras as still fit.  Preferred keys are honoured by trying them as if they were required and
-keeping what costs no member.
+keeping what costs no member.  If that is not known to be the best and all is small, `optimum` looks for better.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,12 +17,14 @@ from .agenda import Found, NotFound, Put, Steps
 from .demand import Composite, Demand, Exclusive, Group, Leaf
 from .fill import compact
 from .growth import Growth
+from .optimum import improve, is_small
 from .parts import Canon, Goal, Part, merge
 from .regions import CLUSTER, Region, path_of, rows_of
 from .search import search
 from .ties import is_tied
 from .verdict import Placed
 from .view import ClusterView
+from .worth import Draft, groups_of, worth
 
 #: From the most to the least that can be asked for.
 GOALS: tuple[Goal, ...] = ("everything", "roles", "minimum")
@@ -38,33 +40,31 @@ class Outcome:
     proved: bool = True
 
 
-@dataclass(slots=True)
-class _Draft:
-    """A placement in the making."""
-
-    seats: dict[int, Region] = field(default_factory=dict)
-    puts: list[Put] = field(default_factory=list)
-    proved: bool = True
-
-    def add(self, found: Found) -> None:
-        self.seats.update((part.group, region) for part, region in found.seats)
-        self.puts += found.puts
-
-
 def place(view: ClusterView, demand: Demand, steps: Steps) -> Outcome:
-    """Place a demand on what is free now."""
+    """Place a demand on what is free now, as well as can be told within the budget."""
+    quick = _quickly(view, demand, steps)
+    placed = quick.placed
+    settled = quick.proved if placed is None else placed.objective == placed.bound
+    if settled or not is_small(view, demand):
+        return quick
+    exact = improve(view, demand, placed.objective if placed else None, steps)
+    better = _verdict(view, demand, exact.draft).placed if exact.draft else placed
+    if better is not None and exact.proved:
+        better = replace(better, bound=better.objective)
+    return Outcome(better, exact.proved)
+
+
+def _quickly(view: ClusterView, demand: Demand, steps: Steps) -> Outcome:
     plain = _attempt(view, demand, steps, {})
-    if plain.placed is None:
-        return plain
-    best, narrowed = plain.placed, dict[int, str]()
+    best = plain.placed
     wishes = [group for group in groups_of(demand.root) if group.preferred]
-    if not wishes:
+    if best is None or not wishes or best.objective[3] == 0:
         return plain
     everyone = {group.id: group.preferred[0] for group in wishes}
     better = _better(view, demand, steps, everyone, best)
-    if better is not None:
+    if better is not None and better.objective[3] == 0:
         return Outcome(better)
-    trials = PREFERENCE_TRIALS
+    best, narrowed, trials = better or best, dict[int, str](), PREFERENCE_TRIALS
     for group in wishes:
         for key in group.preferred:
             if trials <= 0:
@@ -77,19 +77,10 @@ def place(view: ClusterView, demand: Demand, steps: Steps) -> Outcome:
     return Outcome(best)
 
 
-def groups_of(root: Group) -> list[Group]:
-    """All groups of a tree, parents before children."""
-    found: list[Group] = [root]
-    for group in found:
-        if isinstance(group, Composite):
-            found.extend(group.children)
-    return found
-
-
 def _better(
     view: ClusterView, demand: Demand, steps: Steps, narrowed: Mapping[int, str], best: Placed
 ) -> Placed | None:
-    """A placement within the narrowed keys that leaves out no more than the best one so far."""
+    """A placement within the narrowed keys that is worth more than the best one so far."""
     tried = _attempt(view, demand, steps.some(8), narrowed).placed
     return tried if tried is not None and tried.objective < best.objective else None
 
@@ -102,23 +93,22 @@ def _attempt(view: ClusterView, demand: Demand, steps: Steps, narrowed: Mapping[
         if part.type not in tried:
             found = search(view, part, CLUSTER, steps if goal == "minimum" else steps.some(8))
             if isinstance(found, Found):
-                draft = _draft(view, root, found, goal, canon, steps, narrowed)
-                return _verdict(view, demand, draft, narrowed)
+                return _verdict(view, demand, _draft(view, root, found, goal, canon, steps, narrowed))
             tried[part.type] = part, goal, found
     # The last and weakest decides; if it was open after a share of the budget, it gets the rest.
     part, goal, found = list(tried.values())[-1]
     if not found.proved and goal != "minimum":
         again = search(view, part, CLUSTER, steps)
         if isinstance(again, Found):
-            return _verdict(view, demand, _draft(view, root, again, goal, canon, steps, narrowed), narrowed)
+            return _verdict(view, demand, _draft(view, root, again, goal, canon, steps, narrowed))
         found = again
     return Outcome(None, found.proved)
 
 
 def _draft(
     view: ClusterView, root: Group, found: Found, goal: Goal, canon: Canon, steps: Steps, narrowed: Mapping[int, str]
-) -> _Draft:
-    draft = _Draft()
+) -> Draft:
+    draft = Draft()
     if goal != "everything" and is_tied(canon.part(root, "everything")):
         grown = Growth(view, canon, goal, narrowed, steps)
         draft.add(grown.beyond(root, found))
@@ -130,23 +120,21 @@ def _draft(
     return draft
 
 
-def _verdict(view: ClusterView, demand: Demand, draft: _Draft, narrowed: Mapping[int, str]) -> Outcome:
+def _verdict(view: ClusterView, demand: Demand, draft: Draft) -> Outcome:
     """Nothing placed although something waits is no placement."""
     waiting = any(pods.members for leaf in demand.leaves() for pods in leaf.classes)
     if waiting and not draft.puts:
         return Outcome(None, draft.proved)
-    layout = view.layout
     assignment = _members(view, demand, draft)
-    domains = {group: path_of(layout, region) for group, region in sorted(draft.seats.items())}
-    return Outcome(
-        Placed(assignment, domains, frozenset(draft.seats), *_objective(view, demand, draft, assignment, narrowed))
-    )
+    objective, bound = worth(view, demand, draft, assignment)
+    domains = {group: path_of(view.layout, region) for group, region in sorted(draft.seats.items())}
+    return Outcome(Placed(assignment, domains, frozenset(draft.seats), objective, bound))
 
 
 # ---- extras
 
 
-def _grow(view: ClusterView, root: Group, draft: _Draft, canon: Canon, steps: Steps) -> None:
+def _grow(view: ClusterView, root: Group, draft: Draft, canon: Canon, steps: Steps) -> None:
     """After the minimum: more children, then more members, on what is left."""
     with ExitStack() as trial:
         for put in draft.puts:
@@ -160,7 +148,7 @@ def _grow(view: ClusterView, root: Group, draft: _Draft, canon: Canon, steps: St
 
 
 def _more_children(
-    view: ClusterView, root: Group, group: Composite, draft: _Draft, canon: Canon, steps: Steps, trial: ExitStack
+    view: ClusterView, root: Group, group: Composite, draft: Draft, canon: Canon, steps: Steps, trial: ExitStack
 ) -> None:
     hopeless: set[int] = set()
     for child in sorted(group.children, key=lambda child: child.id):
@@ -179,7 +167,7 @@ def _more_children(
             draft.proved = draft.proved and found.proved
 
 
-def _more_members(view: ClusterView, leaf: Leaf, draft: _Draft, canon: Canon, trial: ExitStack) -> None:
+def _more_members(view: ClusterView, leaf: Leaf, draft: Draft, canon: Canon, trial: ExitStack) -> None:
     part, region = canon.part(leaf, "everything"), draft.seats[leaf.id]
     present = {bound.role for bound in leaf.bound}
     used: dict[tuple[object, str], int] = {}
@@ -198,7 +186,7 @@ def _more_members(view: ClusterView, leaf: Leaf, draft: _Draft, canon: Canon, tr
             trial.enter_context(view.with_more(put.rows, ask.shape.requests, put.counts))
 
 
-def _claims(root: Group, draft: _Draft) -> list[tuple[Exclusive, int, Region]]:
+def _claims(root: Group, draft: Draft) -> list[tuple[Exclusive, int, Region]]:
     leaves = (group for group in groups_of(root) if isinstance(group, Leaf))
     return [
         (leaf.exclusive, leaf.id, draft.seats[leaf.id])
@@ -210,7 +198,7 @@ def _claims(root: Group, draft: _Draft) -> list[tuple[Exclusive, int, Region]]:
 # ---- the verdict
 
 
-def _members(view: ClusterView, demand: Demand, draft: _Draft) -> dict[int, str]:
+def _members(view: ClusterView, demand: Demand, draft: Draft) -> dict[int, str]:
     """Members by rank along the topology: neighbours in rank are neighbours in the network."""
     layout = view.layout
     spots: dict[tuple[int, object, str], list[Put]] = {}
@@ -225,44 +213,3 @@ def _members(view: ClusterView, demand: Demand, draft: _Draft) -> dict[int, str]
                 names = [layout.keys[row][1] for row in rows.tolist()]
                 assignment.update(zip(members, names, strict=False))
     return assignment
-
-
-def _objective(
-    view: ClusterView, demand: Demand, draft: _Draft, assignment: Mapping[int, str], narrowed: Mapping[int, str]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(roles missing, groups left out, members left out, preferred keys missed, spare slots around); smaller is better.
-
-    The bound of spare slots is what the tightest domains would leave if each group had the cluster for itself.
-    """
-    groups = groups_of(demand.root)
-    asked = sum(len(pods.members) for leaf in demand.leaves() for pods in leaf.classes)
-    roles = sum(_roles_missing(leaf, assignment) for leaf in demand.leaves())
-    missed = sum(
-        group.preferred.index(narrowed[group.id]) if group.id in narrowed else len(group.preferred) for group in groups
-    )
-    around = [_spare(view, put, draft.seats[put.part.group]) for put in draft.puts]
-    spare, least = sum(found for found, _ in around), sum(least for _, least in around)
-    objective = (roles, len(groups) - len(draft.seats), asked - len(assignment), missed, spare)
-    return objective, (0, 0, 0, 0, least)
-
-
-def _roles_missing(leaf: Leaf, assignment: Mapping[int, str]) -> int:
-    present = {bound.role for bound in leaf.bound}
-    present |= {pods.role for pods in leaf.classes if pods.members and pods.members[0] in assignment}
-    missing = {pods.role for pods in leaf.classes if pods.members} - present
-    return sum(not any(member in assignment for member in _of_role(leaf, role)) for role in missing)
-
-
-def _of_role(leaf: Leaf, role: str) -> Iterator[int]:
-    return (member for pods in leaf.classes if pods.role == role for member in pods.members)
-
-
-def _spare(view: ClusterView, put: Put, region: Region) -> tuple[int, int]:
-    """Slots that stay free around pods in their region, and the fewest that could around so many in any such domain."""
-    if put.ask.shape.tied:
-        return 0, 0  # slots beside other pods are no measure of a domain
-    slots, count = view.capacity.slots(put.ask.shape), int(put.counts.sum())
-    if region.rows is not None:
-        return int(slots.rows[region.rows].sum()) - count, 0
-    domains = slots.roll(region.level)
-    return int(domains[region.index]) - count, int(domains[domains >= count].min()) - count

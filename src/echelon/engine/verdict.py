@@ -11,6 +11,9 @@ from typing import Literal
 
 #: A domain is the path of label values from the widest level down; () is the whole cluster.
 Domain = tuple[str, ...]
+#: Roles missing, groups left out, members left out, preferred keys missed, spare slots around the groups; less is
+#: better, and the first number that differs decides.
+Objective = tuple[int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +26,14 @@ class Placed:
     domains: Mapping[int, Domain]
     #: ids of groups that hold; a group outside it stays pending although the root holds
     groups: frozenset[int]
-    #: Objective, component by component as docs/design/engine.md orders them, and a lower bound of each.
-    objective: tuple[int, ...] = ()
-    bound: tuple[int, ...] = ()
+    objective: Objective = (0, 0, 0, 0, 0)
+    #: No placement is better than this: each number holds for all that agree in the numbers before it.
+    bound: Objective = (0, 0, 0, 0, 0)
+
+    @property
+    def gap(self) -> tuple[int, ...]:
+        """How far each number of the objective is from its bound; all 0: nothing better exists."""
+        return tuple(value - bound for value, bound in zip(self.objective, self.bound, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
