@@ -51,8 +51,8 @@ conformance: $(DEV) ## Count covered, passing and missing behaviours of every li
 soak: $(DEV) ## A hundred seeded cluster lives in virtual time; SEED=n tells the story of one
 	@$(PY) -m tests.soak
 
-bench: $(DEV) ## Scheduling through the durable store, as ratios to bare writes
-	@$(PY) -m bench
+bench: $(DEV) ## Scheduling through the durable store beside bare writes, and how soon a reason is given
+	@$(PY) -m bench $(ARGS)
 
 bench-engine: $(STAMP) ## Placement decisions against their aims and a per-pod greedy loop
 	@$(PY) -m bench.engine $(ARGS)

@@ -1,6 +1,7 @@
 """Rack-gangs through the durable store: how far from the bare cost of the same writes?
 
-One run, two sizes (1,008 pods in 63 rack-gangs on 1,024 nodes, and four times that), three figures each:
+One run, three sizes (1,008 pods in 63 rack-gangs on 1,024 nodes, four times that, and 10,000 pods that fill 10,000
+nodes), three figures each:
 
     through   from the first create until every pod is bound: API, store, caches, scheduler, conditions, events
     bare      the very same bytes, as logged by that run, put into an empty store of the same kind
@@ -19,7 +20,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from echelon.api.cluster import Cluster, Level, Pool, nodes
@@ -46,12 +46,13 @@ _WRITERS = 64
 
 @dataclass(frozen=True)
 class Size:
-    racks: int
+    blocks: int
+    racks_per_block: int
+    gangs: int
 
     @property
-    def gangs(self) -> int:
-        """All racks but one in 64 are filled."""
-        return self.racks - self.racks // 64
+    def nodes(self) -> int:
+        return self.blocks * self.racks_per_block * _GANG
 
     @property
     def pods(self) -> int:
@@ -61,16 +62,21 @@ class Size:
     def cluster(self) -> Cluster:
         pool = Pool(
             "gpu",
-            {"block": self.racks // 16, "rack": 16, "node": 16},
+            {"block": self.blocks, "rack": self.racks_per_block, "node": _GANG},
             {"cpu": "96", "memory": "1Ti", "nvidia.com/gpu": "8", "pods": "110"},
         )
         return Cluster((Level("block", BLOCK), Level("rack", RACK)), (pool,))
+
+
+SIZES = {"1k": Size(4, 16, 63), "4k": Size(16, 16, 252), "10k": Size(25, 25, 625)}
 
 
 @dataclass(frozen=True)
 class Figures:
     size: Size
     through: float
+    #: Processor seconds of the whole process meanwhile.
+    processor: float
     bare: float
     writes: int
     deciding: float
@@ -127,8 +133,8 @@ async def _all_at_once(writes: Sequence[object]) -> None:
     await asyncio.gather(*map(one, writes))
 
 
-async def _through(size: Size, directory: Path) -> tuple[float, list[Change]]:
-    """Create everything, wait until everything is bound; the time and the log of what was written."""
+async def _through(size: Size, directory: Path) -> tuple[float, float, list[Change]]:
+    """Create everything, wait until everything is bound; time, processor time and the log of what was written."""
     log: list[Change] = []
     async with _plane(size, directory) as (store, pipeline, caches):
         bound: set[str] = set()
@@ -143,7 +149,7 @@ async def _through(size: Size, directory: Path) -> tuple[float, list[Change]]:
         caches.of(PODS).add_handler(hear)
         recording = asyncio.create_task(_record(store, log))
         await asyncio.sleep(0)
-        begin = time.perf_counter()
+        begin, worked = time.perf_counter(), time.process_time()
         await _all_at_once([pipeline.create(POD_GROUPS, _group(gang), "default") for gang in range(size.gangs)])
         await _all_at_once(
             [
@@ -153,10 +159,10 @@ async def _through(size: Size, directory: Path) -> tuple[float, list[Change]]:
             ]
         )
         await done.wait()
-        elapsed = time.perf_counter() - begin
+        elapsed, worked = time.perf_counter() - begin, time.process_time() - worked
         recording.cancel()
         await asyncio.gather(recording, return_exceptions=True)
-        return elapsed, log
+        return elapsed, worked, log
 
 
 async def _record(store: Store, log: list[Change]) -> None:
@@ -203,30 +209,31 @@ def _deciding(size: Size) -> float:
 
 async def _measure(size: Size) -> Figures:
     with tempfile.TemporaryDirectory(prefix="echelon-bench-") as directory:
-        through, log = await _through(size, Path(directory, "plane"))
+        through, processor, log = await _through(size, Path(directory, "plane"))
         bare = await _bare(log, Path(directory, "bare"))
-    return Figures(size, through, bare, len(log), _deciding(size))
+    return Figures(size, through, processor, bare, len(log), _deciding(size))
 
 
-def main() -> None:
-    table = Table(title="rack-gangs of 16 through the durable store")
-    for heading in ("pods", "nodes", "through", "bare", "through/bare", "writes", "per pod", "deciding", "per gang"):
-        table.add_column(heading, justify="right")
-    figures = [run_program(_measure(Size(racks))) for racks in (64, 256)]
+def table(figures: Sequence[Figures]) -> Table:
+    drawn = Table(title="rack-gangs of 16 through the durable store")
+    headings = ("pods", "nodes", "through", "pods/s", "CPU", "bare", "through/bare", "writes", "deciding", "per gang")
+    for heading in headings:
+        drawn.add_column(heading, justify="right")
     for one in figures:
-        table.add_row(
+        drawn.add_row(
             f"{one.size.pods:,}",
-            f"{one.size.racks * 16:,}",
+            f"{one.size.nodes:,}",
             f"{one.through:.2f} s",
+            f"{one.size.pods / one.through:,.0f}",
+            f"{one.processor:.2f} s",
             f"{one.bare:.2f} s",
             f"{one.through / one.bare:.1f}×",
             f"{one.writes:,}",
-            f"{one.through / one.size.pods * 1000:.2f} ms",
             f"{one.deciding * 1000:.0f} ms",
             f"{one.deciding / one.size.gangs * 1000:.2f} ms",
         )
-    console = Console(width=120)
-    console.print(table)
-    small, large = figures
-    growth = (large.through / large.size.pods) / (small.through / small.size.pods)
-    console.print(f"cost per pod at four times the size: {growth:.2f}×")
+    return drawn
+
+
+def measure(names: Sequence[str]) -> list[Figures]:
+    return [run_program(_measure(SIZES[name])) for name in names]

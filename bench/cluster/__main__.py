@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import click
 from rich.console import Console
 from rich.table import Table
-from tests.cluster.controlplane import VERSION, control_plane, home, missing
+from tests.cluster.controlplane import VERSION, ControlPlane, control_plane, home, missing
 
+from bench.blocked import table as reason_table
 from echelon.runtime.plane import run_program
 
-from .contenders import echelon, kube_scheduler
+from .contenders import Contender, echelon, kube_scheduler
+from .full import reasons
 from .measure import Outcome, run
-from .scenarios import SCENARIOS
-from .stage import stage
+from .scenarios import SCENARIOS, Scenario
+from .stage import Stage, stage
 
 _KUBE = "kube-scheduler"
+_FULL = "full"
 _SHARE = 0.85
+
+T = TypeVar("T")
 
 
 @click.command()
-@click.option("--scenario", "names", multiple=True, type=click.Choice(list(SCENARIOS)), help="[default: all]")
+@click.option("--scenario", "names", multiple=True, type=click.Choice([*SCENARIOS, _FULL]), help="[default: all]")
 @click.option("--scale", type=click.FloatRange(0, 1, min_open=True), default=1.0, help="Part of the full size.")
 @click.option("--only", type=click.Choice(["echelon", _KUBE]), help="Leave the other scheduler out.")
 @click.option("--patience", type=float, default=600.0, show_default=True, help="Seconds a scheduler may take.")
@@ -35,25 +43,29 @@ def main(names: tuple[str, ...], scale: float, only: str | None, patience: float
         sys.exit(0)
     console = Console(width=150)
     outcomes = []
-    for name in names or SCENARIOS:
-        outcomes.append(_one(name, scale, only, patience, keep))
+    for name in names or (*SCENARIOS, _FULL):
+        with tempfile.TemporaryDirectory(prefix="echelon-bench-") as temporary:
+            directory = keep / name if keep else Path(temporary)
+            directory.mkdir(parents=True, exist_ok=True)
+            # A control plane of its own for every scenario.
+            with control_plane(directory, manager=False) as plane:
+                if name == _FULL:
+                    told = run_program(_staged(plane, lambda at: reasons(at, scale)))
+                    console.print(reason_table(told, "on a real control plane"))
+                    continue
+                chosen = [one for one in (echelon(plane), kube_scheduler(plane)) if only in (None, one.name)]
+                scenario = SCENARIOS[name](scale)
+                outcomes.append(run_program(_staged(plane, partial(_race, scenario, chosen, patience))))
         console.print(_table(outcomes))
 
 
-def _one(name: str, scale: float, only: str | None, patience: float, keep: Path | None) -> Outcome:
-    """A scenario on a control plane of its own."""
-    with tempfile.TemporaryDirectory(prefix="echelon-bench-") as temporary:
-        directory = keep / name if keep else Path(temporary)
-        directory.mkdir(parents=True, exist_ok=True)
-        with control_plane(directory, manager=False) as plane:
+async def _staged(plane: ControlPlane, act: Callable[[Stage], Awaitable[T]]) -> T:
+    async with stage(plane) as at:
+        return await act(at)
 
-            async def measured() -> Outcome:
-                contenders = [make(plane) for make in (echelon, kube_scheduler)]
-                chosen = [one for one in contenders if only in (None, one.name)]
-                async with stage(plane) as at:
-                    return await run(at, SCENARIOS[name](scale), chosen, patience)
 
-            return run_program(measured())
+async def _race(scenario: Scenario, chosen: list[Contender], patience: float, at: Stage) -> Outcome:
+    return await run(at, scenario, chosen, patience)
 
 
 def _table(outcomes: list[Outcome]) -> Table:

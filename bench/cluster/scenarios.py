@@ -189,5 +189,29 @@ def full_cluster(scale: float) -> tuple[list[Object], list[Object]]:
     return nodes, pods
 
 
+@dataclass(frozen=True)
+class Tree:
+    """One submission; its root comes first."""
+
+    title: str
+    groups: list[tuple[Resource, Object]]
+    pods: list[Object]
+
+
+def trees_that_do_not_fit() -> list[Tree]:
+    """Of every kind one, none of which has room on a full cluster."""
+    racks = [f"stuck-block-{index}" for index in range(12)]
+    return [
+        Tree("gang of 16", [gang("stuck-gang", 16)], _members("stuck-gang", 16, _GPU_POD)),
+        Tree("rack-gang of 16", [gang("stuck-rack", 16, RACK)], _members("stuck-rack", 16, _GPU_POD)),
+        Tree("gang of 500", [gang("stuck-large", 500)], _members("stuck-large", 500, _GPU_POD)),
+        Tree(
+            "block-gang of 12 × 16",
+            [composite("stuck-block", 12, BLOCK), *(gang(name, 16, RACK, "stuck-block") for name in racks)],
+            [one for name in racks for one in _members(name, 16, _GPU_POD)],
+        ),
+    ]
+
+
 def _scaled(count: int, scale: float) -> int:
     return max(1, round(count * scale))
