@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from echelon.api.scheme import Object, Resource
+from echelon.api.scheme import PODS, Object, Resource
 from echelon.api.verbs import Patch
 from echelon.testing.builders import make_node, make_pod, make_pod_group
 from echelon.testing.world import World, in_virtual_time
 
 
 class Journal:
-    """An API on which a binding takes a second, and that remembers in which order writes began, and when."""
+    """An API on which bindings and patches of pods take a second; it remembers when which write began."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -34,6 +34,8 @@ class Journal:
 
     async def patch(self, resource: Resource, name: str, patch: Patch, *where: str) -> Object:
         self._note(resource.plural)
+        if resource is PODS:
+            await self._world.clock.sleep(1.0)
         return await self._verbs.patch(resource, name, patch, *where)  # type: ignore[arg-type]
 
     async def create(self, resource: Resource, *rest: Any) -> Object:
@@ -69,3 +71,17 @@ async def test_good_news_and_events_do_not_wait_for_ever(world: World) -> None:
     assert min(journal.when("events")) <= first + 5.0
     for number in range(320):
         assert await world.condition(f"g{number}") == ("True", "Scheduled", "")
+
+
+@in_virtual_time
+async def test_a_group_learns_its_reason_before_all_pods_of_another_learn_theirs(world: World) -> None:
+    journal = Journal(world)
+    await world.stop()
+    world.start(journal)  # type: ignore[arg-type]
+    await world.create(make_node("n", cpu=1), make_pod_group("many", gang=100), make_pod_group("few", gang=2))
+    await world.pods("many", "m", 100)
+    await world.settle(1)
+    await world.pods("few", "f", 2)
+    await world.settle(60)
+    assert len(journal.when("podgroups")) == 2
+    assert max(journal.when("podgroups")) < max(journal.when("pods")) - 3.0

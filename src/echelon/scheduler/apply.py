@@ -10,6 +10,7 @@ one write per object at a time, the newest word wins.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -67,16 +68,18 @@ class _Pool:
     def __init__(self, name: str, size: int) -> None:
         self._name = name
         self._size = size
-        self._line: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
+        #: What can wait goes last, otherwise first come, first served.
+        self._line: asyncio.PriorityQueue[tuple[bool, int, Callable[[], Awaitable[None]]]] = asyncio.PriorityQueue()
+        self._numbers = itertools.count()
         self._under_way = 0
         #: Set while nothing is in line or being written.
         self.idle = asyncio.Event()
         self.idle.set()
 
-    def submit(self, job: Callable[[], Awaitable[None]]) -> None:
+    def submit(self, job: Callable[[], Awaitable[None]], *, can_wait: bool = False) -> None:
         self._under_way += 1
         self.idle.clear()
-        self._line.put_nowait(job)
+        self._line.put_nowait((can_wait, next(self._numbers), job))
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -85,7 +88,7 @@ class _Pool:
 
     async def _work(self) -> None:
         while True:
-            job = await self._line.get()
+            _, _, job = await self._line.get()
             try:
                 await job()
             except Exception:
@@ -246,8 +249,9 @@ class Enactor:
         return bool(fresh)
 
     def _submit(self, note: _Note) -> None:
+        """A group's reason is not to wait for those of the thousand pods of another."""
         note.patient = 0.0
-        self._others.submit(lambda: self._write(note, _FIRST_RETRY_SECONDS))
+        self._others.submit(lambda: self._write(note, _FIRST_RETRY_SECONDS), can_wait=note.resource is PODS)
 
     async def _tell_good_news(self) -> None:
         while True:
