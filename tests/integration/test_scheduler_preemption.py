@@ -53,6 +53,11 @@ def gang(count: int | None, **more: Any) -> Object:
     return make_pod_group("g", gang=count, priority=100, **more)
 
 
+def unsaid(group: Object) -> Object:
+    """A group that says nothing about its preemption policy."""
+    return {**group, "spec": {name: value for name, value in group["spec"].items() if name != "preemptionPolicy"}}
+
+
 N3 = [make_node("n", cpu=3)]
 FOUR = [make_node(f"n{n}", cpu=1) for n in range(4)]
 ALL3 = {f"low-n-{n}" for n in range(3)}
@@ -107,6 +112,10 @@ GROUP_PREEMPTORS = {
         N3, lows("n", 3), [gang(3, never=True)], high(3, preemptionPolicy="Never"), set(), ALL3, False,
     ),
     "SCH-138 policy PreemptLowerPriority": Case(N3, lows("n", 3), [gang(3)], high(3), ALL3),
+    "SCH-139 no policy of its own": Case(N3, lows("n", 3), [unsaid(gang(3))], high(3), ALL3),
+    "SCH-140 no policy of its own, but pods that say Never": Case(
+        N3, lows("n", 3), [unsaid(gang(3))], high(3, preemptionPolicy="Never"), set(), ALL3, False,
+    ),
     "SCH-141 only what is in the way": Case(
         TWO, [low("low", "n1", cpu=2)], [gang(2)], high(2, cpu=2), {"low"},
     ),
@@ -174,7 +183,16 @@ GROUP_PREEMPTORS = {
         [make_composite("root", priority=100), gang(3, parent="root")], high(3), {"one"}, {"two"},
     ),
     "SCH-167 a tree": Case(
-        N3, lows("n", 3), [make_composite("root", gang=1, priority=100), gang(3, parent="root")], high(3), ALL3,
+        N3, lows("n", 3), [unsaid(make_composite("root", gang=1, priority=100)), unsaid(gang(3, parent="root"))],
+        high(3), ALL3,
+    ),
+    "SCH-169 a tree with policy PreemptLowerPriority": Case(
+        N3, lows("n", 3), [make_composite("root", gang=1, priority=100), gang(3, parent="root")],
+        high(3, preemptionPolicy="PreemptLowerPriority"), ALL3,
+    ),
+    "SCH-172 a tree without a policy, but pods that say Never": Case(
+        N3, lows("n", 3), [unsaid(make_composite("root", gang=1, priority=100)), unsaid(gang(3, parent="root"))],
+        high(3, preemptionPolicy="Never"), set(), ALL3, False,
     ),
     "SCH-168 a tree with policy Never": Case(
         N3, lows("n", 3),
@@ -237,6 +255,13 @@ GROUP_VICTIMS = {
         [make_composite("vc", mode="all", priority=10), make_pod_group("v1", parent="vc", priority=10),
          low("a", "n", group="v1")],
         [], [make_pod("high0", cpu=3, priority=100)], set(), {"a"}, False,
+    ),
+    "SCH-161 a pod by itself rather than a tree that goes as one": Case(
+        N3,
+        [make_composite("c", mode="all", priority=10), make_pod_group("v1", parent="c", priority=10),
+         low("a", "n", group="v1"), low("b", "n", group="v1"),
+         make_pod_group("v2", priority=10), low("alone", "n", group="v2")],
+        [gang(1)], high(1), {"alone"}, {"a", "b"},
     ),
     "SCH-162 the composite of the lowest priority": Case(
         N3,
@@ -593,6 +618,68 @@ async def test_a_tree_of_three_levels_evicts_in_one_zone(world: World, middle: s
     assert await world.scheduled(*names, "other")
     for group in ("s1a", "s1b", "s2a", "s2b"):
         assert len(set(await world.nodes(f"{group}-0", f"{group}-1"))) == 1
+
+
+@pytest.mark.conformance("SCH-114")
+@in_virtual_time
+async def test_a_tree_evicts_from_the_node_that_only_it_tolerates(world: World) -> None:
+    taint = [{"key": "t", "effect": "NoSchedule"}]
+    tolerated = [{"key": "t", "operator": "Exists"}]
+    await world.create(make_node("n1", cpu=2, rack="r1", zone="z1", taints=taint))
+    await world.create(make_node("n2", cpu=2, rack="r2", zone="z1"), make_node("n3", cpu=3, rack="r3", zone="z2"))
+    await world.create(low("low", "n1", cpu=2, tolerations=tolerated))
+    await world.settle(1)
+    await world.create(make_composite("root", gang=2, key=ZONE, priority=100))
+    await world.create(make_pod_group("a", gang=2, parent="root", key=RACK, priority=100))
+    await world.create(make_pod_group("b", gang=2, parent="root", priority=100))
+    await world.pods("a", "a", 2, priority=100, tolerations=tolerated)
+    await world.pods("b", "b", 2, priority=100)
+    await world.settle(5)
+    assert await world.gone("low")
+    assert await world.nodes("a0", "a1") == ["n1", "n1"]
+    assert await world.nodes("b0", "b1") == ["n2", "n2"]
+
+
+@pytest.mark.conformance("SCH-118")
+@in_virtual_time
+async def test_subtrees_with_a_zone_each_evict_in_both_zones(world: World) -> None:
+    await world.create(*(make_node(f"r{n}", cpu=2, rack=f"r{n}", zone=f"z{n // 2}") for n in range(4)))
+    await world.create(*(low(f"low{n}", f"r{n}", cpu=2) for n in range(4)))
+    await world.settle(1)
+    await world.create(make_composite("root", gang=2, priority=100))
+    await world.create(*(make_composite(s, gang=2, parent="root", key=ZONE, priority=100) for s in ("s1", "s2")))
+    groups = [f"{sub}{n}" for sub in ("s1", "s2") for n in range(2)]
+    await world.create(*(make_pod_group(g, gang=2, parent=g[:2], key=RACK, priority=100) for g in groups))
+    for group in groups:
+        await world.pods(group, f"{group}-", 2, priority=100)
+    await world.settle(5)
+    assert await world.gone(*(f"low{n}" for n in range(4)))
+    racks = {group: set(await world.nodes(f"{group}-0", f"{group}-1")) for group in groups}
+    assert all(len(used) == 1 for used in racks.values())
+    for sub in ("s1", "s2"):
+        assert racks[f"{sub}0"] | racks[f"{sub}1"] in ({"r0", "r1"}, {"r2", "r3"})
+
+
+@pytest.mark.conformance("SCH-120")
+@in_virtual_time
+async def test_a_running_member_pins_where_a_tree_of_three_levels_evicts(world: World) -> None:
+    nodes = [f"{zone}-{rack}-{n}" for zone in ("z1", "z2") for rack in ("r1", "r2") for n in range(2)]
+    await world.create(*(make_node(name, cpu=2, rack=name[:5], zone=name[:2]) for name in nodes))
+    await world.create(make_composite("root", gang=2, key=ZONE, priority=100))
+    await world.create(*(make_composite(s, gang=2, parent="root", key=RACK, priority=100) for s in ("s1", "s2")))
+    groups = [f"{sub}{n}" for sub in ("s1", "s2") for n in range(2)]
+    await world.create(*(make_pod_group(group, gang=2, parent=group[:2], priority=100) for group in groups))
+    await world.create(make_pod("s10-0", group="s10", node="z2-r1-0", priority=100))
+    await world.create(low("low1", "z2-r1-1"), low("low2", "z2-r2-1"))
+    await world.settle(1)
+    await world.pods("s10", "s10-", 1, first=1, priority=100)
+    for group in groups[1:]:
+        await world.pods(group, f"{group}-", 2, priority=100)
+    await world.settle(5)
+    assert await world.gone("low1", "low2")
+    for sub, rack in (("s1", "z2-r1"), ("s2", "z2-r2")):
+        pods = [f"{sub}{group}-{n}" for group in range(2) for n in range(2)]
+        assert {node[:5] for node in await world.nodes(*pods)} == {rack}
 
 
 @pytest.mark.conformance("SCH-178")
