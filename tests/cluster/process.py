@@ -10,8 +10,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_READY_SECONDS = 40.0
-_END_SECONDS = 30.0
+#: What never comes has not come by then, on any machine.
+_READY_SECONDS = 180.0
+_END_SECONDS = 120.0
 
 
 @dataclass

@@ -22,8 +22,13 @@ from .process import echelon
 
 GANGS, MEMBERS = 50, 3
 ROUNDS = 20 if os.environ.get("ECHELON_LONG") else 2
+#: On a machine that has a core for everyone who wants one; where they share, it takes them longer in proportion.
 _WHOLE_SECONDS = 10.0
-_PATIENCE_SECONDS = 60.0
+_PATIENCE_SECONDS = 240.0
+
+
+def _whole_seconds() -> float:
+    return _WHOLE_SECONDS * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 async def submit(verbs: Verbs, namespace: str, node: str) -> None:
@@ -72,7 +77,8 @@ async def test_gangs_are_whole_soon_after_a_death_while_binding(
     async with echelon(*command) as second:
         await second.says("is ready at")
         await _until_bound(side.verbs, namespace, GANGS * MEMBERS)
-        assert time.monotonic() - begin < _WHOLE_SECONDS
+        record_property("seconds until whole", time.monotonic() - begin)
+        assert time.monotonic() - begin < _whole_seconds()
         await _all_say_so(side.verbs, namespace, begin)
         assert await second.end() == 0
     await remove(side.verbs, namespace, node)
@@ -90,5 +96,5 @@ async def _all_say_so(verbs: Verbs, namespace: str, begin: float) -> None:
         waiting = [meta.name(one) for one in groups if not meta.condition_is(one, "PodGroupInitiallyScheduled")]
         if not waiting:
             return
-        assert time.monotonic() - begin < _WHOLE_SECONDS, f"not said to be scheduled: {waiting}"
+        assert time.monotonic() - begin < _whole_seconds(), f"not said to be scheduled: {waiting}"
         await asyncio.sleep(0.05)

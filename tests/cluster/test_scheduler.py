@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.integration import (
+    test_scheduler_between_pods,
     test_scheduler_binding,
     test_scheduler_flat_groups,
     test_scheduler_hierarchies,
@@ -27,6 +28,7 @@ _MODULES = (
     test_scheduler_hierarchies,
     test_scheduler_topology,
     test_scheduler_preemption,
+    test_scheduler_between_pods,
     test_scheduler_binding,
 )
 ONLY_EMBEDDED = {

@@ -53,7 +53,7 @@ CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "Cust
 CLUSTER = parse(
     "pools: [{name: train, counts: {rack: 2, node: 2}, capacity: {cpu: 16, memory: 64Gi, nvidia.com/gpu: 8}}]", "here"
 )
-_PATIENCE_SECONDS = 60.0
+_PATIENCE_SECONDS = 240.0
 
 
 @pytest.fixture
@@ -168,13 +168,13 @@ def test_kubectl_applies_prints_and_explains_the_kinds(real_plane: ControlPlane,
     def kubectl(*arguments: str, given: str | None = None) -> str:
         done = subprocess.run(
             [real_plane.kubectl, "--kubeconfig", real_plane.kubeconfig, "--cache-dir", tmp_path, *arguments],
-            input=given, capture_output=True, text=True, timeout=60, check=False,
+            input=given, capture_output=True, text=True, timeout=240, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", given=CliRunner().invoke(main, ["crds"]).output)
-    kubectl("wait", "--for=condition=Established", "crd/jobsets.jobset.x-k8s.io", "--timeout=30s")
+    kubectl("wait", "--for=condition=Established", "crd/jobsets.jobset.x-k8s.io", "--timeout=180s")
     kubectl("apply", "-f", "-", given=json.dumps(jobset("shown", suspend=True)))
     header, row = kubectl("get", "jobset", "shown").splitlines()
     assert header.split() == ["NAME", "TERMINALSTATE", "RESTARTS", "COMPLETED", "SUSPENDED", "AGE"]

@@ -48,7 +48,7 @@ async def refusal(call: Awaitable[Any]) -> ApiError:
 
 
 async def first_event(verbs: Verbs, namespace: str, options: WatchOptions) -> WatchEvent:
-    async with asyncio.timeout(30), aclosing(verbs.watch(CONFIG_MAPS, namespace, options)) as events:
+    async with asyncio.timeout(180), aclosing(verbs.watch(CONFIG_MAPS, namespace, options)) as events:
         return await anext(events)
 
 
@@ -116,7 +116,7 @@ async def test_watch_tells_what_is_there_marks_it_and_goes_on(verbs: Verbs, name
         label_selector="a=b", allow_bookmarks=True, send_initial_events=True, resource_version_match="NotOlderThan",
     )  # fmt: skip
     seen = []
-    async with asyncio.timeout(30), aclosing(verbs.watch(CONFIG_MAPS, namespace, options)) as events:
+    async with asyncio.timeout(180), aclosing(verbs.watch(CONFIG_MAPS, namespace, options)) as events:
         async for event in events:
             seen.append((event.type, event.object["metadata"].get("name")))
             if event.type == "BOOKMARK" and len(seen) == 2:
@@ -137,7 +137,7 @@ async def test_watch_from_a_version_tells_what_came_after(verbs: Verbs, namespac
 
 
 async def test_watch_ends_by_itself_when_its_time_is_over(verbs: Verbs, namespace: str) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(180):
         options = WatchOptions(label_selector="a=b", timeout_seconds=1)
         assert [event async for event in verbs.watch(CONFIG_MAPS, namespace, options)] == []
 

@@ -125,6 +125,11 @@ class Enactor:
             for task in self._waiting:
                 task.cancel()
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is in line or being written; what failed may wait for its next try."""
+        return self._bindings.idle.is_set() and self._others.idle.is_set() and self._patient.empty()
+
     async def calm(self, until: float) -> None:
         """Return when no binding is under way, at that moment at the latest."""
         left = until - self._clock.now()

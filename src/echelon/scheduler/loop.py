@@ -121,6 +121,11 @@ class Scheduler:
         finally:
             self._queue.close()
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether there is nothing to decide and nothing to write before an event comes or time passes."""
+        return self._following and not len(self._queue) and self._enactor.at_rest
+
     def inconsistencies(self) -> list[str]:
         """Where the view differs from one rebuilt from the caches; empty before `run` has begun to follow them."""
         return differences(self._translator, self._caches, self._clock) if self._following else []

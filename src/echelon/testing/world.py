@@ -57,12 +57,13 @@ class World:
         self._tasks: list[asyncio.Task[None]] = []
         self.caches: Caches | None = None
         self.scheduler: Scheduler | None = None
+        self.recorder: Recorder | None = None
 
     def start(self, verbs: Verbs | None = None) -> None:
         """Start a scheduler that knows nothing but what the API tells it."""
         through = verbs or self.verbs
         caches = self.caches = Caches(through, self.clock)
-        recorder = Recorder(through, self.clock, "default-scheduler")
+        recorder = self.recorder = Recorder(through, self.clock, "default-scheduler")
         self.scheduler = Scheduler(through, caches, self.clock, recorder, self._settings)
         self._tasks = [asyncio.create_task(part) for part in (caches.run(), recorder.run(), self.scheduler.run())]
 
@@ -74,6 +75,10 @@ class World:
             with suppress(asyncio.CancelledError):
                 await task
         self._tasks = []
+
+    @property
+    def is_up(self) -> bool:
+        return bool(self._tasks)
 
     # -- doing -----------------------------------------------------------------------------------------
 
