@@ -85,7 +85,13 @@ async def test_scheduler_places_what_names_it_and_nothing_else(side: Side, names
 
         await eventually(is_scheduled)
         # What came after the others has been placed, so they have been looked at.
-        await side.verbs.create(PODS, make_pod("last", namespace=namespace, schedulerName="echelon"), namespace)
+        await side.verbs.create(
+            PODS,
+            make_pod(
+                "last", namespace=namespace, schedulerName="echelon", nodeSelector={"kubernetes.io/hostname": node}
+            ),
+            namespace,
+        )
         await eventually(places(side.verbs, namespace, ["last"]), {node})
         assert await places(side.verbs, namespace, others)() == {""}
         events = ListOptions(field_selector="involvedObject.name=ours-0")

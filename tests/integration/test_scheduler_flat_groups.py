@@ -344,6 +344,57 @@ async def test_the_reason_a_gang_is_given_is_renewed_within_seconds_of_a_change(
     assert await world.condition("g") == SCHEDULED
 
 
+async def _end(world: World, name: str, phase: str) -> None:
+    await world.patch(PODS, name, {"status": {"phase": phase}}, status=True)
+
+
+@in_virtual_time
+async def test_a_replacement_late_in_a_gangs_life_need_not_wait_for_those_that_have_succeeded(world: World) -> None:
+    await world.create(make_node("n1"), make_pod_group("g", gang=4))
+    await world.pods("g", "p", 4)
+    await world.settle(1)
+    for name in ("p0", "p1"):
+        await _end(world, name, "Succeeded")
+    await _end(world, "p2", "Failed")
+    await world.pods("g", "again", 1)
+    await world.settle(2)
+    assert await world.scheduled("again0")
+    assert world.scheduler is not None
+    assert world.scheduler.inconsistencies() == []
+
+
+@in_virtual_time
+async def test_members_that_have_failed_or_are_gone_do_not_count(world: World) -> None:
+    await world.create(make_node("n1"), make_pod_group("g", gang=4))
+    await world.pods("g", "p", 4)
+    await world.settle(1)
+    await _end(world, "p0", "Succeeded")
+    await _end(world, "p1", "Failed")
+    await world.delete(PODS, "p2")
+    await world.pods("g", "again", 1)
+    await world.settle()
+    assert await world.message("again0") == 'waiting for PodGroup "g": 2 of 3 pods exist'
+    await world.delete(PODS, "p0")
+    await world.settle()
+    assert await world.message("again0") == 'waiting for PodGroup "g": 2 of 4 pods exist'
+
+
+@in_virtual_time
+async def test_a_second_wave_that_is_large_enough_is_a_gang_like_the_first(world: World) -> None:
+    """There is room for two of three newcomers, and the minimum is three."""
+    await world.create(make_node("n1"), make_pod_group("g", gang=3))
+    await world.pods("g", "p", 3)
+    await world.settle(1)
+    for name in ("p0", "p1", "p2"):
+        await _end(world, name, "Succeeded")
+    await world.create(make_pod("blocker", cpu=2))
+    await world.settle(1)
+    for pod in [make_pod(f"again{n}", group="g") for n in range(3)]:
+        await world.submit(pod)
+    await world.settle()
+    assert await world.unscheduled("again0", "again1", "again2")
+
+
 @pytest.mark.conformance("SCH-53")
 @in_virtual_time
 async def test_a_new_group_starts_its_own_pods_only(world: World) -> None:

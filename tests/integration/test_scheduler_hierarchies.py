@@ -320,3 +320,18 @@ async def test_a_tree_must_match_its_workload_once_that_exists(world: World) -> 
     await world.delete(WORKLOADS, "w")
     await world.settle(1)
     assert await world.scheduled("p")
+
+
+@in_virtual_time
+async def test_a_child_all_of_whose_pods_have_succeeded_still_counts(world: World) -> None:
+    await world.create(make_node("n1"), make_composite("root", gang=2))
+    await world.create(*(make_pod_group(name, gang=2, parent="root") for name in "ab"))
+    for name in "ab":
+        await world.pods(name, name, 2)
+    await world.settle(1)
+    for name in ("a0", "a1"):
+        await world.patch(PODS, name, {"status": {"phase": "Succeeded"}}, status=True)
+    await world.patch(PODS, "b1", {"status": {"phase": "Failed"}}, status=True)
+    await world.pods("b", "again", 1)
+    await world.settle(2)
+    assert await world.scheduled("again0")

@@ -91,6 +91,7 @@ def _group(group: Group) -> tuple[Any, ...]:
         _uids(group.members),
         _uids(group.pending),
         _uids(group.holding),
+        sorted(group.succeeded),
         asked in (None, True),
     )
 

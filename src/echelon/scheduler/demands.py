@@ -49,11 +49,13 @@ def _group(group: Group, jobs: Jobs, repairing: bool) -> Wanted | None:
         return _leaf_in_tree(group, jobs, repairing)
     if not group.tally.ready and not any(leaf.holding for leaf in group.leaves()):
         return None
-    children = [_group(child, jobs, repairing) for child in group.in_order]
+    over = [child.key for child in group.in_order if child.is_over]
+    children = [_group(child, jobs, repairing) for child in group.in_order if child.key not in over]
     present = tuple(child for child in children if child is not None)
     if not present:
         return None
-    minimum = min(group.policy.minimum, len(present)) if repairing else group.policy.minimum
+    minimum = max(1, group.policy.minimum - len(over))
+    minimum = min(minimum, len(present)) if repairing else minimum
     return Composite(group.id, minimum, present, group.policy.topology, group.policy.preferred)
 
 
@@ -81,7 +83,7 @@ def leaf_of(group: Group, jobs: Jobs) -> Leaf:
         classes.setdefault((shape, member.role), []).append(member)
     group.leaf = Leaf(
         id=group.id,
-        min_count=policy.minimum,
+        min_count=max(1, group.need),
         classes=tuple(PodClass(shape, tuple(m.id for m in ms), role) for (shape, role), ms in classes.items()),
         bound=tuple(Bound(m.id, m.place, m.role) for m in sorted(group.holding.values(), key=lambda m: m.rank)),
         topology=policy.topology,

@@ -192,6 +192,8 @@ class Group:
     members: dict[int, Member] = field(default_factory=dict)
     pending: dict[int, Member] = field(default_factory=dict)
     holding: dict[int, Member] = field(default_factory=dict)
+    #: Uids of pods that have done their part: they succeeded and are still to be seen.
+    succeeded: dict[str, None] = field(default_factory=dict)
     #: Kept until a pod of the group or its object changes.
     leaf: Leaf | None = None
     #: What is wrong with its pods, as found when last looked at; None if nobody has looked since a change.
@@ -244,9 +246,33 @@ class Group:
                 tally = tally.with_child(nothing, child.tally, self.policy)
             return tally
         waiting, placed = len(self.pending), len(self.holding)
-        need = self.policy.minimum if self.policy is not None else waiting + placed + 1
-        present = waiting + placed
+        need, present = self.need, waiting + placed
         return Tally(len(self.members), waiting, waiting, present, placed, present >= need, placed >= need)
+
+    @property
+    def need(self) -> int:
+        """How many pods a PodGroup must hold now.
+
+        Late in a gang's life there are fewer pods than its minimum, because others have succeeded: those count.  As
+        long as there are enough without them it is a gang like any other.
+        """
+        live = len(self.pending) + len(self.holding)
+        if self.policy is None:
+            return live + 1
+        if live >= self.policy.minimum:
+            return self.policy.minimum
+        return max(0, self.policy.minimum - len(self.succeeded))
+
+    @property
+    def leans(self) -> bool:
+        """Whether it can be tried only because others have succeeded; more pods may still be on their way."""
+        return bool(self.succeeded) and self.policy is not None and self.tally.present < self.policy.minimum
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has what it needs without any pod: all have succeeded."""
+        done = self.tally.holds and not self.tally.waiting
+        return done and not any(leaf.pending or leaf.holding for leaf in self.leaves())
 
     def pods_changed(self) -> None:
         """Pods of this group came, went or changed: it counts anew, its ancestors by the difference."""
@@ -368,6 +394,23 @@ class Forest:
         group.members[member.id] = member
         self.refile(member)
 
+    def succeed(self, namespace: str, group_name: str, uid: str) -> Group:
+        """A pod of a group has done its part."""
+        group = self._named(GroupKey(POD_GROUP, namespace, group_name))
+        group.succeeded[uid] = None
+        group.pods_changed()
+        return group
+
+    def forget(self, namespace: str, group_name: str, uid: str) -> Group | None:
+        """A pod is removed that may have succeeded; its group if that makes a difference."""
+        group = self._groups.get(GroupKey(POD_GROUP, namespace, group_name))
+        if group is None or uid not in group.succeeded:
+            return None
+        del group.succeeded[uid]
+        group.pods_changed()
+        self._prune(group)
+        return group if group.key in self._groups else None
+
     def leave(self, member: Member) -> None:
         group = member.group
         if group is None:
@@ -404,7 +447,8 @@ class Forest:
         return group
 
     def _prune(self, group: Group) -> None:
-        if group.obj is None and not group.children and not group.members and group.key in self._groups:
+        unused = not (group.obj or group.children or group.members or group.succeeded)
+        if unused and group.key in self._groups:
             del self._groups[group.key]
             del self._by_id[group.id]
             self._ids.drop(group.key)

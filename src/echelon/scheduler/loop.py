@@ -301,7 +301,13 @@ class Scheduler:
         if problem is not None:
             self._reporter.broken(root, problem)
             return None
-        state.known = -1
+        if any(leaf.leans and leaf.pending for leaf in root.leaves()):
+            left = self._until_quiet(state, tally.known)
+            if left > 0:
+                self._states.sleep(state, left)
+                return None
+        else:
+            state.known = -1
         return demands.of_tree(root, self._jobs.get, repairing=repairing)
 
     def _answers(self, root: Group) -> bool:
@@ -324,11 +330,9 @@ class Scheduler:
             if self._answers(root):
                 self._reporter.broken(root, problem)
             return
-        now = state.incomplete_until = self._clock.now()
+        state.incomplete_until = self._clock.now()
         known = sum(len(leaf.members) for leaf in root.leaves()) if problem is not None else root.tally.known
-        if known != state.known:
-            state.known, state.incomplete_since = known, now
-        left = state.incomplete_since + _INCOMPLETE_GRACE_SECONDS - now
+        left = self._until_quiet(state, known)
         if left > 0:
             self._states.sleep(state, left)
         elif (problem is not None or known) and self._answers(root):
@@ -337,6 +341,13 @@ class Scheduler:
                 self._reporter.broken(root, wrong)
             else:
                 self._reporter.waiting(root, problem)
+
+    def _until_quiet(self, state: State, known: int) -> float:
+        """How long to wait until no pod has come or gone for a moment, given how many there are."""
+        now = self._clock.now()
+        if known != state.known:
+            state.known, state.incomplete_since = known, now
+        return state.incomplete_since + _INCOMPLETE_GRACE_SECONDS - now
 
     def _rest(self, state: State, root: Group) -> None:
         """Nothing is pending, but for groups that are not complete yet."""

@@ -206,7 +206,7 @@ def _pending(root: Root) -> list[Member]:
 def _incomplete(group: Group, root: Group) -> str:
     """What a group that is not tried yet waits for."""
     assert group.policy is not None
-    need = group.policy.minimum
+    need = group.need if group.key.kind == POD_GROUP else group.policy.minimum
     known, what = group.tally.present, "pods" if group.key.kind == POD_GROUP else "complete child groups"
     if known < need:
         return f"waiting for {group.key}: {known} of {need} {what} exist"

@@ -244,7 +244,12 @@ class Translator:
     def _on_pod(self, old: Object | None, new: Object | None) -> None:
         if old is not None and (new is None or meta.uid(new) != meta.uid(old) or _ended(new)):
             self._drop_pod(old)
-        if new is None or _ended(new):
+            if new is None or meta.uid(new) != meta.uid(old):
+                self._count_success(old, done=False)
+        if new is None:
+            return
+        if _ended(new):
+            self._count_success(new, done=new["status"]["phase"] == "Succeeded")
             return
         member = self.members.get(self._ids.of(("pod", meta.uid(new))))
         if member is None:
@@ -267,7 +272,7 @@ class Translator:
         )
         self.members[member.id] = member
         self._wished.update(company.wanted(member))
-        group = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
+        group = _group_name(pod)
         if group:
             self.forest.enter(member, group)
         if member.node:
@@ -315,6 +320,16 @@ class Translator:
             self._listener.touched(root)
         if held:
             self._listener.room()
+
+    def _count_success(self, pod: Object, *, done: bool) -> None:
+        """Members that have succeeded count for their group as long as they are there."""
+        group = _group_name(pod)
+        if not group:
+            return
+        count = self.forest.succeed if done else self.forest.forget
+        changed = count(meta.namespace(pod), group, meta.uid(pod))
+        if changed is not None:
+            self._listener.touched(self.forest.root(changed))
 
     def _shape(self, pod: Object) -> Shape:
         found = shape.of_pod(pod)
@@ -427,6 +442,10 @@ def _node_facts(node: Object) -> tuple[Any, ...]:
 
 def _group_facts(group: Object) -> tuple[Any, ...]:
     return meta.uid(group), group["spec"], meta.annotations(group), meta.controller_of(group)
+
+
+def _group_name(pod: Object) -> str:
+    return (pod["spec"].get("schedulingGroup") or {}).get("podGroupName") or ""
 
 
 def _ended(pod: Object) -> bool:
