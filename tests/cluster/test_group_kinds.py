@@ -83,6 +83,19 @@ async def test_both_versions_are_one_object(verbs: Verbs, namespace: str, resour
     assert await verbs.get(other, "one", namespace) == made
 
 
+@pytest.mark.conformance("SCH-66")
+async def test_a_group_below_a_parent_names_its_workload(verbs: Verbs, namespace: str) -> None:
+    child = make_pod_group("child", gang=2, parent="root", workload="w", namespace=namespace)
+    made = await verbs.create(POD_GROUPS, child, namespace)
+    assert made["spec"]["parentCompositePodGroupName"] == "root"
+    orphan = {**child, "metadata": {**child["metadata"], "name": "orphan"}}
+    orphan["spec"] = {name: value for name, value in child["spec"].items() if name != "workloadRef"}
+    with pytest.raises(ApiError) as refused:
+        await verbs.create(POD_GROUPS, orphan, namespace)
+    assert refused.value.code == 422
+    assert "spec.workloadRef" in str(refused.value)
+
+
 @pytest.mark.conformance("SCH-201")
 async def test_a_condition_is_written_through_the_status_alone(verbs: Verbs, namespace: str) -> None:
     made = await verbs.create(POD_GROUPS, _example(POD_GROUPS, namespace), namespace)

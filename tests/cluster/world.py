@@ -107,7 +107,9 @@ class ClusterWorld(World):
             await asyncio.gather(*(self._remove(resource, obj) for obj in left))
 
     async def _left(self, resource: Resource) -> list[Object]:
-        found = (await self.verbs.list(resource, "default" if resource.namespaced else "")).items
+        # Pods of tests may be in any namespace, and no others are here.
+        namespace = "default" if resource.namespaced and resource is not PODS else ""
+        found = (await self.verbs.list(resource, namespace)).items
         return [obj for obj in found if not meta.name(obj).startswith(_KEPT)]
 
     async def _remove(self, resource: Resource, obj: Object) -> None:
