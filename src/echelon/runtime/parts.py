@@ -5,7 +5,7 @@ The same parts run embedded over a durable store, in virtual time over a store i
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,8 @@ class Part:
 
     name: str
     main: Coroutine[Any, Any, None]
+    #: What it can do before its time comes, once the caches are filled.
+    prepare: Callable[[], None] = lambda: None
 
 
 def levels_of(cluster: Cluster) -> tuple[str, ...]:
@@ -55,7 +57,7 @@ def scheduler(
     """The scheduler, for those who look into its view, and what runs it."""
     recorder = Recorder(verbs, clock, "echelon-scheduler")
     made = Scheduler(verbs, caches, clock, recorder, settings, registry)
-    return made, [Part("scheduler", made.run()), Part("events", recorder.run())]
+    return made, [Part("scheduler", made.run(), made.follow), Part("events", recorder.run())]
 
 
 def assemble(

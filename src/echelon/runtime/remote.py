@@ -2,7 +2,7 @@
 
 kubeconfig ─► HttpVerbs ─► caches, filled at once ─► the lease, when it is free ─► the parts, while it is held
 
-Several such processes may run: one leads, the others wait with warm caches and take over when its lease runs out.
+Several such processes may run: one leads, the others follow it, ready to go on, and take over when its lease runs out.
 """
 
 from __future__ import annotations
@@ -81,6 +81,8 @@ async def working(settings: RemoteSettings, make: MakeParts, tell: Callable[[str
         await _check(verbs, caches.resources, server)
         async with _watched(settings.metrics, registry, caches, tell), supervised([Part("caches", caches.run())]):
             await caches.wait_synced()
+            for part in parts:
+                part.prepare()
             async with _leading(settings.lease, verbs, clock, tell) as duties, supervised([*duties, *parts]):
                 yield server
     finally:

@@ -103,15 +103,24 @@ class Scheduler:
         self.reservations = Reservations(
             settings.patience, self._brief, self._translator, self._states, self._reporter, clock, self.room
         )
-        self._following = False
+        self._following = self._leading = False
         self._jobs = caches.of(JOBS)
         self._workloads = caches.of(WORKLOADS)
+
+    def follow(self) -> None:
+        """Keep view and forest from now on; who waits to lead has them ready.  The caches must be filled."""
+        if not self._following:
+            self._following = True
+            self._translator.listen()
+            log.debug("following %d nodes", len(self.view.layout.keys))
 
     async def run(self) -> None:
         """Begin once all caches are filled; schedule until cancelled."""
         await self._caches.wait_synced()
-        self._translator.listen()
-        self._following = True
+        self.follow()
+        self._leading = True
+        for root in self._translator.roots():
+            self.touched(root)
         self._preemption.recover()
         self.reservations.recover()
         try:
@@ -127,7 +136,7 @@ class Scheduler:
         return self._following and not len(self._queue) and self._enactor.at_rest
 
     def inconsistencies(self) -> list[str]:
-        """Where the view differs from one rebuilt from the caches; empty before `run` has begun to follow them."""
+        """Where the view differs from one rebuilt from the caches; empty before it follows them."""
         return differences(self._translator, self._caches, self._clock) if self._following else []
 
     async def _cycles(self) -> None:
@@ -148,6 +157,8 @@ class Scheduler:
     # -- what the translator hears ---------------------------------------------------------------------
 
     def touched(self, root: Root) -> None:
+        if not self._leading:
+            return
         if isinstance(root, Group) or self._is_ours(root):
             state = self._states.of(root)
             state.told = 0.0

@@ -98,6 +98,11 @@ class Translator:
             for obj in self._caches.of(resource).all():
                 handler(None, obj)
 
+    def roots(self) -> list[Root]:
+        """The top of every tree, and pods without a group."""
+        groups = [group for group in self.forest.groups() if self.forest.is_root(group)]
+        return [*groups, *(member for member in self.members.values() if member.group is None)]
+
     def root_of(self, member: Member) -> Root:
         return self.forest.root(member.group) if member.group is not None else member
 
