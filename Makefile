@@ -34,7 +34,7 @@ lint: $(DEV) ## ruff and mypy strict
 	@$(VENV)/bin/mypy
 
 test: $(DEV) lint ## Lint and all tests but the long ones and those on a real cluster
-	@$(PY) -m pytest -n 2 --dist loadfile -m "not long and not cluster"
+	@$(PY) -m pytest -n 2 --dist loadfile
 
 test-long: $(DEV) ## The same with more rounds and examples
 	@ECHELON_LONG=1 $(PY) -m pytest -n 2 --dist loadfile -m "not cluster"
