@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from .ledger import Group, Ledger, Node, Pod
+from .company import Surroundings, wrong_between
+from .ledger import Group, Ledger, Node, Pod, room_for
 
 Free = dict[str, dict[str, int]]
 
@@ -20,7 +21,7 @@ class Fitting:
         self.ledger = ledger
         self._ignoring = ignoring
         self._stays = {pod.uid for pod in ledger.pods.values() if self._counts(pod)}
-        self.free: Free = {name: dict(node.room) for name, node in ledger.nodes.items() if not node.closed}
+        self.free: Free = {name: dict(node.room) for name, node in ledger.nodes.items() if not node.cordoned}
         for pod in ledger.pods.values():
             if pod.uid in self._stays and pod.node in self.free:
                 _take(self.free[pod.node], pod, 1)
@@ -29,7 +30,7 @@ class Fitting:
         return pod.holds and (self._ignoring is None or pod.priority >= self._ignoring)
 
     def single(self, pod: Pod) -> bool:
-        return any(_fits(room, pod) for room in self.free.values())
+        return self._fill([pod], tuple(self.free), self.free) is not None
 
     def group(self, group: Group) -> bool:
         """Whether what a tree needs now can be placed beside what it already holds."""
@@ -43,7 +44,7 @@ class Fitting:
         leaf = self.ledger.leaf(pod)
         if leaf is not None and leaf.exclusive:
             nodes = tuple(n for n in nodes if self._is_free_for(leaf, self.ledger.nodes[n]))
-        return any(_fits(self.free[node], pod) for node in nodes)
+        return self._fill([pod], nodes, self.free) is not None
 
     def _place(self, group: Group, nodes: tuple[str, ...], free: Free) -> Iterator[Free]:
         for domain in self._domains(group, nodes):
@@ -75,13 +76,28 @@ class Fitting:
             return
         if group.exclusive:
             nodes = tuple(name for name in nodes if self._is_free_for(group, self.ledger.nodes[name]))
+        room = self._fill(wanted, nodes, free)
+        if room is not None:
+            yield room
+
+    def _fill(self, pods: list[Pod], nodes: tuple[str, ...], free: Free) -> Free | None:
+        """Each pod on the first node that takes it; what is left, if all have found one and mind nobody."""
         room = {name: dict(amounts) for name, amounts in free.items()}
-        for pod in wanted:
-            found = next((name for name in nodes if _fits(room[name], pod)), None)
+        around = [(pod, pod.node) for pod in self.ledger.pods.values() if pod.uid in self._stays]
+        running = len(around)
+        for pod in pods:
+            found = next((name for name in nodes if self._takes(name, room[name], pod, around)), None)
             if found is None:
-                return
+                return None
             _take(room[found], pod, 1)
-        yield room
+            around.append((pod, found))
+        whole = Surroundings(tuple(around), self.ledger.nodes)
+        return None if any(wrong_between(pod, node, whole) for pod, node in around[running:]) else room
+
+    def _takes(self, name: str, room: dict[str, int], pod: Pod, around: list[tuple[Pod, str]]) -> bool:
+        if not self.ledger.nodes[name].accepts(pod) or not _fits(room, pod):
+            return False
+        return not wrong_between(pod, name, Surroundings(tuple(around), self.ledger.nodes))
 
     def _is_free_for(self, group: Group, node: Node) -> bool:
         for pod in self.ledger.pods.values():
@@ -118,9 +134,9 @@ def _some(
 
 
 def _fits(room: dict[str, int], pod: Pod) -> bool:
-    return all(room.get(resource, 0) >= amount for resource, amount in pod.requests)
+    return all(room_for(room, resource) >= amount for resource, amount in pod.requests)
 
 
 def _take(room: dict[str, int], pod: Pod, times: int) -> None:
     for resource, amount in pod.requests:
-        room[resource] = room.get(resource, 0) - amount * times
+        room[resource] = room_for(room, resource) - amount * times

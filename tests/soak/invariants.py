@@ -13,7 +13,8 @@ from collections.abc import Hashable, Sequence
 
 from echelon.store.interface import Change
 
-from .ledger import Group, Ledger, Pod, Tree
+from .company import LATE_SECONDS, Watch
+from .ledger import Group, Ledger, Pod, Tree, room_for
 
 #: How long a gang may be partly bound, a domain torn, a unit half evicted, while all is up and the weather is fine.
 GRACE_SECONDS = 30.0
@@ -32,6 +33,9 @@ class Auditor:
 
     def __init__(self) -> None:
         self.ledger = Ledger()
+        self.watch = Watch(self.ledger)
+        #: uid of a bound pod -> when it was bound
+        self._bound_at: dict[str, float] = {}
         self.digest = hashlib.sha256()
         self.changes = 0
         self.bindings = 0
@@ -64,9 +68,12 @@ class Auditor:
             self.changes += 1
             self.digest.update(change.key.encode())
             self.digest.update(change.record.value if change.record else change.tombstone)
-            plural, old, new = self.ledger.take(change)
+            key = change.key.split("/", 3)[-1]
+            before = self.ledger.pods.get(key)
+            plural, old, new = self.ledger.take(change, now)
             if plural == "pods":
                 self._pod_changed(old, new, now)
+                self.watch.changed(before, self.ledger.pods.get(key), now)
             elif plural in ("podgroups", "compositepodgroups"):
                 self._group_changed(old, new)
             elif plural == "events" and new:
@@ -81,7 +88,7 @@ class Auditor:
         if was and pod.node != was:
             raise Breach(f"pod {pod.name} moved from {was} to {pod.node or 'nowhere'}")
         if pod.node and not was:
-            self._bound(pod)
+            self._bound(pod, now)
         self._note_pending(pod, now)
         if not pod.group:
             self._preemptors[f"pod {_key(new)}"] = pod.priority
@@ -107,15 +114,20 @@ class Auditor:
         if pod.pending and pod.preempts:
             self._pending_at[pod.priority] = now
 
-    def _bound(self, pod: Pod) -> None:
+    def _bound(self, pod: Pod, now: float) -> None:
         self.bindings += 1
+        self._bound_at[pod.uid] = now
         node = self.ledger.nodes.get(pod.node)
+        late = now - LATE_SECONDS
         if node is None:
             return  # it vanished while the binding was on its way
+        if not node.accepts(pod) and self.ledger.changed("door", pod.node) < late:
+            raise Breach(f"{pod.name} was bound to {pod.node}, which does not take it: {node}")
         used = self.ledger.used().get(pod.node, {})
         for resource, amount in used.items():
-            if amount > node.room.get(resource, 0):
-                raise Breach(f"{pod.name} over-commits {pod.node}: {amount} of {node.room.get(resource, 0)} {resource}")
+            room = room_for(node.room, resource)
+            if amount > room and self.ledger.changed("room", pod.node) < late:
+                raise Breach(f"{pod.name} over-commits {pod.node}: {amount} of {room} {resource}")
 
     def _preempted(self, pod: Pod, now: float) -> None:
         if "preempting" not in pod.evicted:
@@ -173,6 +185,7 @@ class Auditor:
         self._torn_domains(wrong)
         self._shared_domains(wrong)
         self._half_evicted(wrong)
+        wrong |= self.watch.prove(now)
         lasting = {key: self._lasting.get(key, -passed) + passed for key in wrong}
         self._lasting = lasting
         for key, seconds in lasting.items():
@@ -195,7 +208,8 @@ class Auditor:
         for group in self.ledger.groups.values():
             if not group.key:
                 continue
-            nodes = [self.ledger.nodes.get(pod.node) for pod in self.ledger.members(group) if pod.stays]
+            steady = [pod for pod in self.ledger.members(group) if pod.stays and self._is_steady(pod)]
+            nodes = [self.ledger.nodes.get(pod.node) for pod in steady]
             domains = sorted({node.domains[group.key] for node in nodes if node is not None})
             if len(domains) > 1:
                 wrong["torn", group.uid] = f"{group.kind} {group.name} must be in one {group.key} but is in {domains}"
@@ -205,13 +219,17 @@ class Auditor:
         for pod in self.ledger.pods.values():
             group = self.ledger.leaf(pod)
             node = self.ledger.nodes.get(pod.node)
-            if pod.stays and group is not None and group.exclusive and node is not None:
+            if pod.stays and group is not None and group.exclusive and node is not None and self._is_steady(pod):
                 place = (group.exclusive, str(group.priority), *node.domains[group.exclusive])
                 holders.setdefault(place, {})[group.uid] = group
         for place, groups in holders.items():
             if len(groups) > 1:
                 names = sorted(group.name for group in groups.values())
                 wrong["shared", place] = f"{place[2:]} is held by several exclusive groups: {names}"
+
+    def _is_steady(self, pod: Pod) -> bool:
+        """Whether its node is still what it was when the pod was bound."""
+        return self.ledger.changed("place", pod.node) < self._bound_at.get(pod.uid, 0.0) - LATE_SECONDS
 
     def _half_evicted(self, wrong: dict[Hashable, str]) -> None:
         pods = {pod.uid: pod for pod in self.ledger.pods.values()}

@@ -6,6 +6,7 @@ possible, so that a mistake there is not repeated here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,14 +17,27 @@ from echelon.store.interface import Change
 
 Tree = dict[str, Any]
 GPU = "nvidia.com/gpu"
+#: A port of the node, of which there is one.
+PORT = "port "
 EXCLUSIVE = "echelon.dev/exclusive-topology"
 LEVELS = ("topology.kubernetes.io/block", "topology.kubernetes.io/rack", "kubernetes.io/hostname")
 
 
 @dataclass(frozen=True)
+class Term:
+    """Pods of the same namespace with these labels, per domain of a key; `skew` only of a spread."""
+
+    key: str
+    labels: tuple[tuple[str, str], ...]
+    skew: int = 0
+
+
+@dataclass(frozen=True)
 class Pod:
     uid: str
+    namespace: str
     name: str
+    labels: dict[str, str]
     node: str
     phase: str
     deleting: bool
@@ -33,6 +47,11 @@ class Pod:
     gated: bool
     requests: tuple[tuple[str, int], ...]
     evicted: str
+    near: tuple[Term, ...]
+    far: tuple[Term, ...]
+    spread: tuple[Term, ...]
+    tolerates: bool
+    chooses: dict[str, str]
     tree: Tree
 
     @property
@@ -73,8 +92,16 @@ class Node:
     name: str
     domains: dict[str, tuple[str, ...]]
     room: dict[str, int]
-    #: Takes no new pods: cordoned, or with a taint, which nobody here tolerates.
-    closed: bool
+    labels: dict[str, str]
+    cordoned: bool
+    tainted: bool
+
+    def is_chosen_by(self, pod: Pod) -> bool:
+        return all(self.labels.get(key) == value for key, value in pod.chooses.items())
+
+    def accepts(self, pod: Pod) -> bool:
+        """Whether it may come here, if there is room."""
+        return not self.cordoned and (pod.tolerates or not self.tainted) and self.is_chosen_by(pod)
 
 
 class Ledger:
@@ -86,8 +113,10 @@ class Ledger:
         self.pods: dict[str, Pod] = {}
         self.nodes: dict[str, Node] = {}
         self.groups: dict[tuple[str, str], Group] = {}
+        #: What changed when: ("room", node), ("door", node), ("place", node), ("nodes", ""), ("labels", uid of a pod).
+        self._changed: dict[tuple[str, str], float] = {}
 
-    def take(self, change: Change) -> tuple[str, Tree | None, Tree | None]:
+    def take(self, change: Change, now: float) -> tuple[str, Tree | None, Tree | None]:
         """Enter a change; its kind, and the object before and after."""
         _, _, plural, key = change.key.split("/", 3)
         table = self.objects.setdefault(plural, {})
@@ -97,17 +126,40 @@ class Ledger:
             table.pop(key, None)
         else:
             table[key] = new
-        self._picture(plural, key, new)
+        self._picture(plural, key, new, now)
         return plural, old, new
 
-    def _picture(self, plural: str, key: str, tree: Tree | None) -> None:
+    def _picture(self, plural: str, key: str, tree: Tree | None, now: float) -> None:
         if plural == "pods":
-            _put(self.pods, key, _pod(tree) if tree else None)
+            was, pod = self.pods.get(key), _pod(tree) if tree else None
+            _put(self.pods, key, pod)
+            if was is not None and pod is not None and was.uid == pod.uid and was.labels != pod.labels:
+                self._changed["labels", pod.uid] = now
         elif plural == "nodes":
-            _put(self.nodes, key, _node(tree) if tree else None)
+            node = _node(tree) if tree else None
+            self._note_node(self.nodes.get(key), node, now)
+            _put(self.nodes, key, node)
         elif plural in ("podgroups", "compositepodgroups"):
             group = _group(tree) if tree else None
             _put(self.groups, ("PodGroup" if plural == "podgroups" else "CompositePodGroup", key.split("/")[1]), group)
+
+    def _note_node(self, old: Node | None, new: Node | None, now: float) -> None:
+        if old == new:
+            return
+        if old is None or new is None or new.labels != old.labels:
+            self._changed["nodes", ""] = now
+        if old is None:
+            return
+        if new is None or new.room != old.room:
+            self._changed["room", old.name] = now
+        if new is None or (new.cordoned, new.tainted, new.labels) != (old.cordoned, old.tainted, old.labels):
+            self._changed["door", old.name] = now
+        if new is None or new.domains != old.domains:
+            self._changed["place", old.name] = now
+
+    def changed(self, what: str, name: str = "") -> float:
+        """When something about a node or pod last became another."""
+        return self._changed.get((what, name), -math.inf)
 
     # -- trees of groups -------------------------------------------------------------------------------
 
@@ -155,6 +207,17 @@ class Ledger:
             return sum(map(counts, self.members(group))) >= group.minimum
         return sum(self.counted(child, counts) for child in self.children(group)) >= group.minimum
 
+    def is_torn(self, root: Group) -> bool:
+        """Whether pods that must share a domain do not, say because a node was moved to another rack."""
+        for group in self.subtree(root):
+            nodes = [self.nodes.get(pod.node) for pod in self.members(group) if pod.stays]
+            if group.key and len({node.domains[group.key] for node in nodes if node is not None}) > 1:
+                return True
+        return False
+
+    def subtree(self, group: Group) -> list[Group]:
+        return [group, *(one for child in self.children(group) for one in self.subtree(child))]
+
     def used(self) -> dict[str, dict[str, int]]:
         """node -> resource -> amount that pods hold there."""
         found: dict[str, dict[str, int]] = {}
@@ -164,6 +227,10 @@ class Ledger:
                 for resource, amount in pod.requests:
                     here[resource] = here.get(resource, 0) + amount
         return found
+
+
+def room_for(room: dict[str, int], resource: str) -> int:
+    return room.get(resource, 1 if resource.startswith(PORT) else 0)
 
 
 def _put(table: dict[Any, Any], key: Any, value: Any) -> None:
@@ -180,11 +247,14 @@ def _pod(tree: Tree) -> Pod:
         asked = (container.get("resources") or {}).get("requests") or {}
         for resource in ("cpu", GPU):
             requests[resource] = requests.get(resource, 0) + _amount(asked.get(resource, 0), resource)
+        requests |= {f"{PORT}{port['hostPort']}": 1 for port in container.get("ports") or () if port.get("hostPort")}
     target = [one for one in status.get("conditions") or () if one["type"] == "DisruptionTarget"]
     evicted = target[0].get("message", "") if target and target[0].get("reason") == "PreemptionByScheduler" else ""
     return Pod(
         uid=metadata["uid"],
+        namespace=metadata.get("namespace", "default"),
         name=metadata["name"],
+        labels=metadata.get("labels") or {},
         node=spec.get("nodeName") or "",
         phase=status.get("phase") or "Pending",
         deleting="deletionTimestamp" in metadata,
@@ -194,8 +264,25 @@ def _pod(tree: Tree) -> Pod:
         gated=bool(spec.get("schedulingGates")),
         requests=tuple(requests.items()),
         evicted=evicted,
+        near=_terms(spec, "podAffinity"),
+        far=_terms(spec, "podAntiAffinity"),
+        spread=tuple(
+            Term(one["topologyKey"], _labels(one), one["maxSkew"])
+            for one in spec.get("topologySpreadConstraints") or ()
+        ),
+        tolerates=any(one.get("key") == "repair" for one in spec.get("tolerations") or ()),
+        chooses=spec.get("nodeSelector") or {},
         tree=tree,
     )
+
+
+def _terms(spec: Tree, kind: str) -> tuple[Term, ...]:
+    required = ((spec.get("affinity") or {}).get(kind) or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+    return tuple(Term(one["topologyKey"], _labels(one)) for one in required or ())
+
+
+def _labels(term: Tree) -> tuple[tuple[str, str], ...]:
+    return tuple(term["labelSelector"]["matchLabels"].items())
 
 
 def _amount(text: Any, resource: str) -> int:
@@ -215,7 +302,9 @@ def _node(tree: Tree) -> Node:
         domains[key] = path
     room = {name: _amount(tree["status"]["allocatable"][name], name) for name in ("cpu", GPU, "pods")}
     spec = tree.get("spec") or {}
-    return Node(tree["metadata"]["name"], domains, room, bool(spec.get("unschedulable") or spec.get("taints")))
+    return Node(
+        tree["metadata"]["name"], domains, room, labels, bool(spec.get("unschedulable")), bool(spec.get("taints"))
+    )
 
 
 def _group(tree: Tree) -> Group:

@@ -7,6 +7,7 @@ SEED=n make soak     one of them, with its story
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,6 +41,7 @@ class Story:
     told: bool = False
     events: int = 0
     virtual_seconds: float = 0.0
+    cpu_seconds: float = 0.0
     changes: int = 0
     bindings: int = 0
     preemptions: int = 0
@@ -187,6 +189,7 @@ async def _live(story: Story, events: int) -> None:
 def live(seed: int, events: int, *, told: bool = False) -> Story:
     """The story of a seed; it always comes back, with `failure` set if an invariant broke."""
     story = Story(seed, told)
+    begun = time.process_time()
     log = _Log(story)
     logger = logging.getLogger("echelon")
     level, propagate = logger.level, logger.propagate
@@ -203,4 +206,5 @@ def live(seed: int, events: int, *, told: bool = False) -> Story:
         logger.propagate = propagate
     if log.errors:
         story.failure = "; ".join([story.failure, *log.errors[:3]]).removeprefix("; ")
+    story.cpu_seconds = time.process_time() - begun
     return story

@@ -5,13 +5,17 @@ Only whole CPUs and GPUs are asked for, so that the checks can count without rea
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from echelon.api import vocabulary as words
-from echelon.api.scheme import JOB_SETS, JOBS, PRIORITY_CLASSES, TRAIN_JOBS, Object
+from echelon.api.scheme import JOB_SETS, JOBS, POD_DISRUPTION_BUDGETS, PRIORITY_CLASSES, TRAIN_JOBS, Object
 from echelon.base.rng import Rng
-from echelon.testing.builders import GPU, make_composite, make_node, make_pod, make_pod_group
+from echelon.testing.builders import GPU, Mode, make_composite, make_node, make_pod, make_pod_group
+
+from . import wishes
+from .wishes import Wish
 
 T = TypeVar("T")
 NAMESPACE = "default"
@@ -39,10 +43,14 @@ def priority_classes() -> list[Object]:
 
 
 class Maker:
-    """Draws manifests; names carry a number, so that a story can be followed."""
+    """Draws manifests; names carry a number, so that a story can be followed.
 
-    def __init__(self, rng: Rng) -> None:
+    Of a hundred pods and templates, `choosy` wish for more than room.
+    """
+
+    def __init__(self, rng: Rng, choosy: int = 0) -> None:
         self._rng = rng
+        self._choosy = choosy
         self._count = 0
 
     def name(self, prefix: str) -> str:
@@ -58,6 +66,20 @@ class Maker:
     def between(self, low: int, high: int) -> int:
         return low + self._rng.below(high - low + 1)
 
+    def jumbled(self, things: Sequence[T]) -> list[T]:
+        """In another order."""
+        left, found = list(things), []
+        while left:
+            found.append(left.pop(self._rng.below(len(left))))
+        return found
+
+    def wish(self) -> Wish:
+        return wishes.draw(self.pick) if self.chance(self._choosy) else Wish(self.pick(wishes.APPS))
+
+    def mode(self) -> Mode:
+        modes: tuple[Mode, ...] = ("all", "single")
+        return self.pick(modes)
+
     def priority(self) -> str:
         return self.pick(("", "", "low", "low", "mid", "mid", "high", "polite"))
 
@@ -65,14 +87,15 @@ class Maker:
 
     def node(self, block: int, rack: int, number: int) -> Object:
         name = f"b{block}-r{rack}-n{number}"
-        return make_node(name, cpu=8, gpu=4, block=f"b{block}", rack=f"b{block}-r{rack}")
+        labels = {wishes.DISK: "hdd" if number % 2 else "ssd"}
+        return make_node(name, cpu=8, gpu=4, block=f"b{block}", rack=f"b{block}-r{rack}", labels=labels)
 
     def _asks(self) -> dict[str, int]:
         """Mostly GPUs, sometimes only CPUs."""
         return {"gpu": self.pick((1, 1, 2, 2, 4)), "cpu": 1} if self.chance(80) else {"cpu": self.between(1, 4)}
 
     def _script(self) -> dict[str, str]:
-        seconds = self.pick((2, 5, 20, 60, 120, 240))
+        seconds = self.pick((2, 10, 60, 120, 240, 600))
         fails = "1" if self.chance(12) else "0"
         return {words.RUN_SECONDS: str(seconds), words.EXIT_CODE: fails}
 
@@ -85,7 +108,25 @@ class Maker:
             grace=self.pick((0, 5, 30)),
             restartPolicy="Never",
         )
-        return _classed(pod, self.priority())
+        return _classed(self.wish().give(pod), self.priority())
+
+    def another(self, pod: Object) -> Object:
+        """One more like this."""
+        like = copy.deepcopy(pod)
+        like["metadata"]["name"] = self.name(f"{pod['metadata']['name']}-x")
+        return like
+
+    def budget(self) -> Object:
+        amounts: tuple[Object, ...] = (
+            {"minAvailable": 1},
+            {"minAvailable": 2},
+            {"minAvailable": "50%"},
+            {"maxUnavailable": 0},
+            {"maxUnavailable": 1},
+            {"maxUnavailable": "30%"},
+        )
+        selector = {"matchLabels": {wishes.APP: self.pick(wishes.APPS)}}
+        return _object(POD_DISRUPTION_BUDGETS, self.name("budget"), {"selector": selector, **self.pick(amounts)})
 
     def _template(self, priority: str) -> Object:
         asks = self._asks()
@@ -98,7 +139,7 @@ class Maker:
         }
         if priority:
             spec["priorityClassName"] = priority
-        return {"metadata": {"annotations": self._script()}, "spec": spec}
+        return self.wish().give({"metadata": {"annotations": self._script()}, "spec": spec})
 
     # -- groups without controllers --------------------------------------------------------------------
 
@@ -110,52 +151,60 @@ class Maker:
         group = make_pod_group(
             name,
             gang=size if self.chance(85) else None,
-            key=words.RACK if exclusive else self.pick(("", words.RACK, words.BLOCK)),
-            mode=self.pick(("all", "single")),
+            key=words.RACK if exclusive else self.pick(("", "", words.RACK, words.BLOCK)),
+            mode=self.mode(),
             exclusive=words.RACK if exclusive else "",
+            preferred=(words.RACK, words.BLOCK) if self.chance(15) else (),
         )
         return [_classed(group, priority), *self._members(name, priority, size + self.pick((0, 0, 1)))]
 
     def tree(self) -> list[Object]:
-        """A CompositePodGroup over gangs, sometimes with a level between."""
+        """CompositePodGroups over gangs, of up to four levels; who is evicted as one is drawn at every level."""
         name, priority = self.name("tree"), self.priority()
-        mode = self.pick(("all", "single"))
+        levels = self.pick((0, 0, 0, 1, 1, 2))
         children = self.between(2, 3)
-        block = words.BLOCK if self.chance(50) else ""
-        root = make_composite(name, gang=self.between(1, children), key=block, mode=mode, workload=name)
-        made = [_classed(root, priority)]
+        key = words.BLOCK if self.chance(50) else ""
+        minimum = None if self.chance(15) else 1 if levels else self.between(1, children)
+        made = [make_composite(name, gang=minimum, key=key, mode=self.mode(), workload=name)]
         above = name
-        if self.chance(30):
-            above = f"{name}-mid"
-            made[0]["spec"]["schedulingPolicy"] = {"gang": {"minGroupCount": 1}}
-            middle = make_composite(above, gang=children, parent=name, workload=name)
-            made.append(_classed(middle, priority))
+        for level in range(levels):
+            below = f"{name}-mid{level}"
+            minimum = 1 if level + 1 < levels else self.between(1, children)
+            made.append(make_composite(below, gang=minimum, parent=above, mode=self.mode(), workload=name))
+            above = below
         for child in range(children):
-            leaf, size = f"{name}-{child}", self.between(1, 2)
-            rack = words.RACK if self.chance(50) else ""
-            group = make_pod_group(leaf, gang=size, key=rack, parent=above, workload=name)
-            made += [_classed(group, priority), *self._members(leaf, priority, size)]
-        return made
+            made += self._branch(f"{name}-{child}", above, name, priority)
+        return [_classed(one, priority) for one in made]
+
+    def _branch(self, leaf: str, parent: str, workload: str, priority: str) -> list[Object]:
+        size = self.between(1, 2)
+        group = make_pod_group(
+            leaf,
+            gang=size if self.chance(90) else None,
+            key=words.RACK if self.chance(50) else "",
+            parent=parent,
+            workload=workload,
+            mode=self.mode(),
+        )
+        return [group, *self._members(leaf, priority, size)]
 
     def _members(self, group: str, priority: str, count: int) -> list[Object]:
-        asks, script, grace = self._asks(), self._script(), self.pick((0, 5))
+        asks, script, grace, wish = self._asks(), self._script(), self.pick((0, 5)), self.wish()
         gates = ("wait",) if self.chance(10) else ()
         forever = self.chance(20)
-        return [
-            _classed(
-                make_pod(
-                    f"{group}-{number}",
-                    group=group,
-                    annotations={} if forever else script,
-                    grace=grace,
-                    gates=gates,
-                    restartPolicy="Never",
-                    **asks,  # type: ignore[arg-type]
-                ),
-                priority,
+        pods = [
+            make_pod(
+                f"{group}-{number}",
+                group=group,
+                annotations={} if forever else dict(script),
+                grace=grace,
+                gates=gates,
+                restartPolicy="Never",
+                **asks,  # type: ignore[arg-type]
             )
             for number in range(count)
         ]
+        return [_classed(wish.give(pod), priority) for pod in pods]
 
     # -- jobs ------------------------------------------------------------------------------------------
 

@@ -200,7 +200,8 @@ def _stays(pod: Pod) -> bool:
 
 def _is_sound(ledger: Ledger, root: Group) -> bool:
     """Whether a tree is one that may be scheduled: pods have the priority of their groups, domains are not torn."""
-    return all(pod.priority == root.priority for pod in ledger.members(root) if not pod.ended)
+    same = all(pod.priority == root.priority for pod in ledger.members(root) if not pod.ended)
+    return same and not ledger.is_torn(root)
 
 
 def _accuse(ledger: Ledger, name: str, pod: Pod, fits: Callable[[Fitting], bool]) -> Iterator[str]:
