@@ -109,6 +109,18 @@ class Auditor:
         above = self.ledger.groups.get(("CompositePodGroup", tree["spec"].get("parentCompositePodGroupName") or ""))
         if new is None and above is not None:
             self._lost_members.add(self.ledger.root(above).uid)
+        if new is not None:
+            same = old is not None and old["metadata"]["uid"] == new["metadata"]["uid"]
+            self._group_says(self.ledger.groups[new["kind"], new["metadata"]["name"]], old if same else None, new)
+
+    def _group_says(self, group: Group, old: Tree | None, new: Tree) -> None:
+        """That a group was placed is said once it was, and never taken back."""
+        type_ = f"{group.kind}InitiallyScheduled"
+        said, says = old is not None and is_true(old, type_), is_true(new, type_)
+        if said and not says:
+            raise Breach(f"{group.kind} {group.name} was placed and now says that it was not")
+        if says and not said and group.uid not in self._were_whole and not self.ledger.counted(group, _bound_or_ended):
+            raise Breach(f"{group.kind} {group.name} says that it was placed, but never was")
 
     def _note_pending(self, pod: Pod, now: float) -> None:
         if pod.pending and pod.preempts:
@@ -124,8 +136,8 @@ class Auditor:
         if not node.accepts(pod) and self.ledger.changed("door", pod.node) < late:
             raise Breach(f"{pod.name} was bound to {pod.node}, which does not take it: {node}")
         used = self.ledger.used().get(pod.node, {})
-        for resource, amount in used.items():
-            room = room_for(node.room, resource)
+        for resource in (name for name, amount in pod.requests if amount):
+            amount, room = used.get(resource, 0), room_for(node.room, resource)
             if amount > room and self.ledger.changed("room", pod.node) < late:
                 raise Breach(f"{pod.name} over-commits {pod.node}: {amount} of {room} {resource}")
 
@@ -243,6 +255,11 @@ class Auditor:
 
 def _bound_or_ended(pod: Pod) -> bool:
     return bool(pod.node) or pod.ended
+
+
+def is_true(tree: Tree, type_: str) -> bool:
+    conditions = (tree.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == type_ and one["status"] == "True" for one in conditions)
 
 
 def _disrupted(tree: Tree) -> bool:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 import time
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
+from echelon.api import meta
 from echelon.base.instants import to_time
 from echelon.runtime import virtual
 from echelon.scheduler.loop import Settings
@@ -109,6 +111,17 @@ class Life:
             await self.world.quiet(self.look)
         self.auditor.left_alone(False)
         rest.check(self.auditor)
+        await self._caches_are_current()
+
+    async def _caches_are_current(self) -> None:
+        """Whatever happened to its watches, every process knows what there is."""
+        for process in self._plane.processes.values():
+            for resource in process.caches.resources:
+                kept = _versions(process.caches.of(resource).all())
+                there = _versions((await self._plane.verbs.list(resource)).items)
+                if kept != there:
+                    differs = sorted(set(kept.items()) ^ set(there.items()))
+                    raise Breach(f"at rest the {process.name} have an old picture of {resource.plural}: {differs[:4]}")
 
     def _is_room_kept(self) -> bool:
         process = self._plane.processes.get("scheduler")
@@ -124,6 +137,10 @@ class Life:
         watch.close()
         self._read_to = changes[-1].revision
         return changes
+
+
+def _versions(objects: list[Tree]) -> dict[str, str]:
+    return {meta.key(one): one["metadata"]["resourceVersion"] for one in objects}
 
 
 def _remarkable(change: Change) -> str:
@@ -200,6 +217,8 @@ def live(seed: int, events: int, *, told: bool = False) -> Story:
         virtual.run(_live(story, events))
     except AssertionError as error:
         story.failure = str(error)
+    except Exception:
+        story.failure = f"the soak itself broke: {traceback.format_exc()}"
     finally:
         logger.removeHandler(log)
         logger.setLevel(level)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from .fits import Fitting
-from .invariants import Auditor, Breach
+from .invariants import Auditor, Breach, is_true
 from .ledger import Group, Ledger, Pod, Tree
 
 _REPLICATED = "jobset.sigs.k8s.io/replicatedjob-name"
@@ -27,6 +27,7 @@ def problems(auditor: Auditor) -> list[str]:
         *_jobs(auditor),
         *_job_sets(ledger),
         *_train_jobs(ledger),
+        *_budgets(ledger),
         *_silent(ledger),
         *_waiting(ledger),
     ]
@@ -78,21 +79,15 @@ def _owners(tree: Tree) -> list[str]:
 # -- jobs add up ---------------------------------------------------------------------------------------------
 
 
-def _true(tree: Tree, type_: str) -> bool:
-    return any(
-        one["type"] == type_ and one["status"] == "True" for one in (tree.get("status") or {}).get("conditions", ())
-    )
-
-
 def _jobs(auditor: Auditor) -> Iterator[str]:
     for job in auditor.ledger.objects.get("jobs", {}).values():
         name, spec, status = job["metadata"]["name"], job["spec"], job.get("status") or {}
         if any((status.get("uncountedTerminatedPods") or {}).get(list_) for list_ in ("succeeded", "failed")):
             yield f"job {name} has pods that were never counted"
-        finished = _true(job, "Complete") or _true(job, "Failed")
+        finished = is_true(job, "Complete") or is_true(job, "Failed")
         if finished and (status.get("active") or status.get("terminating")):
             yield f"job {name} is over but has active pods: {status}"
-        if _true(job, "Complete"):
+        if is_true(job, "Complete"):
             yield from _complete(auditor, job)
         pods = [pod for pod in auditor.ledger.pods.values() if job["metadata"]["uid"] in _owners(pod.tree)]
         live = [pod for pod in pods if not pod.ended]
@@ -119,7 +114,7 @@ def _complete(auditor: Auditor, job: Tree) -> Iterator[str]:
 def _job_sets(ledger: Ledger) -> Iterator[str]:
     for job_set in ledger.objects.get("jobsets", {}).values():
         name, status = job_set["metadata"]["name"], job_set.get("status") or {}
-        over = _true(job_set, "Completed") or _true(job_set, "Failed")
+        over = is_true(job_set, "Completed") or is_true(job_set, "Failed")
         jobs = [job for job in ledger.objects.get("jobs", {}).values() if job_set["metadata"]["uid"] in _owners(job)]
         if over:
             working = [job["metadata"]["name"] for job in jobs if (job.get("status") or {}).get("active")]
@@ -131,7 +126,7 @@ def _job_sets(ledger: Ledger) -> Iterator[str]:
         for entry in status.get("replicatedJobsStatus") or ():
             mine = [job for job in jobs if job["metadata"]["labels"].get(_REPLICATED) == entry["name"]]
             for word, condition in (("succeeded", "Complete"), ("failed", "Failed")):
-                count = sum(_true(job, condition) for job in mine)
+                count = sum(is_true(job, condition) for job in mine)
                 if entry.get(word, 0) != count:
                     yield f"jobset {name} says {entry.get(word, 0)} {word} of {entry['name']}, there are {count}"
 
@@ -142,13 +137,36 @@ def _train_jobs(ledger: Ledger) -> Iterator[str]:
         sets = [
             one for one in ledger.objects.get("jobsets", {}).values() if train_job["metadata"]["uid"] in _owners(one)
         ]
-        over = _true(train_job, "Complete") or _true(train_job, "Failed")
+        over = is_true(train_job, "Complete") or is_true(train_job, "Failed")
         if not over and not sets and "deletionTimestamp" not in train_job["metadata"]:
             yield f"trainjob {name} is not over and has no JobSet"
         for one in sets:
-            ended = _true(one, "Completed") or _true(one, "Failed")
+            ended = is_true(one, "Completed") or is_true(one, "Failed")
             if ended != over:
                 yield f"trainjob {name} and its jobset do not agree that it is over"
+
+
+def _budgets(ledger: Ledger) -> Iterator[str]:
+    """A budget's status is what its pods amount to."""
+    for budget in ledger.objects.get("poddisruptionbudgets", {}).values():
+        name, spec, status = budget["metadata"]["name"], budget["spec"], budget.get("status") or {}
+        labels = spec["selector"]["matchLabels"].items()
+        mine = [
+            pod
+            for pod in ledger.pods.values()
+            if not pod.ended
+            and pod.namespace == budget["metadata"]["namespace"]
+            and all(pod.labels.get(key) == value for key, value in labels)
+        ]
+        healthy = sum(is_true(pod.tree, "Ready") and not pod.deleting for pod in mine)
+        amount = str(spec["minAvailable"] if "minAvailable" in spec else spec["maxUnavailable"])
+        share = -(-int(amount[:-1]) * len(mine) // 100) if amount.endswith("%") else int(amount)
+        desired = share if "minAvailable" in spec else max(0, len(mine) - share)
+        right = (len(mine), healthy, desired, max(0, healthy - desired) if mine else 0)
+        fields = ("expectedPods", "currentHealthy", "desiredHealthy", "disruptionsAllowed")
+        said = tuple(status.get(field) for field in fields)
+        if said != right:
+            yield f"budget {name} says {said}, right is {right}"
 
 
 # -- nobody is left in the dark ------------------------------------------------------------------------------
@@ -165,13 +183,15 @@ def _silent(ledger: Ledger) -> Iterator[str]:
             yield f"pod {pod.name} is on {pod.node} but says that it is not"
         if pod.node and pod.tree["status"].get("nominatedNodeName"):
             yield f"pod {pod.name} is bound and still nominated"
+        if pod.pending and (pod.tree.get("status") or {}).get("nominatedNodeName"):
+            yield f"pod {pod.name} keeps a place at which nobody makes room any more"
     for group in ledger.groups.values():
         tree = ledger.objects["podgroups" if group.kind == "PodGroup" else "compositepodgroups"]
         found = next(one for one in tree.values() if one["metadata"]["uid"] == group.uid)
         holds = ledger.counted(group, lambda pod: pod.stays)
-        if holds and not _true(found, f"{group.kind}InitiallyScheduled"):
+        if holds and not is_true(found, f"{group.kind}InitiallyScheduled"):
             yield f"{group.kind} {group.name} is bound and does not say so"
-        if holds and _true(found, "DisruptionTarget"):
+        if holds and is_true(found, "DisruptionTarget"):
             yield f"{group.kind} {group.name} is bound again and still says that it was evicted"
 
 

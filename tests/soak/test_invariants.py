@@ -7,15 +7,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from echelon.api.scheme import JOBS, NODES, POD_GROUPS, PODS, Object, Resource
-from echelon.api.vocabulary import RACK
+from echelon.api.scheme import JOBS, NODES, POD_DISRUPTION_BUDGETS, POD_GROUPS, PODS, Object, Resource
+from echelon.api.vocabulary import HOSTNAME, RACK
 from echelon.store.interface import Change, Header, Record
-from echelon.testing.builders import make_node, make_pod, make_pod_group
+from echelon.testing.builders import make_budget, make_node, make_pod, make_pod_group
 
-from . import rest
+from . import rest, wishes
+from .company import LATE_SECONDS
 from .invariants import GRACE_SECONDS, Auditor, Breach
 
-_KINDS = {"Pod": PODS, "Node": NODES, "PodGroup": POD_GROUPS, "Job": JOBS}
+_KINDS = {
+    "Pod": PODS,
+    "Node": NODES,
+    "PodGroup": POD_GROUPS,
+    "Job": JOBS,
+    "PodDisruptionBudget": POD_DISRUPTION_BUDGETS,
+}
 
 
 class Log:
@@ -67,6 +74,94 @@ def test_an_ended_pod_holds_nothing() -> None:
     log = Log()
     log.put({**make_pod("p", node="n1", cpu=2), "status": {"phase": "Succeeded"}})
     log.put(make_pod("q", node="n1", cpu=2))
+
+
+def test_a_node_with_one_port_for_two() -> None:
+    log = Log()
+    ports = {"ports": [{"containerPort": 80, "hostPort": 80}]}
+    for name in ("p", "q"):
+        pod = make_pod(name, node="n1")
+        pod["spec"]["containers"][0] |= ports
+        if name == "p":
+            log.put(pod)
+            continue
+        with pytest.raises(Breach, match="over-commits n1: 2 of 1 port 80"):
+            log.put(pod)
+
+
+@pytest.mark.parametrize("closed", [{"unschedulable": True}, {"taints": [{"key": "repair", "effect": "NoSchedule"}]}])
+def test_a_node_that_takes_no_one(closed: Object) -> None:
+    log = Log()
+    log.put(make_node("n1", cpu=2, gpu=4, block="b", rack="r1", **closed))
+    log.put(make_pod("p", node="n1"), now=LATE_SECONDS)  # decided before the door was closed
+    with pytest.raises(Breach, match="n1, which does not take it"):
+        log.put(make_pod("q", node="n1"), now=LATE_SECONDS + 1)
+
+
+def test_a_node_that_was_not_chosen() -> None:
+    log = Log()
+    with pytest.raises(Breach, match="n1, which does not take it"):
+        log.put(make_pod("p", node="n1", nodeSelector={"disk": "ssd"}))
+
+
+def _apart(key: str, app: str) -> Object:
+    return wishes.Wish("web", wishes.term("podAntiAffinity", key, app)).spec
+
+
+def _near(key: str, app: str) -> Object:
+    return wishes.Wish("web", wishes.term("podAffinity", key, app)).spec
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [
+        (("n1", {}), ("n2", _apart(RACK, "web")), "q wants no .* but p is there"),
+        (("n1", _apart(RACK, "web")), ("n2", {}), "p wants no .* but q is there"),
+        (("n1", _apart(RACK, "db")), ("n2", _apart(RACK, "db")), ""),
+        (("n1", {}), ("n3", _near(RACK, "web")), "q wants .* and is alone there"),
+        (("n1", {}), ("n2", _near(RACK, "web")), ""),
+        (("n1", {}), ("n1", _near(RACK, "db")), "q wants .* and is alone there"),
+        (("n1", {}), ("n1", wishes.spread(HOSTNAME, 1, "web")), r"q wants .* spread over .*\[0, 0, 2\]"),
+        (("n1", {}), ("n1", wishes.spread(HOSTNAME, 2, "web")), ""),
+    ],
+)
+def test_terms_between_pods(first: tuple[str, Object], second: tuple[str, Object], found: str) -> None:
+    log = Log()
+    for name, (node, spec) in zip("pq", (first, second), strict=True):
+        log.put(make_pod(name, node=node, labels={"app": "web"}, **spec), now=LATE_SECONDS + 1)
+    log.auditor.look(0, fair=True)
+    if not found:
+        log.auditor.look(GRACE_SECONDS + 1, fair=True)
+        return
+    with pytest.raises(Breach, match=found):
+        log.auditor.look(GRACE_SECONDS + 1, fair=True)
+
+
+def test_company_that_comes_a_moment_later_will_do() -> None:
+    log = Log()
+    log.put(make_pod("q", node="n1", **_near(RACK, "db")))
+    log.auditor.look(0, fair=True)
+    log.put(make_pod("p", node="n2", labels={"app": "db"}), now=1)
+    log.auditor.look(GRACE_SECONDS + 1, fair=True)
+
+
+def _says(obj: Object, status: str) -> Object:
+    return {**obj, "status": {"conditions": [{"type": "PodGroupInitiallyScheduled", "status": status}]}}
+
+
+def test_a_group_that_says_it_was_placed_before_it_was() -> None:
+    log = Log()
+    log.put(make_pod("p", group="g", node="n1"))
+    with pytest.raises(Breach, match="says that it was placed, but never was"):
+        log.put(_says(group("g", gang=2), "True"))
+
+
+def test_a_group_that_takes_its_word_back() -> None:
+    log = Log()
+    log.put(make_pod("p", group="g", node="n1"))
+    log.put(_says(group("g", gang=1), "True"))
+    with pytest.raises(Breach, match="was placed and now says that it was not"):
+        log.put(_says(group("g", gang=1), "False"))
 
 
 def test_a_gang_that_stays_partial() -> None:
@@ -171,6 +266,11 @@ def _job(status: Object, **spec: Any) -> Object:
         ([{**make_pod("p", cpu=3), "status": {}}], "p is pending and nobody says why"),
         ([group("g", gang=1), make_pod("p", group="g", node="n1")], "g is bound and does not say so"),
         ([_job({"conditions": [{"type": "Complete", "status": "True"}]})], "complete with 0 of 1"),
+        ([make_budget("b", {"app": "web"}, min_available=1)], "budget b says"),
+        ([{**make_pod("p", cpu=3), "status": {**_truth({}), "nominatedNodeName": "n1"}}], "p keeps a place"),
+        ([make_pod("p", labels={"app": "web"}, cpu=2, **_apart(RACK, "web"))], "p is pending although it fits"),
+        ([make_pod(f"p{n}", labels={"app": "web"}, node="n1", cpu=0) for n in range(2)], ""),
+        ([make_pod("p", **_near(RACK, "db"))], ""),
     ],
 )
 def test_what_rest_must_not_leave(objects: list[Object], found: str) -> None:

@@ -18,8 +18,6 @@ APPS = ("web", "db", "train")
 DISK = "disk"
 REPAIR = "repair"
 
-Pick = Callable[..., str]
-
 
 @dataclass(frozen=True)
 class Wish:
@@ -45,15 +43,15 @@ def draw(pick: Callable[[tuple[str, ...]], str]) -> Wish:
     kind = pick(("apart", "apart", "away", "near", "near", "beside", "spread", "spread", "port", "tolerate", "choose"))
     match kind:
         case "apart":
-            return Wish(app, _term("podAntiAffinity", pick((words.HOSTNAME, words.HOSTNAME, words.RACK)), app))
+            return Wish(app, term("podAntiAffinity", pick((words.HOSTNAME, words.HOSTNAME, words.RACK)), app))
         case "away":
-            return Wish(app, _term("podAntiAffinity", words.HOSTNAME, other))
+            return Wish(app, term("podAntiAffinity", words.HOSTNAME, other))
         case "near":
-            return Wish(app, _term("podAffinity", pick((words.RACK, words.BLOCK)), app))
+            return Wish(app, term("podAffinity", pick((words.RACK, words.BLOCK)), app))
         case "beside":
-            return Wish(app, _term("podAffinity", pick((words.HOSTNAME, words.BLOCK)), other))
+            return Wish(app, term("podAffinity", pick((words.HOSTNAME, words.BLOCK)), other))
         case "spread":
-            return Wish(app, _spread(pick((words.HOSTNAME, words.RACK)), int(pick(("1", "1", "2"))), app))
+            return Wish(app, spread(pick((words.HOSTNAME, words.RACK)), int(pick(("1", "1", "2"))), app))
         case "port":
             return Wish(app, port=int(pick(("8080", "8081"))))
         case "tolerate":
@@ -61,12 +59,12 @@ def draw(pick: Callable[[tuple[str, ...]], str]) -> Wish:
     return Wish(app, {"nodeSelector": {DISK: "ssd"}})
 
 
-def _term(kind: str, key: str, app: str) -> Object:
+def term(kind: str, key: str, app: str) -> Object:
     term = {"topologyKey": key, "labelSelector": {"matchLabels": {APP: app}}}
     return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
 
-def _spread(key: str, skew: int, app: str) -> Object:
+def spread(key: str, skew: int, app: str) -> Object:
     selector = {"matchLabels": {APP: app}}
     one = {"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
     return {"topologySpreadConstraints": [one]}
