@@ -219,13 +219,7 @@ class ClusterView:
     @property
     def layout(self) -> Layout:
         """The arrays, up to date."""
-        if self._leaving:
-            self._layout.remove(self._leaving)
-            self._leaving.clear()
-        if self._joining:
-            joining = [self._nodes[name] for name in self._joining]
-            self._joining.clear()
-            self._layout.insert((node, self._free_on(node)) for node in joining)
+        self._catch_up()
         return self._layout
 
     @property
@@ -242,6 +236,8 @@ class ClusterView:
 
     def hold(self, pods: Iterable[Running], times: int) -> None:
         """In a trial, let pods give back what they hold (-1) or take it again (1); the records stay."""
+        # Nodes that join count what the records say: after this they would count those who have given back, too.
+        self._catch_up()
         for pod in pods:
             self._hold(pod, times)
 
@@ -263,6 +259,16 @@ class ClusterView:
             yield
         finally:
             self._layout.charge_many(rows, requests, -counts)
+
+    def _catch_up(self) -> None:
+        """Let nodes join and leave the arrays, all that have since the last time."""
+        if self._leaving:
+            self._layout.remove(self._leaving)
+            self._leaving.clear()
+        if self._joining:
+            joining = [self._nodes[name] for name in self._joining]
+            self._joining.clear()
+            self._layout.insert((node, self._free_on(node)) for node in joining)
 
     def _retire(self, name: str) -> None:
         if self._joining.pop(name, 0) == 0:
