@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from echelon.api import meta
 from echelon.api.errors import ApiError
 from echelon.api.scheme import NODES, POD_GROUPS, PODS, Object, Resource
-from echelon.api.verbs import Patch, Verbs, WriteOptions
+from echelon.api.verbs import Patch, Verbs, WatchEvent, WriteOptions
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
 from echelon.testing.world import World, in_virtual_time
 
@@ -116,6 +117,63 @@ async def test_a_binding_whose_answer_was_lost_counts_and_is_not_repeated(world:
     await world.settle()
     assert await world.nodes("p0", "p1") == ["n1", ""]
     assert api.calls == {"p0": 1}
+
+
+@in_virtual_time
+async def test_pods_whose_bindings_are_refused_do_not_chase_each_other(world: World) -> None:
+    """The room that one gives back is no reason for the other to try at once, and so on without end."""
+    trouble: dict[str, list[Exception]] = {name: [OSError("refused")] * 1000 for name in ("p0", "p1")}
+    api = Unreliable(world.verbs, trouble)
+    await _restart(world, api)
+    await world.create(make_node("n1", cpu=1), make_pod("p0"), make_pod("p1"))
+    await world.settle(60)
+    assert 10 <= api.calls.total() <= 130
+    trouble.clear()
+    await world.settle(60)
+    assert await world.nodes("p0", "p1") == ["n1", ""]
+
+
+class Mute:
+    """An API that does what it is asked to about pods and, while `mute`, says nothing of it."""
+
+    def __init__(self, verbs: Verbs) -> None:
+        self._verbs = verbs
+        self.mute = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._verbs, name)
+
+    async def bind(self, *where: str, **more: Any) -> None:
+        await self._verbs.bind(*where, **more)
+        self._answer()
+
+    async def get(self, *what: Any) -> Object:
+        self._answer()
+        return await self._verbs.get(*what)
+
+    def _answer(self) -> None:
+        if self.mute:
+            raise TimeoutError
+
+    async def watch(self, resource: Resource, *where: str, **more: Any) -> AsyncIterator[WatchEvent]:
+        async for event in self._verbs.watch(resource, *where, **more):
+            while self.mute and resource is PODS:
+                await asyncio.sleep(0.1)
+            yield event
+
+
+@in_virtual_time
+async def test_a_place_is_held_until_the_api_says_whether_the_binding_took_place(world: World) -> None:
+    api = Mute(world.verbs)
+    await _restart(world, api)
+    await world.create(make_pod("p0"), make_pod("p1"))
+    await world.settle(1)
+    api.mute = True
+    await world.create(make_node("n1", cpu=1))
+    for _ in range(2):
+        await world.settle(20)
+        assert await world.nodes("p0", "p1") == ["n1", ""]
+        api.mute = False
 
 
 @in_virtual_time

@@ -154,19 +154,27 @@ class Enactor:
         try:
             await self._verbs.bind(meta.namespace(member.obj), meta.name(member.obj), node, uid=member.uid)
         except (ApiError, OSError, TimeoutError) as error:
-            if not await self._is_bound(member, node):
-                trouble = str(error) or type(error).__name__
+            trouble = str(error) or type(error).__name__
         self._metrics.answered(self._clock.now() - sent)
-        ended(member, trouble)
+        if trouble:
+            await self._find_out(member, node, ended, trouble, _FIRST_RETRY_SECONDS)
+        else:
+            ended(member, "")
 
-    async def _is_bound(self, member: Member, node: str) -> bool:
-        """After a failed call: whether the binding took place all the same."""
+    async def _find_out(self, member: Member, node: str, ended: BindingEnded, trouble: str, retry: float) -> None:
+        """After a failed call: whether the binding took place all the same.  Until the API says so, the place is held."""
         try:
             pod = await self._verbs.get(PODS, meta.name(member.obj), meta.namespace(member.obj))
-        except (ApiError, OSError, TimeoutError):
-            return False
+        except (ApiError, OSError, TimeoutError) as error:
+            if isinstance(error, ApiError) and error.code == 404:
+                ended(member, trouble)
+            else:
+                again = min(retry * 2, _LAST_RETRY_SECONDS)
+                self._later(retry, lambda: self._find_out(member, node, ended, trouble, again))
+            return
         self._caches.observe(PODS, pod)
-        return meta.uid(pod) == member.uid and pod["spec"].get("nodeName") == node
+        bound = meta.uid(pod) == member.uid and pod["spec"].get("nodeName") == node
+        ended(member, "" if bound else trouble)
 
     # -- evictions -------------------------------------------------------------------------------------
 

@@ -416,7 +416,7 @@ class Scheduler:
         self._translator.forget(member)
         if member.id in self._translator.members:
             # The watch needs a moment to show why; then the member is placed again or its gang released.
-            self._states.back_off(state)
+            self._states.was_refused(state)
         elif isinstance(root, Member):
             self._end(root)
 

@@ -83,12 +83,14 @@ class Queue:
         heapq.heappush(self._alarms, (until, root))
         self._set_alarm()
 
-    def back_off(self, root: int, rank: Rank, at_most: float = _LAST_BACKOFF_SECONDS) -> None:
-        """Sleep twice as long as after the failure before, unless room appears."""
+    def back_off(
+        self, root: int, rank: Rank, at_most: float = _LAST_BACKOFF_SECONDS, *, wants_room: bool = True
+    ) -> None:
+        """Sleep twice as long as after the failure before, unless room appears and helps."""
         failures = self._attempts.get(root, 0)
         self._attempts[root] = failures + 1
         seconds = min(_FIRST_BACKOFF_SECONDS * 2**failures, _LAST_BACKOFF_SECONDS, at_most)
-        self.sleep(root, rank, seconds, wants_room=True)
+        self.sleep(root, rank, seconds, wants_room=wants_room)
 
     def succeeded(self, root: int) -> None:
         """The next failure of this root is its first again."""

@@ -72,6 +72,10 @@ class States:
         """It wants one when room appears, or after a while."""
         self._queue.back_off(state.root.id, self.rank(state), at_most)
 
+    def was_refused(self, state: State) -> None:
+        """A write of its was: it wants a decision after a while, and not as soon as others give back what they lost."""
+        self._queue.back_off(state.root.id, self.rank(state), wants_room=False)
+
     def sleep(self, state: State, seconds: float) -> None:
         """It wants one after a while; room does not help it."""
         self._queue.sleep(state.root.id, self.rank(state), seconds, wants_room=False)
