@@ -134,11 +134,12 @@ async def test_pods_whose_bindings_are_refused_do_not_chase_each_other(world: Wo
 
 
 class Mute:
-    """An API that does what it is asked to about pods and, while `mute`, says nothing of it."""
+    """An API that does what it is asked to about pods and, unless it `speaks`, says nothing of it."""
 
     def __init__(self, verbs: Verbs) -> None:
         self._verbs = verbs
-        self.mute = False
+        self.speaks = asyncio.Event()
+        self.speaks.set()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._verbs, name)
@@ -152,13 +153,13 @@ class Mute:
         return await self._verbs.get(*what)
 
     def _answer(self) -> None:
-        if self.mute:
+        if not self.speaks.is_set():
             raise TimeoutError
 
     async def watch(self, resource: Resource, *where: str, **more: Any) -> AsyncIterator[WatchEvent]:
         async for event in self._verbs.watch(resource, *where, **more):
-            while self.mute and resource is PODS:
-                await asyncio.sleep(0.1)
+            if resource is PODS:
+                await self.speaks.wait()
             yield event
 
 
@@ -168,12 +169,12 @@ async def test_a_place_is_held_until_the_api_says_whether_the_binding_took_place
     await _restart(world, api)
     await world.create(make_pod("p0"), make_pod("p1"))
     await world.settle(1)
-    api.mute = True
+    api.speaks.clear()
     await world.create(make_node("n1", cpu=1))
     for _ in range(2):
         await world.settle(20)
         assert await world.nodes("p0", "p1") == ["n1", ""]
-        api.mute = False
+        api.speaks.set()
 
 
 @in_virtual_time
