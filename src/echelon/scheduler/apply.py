@@ -162,7 +162,7 @@ class Enactor:
             ended(member, "")
 
     async def _find_out(self, member: Member, node: str, ended: BindingEnded, trouble: str, retry: float) -> None:
-        """After a failed call: whether the binding took place all the same; until the API says so, the place is held."""
+        """After a failed call: whether the binding took place all the same; until then its place is held."""
         try:
             pod = await self._verbs.get(PODS, meta.name(member.obj), meta.namespace(member.obj))
         except (ApiError, OSError, TimeoutError) as error:
