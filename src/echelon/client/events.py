@@ -42,6 +42,10 @@ class _Said:
     message: str
 
 
+#: An event as it was recorded: about what, and the words.
+_Word = tuple[Resource, Object, Literal["Normal", "Warning"], str, str]
+
+
 class Recorder:
     """`record` never waits and never fails; `run` writes what was recorded."""
 
@@ -49,7 +53,7 @@ class Recorder:
         self._verbs = verbs
         self._clock = clock
         self._component = component
-        self._queue: asyncio.Queue[tuple[_Said, float]] = asyncio.Queue(_QUEUE_LIMIT)
+        self._queue: asyncio.Queue[tuple[_Word, float]] = asyncio.Queue(_QUEUE_LIMIT)
         #: Events written lately, as (name, count).
         self._written: OrderedDict[_Said, tuple[str, int]] = OrderedDict()
         self._calm: Callable[[float], Awaitable[None]] | None = None
@@ -61,27 +65,18 @@ class Recorder:
     def record(
         self, resource: Resource, obj: Object, type_: Literal["Normal", "Warning"], reason: str, message: str
     ) -> None:
-        said = _Said(
-            meta.uid(obj),
-            meta.namespace(obj) or "default",
-            meta.name(obj),
-            resource.api_version,
-            resource.kind,
-            type_,
-            reason,
-            message if len(message) <= _MESSAGE_LIMIT else message[: _MESSAGE_LIMIT - 1] + "…",
-        )
         try:
-            self._queue.put_nowait((said, self._clock.now()))
+            self._queue.put_nowait(((resource, obj, type_, reason, message), self._clock.now()))
         except asyncio.QueueFull:
             log.warning("too many events at once, dropped one about %s %s", resource.kind, meta.key(obj))
 
     async def run(self) -> None:
         while True:
-            said, at = await self._queue.get()
+            word, at = await self._queue.get()
+            if self._calm is not None:
+                await self._calm(at + _PATIENCE_SECONDS)
+            said = _said(*word)
             try:
-                if self._calm is not None:
-                    await self._calm(at + _PATIENCE_SECONDS)
                 await self._write(said, at)
             except (ApiError, OSError) as error:
                 log.debug("event about %s/%s not written: %s", said.namespace, said.name, error)
@@ -137,3 +132,16 @@ class Recorder:
             "lastTimestamp": stamp,
             "count": 1,
         }
+
+
+def _said(resource: Resource, obj: Object, type_: str, reason: str, message: str) -> _Said:
+    return _Said(
+        meta.uid(obj),
+        meta.namespace(obj) or "default",
+        meta.name(obj),
+        resource.api_version,
+        resource.kind,
+        type_,
+        reason,
+        message if len(message) <= _MESSAGE_LIMIT else message[: _MESSAGE_LIMIT - 1] + "…",
+    )

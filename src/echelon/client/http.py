@@ -11,6 +11,7 @@ import re
 import ssl
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
 
@@ -176,8 +177,8 @@ class HttpVerbs(Verbs):
             "target": {"apiVersion": NODES.api_version, "kind": NODES.kind, "name": node},
         }
         # The body is our own: no server need look for unknown fields in it.
-        query = {"dryRun": "All" if options.dry_run else "", "fieldValidation": "Ignore"}
-        await self._call("POST", path_of(PODS, namespace, pod, "binding"), query, binding, options=options)
+        path = path_of(PODS, namespace, pod, "binding") + _query(options.dry_run, options.field_manager, "Ignore")
+        await self._call("POST", path, binding, options=options)
 
     async def evict(self, namespace: str, pod: str, options: DeleteOptions = DeleteOptions()) -> None:
         eviction = {
@@ -191,27 +192,20 @@ class HttpVerbs(Verbs):
     async def _write(
         self, method: str, path: str, body: Any, options: WriteOptions, content_type: str = "application/json"
     ) -> Object:
-        query = {
-            "dryRun": "All" if options.dry_run else "",
-            "fieldManager": options.field_manager,
-            "fieldValidation": options.field_validation,
-        }
-        return await self._call(method, path, query, body, content_type, options)
+        query = _query(options.dry_run, options.field_manager, options.field_validation)
+        return await self._call(method, path + query, body, content_type, options)
 
     async def _call(
         self,
         method: str,
         path: str,
-        query: Mapping[str, str] | None = None,
         body: Any = None,
         content_type: str = "application/json",
         options: WriteOptions = WriteOptions(),
     ) -> Object:
-        asked = {key: value for key, value in (query or {}).items() if value}
         raw = None if body is None else msgspec.json.encode(body)
         with self._reachable(method, path):
-            target = f"{path}?{urlencode(asked)}" if asked else path
-            answer = await self._wire.call(method, target, raw, content_type, _REQUEST_SECONDS)
+            answer = await self._wire.call(method, path, raw, content_type, _REQUEST_SECONDS)
         if answer.status >= 400:
             raise _refusal(answer.status, answer.body)
         for warning in answer.warnings:
@@ -247,6 +241,13 @@ class HttpVerbs(Verbs):
         if "kind" in obj and "apiVersion" in obj:
             return obj
         return {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+
+
+@lru_cache
+def _query(dry_run: bool, field_manager: str, field_validation: str) -> str:
+    """What a write says about itself behind its path."""
+    said = {"dryRun": "All" if dry_run else "", "fieldManager": field_manager, "fieldValidation": field_validation}
+    return "?" + urlencode({key: value for key, value in said.items() if value})
 
 
 def _refusal(status: int, raw: bytes) -> ApiError:

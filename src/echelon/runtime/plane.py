@@ -7,6 +7,7 @@ store ─ Pipeline (Verbs) ─┬─ HTTPS server ── kubectl and every other
 from __future__ import annotations
 
 import asyncio
+import gc
 import secrets
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -36,6 +37,9 @@ from .supervision import supervised
 
 T = TypeVar("T")
 
+#: Hundreds of thousands of objects in caches, hardly a cycle among them: Python's default looks for some far too often.
+_OBJECTS_BETWEEN_COLLECTIONS = 50_000
+
 
 class CannotStart(Exception):
     """Why the plane could not start, for a person; nothing was left behind."""
@@ -54,6 +58,7 @@ class Plane:
 
 def run_program(main: Coroutine[Any, Any, T]) -> T:
     """Run a program around a plane on the fast event loop."""
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, 20, 20)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main)
 
