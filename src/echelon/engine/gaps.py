@@ -33,9 +33,8 @@ class Gaps:
     """
 
     def __init__(self, trial: Trial, aim: Part, victims: list[Victim]) -> None:
-        # Pods that mind others wait for more than slots: no arithmetic then.
-        tied = any(shape.tied for shape in shapes_of(aim))
-        shapes = [shape for shape, least in aim.least.items() if least > 0 and not tied]
+        """`aim` is bare: slots are those of pods that mind nobody."""
+        shapes = [shape for shape, least in aim.least.items() if least > 0]
         self.shape: Shape | None = shapes[0] if shapes else None
         self.layout: Layout = trial.view.layout
         self.need = aim.least[self.shape] if self.shape else 0

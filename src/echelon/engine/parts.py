@@ -227,3 +227,18 @@ def walk(part: Part) -> Iterator[Part]:
 
 def shapes_of(part: Part) -> list[Shape]:
     return list(dict.fromkeys(ask.shape for each in walk(part) for ask in each.asks))
+
+
+def bare(part: Part) -> Part:
+    """The same part, but for what its pods think of others."""
+    if not any(shape.tied for shape in shapes_of(part)):
+        return part
+    least = Counter[Shape]()
+    for shape, count in part.least.items():
+        least[_alone(shape)] += count
+    asks = tuple(replace(ask, shape=_alone(ask.shape)) for ask in part.asks)
+    return replace(part, least=least, asks=asks, children=tuple(map(bare, part.children)))
+
+
+def _alone(shape: Shape) -> Shape:
+    return replace(shape, affinity=(), anti_affinity=(), spread=(), identity=None)

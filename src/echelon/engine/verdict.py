@@ -118,6 +118,13 @@ class Evict:
     units: tuple[int, ...]
     loss: Loss
     placement: Placed
+    #: No eviction that lets the demand in loses less: violations, highest priority, work, units.
+    bound: tuple[int, int, int, int] = (0, -(1 << 62), 0, 0)
+
+    @property
+    def least(self) -> bool:
+        """Whether the loss is proved to be the least; ids only tell equal losses apart."""
+        return self.bound == (self.loss.budget_violations, self.loss.highest_priority, self.loss.work, self.loss.units)
 
 
 Verdict = Placed | Blocked | Evict

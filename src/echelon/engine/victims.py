@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from .verdict import Loss
 from .view import ClusterView, Running
 
+#: A loss without the ids: violations, highest priority, work, units.
+Rank = tuple[int, int, int, int]
+
 #: Most pods are under none.
 NO_BUDGETS: Counter[int] = Counter()
 
@@ -27,6 +30,22 @@ class Victim:
     budgets: Counter[int]
     #: row -> resource -> what it gives back there
     freed: dict[int, dict[str, int]]
+
+
+@dataclass(slots=True)
+class Best:
+    """The least loss so far."""
+
+    loss: Loss | None = None
+    victims: tuple[Victim, ...] = ()
+
+    def offer(self, loss: Loss, victims: Iterable[Victim]) -> None:
+        if self.loss is None or loss < self.loss:
+            self.loss, self.victims = loss, tuple(victims)
+
+
+def rank_of(loss: Loss) -> Rank:
+    return (loss.budget_violations, loss.highest_priority, loss.work, loss.units)
 
 
 class Trial:

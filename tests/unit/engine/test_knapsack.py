@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from echelon.engine import preempt
+from echelon.engine import inquiry
 from echelon.engine.verdict import Evict
 from echelon.testing.placement import NOW, Cluster, gang, pods
 
@@ -27,7 +27,7 @@ def least(sizes: list[tuple[str, int, int]], room: dict[str, int], need: int, pe
 
 @pytest.mark.parametrize("seed", range(25))
 def test_the_least_work_and_then_the_fewest_units_go(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preempt, "BRANCHED", 0)
+    monkeypatch.setattr(inquiry, "BRANCHED", 0)
     rng = Random(seed)
     cluster, sizes, room = Cluster(), list[tuple[str, int, int]](), dict[str, int]()
     for node in ("a", "b", "c"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from echelon.engine.check import problems
-from echelon.engine.demand import Bound, Demand, Group
+from echelon.engine.demand import Bound, Demand, Group, Identity, Peers, PodTerm, Requirement
 from echelon.engine.verdict import Blocked, Evict, Placed
-from echelon.testing.placement import NOW, Cluster, composite, exclusive, fresh_id, gang, pods
+from echelon.testing.placement import LEVELS, NOW, Cluster, composite, exclusive, fresh_id, gang, pods
 
 
 def evicted(cluster: Cluster, root: Group, priority: int = 100) -> list[int]:
@@ -155,3 +155,40 @@ def test_roles_of_one_shape_need_their_slots_together() -> None:
     low = [cluster.run("n", cpu=1, priority=10) for _ in range(3)]
     root = gang(3, pods(2, cpu=1, role="driver"), pods(2, cpu=1, role="worker"))
     assert sorted(evicted(cluster, root)) == sorted(low)
+
+
+NEAR_A = PodTerm(LEVELS["host"], Peers((Requirement("app", "In", ("a",)),), ("ns",)))
+
+
+@pytest.mark.parametrize("anchors", [2, 5, 9])
+def test_of_many_wanted_neighbours_the_cheapest_go_and_one_stays(anchors: int) -> None:
+    cluster = Cluster().node("n", cpu=anchors)
+    ages = [500 - 10 * number for number in range(anchors)]
+    units = [
+        cluster.run("n", cpu=1, priority=1, started=NOW - age, identity=Identity("ns", (("app", "a"),))) for age in ages
+    ]
+    needed = anchors - 1
+    root = gang(1, pods(1, cpu=needed, affinity=(NEAR_A,), identity=Identity("ns", (("app", "b"),))))
+    verdict = cluster.decide(root, 100)
+    assert isinstance(verdict, Evict), verdict
+    assert verdict.units == tuple(units[1:])
+    assert verdict.least
+
+
+def test_a_neighbour_is_evicted_where_another_serves_as_well() -> None:
+    """Either company can go, but not both, and only the old one's room is enough."""
+    cluster = Cluster().node("n", cpu=3)
+    mine = Identity("ns", (("app", "a"),))
+    old = cluster.run("n", cpu=2, priority=1, started=NOW - 500, identity=mine)
+    cluster.run("n", cpu=1, priority=1, started=NOW - 5, identity=mine)
+    assert evicted(cluster, gang(1, pods(1, cpu=2, affinity=(NEAR_A,)))) == [old]
+
+
+def test_the_verdict_says_whether_its_loss_is_proved_to_be_the_least() -> None:
+    cluster = Cluster().node("n", cpu=2)
+    for age in (5, 500):
+        cluster.run("n", cpu=1, priority=1, started=NOW - age)
+    verdict = cluster.decide(gang(1, pods(1, cpu=1)), priority=9)
+    assert isinstance(verdict, Evict)
+    assert verdict.bound == (0, 1, 5_000, 1)
+    assert verdict.least

@@ -1,0 +1,69 @@
+"""Branch and bound over victims: take or leave one after the other until no other choice can lose less.
+
+Victims whose company the newcomers may want (`anchors`) are decided first, since of these alone more evictions can be
+worse; of the others more never hurt, so what does not fit with all that are left gone is cut off at once.  Where the
+anchors are still open, only the room they hold is looked at, without what pods think of one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from .verdict import Loss
+from .victims import Best, Rank, Victim, rank_of
+
+if TYPE_CHECKING:
+    from .inquiry import Inquiry
+
+#: With at most so many victims equal losses are told apart by ids too, as far as the budget reaches.
+FEW = 24
+NOBODY = -(1 << 62)
+
+
+class Branches:
+    """One inquiry's victims; leave first, since the first answer is mostly good already."""
+
+    def __init__(self, inquiry: Inquiry, victims: Sequence[Victim], best: Best) -> None:
+        self.inquiry, self.best, self.trial = inquiry, best, inquiry.trial
+        anchors = inquiry.anchors
+        self.victims = sorted(victims, key=lambda v: (v.unit not in anchors, -v.priority, -v.work, -v.unit))
+        self._decided_first = sum(victim.unit in anchors for victim in victims)
+
+    def explore(self) -> list[Rank]:
+        """Improve the best; what the budget left open could lose this much at least."""
+        pending: list[tuple[int, tuple[Victim, ...]]] = [(0, ())]
+        while pending and self.inquiry.questions.left > 0:
+            at, taken = pending.pop()
+            if self._hopeless(self._rank(at, taken)):
+                continue
+            self.inquiry.questions.left -= 1
+            if self._worth_going_on(at, taken):
+                pending.append((at + 1, (*taken, self.victims[at])))
+                pending.append((at + 1, taken))
+        ranks = [self._rank(at, taken) for at, taken in pending]
+        return [rank for rank in ranks if not self._hopeless(rank)]
+
+    def _worth_going_on(self, at: int, taken: tuple[Victim, ...]) -> bool:
+        """Whether the victims from here on have to be decided."""
+        rest = (*taken, *self.victims[at:])
+        if at < self._decided_first:
+            return self.inquiry.has_room(rest)
+        if taken and self.inquiry.fits(taken):
+            self.best.offer(self.trial.loss(taken), taken)
+            return False
+        return at < len(self.victims) and self.inquiry.fits(rest)
+
+    def _rank(self, at: int, taken: tuple[Victim, ...]) -> Rank:
+        """Nothing below here loses less: the loss so far grows by what the missing slots cost at least."""
+        loss, rest = self.trial.loss(taken), self.victims[at:]
+        missing = self.inquiry.lacking - sum(self.inquiry.gains[victim.unit] for victim in taken)
+        work, units = self.inquiry.cost(missing, rest)
+        lowest = min((victim.priority for victim in rest), default=NOBODY) if not taken else NOBODY
+        return (loss.budget_violations, max(loss.highest_priority, lowest), loss.work + work, loss.units + units)
+
+    def _hopeless(self, rank: Rank) -> bool:
+        best: Loss | None = self.best.loss
+        if best is None:
+            return False
+        return rank > rank_of(best) or (rank == rank_of(best) and len(self.victims) > FEW)
