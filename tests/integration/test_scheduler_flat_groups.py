@@ -407,11 +407,11 @@ async def test_a_new_group_starts_its_own_pods_only(world: World) -> None:
 
 @in_virtual_time
 async def test_what_placement_cannot_honour_keeps_the_pod_pending_by_name_of_the_field(world: World) -> None:
-    claim = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
-    await world.create(make_node("n1"), make_pod("p", volumes=claim))
+    disk = [{"name": "data", "csi": {"driver": "disks.example.com"}}]
+    await world.create(make_node("n1"), make_pod("p", volumes=disk))
     await world.settle()
     assert await world.unscheduled("p")
-    assert "spec.volumes[0].persistentVolumeClaim" in await world.message("p")
+    assert "spec.volumes[0].csi" in await world.message("p")
 
 
 @pytest.mark.conformance("SCH-125")

@@ -82,6 +82,15 @@ SERVICES = Resource(
     "", "v1", "services", "Service", has_status=True, create_on_update=True, short_names=("svc",), categories=_ALL
 )
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa",))
+VOLUME_CLAIMS = Resource(
+    "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", has_status=True, short_names=("pvc",)
+)
+VOLUMES = Resource(
+    "", "v1", "persistentvolumes", "PersistentVolume", namespaced=False, has_status=True, short_names=("pv",)
+)
+STORAGE_CLASSES = Resource(
+    "storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False, short_names=("sc",)
+)
 EVENTS = Resource("", "v1", "events", "Event", create_on_update=True, short_names=("ev",))
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", unconditional_update=False, create_on_update=True)
 PRIORITY_CLASSES = Resource(
@@ -176,6 +185,8 @@ RESOURCES: tuple[Resource, ...] = (
     SECRETS,
     SERVICES,
     SERVICE_ACCOUNTS,
+    VOLUME_CLAIMS,
+    VOLUMES,
     EVENTS,
     JOBS,
     LEASES,
@@ -186,6 +197,7 @@ RESOURCES: tuple[Resource, ...] = (
     WORKLOADS_ALPHA,
     POD_GROUPS_ALPHA,
     COMPOSITE_POD_GROUPS,
+    STORAGE_CLASSES,
     JOB_SETS,
     TRAIN_JOBS,
     TRAINING_RUNTIMES,

@@ -265,7 +265,8 @@ def _room(view: ClusterView, shape: Shape, key: str | None, within: Domain) -> d
 
 
 def _fits(shape: Shape, node: Node) -> bool:
-    return not shape.unsupported and _tolerated(shape, node) and _selected(shape, node)
+    reached = all(any(_matches(term, node) for term in terms) for terms in shape.volumes)
+    return not shape.unsupported and not shape.waits and reached and _tolerated(shape, node) and _selected(shape, node)
 
 
 def _tolerated(shape: Shape, node: Node) -> bool:

@@ -112,6 +112,8 @@ class _Court:
         return keys and selected and (not spread.honour_taints or self.tolerated(shape, node))
 
     def _domain(self, name: str, key: str) -> Domain:
+        if not key:
+            return ()  # the whole cluster
         node = self.view.node(name)
         if node is None or not node.labels.get(key):
             return None

@@ -16,6 +16,8 @@ Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 #: A host port is a resource of which every node has this much: an address takes a share, all addresses take all.
 PORT_SHARES = 1 << 20
 PORT = "host port "
+#: The key of a term whose one domain is the whole cluster.
+EVERYWHERE = ""
 
 
 def given(resource: str) -> int:
@@ -114,6 +116,10 @@ class Shape:
     node_terms: tuple[NodeTerm, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
     unsupported: tuple[str, ...] = ()
+    #: The nodes from which each of its volumes can be reached, as alternatives; all volumes count.
+    volumes: tuple[tuple[NodeTerm, ...], ...] = ()
+    #: What it still waits for; until then it fits nowhere.
+    waits: tuple[str, ...] = ()
     #: Required terms about other pods.
     affinity: tuple[PodTerm, ...] = ()
     anti_affinity: tuple[PodTerm, ...] = ()

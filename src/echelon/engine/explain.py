@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..base.paths import spoken
+from .fit import WAITS
 from .verdict import Blocked, Domain, DomainCount, Evict, Fix, Placed, Shortage, Verdict
 
 Names = Mapping[int, str]
@@ -179,6 +180,8 @@ def _offer(count: DomainCount, first: bool) -> str:
 
 
 def _reason(reason: str, nodes: int) -> str:
+    if reason.startswith(WAITS):
+        return reason.removeprefix(WAITS)
     if reason.endswith("not supported"):
         return f"{reason} yet"
     if reason.startswith("taint "):

@@ -1,6 +1,7 @@
-"""Which nodes a shape may use at all: selector, affinity terms, taints, cordons.  Resources are `capacity`'s part.
+"""Which nodes a shape may use at all: selector, affinity terms, volumes, taints, cordons.
 
-A requirement is evaluated once per distinct label value and spread over the rows by indexing.
+Resources are `capacity`'s part.  A requirement is evaluated once per distinct label value and spread over the rows
+by indexing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import numpy as np
 from .demand import NodeTerm, Requirement, Shape, Taint, Toleration
 from .layout import Bools, Layout, Rows
 
+#: The names of reasons that have nothing to do with nodes begin like this.
+WAITS = "waits: "
 CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 EVERYWHERE = slice(None)
 
@@ -29,6 +32,8 @@ def exclusions(layout: Layout, shape: Shape, rows: Rows = EVERYWHERE) -> Iterato
     if shape.unsupported:
         everywhere = np.ones(_length(layout, rows), dtype=np.bool_)
         yield f"{', '.join(shape.unsupported)} not supported", everywhere
+    for reason in shape.waits:
+        yield f"{WAITS}{reason}", np.ones(_length(layout, rows), dtype=np.bool_)
     if layout.cordoned.any() and not tolerated(CORDON, shape.tolerations):
         yield "cordoned", layout.cordoned[rows]
     for taint in _hard_taints(layout):
@@ -40,9 +45,9 @@ def exclusions(layout: Layout, shape: Shape, rows: Rows = EVERYWHERE) -> Iterato
         chosen = [_matching(layout, Requirement(key, "In", (value,)), rows) for key, value in shape.node_selector]
         yield "node selector", ~np.logical_and.reduce(chosen)
     if shape.node_terms is not None:
-        terms = [_term(layout, term, rows) for term in shape.node_terms]
-        none = np.zeros(_length(layout, rows), dtype=np.bool_)
-        yield "node affinity", ~np.logical_or.reduce([none, *terms])
+        yield "node affinity", ~_any(layout, shape.node_terms, rows)
+    for terms in shape.volumes:
+        yield "didn't match PersistentVolume's node affinity", ~_any(layout, terms, rows)
 
 
 def tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
@@ -66,6 +71,14 @@ def _length(layout: Layout, rows: Rows) -> int:
 def _hard_taints(layout: Layout) -> list[Taint]:
     found = {taint: None for taints in layout.taint_sets for taint in taints if taint.effect != "PreferNoSchedule"}
     return sorted(found, key=lambda taint: (taint.key, taint.value, taint.effect))
+
+
+def _any(layout: Layout, terms: tuple[NodeTerm, ...], rows: Rows) -> Bools:
+    """Rows that match one of the terms."""
+    found = np.zeros(_length(layout, rows), dtype=np.bool_)
+    for term in terms:
+        found |= _term(layout, term, rows)
+    return found
 
 
 def _term(layout: Layout, term: NodeTerm, rows: Rows) -> Bools:

@@ -11,13 +11,15 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from .company import Company, Question, means
-from .demand import Peers, PodTerm, Requirement, Shape, Spread
-from .fit import exclusions
+from .demand import EVERYWHERE, Peers, PodTerm, Requirement, Shape, Spread
+from .fit import WAITS, exclusions
 from .layout import Bools, Ints, Layout
 
 
 def domain_of(layout: Layout, key: str) -> Ints:
     """The domain of a key that each row is in, as a number; -1 without the label."""
+    if key == EVERYWHERE:
+        return np.zeros(layout.size, dtype=np.int64)
     level = layout.level_of.get(key)
     if level is not None:
         domains = layout.domains(level)
@@ -55,14 +57,19 @@ def closures(layout: Layout, company: Company, shape: Shape, alone: bool = True)
     for term in shape.anti_affinity:
         domain = domain_of(layout, term.key)
         near = tally(layout, domain, company.of(Question((term.peers,))))
-        yield f"anti-affinity to {told(term.peers)}", near[domain] > 0
+        yield _named(f"anti-affinity to {told(term.peers)}", term), near[domain] > 0
     for term, nodes in company.repelling().items():
         if matches(term.peers, shape):
             domain = domain_of(layout, term.key)
-            yield f"anti-affinity of running pods to {told(term.peers)}", tally(layout, domain, nodes)[domain] > 0
+            name = _named(f"anti-affinity of running pods to {told(term.peers)}", term)
+            yield name, tally(layout, domain, nodes)[domain] > 0
     for spread in shape.spread:
         yield f"topology spread needs the label {spread.key}", domain_of(layout, spread.key) < 0
     yield from _affinity(layout, company, shape, alone)
+
+
+def _named(usual: str, term: PodTerm) -> str:
+    return f"{WAITS}{told(term.peers)} is in use by another pod" if term.key == EVERYWHERE else usual
 
 
 def _affinity(layout: Layout, company: Company, shape: Shape, alone: bool) -> Iterator[tuple[str, Bools]]:
@@ -125,8 +132,8 @@ def eligible(layout: Layout, shape: Shape, spread: Spread) -> Bools:
     for each in shape.spread:
         fine &= domain_of(layout, each.key) >= 0
     for name, shut in exclusions(layout, shape):
-        honoured = spread.honour_affinity if name.startswith("node ") else spread.honour_taints
-        if honoured and not name.endswith("not supported"):
+        asked = spread.honour_affinity and name.startswith("node ")
+        if asked or (spread.honour_taints and name.startswith(("taint ", "cordoned"))):
             fine &= ~shut
     return fine
 

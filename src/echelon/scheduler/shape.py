@@ -20,6 +20,8 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _VOLUMES_ANYWHERE = frozenset(
     ("configMap", "downwardAPI", "emptyDir", "gitRepo", "hostPath", "image", "nfs", "projected", "secret")
 )
+#: Volumes that are claims: `volumes` says what they ask for.
+_CLAIMS = frozenset(("persistentVolumeClaim", "ephemeral"))
 
 Amounts = dict[str, int]
 
@@ -132,14 +134,17 @@ def _node_terms(spec: Mapping[str, Any]) -> tuple[tuple[NodeTerm, ...] | None, l
     """The alternatives of required node affinity; None when there is no such requirement."""
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     selector = affinity.get(_REQUIRED)
-    if selector is None:
-        return None, []
+    return (None, []) if selector is None else node_terms(selector, f"spec.affinity.nodeAffinity.{_REQUIRED}")
+
+
+def node_terms(selector: Mapping[str, Any], path: str) -> tuple[tuple[NodeTerm, ...], list[str]]:
+    """The alternatives of a node selector, and the paths of what could not be read."""
     terms: list[NodeTerm] = []
     odd: list[str] = []
     for index, term in enumerate(selector.get("nodeSelectorTerms") or ()):
-        path = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms[{index}]"
-        labels, odd_labels = _requirements(term.get("matchExpressions") or (), f"{path}.matchExpressions")
-        fields, odd_fields = _requirements(term.get("matchFields") or (), f"{path}.matchFields")
+        here = f"{path}.nodeSelectorTerms[{index}]"
+        labels, odd_labels = _requirements(term.get("matchExpressions") or (), f"{here}.matchExpressions")
+        fields, odd_fields = _requirements(term.get("matchFields") or (), f"{here}.matchFields")
         terms.append(NodeTerm(labels, fields))
         odd += odd_labels + odd_fields
     return tuple(terms), odd
@@ -160,7 +165,7 @@ def _requirements(expressions: Iterable[Mapping[str, Any]], path: str) -> tuple[
 def _unsupported(spec: Mapping[str, Any]) -> Iterator[str]:
     for index, volume in enumerate(spec.get("volumes") or ()):
         for kind in volume:
-            if kind != "name" and kind not in _VOLUMES_ANYWHERE and volume[kind] is not None:
+            if kind != "name" and kind not in _VOLUMES_ANYWHERE | _CLAIMS and volume[kind] is not None:
                 yield f"spec.volumes[{index}].{kind}"
     if spec.get("resourceClaims"):
         yield "spec.resourceClaims"

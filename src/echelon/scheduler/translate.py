@@ -11,6 +11,7 @@ An event that changes nothing scheduling looks at costs a comparison.  The loop'
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any, Protocol
 
 from ..api import meta, vocabulary
@@ -21,6 +22,9 @@ from ..api.scheme import (
     POD_DISRUPTION_BUDGETS,
     POD_GROUPS,
     PODS,
+    STORAGE_CLASSES,
+    VOLUME_CLAIMS,
+    VOLUMES,
     WORKLOADS,
     Object,
     Resource,
@@ -32,7 +36,7 @@ from ..client.informer import Caches, Handler
 from ..engine.company import means
 from ..engine.demand import Exclusive, Identity, Peers, Shape, Taint
 from ..engine.view import ClusterView, Node, Running, Unit
-from . import company, shape
+from . import company, shape, volumes
 from .budgets import Budgets
 from .hierarchy import Forest, Group, Ids, Member
 
@@ -70,6 +74,7 @@ class Translator:
         self._clock = clock
         self._listener = listener
         self._budgets = Budgets(self._ids)
+        self._volumes = volumes.Volumes()
         #: Equal shapes are one object, so that comparing them costs nothing.
         self._shapes: dict[Shape, Shape] = {}
         self._namespaces: dict[str, dict[str, str]] = {}
@@ -79,6 +84,9 @@ class Translator:
             NAMESPACES: self._on_namespace,
             NODES: self._on_node,
             POD_DISRUPTION_BUDGETS: self._on_budget,
+            STORAGE_CLASSES: lambda old, new: self._on_storage(self._volumes.on_class(old, new)),
+            VOLUMES: lambda old, new: self._on_storage(self._volumes.on_volume(old, new)),
+            VOLUME_CLAIMS: lambda old, new: self._on_storage(self._volumes.on_claim(old, new)),
             WORKLOADS: self._on_workload,
             COMPOSITE_POD_GROUPS: lambda old, new: self._on_group(COMPOSITE_POD_GROUPS.kind, old, new),
             POD_GROUPS: lambda old, new: self._on_group(POD_GROUPS.kind, old, new),
@@ -199,6 +207,17 @@ class Translator:
         for budget in self._budgets.allowances(namespace):
             self.view.put_budget(budget)
 
+    def _on_storage(self, users: list[str]) -> None:
+        """Claims of these pods ask for something else now."""
+        for uid in users:
+            member = self.members.get(self._ids.of(("pod", uid)))
+            if member is not None:
+                self._reshape(member, member.obj)
+                if member.place or member.nominated:
+                    self._hold(member)
+                self.forest.refile(member)
+                self._listener.touched(self.root_of(member))
+
     # -- groups ----------------------------------------------------------------------------------------
 
     def _on_workload(self, old: Object | None, new: Object | None) -> None:
@@ -263,6 +282,7 @@ class Translator:
             self._change_pod(member, new)
 
     def _add_pod(self, pod: Object) -> None:
+        self._on_storage(self._volumes.enter(pod))
         member = Member(
             id=self._ids.of(("pod", meta.uid(pod))),
             uid=meta.uid(pod),
@@ -316,6 +336,7 @@ class Translator:
         if member is None:
             return
         self._wished -= Counter(company.wanted(member))
+        self._on_storage(self._volumes.leave(pod))
         root = self.root_of(member)
         held = bool(member.spot)
         self._release(member)
@@ -337,7 +358,7 @@ class Translator:
             self._listener.touched(self.forest.root(changed))
 
     def _shape(self, pod: Object) -> Shape:
-        found = shape.of_pod(pod)
+        found = volumes.applied(shape.of_pod(pod), meta.namespace(pod), self._volumes.of(pod))
         return self._shapes.setdefault(found, found)
 
     def _reshape(self, member: Member, pod: Object) -> None:
@@ -347,7 +368,9 @@ class Translator:
         self._wished.update(company.wanted(member))
 
     def _identity(self, pod: Object) -> Identity:
-        return company.identity_of(pod, self._namespaces.get(meta.namespace(pod), {}))
+        identity = company.identity_of(pod, self._namespaces.get(meta.namespace(pod), {}))
+        more = volumes.labels_of(self._volumes.of(pod))
+        return replace(identity, labels=(*identity.labels, *more)) if more else identity
 
     # -- what holds capacity ---------------------------------------------------------------------------
 

@@ -91,7 +91,7 @@ _SOFT = "preferredDuringSchedulingIgnoredDuringExecution"
 @pytest.mark.parametrize(
     ("spec", "path"),
     [
-        ({"volumes": [{"name": "v", "persistentVolumeClaim": {}}]}, "spec.volumes[0].persistentVolumeClaim"),
+        ({"volumes": [{"name": "v", "csi": {"driver": "d"}}]}, "spec.volumes[0].csi"),
         ({"resourceClaims": [{"name": "c"}]}, "spec.resourceClaims"),
         ({"tolerations": [{"key": "a", "operator": "Gt"}]}, "spec.tolerations[0].operator"),
     ],

@@ -240,3 +240,23 @@ def test_custom_kinds_fill_their_own_columns() -> None:
 )  # fmt: skip
 def test_ages_get_coarser_with_time(seconds: int, text: str) -> None:
     assert duration(seconds) == text
+
+
+def cells(resource: Resource, obj: Object) -> dict[str, Any]:
+    result = shown(resource, [obj])
+    return dict(zip([c["name"] for c in result["columnDefinitions"]], result["rows"][0]["cells"], strict=True))
+
+
+def test_claims_volumes_and_classes_are_printed_as_kubectl_users_know_them() -> None:
+    born = {"name": "x", "creationTimestamp": "2026-11-15T19:26:23Z"}
+    spec = {"volumeName": "v", "storageClassName": "s"}
+    status = {"phase": "Bound", "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOncePod"]}
+    claim = cells(scheme.VOLUME_CLAIMS, {"metadata": born, "spec": spec, "status": status})
+    assert list(claim.values()) == ["x", "Bound", "v", "1Gi", "RWOP", "s", "<unset>", "60s", "<unset>"]
+    reclaim = {"persistentVolumeReclaimPolicy": "Retain", "claimRef": {"namespace": "n", "name": "c"}}
+    spec = {"capacity": {"storage": "2Gi"}, "accessModes": ["ReadWriteOnce", "ReadOnlyMany"], **reclaim}
+    volume = cells(scheme.VOLUMES, {"metadata": born, "spec": spec, "status": {"phase": "Available"}})
+    assert list(volume.values())[:6] == ["x", "2Gi", "RWO,ROX", "Retain", "Available", "n/c"]
+    marked = {**born, "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
+    storage = cells(scheme.STORAGE_CLASSES, {"metadata": marked, "provisioner": "a/b"})
+    assert list(storage.values()) == ["x (default)", "a/b", "Delete", "Immediate", False, "60s"]

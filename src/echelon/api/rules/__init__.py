@@ -14,7 +14,7 @@ from __future__ import annotations
 from .. import scheme
 from ..errors import FieldError
 from ..scheme import Object, Resource
-from . import config, core, job, jobset, metadata, pod, policy, scheduling, trainer, workload
+from . import config, core, job, jobset, metadata, pod, policy, scheduling, storage, trainer, workload
 from .kind import NOTHING, KindRules
 
 _KINDS: dict[tuple[str, str], KindRules] = {
@@ -38,6 +38,9 @@ _KINDS: dict[tuple[str, str], KindRules] = {
         (scheme.TRAINING_RUNTIMES, trainer.TRAINING_RUNTIME),
         (scheme.CLUSTER_TRAINING_RUNTIMES, trainer.TRAINING_RUNTIME),
         (scheme.PRIORITY_CLASSES, scheduling.PRIORITY_CLASS),
+        (scheme.VOLUME_CLAIMS, storage.CLAIM),
+        (scheme.VOLUMES, storage.VOLUME),
+        (scheme.STORAGE_CLASSES, storage.STORAGE_CLASS),
     )
 }
 _PLAIN = KindRules()

@@ -109,15 +109,18 @@ def _term(path: str, term: Part) -> list[FieldError]:
     return problems
 
 
+def node_selector(path: str, selector: Part) -> list[FieldError]:
+    """Alternatives of which a node must match one."""
+    where, terms = f"{path}.nodeSelectorTerms", selector.get("nodeSelectorTerms") or ()
+    if not terms:
+        return [required(where, "must have at least one node selector term")]
+    return [problem for index, term in enumerate(terms) for problem in _term(f"{where}[{index}]", term)]
+
+
 def _node_affinity(path: str, affinity: Part) -> list[FieldError]:
     problems: list[FieldError] = []
     if _REQUIRED in affinity:
-        terms = affinity[_REQUIRED].get("nodeSelectorTerms") or ()
-        where = f"{path}.{_REQUIRED}.nodeSelectorTerms"
-        if not terms:
-            problems.append(required(where, "must have at least one node selector term"))
-        for index, term in enumerate(terms):
-            problems += _term(f"{where}[{index}]", term)
+        problems += node_selector(f"{path}.{_REQUIRED}", affinity[_REQUIRED])
     for index, item in enumerate(affinity.get(_PREFERRED) or ()):
         where = f"{path}.{_PREFERRED}[{index}]"
         problems += _weight(f"{where}.weight", item.get("weight", 0))

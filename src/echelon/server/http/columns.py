@@ -12,7 +12,7 @@ from typing import Any
 
 from ...api import meta
 from ...api.scheme import Object, Resource
-from . import pod_cells
+from . import pod_cells, storage_cells
 from .ages import since
 from .group_cells import composite_status, group_status, policy, workload
 from .job_cells import completions, job_containers, job_duration, job_images, job_selector, job_status
@@ -242,6 +242,41 @@ _GROUP = (
     Column("Workload", workload, "The Workload it was made from."),
 )
 
+_VOLUME_CLASS = (
+    Column("StorageClass", _field("spec", "storageClassName"), "The class that it belongs to."),
+    Column("VolumeAttributesClass", storage_cells.attributes_class, "The class of attributes that it asks for."),
+)
+_VOLUME_MODE = Column("VolumeMode", storage_cells.volume_mode, "A file system or a raw device.", wide=True)
+_CLAIMS = (
+    _NAME,
+    Column("Status", storage_cells.phase, "Pending, Bound or Lost."),
+    Column("Volume", _field("spec", "volumeName"), "The volume that it is bound to."),
+    Column("Capacity", storage_cells.claim_capacity, "What the volume holds."),
+    Column("Access Modes", storage_cells.claim_modes, "How many nodes or pods may use it."),
+    *_VOLUME_CLASS,
+    _AGE,
+    _VOLUME_MODE,
+)
+_VOLUMES = (
+    _NAME,
+    Column("Capacity", storage_cells.volume_capacity, "What it holds."),
+    Column("Access Modes", storage_cells.volume_modes, "How many nodes or pods may use it."),
+    Column("Reclaim Policy", _field("spec", "persistentVolumeReclaimPolicy"), "What becomes of it after its claim."),
+    Column("Status", storage_cells.phase, "Pending, Available, Bound, Released or Failed."),
+    Column("Claim", storage_cells.volume_claim, "The claim that it is bound to."),
+    *_VOLUME_CLASS,
+    Column("Reason", _field("status", "reason"), "Why it failed."),
+    _AGE,
+    _VOLUME_MODE,
+)
+_CLASSES = (
+    Column("Name", storage_cells.class_name, _NAME.description, format="name"),
+    Column("Provisioner", _field("provisioner"), "Who makes its volumes."),
+    Column("ReclaimPolicy", _field("reclaimPolicy", default="Delete"), "What becomes of volumes after their claims."),
+    Column("VolumeBindingMode", _field("volumeBindingMode", default="Immediate"), "When claims find their volumes."),
+    Column("AllowVolumeExpansion", _field("allowVolumeExpansion", default=False), "Whether claims may grow."),
+    _AGE,
+)
 _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("", "Pod"): _PODS,
     ("", "Node"): _NODES,
@@ -259,6 +294,8 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         Column("Secrets", lambda obj, _now: len(obj.get("secrets") or ()), "Number of secrets it may use."),
         _AGE,
     ),
+    ("", "PersistentVolumeClaim"): _CLAIMS,
+    ("", "PersistentVolume"): _VOLUMES,
     ("", "Event"): _EVENTS,
     ("batch", "Job"): _JOBS,
     ("coordination.k8s.io", "Lease"): (
@@ -278,6 +315,7 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         ),
         _AGE,
     ),
+    ("storage.k8s.io", "StorageClass"): _CLASSES,
     ("scheduling.k8s.io", "PriorityClass"): (
         _NAME,
         Column("Value", _field("value", default=0), "The priority pods of this class get.", type="integer"),

@@ -69,6 +69,16 @@ BODIES: dict[Resource, Object] = {
     scheme.CLUSTER_TRAINING_RUNTIMES: {"spec": RUNTIME["spec"]},
     scheme.WORKLOADS: {"spec": workload(branch("a", branch("b", leaf("c")), leaf("d")))["spec"]},
     scheme.SERVICES: {"spec": {"ports": [{"port": 1}], "selector": {"a": "b"}, "clusterIP": "None"}},
+    scheme.VOLUME_CLAIMS: {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1"}}}},
+    scheme.VOLUMES: {
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "1"},
+            "local": {"path": "/"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchFields": [{"key": "a", "operator": "In"}]}]}},
+        }
+    },
+    scheme.STORAGE_CLASSES: {"provisioner": "a/b", "parameters": {"a": "b"}, "volumeBindingMode": "Immediate"},
     scheme.POD_DISRUPTION_BUDGETS: {"spec": {"minAvailable": "5%", "selector": {"matchLabels": {"a": "b"}}}},
 }
 OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}

@@ -1,0 +1,98 @@
+"""What claims ask of a node, read off claims, volumes and classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from echelon.api.scheme import Object
+from echelon.engine.demand import NodeTerm, Requirement
+from echelon.scheduler.volumes import NOTHING, Volumes
+from echelon.testing.builders import make_pod
+
+BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
+
+
+def claim(name: str, **fields: Any) -> Object:
+    metadata = {"name": name, "namespace": "default", "annotations": fields.pop("annotations", {})}
+    spec = {"accessModes": ["ReadWriteOnce"], **fields.pop("spec", {})}
+    return {"metadata": {**metadata, **fields.pop("metadata", {})}, "spec": spec, **fields}
+
+
+def volume(name: str, *zones: str) -> Object:
+    terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]} for zone in zones]
+    affinity = {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}} if zones else {}
+    return {"metadata": {"name": name}, "spec": affinity}
+
+
+def pod(name: str, *claims: str) -> Object:
+    made = make_pod(name, volumes=[{"name": c, "persistentVolumeClaim": {"claimName": c}} for c in claims])
+    return {**made, "metadata": {**made["metadata"], "uid": name}}
+
+
+def volumes(*objects: Object) -> Volumes:
+    found = Volumes()
+    for obj in objects:
+        (found.on_claim if "namespace" in obj["metadata"] else found.on_volume)(None, obj)
+    return found
+
+
+def bound(name: str, to: str, **spec: Any) -> Object:
+    return claim(name, annotations=BOUND, spec={"volumeName": to, **spec})
+
+
+def test_a_pod_without_claims_asks_nothing() -> None:
+    assert volumes().of(pod("p")) == NOTHING
+
+
+def test_every_bound_volume_says_from_where_it_is_reached() -> None:
+    known = volumes(
+        bound("a", "v"), bound("b", "w"), bound("c", "x"), volume("v", "1", "2"), volume("w"), volume("x", "3")
+    )
+    zone = {one: NodeTerm((Requirement("zone", "In", (one,)),)) for one in "123"}
+    assert known.of(pod("p", "a", "b", "c")).reach == ((zone["1"], zone["2"]), (zone["3"],))
+
+
+@pytest.mark.parametrize(
+    ("objects", "reason"),
+    [
+        ([], 'persistentvolumeclaim "a" not found'),
+        ([claim("a")], "pod has unbound immediate PersistentVolumeClaims"),
+        ([claim("a", spec={"volumeName": "v"}), volume("v")], "pod has unbound immediate PersistentVolumeClaims"),
+        ([claim("a", spec={"storageClassName": "no-such"})], "pod has unbound immediate PersistentVolumeClaims"),
+        ([bound("a", "v")], "pvc(s) bound to non-existent pv(s)"),
+        (
+            [claim("a", spec={"volumeName": "v"}, status={"phase": "Lost"})],
+            'persistentvolumeclaim "a" bound to non-existent persistentvolume "v"',
+        ),
+        (
+            [claim("a", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})],
+            'persistentvolumeclaim "a" is being deleted',
+        ),
+    ],
+)
+def test_what_a_pod_waits_for_is_said_as_upstream_says_it(objects: list[Object], reason: str) -> None:
+    assert volumes(*objects).of(pod("p", "a")).waits == (reason,)
+
+
+def test_who_asks_for_something_else_is_told_when_it_changes() -> None:
+    known, user = volumes(), pod("p", "a")
+    known.enter(user)
+    assert known.on_claim(None, bound("a", "v")) == ["p"]
+    assert known.on_volume(None, volume("v")) == ["p"]
+    assert known.on_claim(bound("a", "v"), bound("a", "v")) == []
+    assert known.on_volume(volume("v"), None) == ["p"]
+    known.leave(user)
+    assert known.on_claim(bound("a", "v"), None) == []
+
+
+def test_a_claim_for_one_pod_is_a_rule_once_two_pods_name_it() -> None:
+    known = volumes(bound("a", "v", accessModes=["ReadWriteOncePod"]), volume("v"))
+    one, other = pod("p", "a"), pod("q", "a")
+    assert known.enter(one) == []
+    assert known.of(one).alone == ()
+    assert known.enter(other) == ["p"]
+    assert known.of(one).alone == known.of(other).alone == ("a",)
+    assert known.leave(other) == ["p"]
+    assert known.of(one).alone == ()
