@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from .agenda import Found, Steps
-from .branches import Branches
+from .bargain import Bargain
+from .branches import FEW, Branches
 from .gaps import Gaps, Ledger, Market, is_uniform, least_cost
-from .knapsack import cheapest
+from .knapsack import Books
 from .parts import Part, bare, shapes_of
-from .regions import Region
+from .regions import Region, rows_of
 from .search import search
 from .victims import Best, Rank, Trial, Victim, rank_of
 
@@ -68,12 +69,27 @@ class Inquiry:
         start = self.victims if any(victim.budgets for victim in self.victims) else self._below_threshold()
         if best.loss is not None and self._bound(start) > rank_of(best.loss):
             return []
-        exact = cheapest(self.gaps, self.region, start) if self._is_plain() and len(start) > BRANCHED else None
-        spared = exact or self._spare(self._picked(start))
-        best.offer(self.trial.loss(spared), spared)
-        if exact:
+        bound = self._reckon(start, best) if len(start) > FEW and self.counted else None
+        if bound is None:
+            spared = self._spare(self._picked(start))
+            best.offer(self.trial.loss(spared), spared)
+            bound = self._bound(start)
+        elif best.loss is not None and bound >= rank_of(best.loss):
             return []
-        return Branches(self, start, best).explore() if len(start) <= BRANCHED else [self._bound(start)]
+        return Branches(self, start, best).explore() if len(start) <= BRANCHED else [bound]
+
+    def _reckon(self, start: list[Victim], best: Best) -> Rank | None:
+        """Offer what arithmetic alone finds, and return its bound; None if this is not for arithmetic."""
+        books = Books(self.gaps, self.aim, self.region, start)
+        if any(victim.budgets for victim in start) or not books.is_small():
+            return None
+        outcome = Bargain(books, len(rows_of(self.gaps.layout, self.region))).settle()
+        if outcome is None:
+            return None
+        spared = self._spare([victim for victim in start if victim.unit in outcome.units])
+        best.offer(self.trial.loss(spared), spared)
+        work, units = divmod(outcome.bound, len(start) + 1)
+        return (0, max(victim.priority for victim in start), work, units)
 
     def _with_company(self, best: Best) -> list[Rank]:
         """The case in which some victims had better stay."""

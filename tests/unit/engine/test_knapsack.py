@@ -1,46 +1,116 @@
-"""Among many single pods the cheapest that make room are found exactly: as brute force finds them."""
+"""Among many units the cheapest that make room are found by arithmetic alone: as brute force finds them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
 from random import Random
+from typing import NamedTuple
 
 import pytest
 
-from echelon.engine import inquiry
+from echelon.engine import bargain, inquiry, knapsack
+from echelon.engine.demand import Group
 from echelon.engine.verdict import Evict
-from echelon.testing.placement import NOW, Cluster, gang, pods
+from echelon.testing.placement import NOW, Cluster, composite, fresh_id, gang, pods
 
 
-def least(sizes: list[tuple[str, int, int]], room: dict[str, int], need: int, per_pod: int) -> tuple[int, int]:
-    """The least (work, units) over all subsets that leave slots enough."""
+class Held(NamedTuple):
+    """A unit: its size on each of its nodes, and its work."""
+
+    sizes: dict[str, int]
+    work: int
+
+
+def least(units: list[Held], room: dict[str, int], fits: Callable[[dict[str, int]], bool]) -> tuple[int, int] | None:
+    """The least (work, units) over all subsets that leave room enough."""
     found = []
-    for number in range(len(sizes) + 1):
-        for gone in combinations(sizes, number):
+    for number in range(len(units) + 1):
+        for gone in combinations(units, number):
             free = dict(room)
-            for node, size, _ in gone:
-                free[node] += size
-            if sum(cpus // per_pod for cpus in free.values()) >= need:
-                found.append((sum(work for _, _, work in gone), number))
-    return min(found)
+            for unit in gone:
+                for node, size in unit.sizes.items():
+                    free[node] += size
+            if fits(free):
+                found.append((sum(unit.work for unit in gone), number))
+    return min(found, default=None)
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_the_least_work_and_then_the_fewest_units_go(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def occupy(rng: Random, cluster: Cluster, room: dict[str, int], spans: tuple[int, ...], most: int) -> list[Held]:
+    """Fill nodes with units of so many nodes each."""
+    units = []
+    while len(units) < most:
+        open_nodes = [node for node, left in room.items() if left]
+        span = min(rng.choice(spans), len(open_nodes))
+        if not span:
+            break
+        age, unit, sizes = rng.randint(1, 9), fresh_id(), dict[str, int]()
+        for node in rng.sample(open_nodes, span):
+            sizes[node] = rng.randint(1, min(3, room[node]))
+            room[node] -= sizes[node]
+            cluster.run(node, cpu=sizes[node], priority=1, unit=unit, started=NOW - age)
+        units.append(Held(sizes, age * 1000 * len(sizes)))
+    return units
+
+
+@pytest.fixture(autouse=True)
+def reckoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arithmetic, however few the units."""
+    monkeypatch.setattr(inquiry, "FEW", 0)
     monkeypatch.setattr(inquiry, "BRANCHED", 0)
-    rng = Random(seed)
-    cluster, sizes, room = Cluster(), list[tuple[str, int, int]](), dict[str, int]()
-    for node in ("a", "b", "c"):
-        cluster.node(node, cpu=8)
-        room[node] = 8
-        while (size := rng.randint(1, 4)) <= room[node] and len(sizes) < 11:
-            age = rng.randint(1, 5)
-            cluster.run(node, cpu=size, priority=1, started=NOW - age)
-            sizes.append((node, size, age * 1000))
-            room[node] -= size
-    per_pod = rng.choice((2, 3))
-    slots = sum(cpus // per_pod for cpus in room.values())
-    need = rng.randint(slots + 1, sum(8 // per_pod for _ in room))
-    verdict = cluster.decide(gang(need, pods(need, cpu=per_pod)), priority=5)
+
+
+def loses_least(cluster: Cluster, root: Group, expected: tuple[int, int] | None) -> None:
+    verdict = cluster.decide(root, priority=5)
+    if expected is None or expected == (0, 0):
+        assert not isinstance(verdict, Evict)
+        return
     assert isinstance(verdict, Evict), verdict
-    assert (verdict.loss.work, verdict.loss.units) == least(sizes, room, need, per_pod)
+    assert (verdict.loss.work, verdict.loss.units) == expected
+    assert verdict.least
+
+
+@pytest.mark.parametrize("spans", [(1,), (1, 1, 2), (1, 2, 3, 4)])
+@pytest.mark.parametrize("seed", range(12))
+def test_one_gang_evicts_the_least_work_and_then_the_fewest_units(seed: int, spans: tuple[int, ...]) -> None:
+    rng, cluster = Random(seed), Cluster()
+    room = dict.fromkeys(["a", "b", "c", "d"], 6)
+    for node in room:
+        cluster.node(node, cpu=6)
+    units = occupy(rng, cluster, room, spans, 10)
+    per_pod = rng.choice((2, 3))
+    need = rng.randint(1, sum(6 // per_pod for _ in room))
+    expected = least(units, room, lambda free: sum(cpus // per_pod for cpus in free.values()) >= need)
+    loses_least(cluster, gang(need, pods(need, cpu=per_pod)), expected)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_gangs_in_racks_evict_the_least_even_where_units_span_racks(seed: int) -> None:
+    rng, cluster = Random(seed), Cluster()
+    racks = {rack: [f"{rack}{number}" for number in range(2)] for rack in "rst"}
+    room = {node: 4 for nodes in racks.values() for node in nodes}
+    for rack, nodes in racks.items():
+        for node in nodes:
+            cluster.node(node, cpu=4, rack=rack)
+    units = occupy(rng, cluster, room, (1, 1, 2, 3), 10)
+    size, gangs = rng.choice((2, 3, 4)), rng.choice((2, 3))
+
+    def fits(free: dict[str, int]) -> bool:
+        return sum(sum(free[node] // 2 for node in nodes) // size for nodes in racks.values()) >= gangs
+
+    root = composite(gangs, *(gang(size, pods(size, cpu=2), key="rack") for _ in range(gangs)))
+    loses_least(cluster, root, least(units, room, fits))
+
+
+def test_what_was_not_settled_is_said_not_to_be_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bargain, "LOOKS", 1)
+    monkeypatch.setattr(knapsack, "TOGETHER", 0)
+    cluster = Cluster().nodes("a", 2, cpu=2, rack="r").nodes("b", 2, cpu=2, rack="s")
+    for first, second, age in (("a-0", "b-0", 5), ("a-0", "b-1", 6), ("a-1", "b-0", 7), ("a-1", "b-1", 9)):
+        unit = fresh_id()
+        for node in (first, second):
+            cluster.run(node, cpu=1, priority=1, unit=unit, started=NOW - age)
+    verdict = cluster.decide(gang(1, pods(1, cpu=2)), priority=5)
+    assert isinstance(verdict, Evict)
+    assert verdict.bound <= (0, 1, verdict.loss.work, verdict.loss.units)
+    assert not verdict.least
