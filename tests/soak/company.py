@@ -112,18 +112,20 @@ class Watch:
         since = bound_at - LATE_SECONDS
         if not self._is_as_then(pod, since):
             return ""
-        here = [one for one in self._ledger.pods.values() if one.holds and self._is_as_then(one, since)]
-        gone = [one for one, at in self._left.values() if at >= since and self._is_as_then(one, since)]
-        now, staying, earlier = (
-            Surroundings(tuple((one, one.node) for one in pods), self._ledger.nodes)
-            for pods in (here, [one for one in here if one.stays], [*here, *gone])
-        )
-        said = too_near(pod, pod.node, now)
-        if not said and alone(pod, pod.node, now):
-            said = alone(pod, pod.node, earlier)
+        here = [one for one in self._ledger.pods.values() if one.holds]
+        gone = [one for one, at in self._left.values() if at >= since]
+        sure = [one for one in here if self._is_as_then(one, since)]
+        said = too_near(pod, pod.node, self._around(sure))
+        if not said and all(self._is_as_then(one, since) for one in (*here, *gone)):
+            said = alone(pod, pod.node, self._around(here)) and alone(pod, pod.node, self._around([*here, *gone]))
         if not said and self._ledger.changed("nodes") < since:
-            said = uneven(pod, pod.node, now) and uneven(pod, pod.node, staying) and uneven(pod, pod.node, earlier)
+            readings = (here, [one for one in here if one.stays], [*here, *gone])
+            wrong = [uneven(pod, pod.node, self._around(pods)) for pods in readings]
+            said = wrong[0] if all(wrong) else ""
         return said
+
+    def _around(self, pods: list[Pod]) -> Surroundings:
+        return Surroundings(tuple((one, one.node) for one in pods), self._ledger.nodes)
 
     def _is_as_then(self, pod: Pod, since: float) -> bool:
         """Whether its labels and the place of its node have not become others meanwhile."""

@@ -36,7 +36,7 @@ def of_tree(root: Group, jobs: Jobs, *, repairing: bool) -> Demand:
 
 def repairable(root: Group) -> bool:
     """A tree that ran whole and lost a part: what is complete may go on while the part comes back (E23)."""
-    return root.initially_scheduled and any(leaf.tally.holds for leaf in root.leaves())
+    return root.initially_scheduled and any(leaf.holding and leaf.tally.holds for leaf in root.leaves())
 
 
 def _willing(member: Member) -> bool:

@@ -58,6 +58,22 @@ def test_children_that_are_not_ready_are_left_out() -> None:
     assert [child.id for child in root.children] == [stage.group("a").id]
 
 
+def test_a_tree_of_which_nothing_runs_any_more_is_not_repaired() -> None:
+    """One child has succeeded, one wants to run, one is not complete: there is nothing that could go on."""
+    stage = Stage()
+    placed = {"conditions": [{"type": "CompositePodGroupInitiallyScheduled", "status": "True"}]}
+    stage.put({**make_composite("root", gang=3), "status": placed})
+    for name, size in (("over", 1), ("ready", 1), ("short", 2)):
+        stage.put(make_pod_group(name, gang=size, parent="root"))
+    stage.put({**make_pod("a", group="over", node="n1"), "status": {"phase": "Succeeded"}})
+    stage.put(make_pod("b", group="ready"), make_pod("c", group="short"))
+    root = stage.group("root", "CompositePodGroup")
+    assert not demands.repairable(root)
+    stage.put(make_pod("d", group="ready", node="n1"))
+    assert demands.repairable(root)
+    assert demands.of_tree(root, _no_job, repairing=True).root
+
+
 def test_preemption_needs_the_will_of_the_root_and_of_every_pending_pod() -> None:
     stage = Stage()
     stage.put(make_pod_group("never", never=True), make_pod("p", group="never"))
