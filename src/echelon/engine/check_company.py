@@ -24,6 +24,8 @@ class _Pod(NamedTuple):
     shape: Shape | None
     repels: tuple[PodTerm, ...]
     leaving: bool
+    #: Nominated: not there yet.
+    coming: bool = False
 
 
 def company(
@@ -38,7 +40,7 @@ def company(
     placed = [one for one in placed if view.node(one[2]) is not None]
     if not any(shape.tied for _, shape, _ in placed):
         return
-    running = [_Pod(pod.node, pod.identity, None, pod.repels, not pod.evictable) for pod in staying]
+    running = [_Pod(pod.node, pod.identity, None, pod.repels, not pod.evictable, pod.coming) for pod in staying]
     new = {member: _Pod(name, shape.identity, shape, shape.anti_affinity, False) for member, shape, name in placed}
     court = _Court(view, running, list(new.values()), judges)
     for member, shape, name in placed:
@@ -75,13 +77,19 @@ class _Court:
             return False
         kind = [each for each in self.new if each.shape and each.shape.affinity == shape.affinity and wanted(each)]
         first = wanted(pod)
-        others = [each for each in (*self.running, *self.new) if wanted(each)]
+        running = [each for each in self.running if wanted(each) and not each.coming]
+        having = [each for each in self.new if each.shape and each.shape.affinity == shape.affinity]
+        alike = all(wanted(each) for each in having)
+        if alike and not any(self._is_anywhere(each, shape) for each in running):
+            # Who could do without company goes where its like are to come.
+            running = [each for each in self.running if wanted(each)]
+        others = [*running, *(each for each in self.new if wanted(each))]
         anchors = [each for each in others if not (first and any(each is one for one in kind))]
         if all(
             any(self._domain(a.node, t.key) == d for a in anchors) for t, d in zip(shape.affinity, own, strict=True)
         ):
             return True
-        if not first or any(self._is_anywhere(each, shape) for each in self.running if wanted(each)):
+        if not first or any(self._is_anywhere(each, shape) for each in running):
             return False
         return all(
             self._domain(each.node, term.key) == domain

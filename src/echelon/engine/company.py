@@ -18,10 +18,19 @@ KEPT = 512
 
 
 class Question(NamedTuple):
-    """Pods that are meant by all of these; `staying` leaves out those that are about to go."""
+    """Pods that are meant by all of these; `staying` leaves out those that are about to go, `here` those to come."""
 
     peers: tuple[Peers, ...]
     staying: bool = False
+    here: bool = False
+
+
+class Kind(NamedTuple):
+    """What tells running pods apart for any question."""
+
+    identity: Identity
+    staying: bool
+    here: bool
 
 
 class Known(Protocol):
@@ -35,6 +44,8 @@ class Known(Protocol):
     def repels(self) -> tuple[PodTerm, ...]: ...
     @property
     def evictable(self) -> bool: ...
+    @property
+    def coming(self) -> bool: ...
 
 
 @lru_cache(maxsize=1 << 16)
@@ -70,17 +81,17 @@ class Company:
     def __init__(self) -> None:
         #: Grows with every change; who derives something from here compares it.
         self.changes = 0
-        self._pods: dict[tuple[Identity, bool], dict[str, int]] = {}
+        self._pods: dict[Kind, dict[str, int]] = {}
         self._answers: dict[Question, dict[str, int]] = {}
         #: Which questions an identity counts for.
-        self._counts_for: dict[tuple[Identity, bool], list[Question]] = {}
+        self._counts_for: dict[Kind, list[Question]] = {}
         self._repelling: dict[PodTerm, dict[str, int]] = {}
 
     def count(self, pod: Known, times: int) -> None:
         """A pod with an identity comes (1) or goes (-1)."""
         assert pod.identity is not None
         self.changes += 1
-        kind = (pod.identity, pod.evictable)
+        kind = Kind(pod.identity, pod.evictable, not pod.coming)
         _add(self._pods, kind, pod.node, times)
         for question in self._concerned(kind):
             answer = self._answers[question]
@@ -108,16 +119,16 @@ class Company:
         """Required anti-affinity of running pods: term -> node -> pods that have it."""
         return self._repelling
 
-    def _concerned(self, kind: tuple[Identity, bool]) -> list[Question]:
+    def _concerned(self, kind: Kind) -> list[Question]:
         found = self._counts_for.get(kind)
         if found is None:
             found = self._counts_for[kind] = [question for question in self._answers if _meant(question, kind)]
         return found
 
 
-def _meant(question: Question, kind: tuple[Identity, bool]) -> bool:
-    identity, staying = kind
-    return (staying or not question.staying) and all(means(peers, identity) for peers in question.peers)
+def _meant(question: Question, kind: Kind) -> bool:
+    left_out = (question.staying and not kind.staying) or (question.here and not kind.here)
+    return not left_out and all(means(peers, kind.identity) for peers in question.peers)
 
 
 def _add(table: dict[Key, dict[str, int]], key: Key, node: str, times: int) -> None:

@@ -47,9 +47,17 @@ def joins(shape: Shape, other: Shape) -> bool:
     return bool(other.affinity) and all(matches(term.peers, shape) for term in other.affinity)
 
 
-def question_of(shape: Shape) -> Question:
-    """The running pods that a shape's affinity is about: they must be meant by every term."""
-    return Question(tuple(term.peers for term in shape.affinity))
+def anchors_of(layout: Layout, company: Company, shape: Shape) -> Mapping[str, int]:
+    """The pods by node that a shape's affinity is about: they must be meant by every term.
+
+    A pod that is still to come may never be there, so it counts only where the shape would do without anyone: then
+    it had better go where its like will be.
+    """
+    peers = tuple(term.peers for term in shape.affinity)
+    here = company.of(Question(peers, here=True))
+    if _anywhere(layout, shape, here) or not joins(shape, shape):
+        return here
+    return company.of(Question(peers))
 
 
 def closures(layout: Layout, company: Company, shape: Shape, alone: bool = True) -> Iterator[tuple[str, Bools]]:
@@ -75,7 +83,7 @@ def _named(usual: str, term: PodTerm) -> str:
 def _affinity(layout: Layout, company: Company, shape: Shape, alone: bool) -> Iterator[tuple[str, Bools]]:
     if not shape.affinity:
         return
-    nodes = company.of(question_of(shape))
+    nodes = anchors_of(layout, company, shape)
     first = not has_anchor(layout, company, shape) and joins(shape, shape)
     for term in shape.affinity:
         domain = domain_of(layout, term.key)
@@ -87,7 +95,10 @@ def _affinity(layout: Layout, company: Company, shape: Shape, alone: bool) -> It
 
 def has_anchor(layout: Layout, company: Company, shape: Shape) -> bool:
     """Whether any running pod is what the shape's affinity asks for; if not, the first of its kind may go anywhere."""
-    nodes = company.of(question_of(shape))
+    return _anywhere(layout, shape, anchors_of(layout, company, shape))
+
+
+def _anywhere(layout: Layout, shape: Shape, nodes: Mapping[str, int]) -> bool:
     return any(tally(layout, domain_of(layout, term.key), nodes).any() for term in shape.affinity)
 
 

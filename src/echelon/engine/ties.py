@@ -25,7 +25,7 @@ from .layout import Bools, Ints, Layout
 from .parts import Part, shapes_of, walk
 from .regions import Region, rows_of
 from .room import Claims, Packing
-from .terms import carried, domain_of, eligible, has_anchor, joins, left_open, matches, question_of, settled, tally
+from .terms import anchors_of, carried, domain_of, eligible, has_anchor, joins, left_open, matches, settled, tally
 from .view import ClusterView
 
 
@@ -113,9 +113,11 @@ class Near:
         self.kind = {shape for shape in having if shape in meant}
         self.followers = {shape for shape in having if shape not in meant}
         self.anchors = {shape for shape in meant if shape not in having}
-        self.anchored = has_anchor(layout, view.company, like)
+        # Those who cannot do without company do not count on pods that are still to come, and so nobody does.
+        strictest = next((shape for shape in having if shape not in meant), like)
+        self.anchored = has_anchor(layout, view.company, strictest)
         self.domains = [domain_of(layout, term.key) for term in like.affinity]
-        running = view.company.of(question_of(like))
+        running = anchors_of(layout, view.company, strictest)
         self.anchor_pods = [tally(layout, domain, running) for domain in self.domains]
         self.kind_pods = [np.zeros_like(pods) for pods in self.anchor_pods]
         self.follower_pods = [np.zeros_like(pods) for pods in self.anchor_pods]

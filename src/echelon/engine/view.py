@@ -59,6 +59,8 @@ class Running:
     #: What terms of others know it by, and which pods it keeps away.
     identity: Identity | None = None
     repels: tuple[PodTerm, ...] = ()
+    #: Nominated: its place is kept, but it does not run yet, and may never.
+    coming: bool = False
 
 
 @dataclass(frozen=True, slots=True)

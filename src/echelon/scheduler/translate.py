@@ -394,9 +394,10 @@ class Translator:
                 evictable=not member.leaving and bool(member.place or member.nominated),
                 identity=member.identity,
                 repels=member.shape.anti_affinity,
+                coming=not member.place,
             )
         )
-        if former is None and member.place and self._is_wished(member.identity):
+        if (former is None or former.coming) and member.place and self._is_wished(member.identity):
             self._listener.room()
         if former is not None and former.unit != unit.id:
             self._retire_unit(former.unit)

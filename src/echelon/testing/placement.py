@@ -134,13 +134,14 @@ class Cluster:
         evictable: bool = True,
         identity: Identity | None = None,
         repels: tuple[PodTerm, ...] = (),
+        coming: bool = False,
     ) -> int:
         """A running pod; returns its unit, a fresh one unless given."""
         unit_id = fresh_id() if unit is None else unit
         self.view.put_unit(Unit(unit_id, priority, f"unit-{unit_id}"))
         pod_id = fresh_id() if pod is None else pod
         requests = amounts(cpu, gpu)
-        own = (group, exclusive, budgets, evictable, identity, repels)
+        own = (group, exclusive, budgets, evictable, identity, repels, coming)
         self.view.bind(Running(pod_id, node, requests, unit_id, started, *own))
         return unit_id
 

@@ -162,3 +162,40 @@ def test_preemption_counts_no_slots_for_pods_that_keep_apart() -> None:
     verdict = cluster.decide(gang(2, one_per(HOST, 2)), priority=100)
     assert isinstance(verdict, Evict)
     assert verdict.units == (beside,)
+
+
+def test_a_pod_that_is_still_to_come_is_nobodys_company() -> None:
+    cluster = racks({"a": 1, "b": 1})
+    cluster.run("a-0", cpu=1, priority=9, identity=app("x"), coming=True)
+    follower = gang(1, pods(1, cpu=1, identity=app("y"), affinity=(PodTerm(RACK, peers("x")),)))
+    assert isinstance(cluster.decide(follower), Blocked)
+
+
+def test_a_pod_that_is_still_to_come_keeps_others_away() -> None:
+    cluster = racks({"a": 1, "b": 1})
+    cluster.run("a-0", cpu=1, priority=9, identity=app("x"), repels=(PodTerm(RACK, peers("y")),), coming=True)
+    verdict = cluster.decide(gang(1, pods(1, cpu=1, identity=app("y"))))
+    assert isinstance(verdict, Placed)
+    assert list(verdict.assignment.values()) == ["b-0"]
+
+
+@pytest.mark.parametrize("others", [(), (1,)])
+def test_who_means_its_own_kind_goes_where_that_is_to_come(others: tuple[int, ...]) -> None:
+    cluster = racks({"a": 1, "b": 2})
+    cluster.run("b-0", cpu=1, priority=9, identity=app("x"), coming=True)
+    near = (PodTerm(RACK, peers("x")),)
+    more = [pods(number, cpu=2, identity=app("x"), affinity=near) for number in others]
+    leaf = gang(1 + len(others), pods(1, cpu=1, identity=app("x"), affinity=near), *more)
+    verdict = cluster.decide(leaf)
+    assert isinstance(verdict, Placed)
+    assert problems(cluster.view, Demand(leaf), verdict, NOW) == []
+    assert {name[0] for name in verdict.assignment.values()} == {"b"}
+
+
+def test_a_pod_that_runs_counts_before_one_that_is_still_to_come() -> None:
+    cluster = racks({"a": 1, "b": 1})
+    cluster.run("a-0", cpu=1, priority=9, identity=app("x"), coming=True)
+    cluster.run("b-0", cpu=1, priority=9, identity=app("x"))
+    verdict = cluster.decide(gang(1, pods(1, cpu=1, identity=app("x"), affinity=(PodTerm(RACK, peers("x")),))))
+    assert isinstance(verdict, Placed)
+    assert list(verdict.assignment.values()) == ["b-0"]
