@@ -104,17 +104,20 @@ class Informer:
 
     async def run(self) -> None:
         """List, then watch, for ever; after any break resume where the watch ended, or list again."""
-        retry = _FIRST_RETRY_SECONDS
+        retry, expired = _FIRST_RETRY_SECONDS, False
         while True:
             try:
                 if not self._synced.is_set():
                     await self._relist()
                 async for _ in self._follow():
-                    retry = _FIRST_RETRY_SECONDS
+                    retry, expired = _FIRST_RETRY_SECONDS, False
             except ApiError as error:
                 if error.code == 410:
                     self._synced.clear()
-                    continue
+                    if not expired:
+                        # A list mends it; a server that says so again and again is left alone for a while.
+                        expired = True
+                        continue
                 log.warning("watching %s: %s", self.resource.qualified, error)
             except (TimeoutError, OSError) as error:
                 log.warning("watching %s: %s", self.resource.qualified, error or type(error).__name__)

@@ -187,7 +187,12 @@ class _Group:
             for name, amount in shape.requests
             if amount > 0
         ]
-        return min(totals)[1] if len(fine) and totals else ""
+        if not len(fine) or not totals:
+            return ""
+        slots, scarcest = min(totals)
+        # Where there would be enough of everything, it is other pods that keep these out.
+        enough = isinstance(self.group, Leaf) and slots >= self.need - self.bound
+        return "" if enough else scarcest
 
     def _largest(self) -> Shape | None:
         shapes = [ask.shape for leaf in _leaves(self.part) for ask in leaf.asks]

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..api import meta
 from ..api.errors import ApiError
-from ..api.scheme import PODS, Object, Resource
+from ..api.scheme import NODES, PODS, Object, Resource
 from ..api.verbs import DeleteOptions, Patch, PatchType, Verbs
 from ..base.clock import Clock
 from ..client.informer import Caches
@@ -150,6 +150,10 @@ class Enactor:
         self._bindings.submit(lambda: self._bind(member, node, ended))
 
     async def _bind(self, member: Member, node: str, ended: BindingEnded) -> None:
+        if self._caches.of(NODES).get(node) is None:
+            # It went while the binding was in line; a real server would accept it all the same.
+            ended(member, f"node {node} is gone")
+            return
         trouble, sent = "", self._clock.now()
         try:
             await self._verbs.bind(meta.namespace(member.obj), meta.name(member.obj), node, uid=member.uid)
