@@ -298,6 +298,35 @@ def test_a_group_without_pods_goes_at_once_and_none_goes_undeleted() -> None:
     run(scenario)
 
 
+def test_a_group_stays_for_a_pod_that_the_watch_has_not_shown_yet() -> None:
+    async def scenario(plane: Plane) -> None:
+        await plane.create(pod_group("g"))
+        await plane.wait(10)
+        await plane.create(pod("p", "g", 30))
+        await plane.delete(POD_GROUPS, "g")
+        await plane.wait(2)
+        assert meta.deleting(await plane.get(POD_GROUPS, "g")), "its pod has been there for two seconds"
+        await plane.wait(60)
+        assert await plane.find(POD_GROUPS, "g") is None
+
+    run(scenario, late=PODS)
+
+
+def test_a_parent_stays_for_a_child_that_the_watch_has_not_shown_yet() -> None:
+    async def scenario(plane: Plane) -> None:
+        await plane.create(composite("root"))
+        await plane.wait(10)
+        await plane.create(pod_group("leaf", "root"))
+        await plane.delete(COMPOSITE_POD_GROUPS, "root")
+        await plane.wait(2)
+        assert meta.deleting(await plane.get(COMPOSITE_POD_GROUPS, "root"))
+        await plane.delete(POD_GROUPS, "leaf")
+        await plane.wait(30)
+        assert await plane.find(COMPOSITE_POD_GROUPS, "root") is None
+
+    run(scenario, late=POD_GROUPS)
+
+
 def test_a_hierarchy_goes_bottom_up() -> None:
     async def scenario(plane: Plane) -> None:
         await plane.create(composite("root"))

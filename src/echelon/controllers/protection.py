@@ -1,26 +1,76 @@
-"""The two protection controllers: PodGroups wait for their pods, CompositePodGroups for their child groups."""
+"""The two protection controllers: PodGroups wait for their pods, CompositePodGroups for their child groups.
+
+A watch may lag, so before a group is let go the server is asked whether nobody is left: what is listed enters the
+caches, and the decision is made on those.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 
 from ..api import meta
-from ..api.scheme import COMPOSITE_POD_GROUPS, POD_GROUPS, PODS, Object
+from ..api.scheme import COMPOSITE_POD_GROUPS, POD_GROUPS, PODS, Object, Resource
 from ..api.vocabulary import COMPOSITE_PROTECTION, POD_GROUP_PROTECTION
-from ..client.informer import Caches
+from ..client.informer import Caches, Informer, revision
 from ..decide.plan import NOTHING, Plan
 from ..decide.protection import any_active, release
 from .runner import Source, own_key
 
 _GROUP = "pod-group"
 _PARENT = "parent-group"
+#: A list serves all groups that were deleted before it, for so long.
+_LIST_SECONDS = 1.0
 
 
-class PodGroupProtection:
+class _Surveys:
+    """Which lists of the server are still good to go by."""
+
+    def __init__(self, *resources: Resource) -> None:
+        self._resources = resources
+        #: (kind, namespace) -> the revision listed, and when
+        self._made: dict[tuple[Resource, str], tuple[int, float]] = {}
+
+    def missing(self, group: Object, now: float) -> list[tuple[Resource, str]]:
+        """The lists to be made before a group that is being deleted may go."""
+        wanted = [(resource, meta.namespace(group)) for resource in self._resources]
+        return [one for one in wanted if not self._is_good(one, revision(group), now)]
+
+    def made(self, resource: Resource, namespace: str, at: int, now: float) -> None:
+        self._made = {one: made for one, made in self._made.items() if now - made[1] <= _LIST_SECONDS}
+        self._made[resource, namespace] = (at, now)
+
+    def _is_good(self, one: tuple[Resource, str], since: int, now: float) -> bool:
+        at, made = self._made.get(one, (-1, 0.0))
+        return at >= since and now - made <= _LIST_SECONDS
+
+
+class _Protection(ABC):
+    """What both have in common."""
+
+    def __init__(self, groups: Informer, *looked_at: Resource) -> None:
+        self._groups = groups
+        self._surveys = _Surveys(*looked_at)
+
+    @abstractmethod
+    def decide(self, key: str, now: float) -> Plan:
+        """Let the group go if it is being deleted and, as far as the caches tell, nobody needs it."""
+
+    def unsure(self, key: str, now: float) -> Iterable[tuple[Resource, str]]:
+        group = self._groups.get(key)
+        if group is None or self.decide(key, now) is NOTHING:
+            return ()
+        return self._surveys.missing(group, now)
+
+    def surveyed(self, resource: Resource, namespace: str, at: int, now: float) -> None:
+        self._surveys.made(resource, namespace, at, now)
+
+
+class PodGroupProtection(_Protection):
     name = "podgroup-protection"
 
     def __init__(self, caches: Caches) -> None:
-        self._groups = caches.of(POD_GROUPS)
+        super().__init__(caches.of(POD_GROUPS), PODS)
         self._pods = caches.of(PODS, {_GROUP: group_of_pod})
 
     def sources(self) -> Sequence[Source]:
@@ -37,11 +87,11 @@ class PodGroupProtection:
         return [key for key in group_of_pod(pod) if (group := self._groups.get(key)) and meta.deleting(group)]
 
 
-class CompositePodGroupProtection:
+class CompositePodGroupProtection(_Protection):
     name = "compositepodgroup-protection"
 
     def __init__(self, caches: Caches) -> None:
-        self._groups = caches.of(COMPOSITE_POD_GROUPS, {_PARENT: parent_of_group})
+        super().__init__(caches.of(COMPOSITE_POD_GROUPS, {_PARENT: parent_of_group}), COMPOSITE_POD_GROUPS, POD_GROUPS)
         self._leaves = caches.of(POD_GROUPS, {_PARENT: parent_of_group})
 
     def sources(self) -> Sequence[Source]:

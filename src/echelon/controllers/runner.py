@@ -58,6 +58,19 @@ class Doubting(Protocol):
         ...
 
 
+@runtime_checkable
+class Surveying(Protocol):
+    """A controller for whom it matters that a cache lacks nothing of a kind: its watch may lag behind."""
+
+    def unsure(self, key: str, now: float) -> Iterable[tuple[Resource, str]]:
+        """Kinds, each with the namespace, to be listed from the server before `decide`."""
+        ...
+
+    def surveyed(self, resource: Resource, namespace: str, at: int, now: float) -> None:
+        """A kind was listed as it was at a revision."""
+        ...
+
+
 def own_key(obj: Object) -> Iterable[str]:
     """A change of the object concerns the object."""
     return (meta.key(obj),)
@@ -81,6 +94,7 @@ class Runner:
     ) -> None:
         self._controller = controller
         self._doubts = controller.doubts if isinstance(controller, Doubting) else None
+        self._surveys = controller if isinstance(controller, Surveying) else None
         self._verbs = verbs
         self._caches = caches
         self._clock = clock
@@ -123,6 +137,8 @@ class Runner:
         try:
             if self._doubts is not None:
                 await self._look_up(self._doubts(key))
+            if self._surveys is not None:
+                await self._survey(self._surveys, key)
             plan = self._controller.decide(key, self._clock.now())
             await self._enact(plan)
         except (ApiError, OSError) as error:
@@ -145,6 +161,13 @@ class Runner:
             except ApiError as error:
                 if error.code != 404:
                     raise
+
+    async def _survey(self, surveys: Surveying, key: str) -> None:
+        for resource, namespace in surveys.unsure(key, self._clock.now()):
+            listed = await self._verbs.list(resource, namespace)
+            for obj in listed.items:
+                self._caches.observe(resource, obj)
+            surveys.surveyed(resource, namespace, int(listed.resource_version), self._clock.now())
 
     async def _enact(self, plan: Plan) -> None:
         for stage in plan.stages:
