@@ -41,7 +41,7 @@ class Greedy:
         self.view, self.layout = view, view.layout
         self.free = self.layout.free.copy()
         self._ends, self._turns = process_time() + seconds, 0
-        nodes = [view.node(name) for _, name in self.layout.keys]
+        nodes = [view.node(name) for name in view.node_names()]
         offered = [[node.allocatable.get(name, 0) for node in nodes if node] for name in SCORED]
         self._offered: Floats = np.maximum(np.array(offered, dtype=np.float64), 1)
         self._scored = [self.layout.resources[name] for name in SCORED]

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from statistics import median
 from time import process_time
 
@@ -76,7 +77,16 @@ def memory() -> float:
 
 def main() -> None:
     timed(*four_levels())
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    print(most_resident())
+
+
+def most_resident() -> float:
+    """Megabytes this program held at most; unlike `getrusage` it leaves out the process that started it."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "linux" else 1 << 20)
+    (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) / 1024
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ def decide(view: ClusterView, demand: Demand, now: float, steps: Steps | None = 
 
     Whoever brings the steps sees afterwards how many the search for a placement took.
     """
-    if not view.layout.keys:
+    if not view.layout.size:
         return Blocked(True, tuple(_nothing_for(demand.root)), preemption_tried=demand.may_preempt)
     view.layout.learn(name for name in _asked(demand) if given(name))
     outcome = place(view, demand, steps or Steps(view.options.limits.steps))

@@ -24,7 +24,7 @@ def compact(layout: Layout, shape: Shape, slots: Ints, region: Region, count: in
 
 def _sparing_devices(layout: Layout, shape: Shape, slots: Ints, region: Region, count: int) -> Ints:
     """Pods that need no device leave nodes that have some to those that do, if there is room elsewhere."""
-    if not layout.devices.any() or any(is_device(name) and amount > 0 for name, amount in shape.requests):
+    if not layout.with_devices or any(is_device(name) and amount > 0 for name, amount in shape.requests):
         return slots
     plain = np.where(layout.devices, 0, slots)
     return plain if int(plain[rows_of(layout, region)].sum()) >= count else slots

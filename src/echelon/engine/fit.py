@@ -34,7 +34,7 @@ def exclusions(layout: Layout, shape: Shape, rows: Rows = EVERYWHERE) -> Iterato
         yield f"{', '.join(shape.unsupported)} not supported", everywhere
     for reason in shape.waits:
         yield f"{WAITS}{reason}", np.ones(_length(layout, rows), dtype=np.bool_)
-    if layout.cordoned.any() and not tolerated(CORDON, shape.tolerations):
+    if layout.cordons and not tolerated(CORDON, shape.tolerations):
         yield "cordoned", layout.cordoned[rows]
     for taint in _hard_taints(layout):
         if not tolerated(taint, shape.tolerations):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,11 @@ import numpy.typing as npt
 from .demand import PORT, Taint, given
 
 Ints = npt.NDArray[np.int64]
+Small = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 Rows = slice | Ints
 Path = tuple[str, ...]
+Item = TypeVar("Item")
 
 #: Resources that every node has; all others are devices.
 PLAIN = ("cpu", "memory", "ephemeral-storage", "pods")
@@ -57,6 +59,22 @@ def distinct(numbers: Iterable[int]) -> Ints:
     return np.array(sorted(set(numbers)), dtype=np.int64)
 
 
+def merged(old: list[Item], at: Sequence[int], new: Sequence[Item]) -> list[Item]:
+    """New items in front of the old ones at these positions, which ascend."""
+    found: list[Item] = []
+    start = 0
+    for place, item in zip(at, new, strict=True):
+        found += old[start:place]
+        found.append(item)
+        start = place
+    return found + old[start:]
+
+
+def _shared(path: Path, other: Path) -> int:
+    """How many of the first values two paths have in common."""
+    return next((number for number, pair in enumerate(zip(path, other, strict=True)) if pair[0] != pair[1]), len(path))
+
+
 class Column:
     """One label over all nodes: an id per row, -1 where the label is missing."""
 
@@ -80,16 +98,22 @@ class Layout:
         self.log: list[int] = []
         #: Rows whose labels, taints or cordon changed; a part of `log`.
         self.relabelled: list[int] = []
-        self.keys: list[tuple[Path, str]] = []
-        self.nodes: dict[str, NodeLike] = {}
-        self._key_of: dict[str, tuple[Path, str]] = {}
+        #: By row.
+        self.nodes: list[NodeLike] = []
+        #: Rows move when nodes come and go; a node keeps its ticket, and `_row_of` follows by one array assignment.
+        self._ticket_of: dict[str, int] = {}
+        self._tickets: Small = np.zeros(0, dtype=np.int32)
+        self._row_of: Small = np.zeros(0, dtype=np.int32)
+        self._returned: list[int] = []
         self.resources: dict[str, int] = {}
         self.free: Ints = np.zeros((0, 0), dtype=np.int64)
         #: What a node has of each resource unless it says otherwise.
         self._given: Ints = np.zeros(0, dtype=np.int64)
         self.cordoned: Bools = np.zeros(0, dtype=np.bool_)
+        self.cordons = 0
         #: Rows with anything beyond what every node has.
         self.devices: Bools = np.zeros(0, dtype=np.bool_)
+        self.with_devices = 0
         self.taint_sets: dict[tuple[Taint, ...], int] = {}
         self.taints: Ints = np.zeros(0, dtype=np.int64)
         self._columns: dict[str, Column] = {}
@@ -100,39 +124,38 @@ class Layout:
 
     @property
     def size(self) -> int:
-        return len(self.keys)
+        return len(self.nodes)
 
     def path_of(self, node: NodeLike) -> Path:
-        return tuple(node.labels.get(key, "") for key in self.levels)
+        labels = node.labels
+        return tuple([labels.get(key, "") for key in self.levels])
 
     def row(self, name: str) -> int | None:
-        key = self._key_of.get(name)
-        return None if key is None else bisect_left(self.keys, key)
+        ticket = self._ticket_of.get(name)
+        return None if ticket is None else self._row_of.item(ticket)
 
     def name(self, row: int) -> str:
-        return self.keys[row][1]
+        return self.nodes[row].name
+
+    def path(self, row: int) -> Path:
+        return self.path_of(self.nodes[row])
 
     def insert(self, nodes: Iterable[tuple[NodeLike, Mapping[str, int]]]) -> None:
         """Add nodes, each with what is free on it; none of them may be known yet."""
-        fresh = sorted(((self.path_of(node), node.name), node, free) for node, free in nodes)
+        fresh = sorted(nodes, key=lambda each: self._place_of(each[0]))
         if not fresh:
             return
-        at = [bisect_left(self.keys, key) for key, _, _ in fresh]
-        self.nodes.update((node.name, node) for _, node, _ in fresh)
-        self._key_of.update((key[1], key) for key, _, _ in fresh)
-        self.keys = sorted(self.keys + [key for key, _, _ in fresh])
-        for _, _, free in fresh:
-            self.learn(free)
-        rows = np.repeat(self._given[:, np.newaxis], len(fresh), axis=1)
-        for number, (_, _, free) in enumerate(fresh):
-            for resource, amount in free.items():
-                rows[self.resources[resource], number] = clip(amount)
-        self.free = np.insert(self.free, at, rows, axis=1)
-        self.cordoned = np.insert(self.cordoned, at, [node.unschedulable for _, node, _ in fresh])
-        self.devices = np.insert(self.devices, at, [_has_devices(node) for _, node, _ in fresh])
-        self.taints = np.insert(self.taints, at, [self._taint_set(node.taints) for _, node, _ in fresh])
+        added = [node for node, _ in fresh]
+        at = [bisect_left(self.nodes, self._place_of(node), key=self._place_of) for node in added]
+        amounts = self._amounts([free for _, free in fresh])
+        self.nodes = merged(self.nodes, at, added)
+        self._tickets = np.insert(self._tickets, at, [self._issue(node.name) for node in added])
+        self.free = np.insert(self.free, at, amounts, axis=1)
+        self.cordoned = np.insert(self.cordoned, at, [node.unschedulable for node in added])
+        self.devices = np.insert(self.devices, at, [_has_devices(node) for node in added])
+        self.taints = np.insert(self.taints, at, [self._taint_set(node.taints) for node in added])
         for key, column in self._columns.items():
-            column.ids = np.insert(column.ids, at, [column.encode(node.labels.get(key)) for _, node, _ in fresh])
+            column.ids = np.insert(column.ids, at, [column.encode(node.labels.get(key)) for node in added])
         self._first = np.insert(self._first, at, False, axis=1)
         self._reshape(row for spot, place in enumerate(at) for row in (place + spot, place + spot + 1))
 
@@ -140,10 +163,9 @@ class Layout:
         rows = sorted(row for row in map(self.row, names) if row is not None)
         if not rows:
             return
-        for row in rows:
-            del self.nodes[self.keys[row][1]], self._key_of[self.keys[row][1]]
-        gone = set(rows)
-        self.keys = [key for row, key in enumerate(self.keys) if row not in gone]
+        for row in reversed(rows):
+            self._returned.append(self._ticket_of.pop(self.nodes.pop(row).name))
+        self._tickets = np.delete(self._tickets, rows)
         self.free = np.delete(self.free, rows, axis=1)
         self.cordoned = np.delete(self.cordoned, rows)
         self.devices = np.delete(self.devices, rows)
@@ -157,20 +179,44 @@ class Layout:
         """A known node on its old path has other labels, taints or amounts."""
         row = self.row(node.name)
         assert row is not None
-        if self.nodes[node.name].labels != node.labels:
+        if self.nodes[row].labels != node.labels:
             self.shape += 1
-        self.nodes[node.name] = node
-        self.learn(free)
-        self.free[:, row] = self._given
-        for resource, amount in free.items():
-            self.free[self.resources[resource], row] = clip(amount)
+        self.nodes[row] = node
+        self.free[:, row] = self._amounts([free])[:, 0]
+        self.cordons += node.unschedulable - int(self.cordoned[row])
         self.cordoned[row] = node.unschedulable
+        self.with_devices += _has_devices(node) - int(self.devices[row])
         self.devices[row] = _has_devices(node)
         self.taints[row] = self._taint_set(node.taints)
         for key, column in self._columns.items():
             column.ids[row] = column.encode(node.labels.get(key))
         self.touch(row)
         self.relabelled.append(row)
+
+    def set_free(self, row: int, free: Mapping[str, int]) -> None:
+        """What is free on a row, whatever was thought before."""
+        self.free[:, row] = self._amounts([free])[:, 0]
+        self.touch(row)
+
+    def _place_of(self, node: NodeLike) -> tuple[Path, str]:
+        """What rows are ordered by."""
+        return self.path_of(node), node.name
+
+    def _issue(self, name: str) -> int:
+        """A ticket for a new node, as small as can be."""
+        ticket = self._returned.pop() if self._returned else len(self._ticket_of)
+        self._ticket_of[name] = ticket
+        return ticket
+
+    def _amounts(self, free: Sequence[Mapping[str, int]]) -> Ints:
+        """One column for each: what is given without saying, and what is said."""
+        for each in free:
+            self.learn(each)
+        found = np.repeat(self._given[:, np.newaxis], len(free), axis=1)
+        for number, each in enumerate(free):
+            for resource, amount in each.items():
+                found[self.resources[resource], number] = clip(amount)
+        return found
 
     def charge(self, row: int, requests: Iterable[tuple[str, int]], times: int) -> None:
         """Take `times` pods' requests from a row; a negative number gives back."""
@@ -191,7 +237,7 @@ class Layout:
         self.log.extend(rows.tolist())
 
     def touch(self, row: int) -> None:
-        if len(self.log) > 4 * len(self.keys) + 1024:
+        if len(self.log) > 4 * self.size + 1024:
             self._forget_log()
         self.log.append(row)
 
@@ -210,14 +256,16 @@ class Layout:
 
     def _reshape(self, rows: Iterable[int]) -> None:
         """Row numbers moved: note where domains begin at these rows, forget what was derived from the old ones."""
-        size = len(self.keys)
         for row in rows:
-            if row >= size:
+            if row >= self.size:
                 continue
-            path = self.keys[row][0]
-            before = self.keys[row - 1][0] if row else None
-            for level in range(len(self.levels)):
-                self._first[level, row] = before is None or path[: level + 1] != before[: level + 1]
+            shared = _shared(self.path(row), self.path(row - 1)) if row else 0
+            self._first[:shared, row] = False
+            self._first[shared:, row] = True
+        if len(self._row_of) < len(self._tickets):
+            self._row_of = np.zeros(2 * len(self._tickets), dtype=np.int32)
+        self._row_of[self._tickets] = np.arange(self.size, dtype=np.int32)
+        self.cordons, self.with_devices = int(self.cordoned.sum()), int(self.devices.sum())
         self._forget_log()
         self._derived.clear()
         self.shape += 1
@@ -233,7 +281,7 @@ class Layout:
         column = self._columns.get(key)
         if column is None:
             column = self._columns[key] = Column()
-            labels = (self.nodes[name].labels.get(key) for _, name in self.keys)
+            labels = (node.labels.get(key) for node in self.nodes)
             column.ids = np.fromiter((column.encode(value) for value in labels), dtype=np.int64, count=self.size)
         return column
 
@@ -260,7 +308,7 @@ class Layout:
         found: Bools | None = self._derived.get(("named", level))
         if found is None:
             starts = self.starts(level)
-            labels = (level < 0 or self.keys[row][0][level] != "" for row in starts.tolist())
+            labels = (level < 0 or self.path(row)[level] != "" for row in starts.tolist())
             found = np.fromiter(labels, dtype=np.bool_, count=len(starts))
             self._derived["named", level] = found
         return found
@@ -290,4 +338,4 @@ class Layout:
         if level < 0:
             return ()
         row = int(self.starts(level)[index])
-        return tuple(value for value in self.keys[row][0][: level + 1] if value)
+        return tuple([value for value in self.path(row)[: level + 1] if value])

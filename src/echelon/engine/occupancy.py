@@ -76,7 +76,7 @@ class Occupancy:
     def domain(self, key: str, row: int) -> Held:
         level = self._layout.level_of.get(key)
         if level is None:
-            return self._layout.nodes[self._layout.name(row)].labels.get(key) or None
+            return self._layout.nodes[row].labels.get(key) or None
         index = int(self._layout.domains(level)[row])
         return index if self._layout.named(level)[index] else None
 

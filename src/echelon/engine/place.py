@@ -210,6 +210,6 @@ def _members(view: ClusterView, demand: Demand, draft: Draft) -> dict[int, str]:
             puts = spots.get((leaf.id, shape, role))
             if puts:
                 rows = np.sort(np.concatenate([np.repeat(put.rows, put.counts) for put in puts]))
-                names = [layout.keys[row][1] for row in rows.tolist()]
+                names = [layout.name(row) for row in rows.tolist()]
                 assignment.update(zip(members, names, strict=False))
     return assignment

@@ -162,7 +162,7 @@ class ClusterView:
 
     def node_names(self) -> list[str]:
         """All nodes in topology order."""
-        return [name for _, name in self.layout.keys]
+        return [node.name for node in self.layout.nodes]
 
     def node(self, name: str) -> Node | None:
         return self._nodes.get(name)
@@ -203,8 +203,8 @@ class ClusterView:
         """One word for everything the view holds, derived arrays included: equal views have equal words."""
         layout, digest = self.layout, hashlib.sha256()
         resources = sorted(layout.resources)
-        for row, (path, name) in enumerate(layout.keys):
-            node = self._nodes[name]
+        for row, listed in enumerate(layout.nodes):
+            path, name, node = layout.path(row), listed.name, self._nodes[listed.name]
             free = {r: int(layout.free[layout.resources[r], row]) for r in resources}
             free = {r: amount for r, amount in free.items() if amount != given(r)}
             digest.update(repr((path, name, sorted(node.labels.items()), sorted(node.allocatable.items()))).encode())

@@ -58,9 +58,10 @@ def _repeat(rebuilt: Translator, member: Member, own: Member | None) -> None:
 def _tell(translator: Translator) -> dict[str, Any]:
     view, layout = translator.view, translator.view.layout
     told: dict[str, Any] = {}
-    for row, (path, name) in enumerate(layout.keys):
+    for row, name in enumerate(view.node_names()):
         free = {resource: int(layout.free[number, row]) for resource, number in layout.resources.items()}
-        told[f"node {name}"] = (path, view.node(name), {r: amount for r, amount in free.items() if amount != given(r)})
+        free = {resource: amount for resource, amount in free.items() if amount != given(resource)}
+        told[f"node {name}"] = (layout.path(row), view.node(name), free)
     for member in translator.members.values():
         running = view.running(member.id)
         if running is not None:
