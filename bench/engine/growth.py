@@ -45,8 +45,7 @@ def _cycle(view: ClusterView, demand: Demand) -> None:
     verdict = decide(view, demand, NOW)
     assert isinstance(verdict, Placed)
     bind(view, demand, verdict)
-    for member in verdict.assignment:
-        view.unbind(member)
+    view.unbind_all(verdict.assignment)
 
 
 def _touch(view: ClusterView, demand: Demand) -> None:

@@ -86,15 +86,12 @@ def bind(view: ClusterView, demand: Demand, verdict: Verdict) -> None:
     """Let what was decided hold its place, victims gone, as the scheduler does before the next decision."""
     if isinstance(verdict, Evict):
         for unit in verdict.units:
-            for pod in view.pods_of(unit):
-                view.unbind(pod.pod)
+            view.unbind_all([pod.pod for pod in view.pods_of(unit)])
         verdict = verdict.placement
     if not isinstance(verdict, Placed):
         return
     for leaf in demand.leaves():
         for pods in leaf.classes:
-            for member in pods.members:
-                node = verdict.assignment.get(member)
-                if node is not None:
-                    requests = pods.shape.requests
-                    view.bind(Running(member, node, requests, leaf.id, NOW, leaf.id, leaf.exclusive))
+            spots = ((member, verdict.assignment.get(member)) for member in pods.members)
+            requests, alone = pods.shape.requests, leaf.exclusive
+            view.bind_all(Running(m, node, requests, leaf.id, NOW, leaf.id, alone) for m, node in spots if node)

@@ -7,6 +7,7 @@ up is that of the rows that changed.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +22,8 @@ from .terms import left_open, one_each
 KEPT = 256
 #: Slots of a node for a shape that asks for nothing.
 UNLIMITED = 1 << 31
+#: Rows that are brought up to date one by one; more of them at once.
+FEW = 12
 
 
 class Slots:
@@ -39,22 +42,21 @@ class Slots:
     def refresh(self) -> None:
         layout = self._layout
         stale = self._epoch != layout.epoch
+        behind = len(layout.log) - self._seen
+        if not stale and not behind:
+            return
         if stale:
             self._fits = allowed(layout, self.shape)
         elif self._judged < len(layout.relabelled):
             renewed = distinct(layout.relabelled[self._judged :])
             self._fits[renewed] = allowed(layout, self.shape, renewed)
-        behind = len(layout.log) - self._seen
-        if stale or behind > layout.size // 2 + 8:
+        if stale or behind > layout.size // 2 + FEW:
             self.rows = self._count(EVERYWHERE)
             self._rolls.clear()
-        elif behind > 0:
-            rows = distinct(layout.log[self._seen :])
-            fresh = self._count(rows)
-            change = fresh - self.rows[rows]
-            self.rows[rows] = fresh
-            for level, roll in self._rolls.items():
-                np.add.at(roll, layout.domains(level)[rows], change)
+        elif behind > FEW:
+            self._renew(distinct(layout.log[self._seen :]))
+        else:
+            self._renew_each(dict.fromkeys(layout.log[self._seen :]))
         self._epoch, self._seen, self._judged = layout.epoch, len(layout.log), len(layout.relabelled)
 
     def roll(self, level: int) -> Ints:
@@ -66,6 +68,35 @@ class Slots:
 
     def _count(self, rows: Rows) -> Ints:
         return np.where(self._fits[rows], room(self._layout, self._layout.free[:, rows], self.shape), 0)
+
+    def _renew(self, rows: Ints) -> None:
+        fresh = self._count(rows)
+        change = fresh - self.rows[rows]
+        self.rows[rows] = fresh
+        for level, roll in self._rolls.items():
+            np.add.at(roll, self._layout.domains(level)[rows], change)
+
+    def _renew_each(self, rows: Iterable[int]) -> None:
+        """The same row by row, which is quicker for a few."""
+        layout, asked = self._layout, self._asked()
+        for row in rows:
+            fresh = 0
+            if asked is not None and self._fits[row]:
+                free = layout.free[:, row].tolist()
+                fresh = max(0, min([UNLIMITED, *[free[number] // amount for number, amount in asked]]))
+            change = fresh - self.rows.item(row)
+            if change:
+                self.rows[row] = fresh
+                for level, roll in self._rolls.items():
+                    roll[layout.domains(level)[row]] += change
+
+    def _asked(self) -> list[tuple[int, int]] | None:
+        """What a pod takes: numbers of resources and amounts; None if no node has one of them."""
+        known = self._layout.resources
+        wanted = [(name, amount) for name, amount in self.shape.requests if amount > 0]
+        if not all(name in known for name, _ in wanted):
+            return None
+        return [(known[name], clip(amount)) for name, amount in wanted]
 
 
 class TiedSlots(Slots):
@@ -101,10 +132,11 @@ class Capacity:
         self._last: Slots | None = None
 
     def slots(self, shape: Shape) -> Slots:
-        if self._last is None or self._last.shape is not shape:
-            self._last = self._find(shape)
-        self._last.refresh()
-        return self._last
+        last = self._last
+        if last is None or (last.shape is not shape and last.shape != shape):
+            self._last = last = self._find(shape)
+        last.refresh()
+        return last
 
     def _find(self, shape: Shape) -> Slots:
         found = self._kept.get(shape)

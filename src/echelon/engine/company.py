@@ -101,6 +101,12 @@ class Company:
         for term in pod.repels:
             _add(self._repelling, term, pod.node, times)
 
+    def clear(self) -> None:
+        """Nobody runs anywhere any more."""
+        self.changes += 1
+        for table in (self._pods, self._answers, self._counts_for, self._repelling):
+            table.clear()
+
     def of(self, question: Question) -> Mapping[str, int]:
         """node -> pods that are meant; nodes with none may be listed with 0."""
         answer = self._answers.get(question)

@@ -9,6 +9,7 @@ from .demand import Composite, Demand, Group, given
 from .diagnose import shortages
 from .fixes import fixes
 from .place import place
+from .plain import at_once
 from .preempt import preempt
 from .verdict import Blocked, DomainCount, Shortage, Verdict
 from .view import ClusterView
@@ -21,6 +22,18 @@ def decide(view: ClusterView, demand: Demand, now: float, steps: Steps | None = 
     """
     if not view.layout.size:
         return Blocked(True, tuple(_nothing_for(demand.root)), preemption_tried=demand.may_preempt)
+    placed = at_once(view, demand)
+    if placed is not None:
+        return placed
+    try:
+        return _thoroughly(view, demand, now)
+    except BaseException:
+        view.recount()  # whatever a trial had taken out or put in is undone
+        raise
+
+
+def _thoroughly(view: ClusterView, demand: Demand, now: float) -> Verdict:
+    """Search, then preemption, then the reasons; all of these try things on the view and take them back."""
     view.layout.learn(name for name in _asked(demand) if given(name))
     outcome = place(view, demand, steps or Steps(view.options.limits.steps))
     if outcome.placed is not None:

@@ -9,53 +9,61 @@ from __future__ import annotations
 import numpy as np
 
 from .demand import Shape
-from .layout import Ints, Layout, is_device
-from .regions import Region, rows_of
+from .layout import Ints, Layout, Rows, is_device
+from .regions import Region
+
+NOTHING: Ints = np.zeros(0, dtype=np.int64)
+#: More than any box holds.
+NEVER = 1 << 62
 
 
 def compact(layout: Layout, shape: Shape, slots: Ints, region: Region, count: int) -> tuple[Ints, Ints]:
     """Rows in topology order and how many of `count` pods each takes; `slots` per row of the cluster must suffice."""
-    slots = _sparing_devices(layout, shape, slots, region, count)
     if region.rows is not None:
-        return _ordered(*_take(region.rows, slots[region.rows], count))
+        own = _sparing_devices(layout, shape, slots[region.rows], region.rows, count)
+        return _ordered(*_take(region.rows, own, count))
     low, high = layout.span(region.level, region.index)
-    return _ordered(*_descend(layout, slots, low, high, region.level + 1, count))
+    own = _sparing_devices(layout, shape, slots[low:high], slice(low, high), count)
+    rows, counts = _descend(layout, own, low, high, region.level + 1, count)
+    return (rows, counts) if len(rows) == 1 else _ordered(rows, counts)
 
 
-def _sparing_devices(layout: Layout, shape: Shape, slots: Ints, region: Region, count: int) -> Ints:
+def _sparing_devices(layout: Layout, shape: Shape, slots: Ints, rows: Rows, count: int) -> Ints:
     """Pods that need no device leave nodes that have some to those that do, if there is room elsewhere."""
     if not layout.with_devices or any(is_device(name) and amount > 0 for name, amount in shape.requests):
         return slots
-    plain = np.where(layout.devices, 0, slots)
-    return plain if int(plain[rows_of(layout, region)].sum()) >= count else slots
+    plain = np.where(layout.devices[rows], 0, slots)
+    return plain if int(plain.sum()) >= count else slots
 
 
 def _descend(layout: Layout, slots: Ints, low: int, high: int, level: int, count: int) -> tuple[Ints, Ints]:
-    """Fill inside rows low..high, which are one domain of the level above `level`."""
+    """Fill inside rows low..high, which are one domain of the level above `level`; `slots` are those of these rows."""
     while level < len(layout.levels):
         starts = layout.starts(level)
-        first, last = np.searchsorted(starts, (low, high)).tolist()
+        first, last = starts.searchsorted((low, high)).tolist()
         if last - first == high - low:
             break  # one node each, as at the host level: rows will do
         if last - first > 1:
-            bounds = starts[first:last]
-            sums = np.add.reduceat(slots[low:high], bounds - low)
-            return _by_domain(layout, slots, (bounds, high), sums, level, count)
+            bounds = starts[first:last] - low
+            return _by_domain(layout, slots, (low, bounds), level, count)
         level += 1
     rows = np.arange(low, high, dtype=np.int64)
-    return _take(rows, slots[low:high], count)
+    return _take(rows, slots, count)
 
 
-def _by_domain(
-    layout: Layout, slots: Ints, limits: tuple[Ints, int], sums: Ints, level: int, count: int
-) -> tuple[Ints, Ints]:
-    bounds, high = limits
-    ends = np.append(bounds[1:], high)
-    whole, rest, last = _choose(sums, count)
-    rows = [np.arange(bounds[domain], ends[domain], dtype=np.int64) for domain in whole.tolist()]
-    taken = [slots[run] for run in rows]
+def _by_domain(layout: Layout, slots: Ints, limits: tuple[int, Ints], level: int, count: int) -> tuple[Ints, Ints]:
+    """Fill domains that begin at `bounds`, counted from row `low`."""
+    low, bounds = limits
+    ends = np.append(bounds[1:], len(slots))
+    whole, rest, last = _choose(np.add.reduceat(slots, bounds), count)
+    runs = [slice(*run) for run in zip(bounds[whole].tolist(), ends[whole].tolist(), strict=True)]
+    rows = [np.arange(low + run.start, low + run.stop, dtype=np.int64) for run in runs]
+    taken = [slots[run] for run in runs]
     if rest:
-        inner = _descend(layout, slots, int(bounds[last]), int(ends[last]), level + 1, rest)
+        start, end = int(bounds[last]), int(ends[last])
+        inner = _descend(layout, slots[start:end], low + start, low + end, level + 1, rest)
+        if not runs:
+            return inner
         rows.append(inner[0])
         taken.append(inner[1])
     return np.concatenate(rows), np.concatenate(taken)
@@ -63,6 +71,8 @@ def _by_domain(
 
 def _take(rows: Ints, slots: Ints, count: int) -> tuple[Ints, Ints]:
     whole, rest, last = _choose(slots, count)
+    if rest == count:
+        return rows[last : last + 1], np.array([count], dtype=np.int64)
     if not rest:
         return rows[whole], slots[whole]
     return np.append(rows[whole], rows[last]), np.append(slots[whole], rest)
@@ -70,19 +80,21 @@ def _take(rows: Ints, slots: Ints, count: int) -> tuple[Ints, Ints]:
 
 def _choose(sums: Ints, count: int) -> tuple[Ints, int, int]:
     """Boxes to fill whole, what is left after them, and the tightest box that takes the rest."""
-    order = np.argsort(-sums, kind="stable")
-    filled = np.cumsum(sums[order])
-    full = int(np.searchsorted(filled, count, side="right"))
+    if sums.max() >= count:  # one box holds all: the tightest of those
+        return NOTHING, count, int(np.where(sums >= count, sums, NEVER).argmin())
+    order = (-sums).argsort(kind="stable")
+    filled = sums[order].cumsum()
+    full = int(filled.searchsorted(count, side="right"))
     rest = count - (int(filled[full - 1]) if full else 0)
     if not rest:
         return order[:full], 0, -1
     left = order[full:]
     holding = left[sums[left] >= rest]
-    return order[:full], rest, int(holding[np.argmin(sums[holding])])
+    return order[:full], rest, int(holding[sums[holding].argmin()])
 
 
 def _ordered(rows: Ints, counts: Ints) -> tuple[Ints, Ints]:
     used = counts > 0
     rows, counts = rows[used], counts[used]
-    order = np.argsort(rows, kind="stable")
+    order = rows.argsort(kind="stable")
     return rows[order], counts[order]

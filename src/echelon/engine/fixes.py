@@ -279,7 +279,7 @@ def _clones(view: ClusterView, model: Node, count: int) -> Iterator[list[Node]]:
         labels = {key: name if value == model.name else value for key, value in model.labels.items()}
         clones.append(replace(model, name=name, labels=labels))
     for clone in clones:
-        view.put_node(replace(clone, allocatable={}))
+        view.try_node(replace(clone, allocatable={}))
     try:
         yield clones
     finally:

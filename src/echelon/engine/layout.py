@@ -27,6 +27,8 @@ Item = TypeVar("Item")
 PLAIN = ("cpu", "memory", "ephemeral-storage", "pods")
 #: Amounts beyond this are clipped, so that sums of them stay far inside 64 bits.
 LARGEST = 1 << 55
+#: Rows that are charged one by one; more of them at once.
+FEW = 6
 
 
 class NodeLike(Protocol):
@@ -95,6 +97,12 @@ class Layout:
         self.epoch = 0
         #: Changes whenever row numbers or labels change.
         self.shape = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """No nodes, whatever was there before."""
+        self.epoch += 1
+        self.shape += 1
         self.log: list[int] = []
         #: Rows whose labels, taints or cordon changed; a part of `log`.
         self.relabelled: list[int] = []
@@ -193,11 +201,6 @@ class Layout:
         self.touch(row)
         self.relabelled.append(row)
 
-    def set_free(self, row: int, free: Mapping[str, int]) -> None:
-        """What is free on a row, whatever was thought before."""
-        self.free[:, row] = self._amounts([free])[:, 0]
-        self.touch(row)
-
     def _place_of(self, node: NodeLike) -> tuple[Path, str]:
         """What rows are ordered by."""
         return self.path_of(node), node.name
@@ -228,6 +231,15 @@ class Layout:
             self.free[known, row] -= (amount if -LARGEST <= amount <= LARGEST else clip(amount)) * times
         self.touch(row)
 
+    def charge_rows(self, rows: Mapping[int, int], requests: Iterable[tuple[str, int]]) -> None:
+        """Take as many pods' requests from each row as stands beside it."""
+        if len(rows) > FEW:
+            numbers = np.fromiter(rows, dtype=np.int64, count=len(rows))
+            self.charge_many(numbers, requests, np.fromiter(rows.values(), dtype=np.int64, count=len(rows)))
+        else:
+            for row, times in rows.items():
+                self.charge(row, requests, times)
+
     def charge_many(self, rows: Ints, requests: Iterable[tuple[str, int]], counts: Ints) -> None:
         """Take `counts` pods' requests from distinct rows at once; negative numbers give back."""
         for resource, amount in requests:
@@ -235,11 +247,21 @@ class Layout:
                 self.learn((resource,))
             self.free[self.resources[resource], rows] -= clip(amount) * counts
         self.log.extend(rows.tolist())
+        self._shorten_log()
 
     def touch(self, row: int) -> None:
+        self.log.append(row)
+        self._shorten_log()
+
+    def _shorten_log(self) -> None:
+        """Whoever is so far behind counts anew."""
         if len(self.log) > 4 * self.size + 1024:
             self._forget_log()
-        self.log.append(row)
+
+    def knows(self, requests: Iterable[tuple[str, int]]) -> bool:
+        """Whether there is an array for each resource."""
+        known = self.resources
+        return all(name in known for name, _ in requests)
 
     def learn(self, resources: Iterable[str]) -> None:
         """Keep an array for each of these from now on."""
@@ -311,6 +333,12 @@ class Layout:
             labels = (level < 0 or self.path(row)[level] != "" for row in starts.tolist())
             found = np.fromiter(labels, dtype=np.bool_, count=len(starts))
             self._derived["named", level] = found
+        return found
+
+    def all_named(self, level: int) -> bool:
+        found: bool | None = self._derived.get(("all named", level))
+        if found is None:
+            found = self._derived["all named", level] = bool(self.named(level).all())
         return found
 
     def nested(self, outer: int, inner: int) -> Ints:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from .capacity import Capacity
 from .company import Company
 from .demand import Exclusive, Identity, PodTerm, Taint, given
-from .layout import Ints, Layout
+from .layout import Ints, Layout, NodeLike
 from .occupancy import Occupancy
 
 
@@ -101,6 +101,8 @@ class ClusterView:
         #: Nodes that joined or left since the arrays were last brought up to date.
         self._joining: dict[str, None] = {}
         self._leaving: dict[str, None] = {}
+        #: Nodes that are there for a trial only.
+        self._tried: dict[str, None] = {}
         self._running: dict[int, Running] = {}
         self._on_node: dict[str, dict[int, None]] = {}
         self._of_unit: dict[int, dict[int, None]] = {}
@@ -125,6 +127,7 @@ class ClusterView:
     def remove_node(self, name: str) -> None:
         if self._nodes.pop(name, None) is not None:
             self._retire(name)
+        self._tried.pop(name, None)
 
     def put_unit(self, unit: Unit) -> None:
         self._units[unit.id] = unit
@@ -140,23 +143,36 @@ class ClusterView:
 
     def bind(self, pod: Running) -> None:
         """A pod holds capacity from now on; a second call for the same pod replaces the first."""
-        old = self._running.get(pod.pod)
-        if old == pod:
-            return
-        if old is not None:
-            self.unbind(pod.pod)
-        self._running[pod.pod] = pod
-        self._on_node.setdefault(pod.node, {})[pod.pod] = None
-        self._of_unit.setdefault(pod.unit, {})[pod.pod] = None
-        self._hold(pod, 1)
+        self.bind_all((pod,))
+
+    def bind_all(self, pods: Iterable[Running]) -> None:
+        """The same for the pods of a gang, with one change to the arrays for all that ask for the same."""
+        fresh = []
+        for pod in pods:
+            old = self._running.get(pod.pod)
+            if old is not None:
+                if old == pod:
+                    continue
+                self.unbind(pod.pod)
+            self._running[pod.pod] = pod
+            self._on_node.setdefault(pod.node, {})[pod.pod] = None
+            self._of_unit.setdefault(pod.unit, {})[pod.pod] = None
+            fresh.append(pod)
+        self._hold(fresh, 1)
 
     def unbind(self, pod_id: int) -> None:
-        pod = self._running.pop(pod_id, None)
-        if pod is None:
-            return
-        _drop(self._on_node, pod.node, pod_id)
-        _drop(self._of_unit, pod.unit, pod_id)
-        self._hold(pod, -1)
+        self.unbind_all((pod_id,))
+
+    def unbind_all(self, pod_ids: Iterable[int]) -> None:
+        """Pods that are known hold nothing any more."""
+        gone = []
+        for pod_id in pod_ids:
+            pod = self._running.pop(pod_id, None)
+            if pod is not None:
+                _drop(self._on_node, pod.node, pod_id)
+                _drop(self._of_unit, pod.unit, pod_id)
+                gone.append(pod)
+        self._hold(gone, -1)
 
     # ---- reading
 
@@ -240,8 +256,46 @@ class ClusterView:
         """In a trial, let pods give back what they hold (-1) or take it again (1); the records stay."""
         # Nodes that join count what the records say: after this they would count those who have given back, too.
         self._catch_up()
+        self._hold(pods, times)
+
+    def _hold(self, pods: Iterable[Running], times: int) -> None:
+        """Take what pods ask for (1) or give it back (-1)."""
+        rows: dict[int, int] = {}
+        requests: tuple[tuple[str, int], ...] = ()
         for pod in pods:
-            self._hold(pod, times)
+            if pod.exclusive is not None:
+                self._occupancy.count(pod.exclusive, pod.group, pod.node, times)
+            if pod.identity is not None:
+                self._company.count(pod, times)
+            row = None if pod.node in self._joining or pod.node not in self._nodes else self._layout.row(pod.node)
+            if row is None:
+                continue
+            if pod.requests is not requests and pod.requests != requests:
+                self._layout.charge_rows(rows, requests)
+                rows, requests = {}, pod.requests
+            rows[row] = rows.get(row, 0) + times
+        self._layout.charge_rows(rows, requests)
+
+    def try_node(self, node: Node) -> None:
+        """A node that is no part of the cluster, until it is removed again."""
+        self._tried[node.name] = None
+        self.put_node(node)
+
+    def recount(self) -> None:
+        """Derive everything anew from the records: for a trial that was broken off and may have left traces."""
+        for name in self._tried:
+            self._nodes.pop(name, None)
+        self._tried.clear()
+        self._leaving.clear()
+        self._joining = dict.fromkeys(self._nodes)
+        self._layout.clear()
+        self._occupancy.clear()
+        self._company.clear()
+        for pod in self._running.values():
+            if pod.exclusive is not None:
+                self._occupancy.count(pod.exclusive, pod.group, pod.node, 1)
+            if pod.identity is not None:
+                self._company.count(pod, 1)
 
     @contextmanager
     def without(self, pods: Iterable[Running]) -> Iterator[None]:
@@ -269,30 +323,21 @@ class ClusterView:
             self._leaving.clear()
         if self._joining:
             joining = [self._nodes[name] for name in self._joining]
+            self._layout.insert([(node, self._free_on(node)) for node in joining])
             self._joining.clear()
-            self._layout.insert((node, self._free_on(node)) for node in joining)
 
     def _retire(self, name: str) -> None:
         if self._joining.pop(name, 0) == 0:
             self._leaving[name] = None
 
-    def _free_on(self, node: Node) -> dict[str, int]:
+    def _free_on(self, node: NodeLike) -> Mapping[str, int]:
+        if node.name not in self._on_node:
+            return node.allocatable
         free = dict(node.allocatable)
         for pod in self.pods_on(node.name):
             for resource, amount in pod.requests:
                 free[resource] = free.get(resource, given(resource)) - amount
         return free
-
-    def _hold(self, pod: Running, times: int) -> None:
-        if pod.exclusive is not None:
-            self._occupancy.count(pod.exclusive, pod.group, pod.node, times)
-        if pod.identity is not None:
-            self._company.count(pod, times)
-        if pod.node in self._joining or pod.node not in self._nodes:
-            return
-        row = self._layout.row(pod.node)
-        if row is not None:
-            self._layout.charge(row, pod.requests, times)
 
 
 def _drop(table: dict[str, dict[int, None]] | dict[int, dict[int, None]], key: object, pod: int) -> None:
