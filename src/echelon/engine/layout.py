@@ -27,7 +27,7 @@ Item = TypeVar("Item")
 PLAIN = ("cpu", "memory", "ephemeral-storage", "pods")
 #: Amounts beyond this are clipped, so that sums of them stay far inside 64 bits.
 LARGEST = 1 << 55
-#: Rows that are charged one by one; more of them at once.
+#: Rows that are charged, and nodes that are added, one by one; more of them at once.
 FEW = 6
 
 
@@ -62,7 +62,11 @@ def distinct(numbers: Iterable[int]) -> Ints:
 
 
 def merged(old: list[Item], at: Sequence[int], new: Sequence[Item]) -> list[Item]:
-    """New items in front of the old ones at these positions, which ascend."""
+    """New items in front of the old ones at these positions, which ascend; the old list is used up."""
+    if len(new) <= FEW:
+        for place, item in reversed(list(zip(at, new, strict=True))):
+            old.insert(place, item)
+        return old
     found: list[Item] = []
     start = 0
     for place, item in zip(at, new, strict=True):
@@ -125,7 +129,9 @@ class Layout:
         self.taint_sets: dict[tuple[Taint, ...], int] = {}
         self.taints: Ints = np.zeros(0, dtype=np.int64)
         self._columns: dict[str, Column] = {}
+        #: By level and row: whether a domain begins there, and whether the node has the label.
         self._first: Bools = np.zeros((len(self.levels), 0), dtype=np.bool_)
+        self._labelled: Bools = np.zeros((len(self.levels), 0), dtype=np.bool_)
         self._derived: dict[Any, Any] = {}
 
     # ---- rows
@@ -165,6 +171,8 @@ class Layout:
         for key, column in self._columns.items():
             column.ids = np.insert(column.ids, at, [column.encode(node.labels.get(key)) for node in added])
         self._first = np.insert(self._first, at, False, axis=1)
+        labelled = [[value != "" for value in self.path_of(node)] for node in added]
+        self._labelled = np.insert(self._labelled, at, np.array(labelled, dtype=np.bool_).T, axis=1)
         self._reshape(row for spot, place in enumerate(at) for row in (place + spot, place + spot + 1))
 
     def remove(self, names: Iterable[str]) -> None:
@@ -181,6 +189,7 @@ class Layout:
         for column in self._columns.values():
             column.ids = np.delete(column.ids, rows)
         self._first = np.delete(self._first, rows, axis=1)
+        self._labelled = np.delete(self._labelled, rows, axis=1)
         self._reshape(row - spot for spot, row in enumerate(rows))
 
     def replace(self, node: NodeLike, free: Mapping[str, int]) -> None:
@@ -329,9 +338,7 @@ class Layout:
         """Which domains of a level exist by label; nodes without the label form none."""
         found: Bools | None = self._derived.get(("named", level))
         if found is None:
-            starts = self.starts(level)
-            labels = (level < 0 or self.path(row)[level] != "" for row in starts.tolist())
-            found = np.fromiter(labels, dtype=np.bool_, count=len(starts))
+            found = np.ones(1, dtype=np.bool_) if level < 0 else self._labelled[level][self._first[level]]
             self._derived["named", level] = found
         return found
 
