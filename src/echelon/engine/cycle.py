@@ -26,16 +26,16 @@ def decide(view: ClusterView, demand: Demand, now: float, steps: Steps | None = 
     if placed is not None:
         return placed
     try:
-        return _thoroughly(view, demand, now)
+        return _thoroughly(view, demand, now, steps or Steps(view.options.limits.steps))
     except BaseException:
         view.recount()  # whatever a trial had taken out or put in is undone
         raise
 
 
-def _thoroughly(view: ClusterView, demand: Demand, now: float) -> Verdict:
+def _thoroughly(view: ClusterView, demand: Demand, now: float, steps: Steps) -> Verdict:
     """Search, then preemption, then the reasons; all of these try things on the view and take them back."""
     view.layout.learn(name for name in _asked(demand) if given(name))
-    outcome = place(view, demand, steps or Steps(view.options.limits.steps))
+    outcome = place(view, demand, steps)
     if outcome.placed is not None:
         return outcome.placed
     if demand.may_preempt:

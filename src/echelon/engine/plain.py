@@ -17,6 +17,7 @@ from .parts import Part
 from .regions import Region
 from .verdict import Placed
 from .view import ClusterView
+from .worth import is_measured
 
 #: Slots beyond this count as equal.
 MANY = 1 << 30
@@ -89,14 +90,14 @@ def at_once(view: ClusterView, demand: Demand) -> Placed | None:
     found = _seat(view, leaf, slots, level, count)
     if found is None:
         return None
-    index, have, least = found
+    index, spare = found
     rows, counts = compact(layout, shape, slots.rows, Region(level, index), count)
-    spots = [
-        layout.name(row) for row, number in zip(rows.tolist(), counts.tolist(), strict=True) for _ in range(number)
-    ]
+    spots = list[str]()
+    for row, number in zip(rows.tolist(), counts.tolist(), strict=True):
+        spots += [layout.name(row)] * number
     domain = {leaf.id: layout.domain_path(level, index)}
-    objective, bound = (0, 0, 0, 0, have - count), (0, 0, 0, 0, least - count)
-    return Placed(dict(zip(pods.members, spots, strict=True)), domain, frozenset((leaf.id,)), objective, bound)
+    objective = (0, 0, 0, 0, spare)  # nothing is left out, and no domain that is open to it is tighter
+    return Placed(dict(zip(pods.members, spots, strict=True)), domain, frozenset((leaf.id,)), objective, objective)
 
 
 def _level(view: ClusterView, leaf: Leaf) -> int | None:
@@ -109,30 +110,31 @@ def _level(view: ClusterView, leaf: Leaf) -> int | None:
     return view.layout.level_of.get(exclusive.key)
 
 
-def _seat(view: ClusterView, leaf: Leaf, slots: Slots, level: int, count: int) -> tuple[int, int, int] | None:
-    """The domain for a leaf, its slots, and the fewest slots of any domain that holds so many."""
+def _seat(view: ClusterView, leaf: Leaf, slots: Slots, level: int, count: int) -> tuple[int, int] | None:
+    """The domain for a leaf, and the slots that stay free around it there, as far as they count."""
     everywhere = slots.roll(-1).item(0)
     if not count <= everywhere < MANY:
         return None
+    measured = is_measured(leaf)
     if level < 0:
-        return 0, everywhere, everywhere
-    domains = slots.roll(level)
-    enough = np.where(domains >= count, domains, NEVER)
-    best = int(enough.argmin())
-    least = enough.item(best)
+        return 0, everywhere - count if measured else 0
+    enough = slots.roll(level)
+    enough = np.where(enough >= count, enough, NEVER)
     if leaf.exclusive is not None:
         enough[view.occupancy.taken(leaf.exclusive)] = NEVER
     if not view.layout.all_named(level):
         enough[~view.layout.named(level)] = NEVER
-    wanted = max(count, leaf.final_size or 0)
-    if leaf.min_count <= 1 and leaf.final_size is None and leaf.topology is not None:
-        wanted = MANY  # of unknown final size: the roomiest
-    if wanted > count:
-        ample = np.where(enough >= wanted, enough, NEVER)
-        best = int(ample.argmin())
-        if ample.item(best) == NEVER:
-            best = int(np.where(enough == NEVER, -1, enough).argmax())
-    else:
-        best = int(enough.argmin())
+    best = int(enough.argmin())
     have = enough.item(best)
-    return None if have == NEVER else (best, have, least)
+    if have == NEVER:
+        return None
+    if measured:
+        return best, have - count
+    return _roomy(enough, leaf.final_size or MANY), 0
+
+
+def _roomy(enough: Ints, wanted: int) -> int:
+    """The tightest domain for the final size of a group; the roomiest if none holds it or nobody knows it."""
+    ample = np.where(enough >= wanted, enough, NEVER)
+    best = int(ample.argmin())
+    return best if ample.item(best) < NEVER else int(np.where(enough == NEVER, -1, enough).argmax())
