@@ -38,7 +38,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5, help="runs of each case, of which the median counts")
     parser.add_argument("--greedy-seconds", type=float, default=20, help="when the greedy loop is given up")
     parser.add_argument("--instances", type=int, default=100, help="random instances of each tight family")
-    parser.add_argument("--family-seconds", type=float, default=120, help="when a family takes no more instances")
+    parser.add_argument("--family-seconds", type=float, default=40, help="when a family takes no more instances")
     return parser.parse_args()
 
 

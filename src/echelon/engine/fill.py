@@ -80,8 +80,12 @@ def _take(rows: Ints, slots: Ints, count: int) -> tuple[Ints, Ints]:
 
 def _choose(sums: Ints, count: int) -> tuple[Ints, int, int]:
     """Boxes to fill whole, what is left after them, and the tightest box that takes the rest."""
-    if sums.max() >= count:  # one box holds all: the tightest of those
+    most = sums.item(sums.argmax())
+    if most >= count:  # one box holds all: the tightest of those
         return NOTHING, count, int(np.where(sums >= count, sums, NEVER).argmin())
+    if sums.item(sums.argmin()) == most:  # all alike, as in a rack that nobody uses yet
+        full = count // most
+        return np.arange(full, dtype=np.int64), count - full * most, full
     order = (-sums).argsort(kind="stable")
     filled = sums[order].cumsum()
     full = int(filled.searchsorted(count, side="right"))
