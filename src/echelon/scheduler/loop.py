@@ -112,7 +112,7 @@ class Scheduler:
         if not self._following:
             self._following = True
             self._translator.listen()
-            log.debug("following %d nodes", len(self.view.layout.keys))
+            log.debug("following %d nodes", len(self.view.layout.nodes))
 
     async def run(self) -> None:
         """Begin once all caches are filled; schedule until cancelled."""
