@@ -104,7 +104,8 @@ def summary(verdicts: list[Verdict], least: tuple[int, int, int] | None) -> str:
         loss = verdicts[0].loss
         found = (loss.highest_priority, loss.work, loss.units)
         more = f"{loss.work / least[1] - 1:+.1%} work, priority {loss.highest_priority} for {least[0]}"
-        worth = "least loss" if found == least else more
+        proved = ", proved" if verdicts[0].least else ""
+        worth = f"least loss{proved}" if found == least else more
         return f"evicts {loss.units}: {worth}"
     return _tally(Counter(map(ending, verdicts)))
 

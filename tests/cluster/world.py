@@ -20,6 +20,9 @@ from echelon.api.scheme import (
     POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
+    STORAGE_CLASSES,
+    VOLUME_CLAIMS,
+    VOLUMES,
     WORKLOADS,
     Object,
     Resource,
@@ -31,7 +34,10 @@ from echelon.testing.world import SETTLE_SECONDS, World
 from .stepping import SteppedClock
 
 #: What a test may leave behind, in the order in which it can go.
-_LEFT = (PODS, POD_GROUPS, COMPOSITE_POD_GROUPS, WORKLOADS, POD_DISRUPTION_BUDGETS, EVENTS, NODES, PRIORITY_CLASSES)
+_LEFT = (
+    PODS, POD_GROUPS, COMPOSITE_POD_GROUPS, WORKLOADS, POD_DISRUPTION_BUDGETS, EVENTS, NODES, PRIORITY_CLASSES,
+    VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES,
+)  # fmt: skip
 #: Priority classes of the server itself, and those of every test, whose names say all about them.
 _KEPT = ("system-", "priority-")
 #: Real time: what never comes has not come by then, on any machine.

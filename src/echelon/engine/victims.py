@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 
 from .verdict import Loss
-from .view import ClusterView, Running
+from .view import ClusterView, Running, Unit
 
 #: A loss without the ids: violations, highest priority, work, units.
 Rank = tuple[int, int, int, int]
@@ -26,9 +27,9 @@ class Victim:
     unit: int
     priority: int
     work: int
-    pods: tuple[Running, ...]
+    pods: list[Running]
     budgets: Counter[int]
-    #: row -> resource -> what it gives back there
+    #: row -> resource -> what it gives back there; the inner records are shared
     freed: dict[int, dict[str, int]]
 
 
@@ -58,6 +59,8 @@ class Trial:
         self._work = cost or self._done
         self._gone: dict[int, Victim] = {}
         self._rows: dict[str, int] | None = None
+        #: Equal requests as one record.
+        self._given: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
 
     def victims(self, below: int) -> list[Victim]:
         """Everything of lower priority that can be evicted, cheapest first."""
@@ -65,8 +68,25 @@ class Trial:
         # Looking up thousands of rows one by one takes longer than numbering them all.
         if len(units) > self.view.layout.size // 8:
             self._rows = {name: row for row, name in enumerate(self.view.node_names())}
-        found = (self._victim(unit.id, unit.priority) for unit in units)
-        return sorted((victim for victim in found if victim is not None), key=lambda v: (v.priority, v.work, v.unit))
+        pods = self._evictable(units)
+        found = [self._victim(unit.id, unit.priority, pods[unit.id]) for unit in units if unit.id in pods]
+        found.sort(key=attrgetter("priority", "work", "unit"))
+        return found
+
+    def _evictable(self, units: list[Unit]) -> dict[int, list[Running]]:
+        """The pods of each unit that can be evicted; units without any are left out."""
+        if 4 * len(units) < self.view.running_count:
+            found = {unit.id: [pod for pod in self.view.pods_of(unit.id) if pod.evictable] for unit in units}
+        else:
+            found = {}
+            for pod in self.view.all_running():
+                if pod.evictable:
+                    known = found.get(pod.unit)
+                    if known is None:
+                        found[pod.unit] = [pod]
+                    else:
+                        known.append(pod)
+        return {unit: pods for unit, pods in found.items() if pods}
 
     def loss(self, victims: Iterable[Victim]) -> Loss:
         chosen = list(victims)
@@ -106,14 +126,15 @@ class Trial:
             if pod.identity is not None:
                 self.view.company.count(pod, times)
 
-    def _victim(self, unit: int, priority: int) -> Victim | None:
-        pods = tuple([pod for pod in self.view.pods_of(unit) if pod.evictable])
-        if not pods:
-            return None
+    def _victim(self, unit: int, priority: int, pods: list[Running]) -> Victim:
         if len(pods) == 1 and not pods[0].budgets:  # the commonest by far
-            row = self._row(pods[0].node)
-            freed = {} if row is None else {row: dict(pods[0].requests)}
-            return Victim(unit, priority, self._work(pods[0]), pods, NO_BUDGETS, freed)
+            pod = pods[0]
+            row = self._row(pod.node)
+            given = self._given.get(pod.requests)
+            if given is None:
+                given = self._given[pod.requests] = dict(pod.requests)
+            freed = {} if row is None else {row: given}
+            return Victim(unit, priority, self._work(pod), pods, NO_BUDGETS, freed)
         work = sum(map(self._work, pods))
         budgets: Counter[int] = NO_BUDGETS
         if any(pod.budgets for pod in pods):

@@ -192,6 +192,10 @@ class ClusterView:
     def pods_of(self, unit_id: int) -> list[Running]:
         return [self._running[pod] for pod in self._of_unit.get(unit_id, {})]
 
+    @property
+    def running_count(self) -> int:
+        return len(self._running)
+
     def all_running(self) -> Iterator[Running]:
         return iter(self._running.values())
 

@@ -1,0 +1,48 @@
+"""Claims that a real cluster has bound: pods go where their volumes are, and one claim for one pod stays one."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from echelon.api import meta
+from echelon.api.scheme import VOLUME_CLAIMS, Object
+from echelon.testing.builders import make_node, make_pod, make_pod_group
+from tests.integration.test_scheduler_volumes import make_claim, make_volume, using
+
+from .world import ClusterWorld
+
+pytestmark = pytest.mark.cluster
+
+
+async def bound(world: ClusterWorld, volume: Object, claim: Object) -> None:
+    """Make both, and wait until the cluster has brought them together."""
+    unbound = {**claim, "metadata": {"name": meta.name(claim), "namespace": "default"}}
+    await world.create(volume, unbound)
+    for _ in range(1800):
+        found = await world.verbs.get(VOLUME_CLAIMS, meta.name(claim), "default")
+        if found["status"].get("phase") == "Bound":
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"claim {meta.name(claim)} is never bound")
+
+
+async def test_a_pod_goes_where_its_bound_volume_can_be_reached(world: ClusterWorld) -> None:
+    await world.create(*(make_node(f"n{number}") for number in range(3)))
+    await bound(world, make_volume("v", "n1"), make_claim("data", "v"))
+    await world.create(make_pod("p", volumes=using("data")))
+    await world.settle(2)
+    assert await world.nodes("p") == ["n1"]
+
+
+@pytest.mark.conformance("SCH-24", "SCH-25")
+@pytest.mark.parametrize(("claims", "placed"), [(("a", "a"), False), (("a", "b"), True)])
+async def test_a_gang_needs_a_claim_for_each_pod(world: ClusterWorld, claims: tuple[str, ...], placed: bool) -> None:
+    await world.create(make_node("n1"), make_node("n2"), make_pod_group("g", gang=2))
+    for claim in sorted(set(claims)):
+        alone = "ReadWriteOncePod"
+        await bound(world, make_volume(f"v-{claim}", mode=alone), make_claim(claim, f"v-{claim}", mode=alone))
+    await world.create(*(make_pod(f"p{n}", group="g", volumes=using(claim)) for n, claim in enumerate(claims)))
+    await world.settle(2)
+    assert await (world.scheduled("p0", "p1") if placed else world.unscheduled("p0", "p1"))
