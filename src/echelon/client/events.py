@@ -21,7 +21,7 @@ from ..base.instants import to_time
 
 log = logging.getLogger(__name__)
 
-_QUEUE_LIMIT = 10_000
+_QUEUE_LIMIT = 50_000
 _REMEMBERED = 4_096
 _MESSAGE_LIMIT = 1_024
 #: An event gives way to other writes for no longer than this.
@@ -56,6 +56,7 @@ class Recorder:
         self._queue: asyncio.Queue[tuple[_Word, float]] = asyncio.Queue(_QUEUE_LIMIT)
         #: Events written lately, as (name, count).
         self._written: OrderedDict[_Said, tuple[str, int]] = OrderedDict()
+        self._dropping = False
         self._calm: Callable[[float], Awaitable[None]] | None = None
 
     def give_way(self, calm: Callable[[float], Awaitable[None]]) -> None:
@@ -67,8 +68,11 @@ class Recorder:
     ) -> None:
         try:
             self._queue.put_nowait(((resource, obj, type_, reason, message), self._clock.now()))
+            self._dropping = False
         except asyncio.QueueFull:
-            log.warning("too many events at once, dropped one about %s %s", resource.kind, meta.key(obj))
+            if not self._dropping:
+                log.warning("too many events at once: from %s %s on they are dropped", resource.kind, meta.key(obj))
+            self._dropping = True
 
     async def run(self) -> None:
         while True:
