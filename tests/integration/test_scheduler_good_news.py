@@ -44,7 +44,7 @@ class Journal:
 
 
 async def _gangs_of_one(world: World, count: int) -> Journal:
-    """Many gangs, each bound in a second, 64 at a time."""
+    """Many gangs, each bound in a second, 24 at a time."""
     journal = Journal(world)
     await world.stop()
     world.start(journal)  # type: ignore[arg-type]
@@ -57,19 +57,19 @@ async def _gangs_of_one(world: World, count: int) -> Journal:
 
 @in_virtual_time
 async def test_good_news_and_events_wait_until_bindings_are_through(world: World) -> None:
-    journal = await _gangs_of_one(world, 130)
+    journal = await _gangs_of_one(world, 70)
     last = max(journal.when("bind")) + 1.0
-    assert len(journal.when("podgroups")) >= 130
+    assert len(journal.when("podgroups")) >= 70
     assert min(journal.when("podgroups")) == min(journal.when("events")) == last
 
 
 @in_virtual_time
 async def test_good_news_and_events_do_not_wait_for_ever(world: World) -> None:
-    journal = await _gangs_of_one(world, 320)
+    journal = await _gangs_of_one(world, 200)
     first = min(journal.when("bind")) + 1.0
     assert min(journal.when("podgroups")) == first + 3.0
     assert min(journal.when("events")) <= first + 5.0
-    for number in range(320):
+    for number in range(200):
         assert await world.condition(f"g{number}") == ("True", "Scheduled", "")
 
 

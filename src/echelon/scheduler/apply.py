@@ -27,10 +27,13 @@ from .metrics import Metrics
 
 log = logging.getLogger(__name__)
 
-_BINDINGS_AT_ONCE = 64
+#: More connections than a server has work for cost it handshakes and switches; fewer leave it idle.
+_BINDINGS_AT_ONCE = 24
 _OTHER_WRITES_AT_ONCE = 16
-#: That a group is scheduled is said when no binding is under way any more, or after this long.
+#: That a group is scheduled is said when no binding is under way any more; after this long one by one beside them, and
+#: after that long without regard to them.
 _GOOD_NEWS_SECONDS = 3.0
+_OLD_NEWS_SECONDS = 15.0
 _FIRST_RETRY_SECONDS = 0.5
 _LAST_RETRY_SECONDS = 30.0
 
@@ -274,9 +277,14 @@ class Enactor:
         while True:
             note = await self._patient.get()
             await self.calm(note.patient)
-            # Bad news may have taken it along.
-            if note.patient:
+            if not note.patient:
+                continue  # bad news took it along
+            late = self._clock.now() - note.patient
+            if self._bindings.idle.is_set() or late > _OLD_NEWS_SECONDS - _GOOD_NEWS_SECONDS:
                 self._submit(note)
+            else:
+                note.patient = 0.0
+                await self._write(note, _FIRST_RETRY_SECONDS)
 
     def said(self, obj: Object, type_: str) -> Word | None:
         """A condition as an object has it or is about to have it."""
