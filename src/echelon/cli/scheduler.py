@@ -23,6 +23,13 @@ _NAME = "echelon"
     help="The spec.schedulerName of the pods it places; may be given several times.",
 )
 @click.option(
+    "--reserve-after",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="Seconds after which room is kept for a group that others keep passing over.",
+)
+@click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),
     help="Serve /metrics, /healthz and /readyz over plain HTTP; 0 takes any free port.  [default: not served]",
@@ -30,6 +37,7 @@ _NAME = "echelon"
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address to serve them on.")
 def scheduler(
     names: tuple[str, ...],
+    reserve_after: float,
     metrics_port: int | None,
     metrics_host: str,
     kubeconfig: Path | None,
@@ -40,4 +48,4 @@ def scheduler(
     lease = "-".join(("echelon-scheduler", *(name for name in names if name != _NAME))) if leader_elect else ""
     metrics = remote.Address(metrics_host, metrics_port) if metrics_port is not None else None
     settings = remote.RemoteSettings(kubeconfig, context, lease, metrics)
-    work_until_interrupted("scheduler", settings, remote.scheduler(names))
+    work_until_interrupted("scheduler", settings, remote.scheduler(names, reserve_after))

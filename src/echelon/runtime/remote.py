@@ -25,6 +25,7 @@ from ..client.informer import Caches
 from ..client.lease import Lease
 from ..controllers.registry import CLUSTER_CONTROLLERS, cluster_controllers
 from ..scheduler.loop import Settings
+from ..scheduler.reservation import Patience
 from . import parts as all_parts
 from .clock import RealClock
 from .observing import Address, CannotListen, metrics_registry, observable
@@ -52,9 +53,9 @@ class RemoteSettings:
     metrics: Address | None = None
 
 
-def scheduler(names: Sequence[str]) -> MakeParts:
-    """A scheduler that answers to these names."""
-    settings = Settings(names=tuple(names))
+def scheduler(names: Sequence[str], reserve_after: float) -> MakeParts:
+    """A scheduler that answers to these names and keeps room for those that starve after so many seconds."""
+    settings = Settings(names=tuple(names), patience=Patience(after_seconds=reserve_after))
     return lambda verbs, caches, clock, registry: all_parts.scheduler(verbs, caches, clock, settings, registry)[1]
 
 
