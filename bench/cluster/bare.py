@@ -43,8 +43,7 @@ async def bind_all(endpoint: Endpoint, requests: Sequence[tuple[str, bytes]], co
     """Send every request, so many at a time; the seconds until the last is answered."""
     headers = {"User-Agent": "bare", "Authorization": f"Bearer {endpoint.token}"}
     wire = Wire(endpoint.url, endpoint.trust, headers, connections)
-    # Connections are opened before the clock starts.
-    await asyncio.gather(*(wire.call("GET", "/version", None, "", _PATIENCE_SECONDS) for _ in range(connections)))
+    await wire.open(connections, _PATIENCE_SECONDS)
     line = iter(requests)
 
     async def work() -> None:

@@ -67,6 +67,10 @@ class Cost:
     processor_seconds: float
     peak_megabytes: float
 
+    def since(self, before: Cost) -> Cost:
+        """The processor time spent meanwhile; a peak is a peak."""
+        return Cost(self.processor_seconds - before.processor_seconds, self.peak_megabytes)
+
 
 class Running:
     """A contender at work."""

@@ -80,17 +80,19 @@ async def limit(stage: Stage, scenario: Scenario) -> Limit:
     return Limit(len(rest), seconds, best)
 
 
-async def race(stage: Stage, scenario: Scenario, contender: Contender, patience: float) -> Result:
+async def race(stage: Stage, scenario: Scenario, contender: Contender, patience: float, settle: float) -> Result:
     """Let one scheduler bind all pods."""
     namespace = contender.name
     await stage.submit(scenario, namespace)
     async with running(contender, stage.plane.directory) as at_work, stage.binds(namespace) as binds:
         async with stage.lease(contender.lease):
             await at_work.is_waiting()
+            await asyncio.sleep(settle)
+            before = at_work.cost()
         begin = await stage.led_since(contender.lease, _LEADING_SECONDS)
         await binds.wait_for(len(scenario.pods), patience, at_work.check)
         said = await stage.all_said(namespace, _SAID_SECONDS if binds.complete(len(scenario.pods)) else 0.0)
-        cost = at_work.cost()
+        cost = at_work.cost().since(before)
     await stage.clear(namespace)
     last = binds.last - begin if binds.seen else 0.0
     return Result(
@@ -105,5 +107,5 @@ async def run(
     outcome = Outcome(scenario, await limit(stage, scenario))
     for contender in contenders:
         await asyncio.sleep(settle)
-        outcome.results[contender.name] = await race(stage, scenario, contender, patience)
+        outcome.results[contender.name] = await race(stage, scenario, contender, patience, settle)
     return outcome

@@ -65,6 +65,10 @@ class HttpVerbs(Verbs):
             timeout=aiohttp.ClientTimeout(total=_REQUEST_SECONDS),
         )
 
+    async def get_ready(self, requests: int) -> None:
+        """Open the connections that so many requests at a time will want; what is wrong shows when they are used."""
+        await self._wire.open(min(requests, _CONNECTIONS), _REQUEST_SECONDS)
+
     async def close(self) -> None:
         self._wire.close()
         await self._session.close()

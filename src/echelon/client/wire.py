@@ -63,6 +63,12 @@ class Wire:
                         raise
             return await self._exchange(await self._connect(seconds), request, seconds)
 
+    async def open(self, count: int, seconds: float) -> None:
+        """Have so many connections ready, if they can be had: a handshake costs both sides more than a request."""
+        missing = range(count - len(self._idle))
+        opened = await asyncio.gather(*(self._connect(seconds) for _ in missing), return_exceptions=True)
+        self._idle += [connection for connection in opened if isinstance(connection, _Connection)]
+
     def close(self) -> None:
         for connection in self._idle:
             connection.abort()
@@ -151,6 +157,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self.since = self._loop.time()
 
     def data_received(self, data: bytes) -> None:
         self.answering = True

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CLUSTER_CONTROLLERS", "Address", "RemoteSettings", "controllers", "scheduler", "working"]
 
+#: A leader often begins with a burst of writes.
+_WRITES_AT_ONCE = 32
 LEASE_NAMESPACE = "kube-system"
 MakeParts = Callable[[Verbs, Caches, Clock, CollectorRegistry], list[Part]]
 
@@ -84,6 +86,7 @@ async def working(settings: RemoteSettings, make: MakeParts, tell: Callable[[str
             await caches.wait_synced()
             for part in parts:
                 part.prepare()
+            await verbs.get_ready(_WRITES_AT_ONCE)
             async with _leading(settings.lease, verbs, clock, tell) as duties, supervised([*duties, *parts]):
                 yield server
     finally:

@@ -175,3 +175,11 @@ async def test_a_caller_who_gives_up_leaves_no_connection_behind_that_is_not_cle
         await asyncio.gather(task, return_exceptions=True)
         assert await post(wire) == b"ok"
         assert at.connections == 2
+
+
+async def test_connections_can_be_opened_before_there_is_anything_to_say() -> None:
+    async with desk(say_ok) as (at, wire):
+        await wire.open(3, _PATIENCE)
+        await wire.open(2, _PATIENCE)
+        assert await asyncio.gather(*(post(wire) for _ in range(3))) == [b"ok"] * 3
+        assert at.connections == 3
