@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from .agenda import Found, NotFound, Put, Steps
 from .demand import Composite, Demand, Exclusive, Group, Leaf
 from .fill import compact
 from .growth import Growth
 from .optimum import improve, is_small
-from .parts import Canon, Goal, Part, merge
+from .parts import Canon, Goal, Part
+from .ranks import members, straighten
 from .regions import CLUSTER, Region, path_of, rows_of
 from .search import search
 from .ties import is_tied
@@ -60,11 +59,12 @@ def _quickly(view: ClusterView, demand: Demand, steps: Steps) -> Outcome:
     wishes = [group for group in groups_of(demand.root) if group.preferred]
     if best is None or not wishes or best.objective[3] == 0:
         return plain
-    everyone = {group.id: group.preferred[0] for group in wishes}
-    better = _better(view, demand, steps, everyone, best)
-    if better is not None and better.objective[3] == 0:
-        return Outcome(better)
-    best, narrowed, trials = better or best, dict[int, str](), PREFERENCE_TRIALS
+    if len(wishes) > 1:
+        everyone = {group.id: group.preferred[0] for group in wishes}
+        best = _better(view, demand, steps, everyone, best) or best
+        if best.objective[3] == 0:
+            return Outcome(best)
+    narrowed, trials = dict[int, str](), PREFERENCE_TRIALS
     for group in wishes:
         for key in group.preferred:
             if trials <= 0:
@@ -125,7 +125,8 @@ def _verdict(view: ClusterView, demand: Demand, draft: Draft) -> Outcome:
     waiting = any(pods.members for leaf in demand.leaves() for pods in leaf.classes)
     if waiting and not draft.puts:
         return Outcome(None, draft.proved)
-    assignment = _members(view, demand, draft)
+    straighten(view, demand.root, draft)
+    assignment = members(view, demand, draft)
     objective, bound = worth(view, demand, draft, assignment)
     domains = {group: path_of(view.layout, region) for group, region in sorted(draft.seats.items())}
     return Outcome(Placed(assignment, domains, frozenset(draft.seats), objective, bound))
@@ -193,23 +194,3 @@ def _claims(root: Group, draft: Draft) -> list[tuple[Exclusive, int, Region]]:
         for leaf in leaves
         if leaf.exclusive is not None and leaf.id in draft.seats
     ]
-
-
-# ---- the verdict
-
-
-def _members(view: ClusterView, demand: Demand, draft: Draft) -> dict[int, str]:
-    """Members by rank along the topology: neighbours in rank are neighbours in the network."""
-    layout = view.layout
-    spots: dict[tuple[int, object, str], list[Put]] = {}
-    for put in draft.puts:
-        spots.setdefault((put.part.group, put.ask.shape, put.ask.role), []).append(put)
-    assignment: dict[int, str] = {}
-    for leaf in demand.leaves():
-        for (shape, role), members in merge(leaf.classes).items():
-            puts = spots.get((leaf.id, shape, role))
-            if puts:
-                rows = np.sort(np.concatenate([np.repeat(put.rows, put.counts) for put in puts]))
-                names = [layout.name(row) for row in rows.tolist()]
-                assignment.update(zip(members, names, strict=False))
-    return assignment
