@@ -103,6 +103,14 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
+class Wish:
+    """A soft term: such nodes rather than others, near to such pods, far from them (weight below 0), or even."""
+
+    weight: int
+    about: NodeTerm | PodTerm | Spread
+
+
+@dataclass(frozen=True, slots=True)
 class Shape:
     """Everything about a pod that decides where it fits; equal pods have equal shapes.
 
@@ -126,6 +134,8 @@ class Shape:
     spread: tuple[Spread, ...] = ()
     #: Set where terms of this demand or of running pods could mean this pod; it may leave out labels that none names.
     identity: Identity | None = None
+    #: What decides among nodes that are equally good.
+    wishes: tuple[Wish, ...] = ()
 
     @property
     def tied(self) -> bool:

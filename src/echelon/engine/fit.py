@@ -77,11 +77,12 @@ def _any(layout: Layout, terms: tuple[NodeTerm, ...], rows: Rows) -> Bools:
     """Rows that match one of the terms."""
     found = np.zeros(_length(layout, rows), dtype=np.bool_)
     for term in terms:
-        found |= _term(layout, term, rows)
+        found |= matches_term(layout, term, rows)
     return found
 
 
-def _term(layout: Layout, term: NodeTerm, rows: Rows) -> Bools:
+def matches_term(layout: Layout, term: NodeTerm, rows: Rows = EVERYWHERE) -> Bools:
+    """For each row whether a node has what a term asks for."""
     fine = np.full(_length(layout, rows), bool(term.labels or term.fields), dtype=np.bool_)
     for requirement in term.labels:
         fine &= _matching(layout, requirement, rows)

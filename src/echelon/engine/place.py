@@ -20,6 +20,7 @@ from .parts import Canon, Goal, Part
 from .ranks import members, straighten
 from .regions import CLUSTER, Region, path_of, rows_of
 from .search import search
+from .soft import honour
 from .ties import is_tied
 from .verdict import Placed
 from .view import ClusterView
@@ -128,6 +129,8 @@ def _verdict(view: ClusterView, demand: Demand, draft: Draft) -> Outcome:
     straighten(view, demand.root, draft)
     assignment = members(view, demand, draft)
     objective, bound = worth(view, demand, draft, assignment)
+    if honour(view, demand, draft):
+        assignment = members(view, demand, draft)
     domains = {group: path_of(view.layout, region) for group, region in sorted(draft.seats.items())}
     return Outcome(Placed(assignment, domains, frozenset(draft.seats), objective, bound))
 

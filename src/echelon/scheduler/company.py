@@ -4,23 +4,36 @@
     labels ─► identity_of ─► Running   what others know it by
     demand ─► introduced               members that some term could mean get their identity, cut to what terms look at
 
-Labels that no term looks at do not make two shapes of equal pods.  Soft wishes are left out.
+Labels that no term looks at do not make two shapes of equal pods.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..api import meta
 from ..api.scheme import Object
 from ..engine.company import Company, means
-from ..engine.demand import Composite, Demand, Identity, Leaf, Operator, Peers, PodClass, PodTerm, Requirement, Spread
+from ..engine.demand import (
+    Composite,
+    Demand,
+    Identity,
+    Leaf,
+    Operator,
+    Peers,
+    PodClass,
+    PodTerm,
+    Requirement,
+    Spread,
+    Wish,
+)
 from ..engine.demand import Group as Wanted
 from .hierarchy import Member
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _OPERATORS: dict[str, Operator] = {
     "In": "In",
     "NotIn": "NotIn",
@@ -33,11 +46,12 @@ _NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a pod requires of others, and the paths of what could not be read."""
+    """What a pod requires of others, what it would like, and the paths of what could not be read."""
 
     affinity: tuple[PodTerm, ...] = ()
     anti_affinity: tuple[PodTerm, ...] = ()
     spread: tuple[Spread, ...] = ()
+    wishes: tuple[Wish, ...] = ()
     odd: tuple[str, ...] = ()
 
 
@@ -48,31 +62,42 @@ def identity_of(pod: Object, namespace_labels: Mapping[str, str]) -> Identity:
 
 
 def terms_of(pod: Object) -> Terms:
-    """Required terms only."""
     affinity = pod["spec"].get("affinity") or {}
     odd: list[str] = []
     near = _pod_terms(pod, affinity.get("podAffinity"), "spec.affinity.podAffinity", odd)
     far = _pod_terms(pod, affinity.get("podAntiAffinity"), "spec.affinity.podAntiAffinity", odd)
+    wishes = [*_wishes(pod, affinity.get("podAffinity"), 1), *_wishes(pod, affinity.get("podAntiAffinity"), -1)]
     spread = []
     for index, one in enumerate(pod["spec"].get("topologySpreadConstraints") or ()):
         if one.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule":
             spread.append(_spread(pod, one, f"spec.topologySpreadConstraints[{index}]", odd))
-    return Terms(near, far, tuple(spread), tuple(odd))
+        else:
+            wishes.append(Wish(1, _spread(pod, one, "", [])))
+    return Terms(near, far, tuple(spread), tuple(wishes), tuple(odd))
 
 
 def _pod_terms(pod: Object, holder: Mapping[str, Any] | None, path: str, odd: list[str]) -> tuple[PodTerm, ...]:
     found: dict[PodTerm, None] = {}
     for index, term in enumerate((holder or {}).get(_REQUIRED) or ()):
-        here = f"{path}.{_REQUIRED}[{index}]"
-        labels = _selector(term.get("labelSelector"), f"{here}.labelSelector", odd)
-        labels = _with_keys(labels, pod, term.get("matchLabelKeys"), "In")
-        labels = _with_keys(labels, pod, term.get("mismatchLabelKeys"), "NotIn")
-        spaces = _selector(term.get("namespaceSelector"), f"{here}.namespaceSelector", odd)
-        named = tuple(sorted(term.get("namespaces") or ()))
-        if not named and spaces is None:
-            named = (meta.namespace(pod),)
-        found[PodTerm(term["topologyKey"], Peers(labels, named, spaces))] = None
+        found[_pod_term(pod, term, f"{path}.{_REQUIRED}[{index}]", odd)] = None
     return tuple(found)
+
+
+def _pod_term(pod: Object, term: Mapping[str, Any], path: str, odd: list[str]) -> PodTerm:
+    labels = _selector(term.get("labelSelector"), f"{path}.labelSelector", odd)
+    labels = _with_keys(labels, pod, term.get("matchLabelKeys"), "In")
+    labels = _with_keys(labels, pod, term.get("mismatchLabelKeys"), "NotIn")
+    spaces = _selector(term.get("namespaceSelector"), f"{path}.namespaceSelector", odd)
+    named = tuple(sorted(term.get("namespaces") or ()))
+    if not named and spaces is None:
+        named = (meta.namespace(pod),)
+    return PodTerm(term["topologyKey"], Peers(labels, named, spaces))
+
+
+def _wishes(pod: Object, holder: Mapping[str, Any] | None, sign: int) -> Iterator[Wish]:
+    """Preferred terms; what cannot be read of them is no reason to keep a pod waiting."""
+    for one in (holder or {}).get(_PREFERRED) or ():
+        yield Wish(sign * int(one["weight"]), _pod_term(pod, one["podAffinityTerm"], "", []))
 
 
 def _spread(pod: Object, one: Mapping[str, Any], path: str, odd: list[str]) -> Spread:

@@ -1,7 +1,7 @@
 """From a pod to its `Shape`: everything that decides where it fits.
 
 What placement cannot honour yet goes to `Shape.unsupported` by its field path, so that the pod stays pending and
-says why; nothing a pod asks for is ignored, except soft preferences.
+says why; nothing a pod asks for is ignored.  Soft preferences become `Shape.wishes`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from typing import Any
 
 from ..api.scheme import Object
 from ..base import quantity
-from ..engine.demand import PORT, PORT_SHARES, NodeTerm, Requirement, Shape, Toleration
+from ..engine.demand import PORT, PORT_SHARES, NodeTerm, Requirement, Shape, Toleration, Wish
 from . import company
 
 _NODE_OPERATORS = frozenset(("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"))
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 #: Volumes that any node can provide: they come from the API, from memory or from the node itself.
 _VOLUMES_ANYWHERE = frozenset(
     ("configMap", "downwardAPI", "emptyDir", "gitRepo", "hostPath", "image", "nfs", "projected", "secret")
@@ -41,6 +42,7 @@ def of_pod(pod: Object) -> Shape:
         affinity=others.affinity,
         anti_affinity=others.anti_affinity,
         spread=others.spread,
+        wishes=(*_node_wishes(spec), *others.wishes),
     )
 
 
@@ -148,6 +150,16 @@ def node_terms(selector: Mapping[str, Any], path: str) -> tuple[tuple[NodeTerm, 
         terms.append(NodeTerm(labels, fields))
         odd += odd_labels + odd_fields
     return tuple(terms), odd
+
+
+def _node_wishes(spec: Mapping[str, Any]) -> Iterator[Wish]:
+    """Preferred node affinity; terms that cannot be read are no reason to keep a pod waiting."""
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    for wish in affinity.get(_PREFERRED) or ():
+        labels, odd_labels = _requirements(wish["preference"].get("matchExpressions") or (), "")
+        fields, odd_fields = _requirements(wish["preference"].get("matchFields") or (), "")
+        if not odd_labels and not odd_fields:
+            yield Wish(int(wish["weight"]), NodeTerm(labels, fields))
 
 
 def _requirements(expressions: Iterable[Mapping[str, Any]], path: str) -> tuple[tuple[Requirement, ...], list[str]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from echelon.engine.demand import PORT, PORT_SHARES, NodeTerm, Requirement, Toleration
+from echelon.engine.demand import PORT, PORT_SHARES, NodeTerm, Peers, PodTerm, Requirement, Spread, Toleration, Wish
 from echelon.scheduler.shape import of_pod, requests
 from echelon.testing.builders import GPU, make_pod
 
@@ -103,8 +103,8 @@ def test_what_placement_cannot_honour_is_named(spec: dict[str, Any], path: str) 
 @pytest.mark.parametrize(
     "spec",
     [
-        {"affinity": {"podAffinity": {_SOFT: _TERM}}},
-        {"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]},
+        {"affinity": {"podAffinity": {_SOFT: [{"weight": 1, "podAffinityTerm": {"topologyKey": "zone"}}]}}},
+        {"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway", "topologyKey": "zone", "maxSkew": 1}]},
         {"volumes": [{"name": "v", "emptyDir": {}}, {"name": "w", "projected": {}}, {"name": "x", "configMap": {}}]},
     ],
 )
@@ -115,6 +115,27 @@ def test_soft_wishes_and_volumes_of_any_node_are_fine(spec: dict[str, Any]) -> N
 def _ports(*ports: dict[str, Any], **more: Any) -> dict[str, int]:
     spec = {"containers": [_container("1", ports=list(ports))], **more}
     return {name: amount for name, amount in requests(spec) if name.startswith(PORT)}
+
+
+def test_soft_wishes_become_weights() -> None:
+    selector = {"labelSelector": {"matchLabels": {"app": "web"}}}
+    web = Peers((Requirement("app", "In", ("web",)),), ("default",))
+    near = {_SOFT: [{"weight": 7, "podAffinityTerm": {"topologyKey": "zone", **selector}}]}
+    far = {_SOFT: [{"weight": 9, "podAffinityTerm": {"topologyKey": "host", **selector}}]}
+    disk = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
+    spread = {"topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "ScheduleAnyway", **selector}
+    pod = make_pod("p", namespace="default")
+    pod["spec"]["affinity"] = {
+        "nodeAffinity": {_SOFT: [{"weight": 3, "preference": disk}]}, "podAffinity": near, "podAntiAffinity": far,
+    }  # fmt: skip
+    pod["spec"]["topologySpreadConstraints"] = [spread]
+    assert of_pod(pod).wishes == (
+        Wish(3, NodeTerm((Requirement("disk", "In", ("ssd",)),))),
+        Wish(7, PodTerm("zone", web)),
+        Wish(-9, PodTerm("host", web)),
+        Wish(1, Spread("zone", 2, web)),
+    )
+    assert not of_pod(pod).unsupported
 
 
 def test_a_host_port_takes_the_port_of_all_addresses_and_an_address_takes_a_share() -> None:

@@ -1,0 +1,128 @@
+"""Soft terms decide among what is equally good, as kube-scheduler scores nodes, and never keep anyone out."""
+
+from __future__ import annotations
+
+import pytest
+
+from echelon.engine.check import problems
+from echelon.engine.demand import (
+    Demand,
+    Group,
+    Identity,
+    NodeTerm,
+    Peers,
+    PodTerm,
+    Requirement,
+    Shape,
+    Spread,
+    Taint,
+    Wish,
+)
+from echelon.engine.soft import scores
+from echelon.engine.verdict import Placed
+from echelon.testing.placement import LEVELS, NOW, Cluster, basic, composite, gang, pods, shape, tolerate
+
+WEB = Peers((Requirement("app", "In", ("web",)),), ("ns",))
+A_WEB = Identity("ns", (("app", "web"),))
+
+
+def likes(label: str, value: str, weight: int = 1) -> Wish:
+    return Wish(weight, NodeTerm((Requirement(label, "In", (value,)),)))
+
+
+def placed(cluster: Cluster, root: Group) -> list[str]:
+    verdict = cluster.decide(root)
+    assert isinstance(verdict, Placed), verdict
+    assert problems(cluster.view, Demand(root), verdict, NOW) == []
+    return sorted(verdict.assignment.values())
+
+
+def score(cluster: Cluster, one: Shape) -> dict[str, int]:
+    layout = cluster.view.layout
+    names = [layout.name(row) for row in range(layout.size)]
+    return dict(zip(names, scores(cluster.view, one, layout.domains(len(layout.levels) - 1)).tolist(), strict=True))
+
+
+def four() -> Cluster:
+    """Two zones of two nodes, the last of each with a disk."""
+    cluster = Cluster()
+    for name, zone, disk in (("a", "x", {}), ("b", "x", {"disk": "ssd"}), ("c", "y", {}), ("d", "y", {"disk": "ssd"})):
+        cluster.node(name, 2, 0, disk, (), False, zone=zone)
+    return cluster
+
+
+def test_a_pod_goes_to_the_node_it_likes() -> None:
+    assert placed(four(), basic(pods(1, cpu=1, wishes=(likes("disk", "ssd"),)))) == ["b"]
+    assert placed(four(), basic(pods(1, cpu=1, wishes=(likes("kubernetes.io/hostname", "c"),)))) == ["c"]
+
+
+def test_the_heavier_wish_wins_and_wishes_add_up() -> None:
+    light, heavy = likes("disk", "ssd", 10), likes(LEVELS["zone"], "y", 50)
+    one = shape(cpu=1, wishes=(light, heavy))
+    assert score(four(), one) == {"a": 300, "b": 300 + 2 * 16, "c": 300 + 2 * 83, "d": 300 + 200}
+    assert placed(four(), basic(pods(1, cpu=1, wishes=(light, heavy)))) == ["d"]
+
+
+def test_a_wish_keeps_nobody_out() -> None:
+    assert len(placed(four(), gang(8, pods(8, cpu=1, wishes=(likes("disk", "ssd"),))))) == 8
+    assert len(placed(four(), basic(pods(1, cpu=1, wishes=(likes("disk", "tape"),))))) == 1
+
+
+def test_a_gang_takes_the_nodes_it_likes_best_and_no_more_others_than_it_must() -> None:
+    assert placed(four(), gang(4, pods(4, cpu=1, wishes=(likes("disk", "ssd"),)))) == ["b", "b", "d", "d"]
+    assert placed(four(), gang(5, pods(5, cpu=1, wishes=(likes("disk", "ssd"),))))[1:] == ["b", "b", "d", "d"]
+
+
+def test_soft_taints_are_avoided_unless_tolerated() -> None:
+    taint = Taint("old", "", "PreferNoSchedule")
+    cluster = Cluster().node("a", cpu=1, taints=(taint,)).node("b", cpu=1)
+    assert placed(cluster, basic(pods(1, cpu=1))) == ["b"]
+    assert placed(cluster, basic(pods(1, cpu=1, tolerations=tolerate("old")))) == ["a"]
+    assert placed(cluster, gang(2, pods(2, cpu=1))) == ["a", "b"]
+
+
+@pytest.mark.parametrize(("weight", "nodes"), [(10, {"a", "b"}), (-10, {"c", "d"})])
+def test_running_pods_attract_and_repel(weight: int, nodes: set[str]) -> None:
+    cluster = four()
+    cluster.run("b", identity=A_WEB)
+    wish = Wish(weight, PodTerm(LEVELS["zone"], WEB))
+    assert set(placed(cluster, basic(pods(1, cpu=1, wishes=(wish,))))) <= nodes
+
+
+def test_a_soft_spread_goes_where_fewest_are() -> None:
+    cluster = four()
+    for name in ("a", "b", "c"):
+        cluster.run(name, identity=A_WEB)
+    wish = Wish(1, Spread(LEVELS["host"], 1, WEB))
+    assert placed(cluster, basic(pods(1, cpu=1, wishes=(wish,)))) == ["d"]
+    by_zone = Wish(1, Spread(LEVELS["zone"], 1, WEB))
+    assert set(placed(cluster, basic(pods(1, cpu=1, wishes=(by_zone,))))) <= {"c", "d"}
+
+
+def test_of_domains_that_are_equally_tight_the_best_liked_is_taken() -> None:
+    wish = likes(LEVELS["host"], "d")
+    assert placed(four(), gang(2, pods(2, cpu=1, wishes=(wish,)), key="zone")) == ["d", "d"]
+
+
+def test_a_tighter_domain_comes_before_a_better_liked_one() -> None:
+    cluster = four()
+    cluster.run("a", cpu=1, priority=100)
+    wish = likes(LEVELS["zone"], "y")
+    assert set(placed(cluster, gang(3, pods(3, cpu=1, wishes=(wish,)), key="zone"))) == {"a", "b"}
+
+
+def test_groups_of_a_tree_do_not_take_each_others_room() -> None:
+    wish = likes("disk", "ssd")
+    tree = composite(2, *(gang(4, pods(4, cpu=1, wishes=(wish,)), key="zone") for _ in range(2)))
+    assert placed(four(), tree) == ["a", "a", "b", "b", "c", "c", "d", "d"]
+
+
+def test_what_a_placement_is_worth_does_not_depend_on_wishes() -> None:
+    plain, wishing = (
+        gang(3, pods(3, cpu=1), key="zone"),
+        gang(3, pods(3, cpu=1, wishes=(likes("disk", "ssd"),)), key="zone"),
+    )
+    one, other = four().decide(plain), four().decide(wishing)
+    assert isinstance(one, Placed)
+    assert isinstance(other, Placed)
+    assert one.objective == other.objective
