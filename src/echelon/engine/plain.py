@@ -15,6 +15,7 @@ from .fill import compact
 from .layout import Ints
 from .parts import Part
 from .regions import Region
+from .soft import has_wishes
 from .verdict import Placed
 from .view import ClusterView
 from .worth import is_measured
@@ -82,6 +83,8 @@ def at_once(view: ClusterView, demand: Demand) -> Placed | None:
     (pods,) = leaf.classes
     layout, shape, count = view.layout, pods.shape, len(pods.members)
     if not count or leaf.min_count > count or shape.tied or not layout.knows(shape.requests):
+        return None
+    if has_wishes(layout, shape):
         return None
     level = _level(view, leaf)
     if level is None:

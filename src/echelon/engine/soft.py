@@ -30,10 +30,15 @@ FULL = 100
 DOMAINS = 256
 
 
+def has_wishes(layout: Layout, shape: Shape) -> bool:
+    return bool(shape.wishes) or any(not tolerated(taint, shape.tolerations) for taint in _soft_taints(layout))
+
+
 def honour(view: ClusterView, demand: Demand, draft: Draft) -> bool:
     """Move pods with wishes to the nodes they like best, within what is decided; whether any have wishes."""
-    taints = list(_soft_taints(view.layout))
-    if not taints and not any(put.ask.shape.wishes for put in draft.puts):
+    shapes = {id(put.ask.shape): put.ask.shape for put in draft.puts}
+    wishing = {number for number, shape in shapes.items() if has_wishes(view.layout, shape)}
+    if not wishing:
         return False
     minding = any(put.ask.shape.tied for put in draft.puts)
     if minding and not (len(draft.puts) == 1 and settled(view.layout, view.company, draft.puts[0].ask.shape)):
@@ -44,7 +49,7 @@ def honour(view: ClusterView, demand: Demand, draft: Draft) -> bool:
         _charge(view.layout, free, put.rows, put.ask.shape, put.counts)
     for number, put in enumerate(draft.puts):
         shape = put.ask.shape
-        if not shape.wishes and all(tolerated(taint, shape.tolerations) for taint in taints):
+        if id(shape) not in wishing:
             continue
         _charge(view.layout, free, put.rows, shape, -put.counts)
         slots = np.minimum(view.capacity.slots(shape).rows, room(view.layout, free, shape))
