@@ -15,24 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from repairs import copied, repaired
 
-from echelon.engine.check import problems
-from echelon.engine.cycle import decide
 from echelon.engine.demand import Demand
 from echelon.engine.verdict import Blocked, Evict, Loss, Placed, Verdict
-from echelon.engine.view import ClusterView, Node
-from echelon.testing.placement import LEVELS, NOW, amounts
+from echelon.engine.view import Node
+from echelon.testing.placement import LEVELS, amounts, judged
 
 pytestmark = pytest.mark.timeout(3600)
 either = st.booleans().flatmap(instances)
-
-
-def judged(view: ClusterView, demand: Demand) -> Verdict:
-    """The engine's verdict, passed by the checker, on a view that is left as it was."""
-    before = view.fingerprint()
-    verdict = decide(view, demand, NOW)
-    assert view.fingerprint() == before
-    assert problems(view, demand, verdict, NOW) == []
-    return verdict
 
 
 def same_worth(one: Verdict, other: Verdict) -> bool:

@@ -11,6 +11,8 @@ from functools import lru_cache
 
 _NANO = 10**9
 _LIMIT = (2**63 - 1) * _NANO
+#: More digits than these are no amount of anything, and dear to read.
+_DIGITS, _LARGEST_POWER = 1000, 1000
 _SHAPE = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*)([+-]?[0-9]*)")
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
@@ -54,7 +56,7 @@ def _read(text: str) -> tuple[int, str]:
         raise ValueError(WRONG_FORMAT)
     sign, whole, fraction, letters, digits = shape.groups()
     fraction = fraction or ""
-    if not whole and not fraction:
+    if not 0 < len(whole) + len(fraction) <= _DIGITS:
         raise ValueError(WRONG_NUMBER)
     top, bottom, notation = _factor(letters, digits)
     # Two integers instead of a fraction: rounding away from zero is one ceiling division.
@@ -66,8 +68,8 @@ def _read(text: str) -> tuple[int, str]:
 def _factor(letters: str, digits: str) -> tuple[int, int, str]:
     """The suffix as a fraction (numerator, denominator) and the notation it belongs to."""
     if letters in ("e", "E") and digits not in ("", "+", "-"):
-        power = int(digits)
-        if abs(power) > 1000:
+        power = int(digits[:_DIGITS])
+        if abs(power) > _LARGEST_POWER:
             raise ValueError(WRONG_SUFFIX)
         return 10 ** max(power, 0), 10 ** max(-power, 0), "exponent"
     if digits:

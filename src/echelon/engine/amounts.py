@@ -33,6 +33,13 @@ def _enough_pieces(least: dict[Shape, int], sizes: dict[Shape, int], free: Ints)
     for size in {1, *sizes.values()}:
         if size > 0:
             need = sum(count * (sizes[shape] // size) for shape, count in least.items())
-            if need > int((free // size).sum()):
+            if need > _total(free // size):
                 return False
     return True
+
+
+def _total(pieces: Ints) -> int:
+    """Their sum; where that may leave 64 bits, something no smaller."""
+    if not len(pieces) or int(pieces.max()) < (1 << 62) // len(pieces):
+        return int(pieces.sum())
+    return sum(pieces.tolist())

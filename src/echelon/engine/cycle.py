@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from .agenda import Steps
 from .demand import Composite, Demand, Group, given
-from .diagnose import shortages
+from .diagnose import present, shortages
 from .fixes import fixes
 from .place import place
 from .plain import at_once
 from .preempt import preempt
+from .refuse import inspect
 from .verdict import Blocked, DomainCount, Shortage, Verdict
 from .view import ClusterView
 
@@ -18,8 +19,10 @@ from .view import ClusterView
 def decide(view: ClusterView, demand: Demand, now: float, steps: Steps | None = None) -> Verdict:
     """Place the demand; if it is blocked and may preempt, look for the least loss that lets it in.
 
-    Whoever brings the steps sees afterwards how many the search for a placement took.
+    Whoever brings the steps sees afterwards how many the search for a placement took.  Raises `BadInput` for a
+    question that makes no sense.
     """
+    inspect(demand)
     if not view.layout.size:
         return Blocked(True, tuple(_nothing_for(demand.root)), preemption_tried=demand.may_preempt)
     placed = at_once(view, demand)
@@ -58,4 +61,4 @@ def _nothing_for(group: Group) -> Iterator[Shortage]:
             yield from _nothing_for(child)
     need = group.min_groups if isinstance(group, Composite) else group.min_count
     counts = (DomainCount((), need, 0),)
-    yield Shortage(group.id, need, 0, "", counts, 1, of_groups=isinstance(group, Composite))
+    yield Shortage(group.id, need, 0, "", counts, 1, {}, isinstance(group, Composite), present(group))

@@ -19,6 +19,10 @@ PORT = "host port "
 #: The key of a term whose one domain is the whole cluster.
 EVERYWHERE = ""
 
+#: No node counts as having more of a resource (4 PiB of memory), and a pod that asks for more fits nowhere: so much
+#: on thousands of pods still adds up within 64 bits.
+LARGEST = 1 << 52
+
 
 def given(resource: str) -> int:
     """What every node has of a resource without saying so."""
@@ -162,7 +166,10 @@ class PodClass:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A member that already runs (or is on its way) on a node; it counts and pins the domain."""
+    """A member that already runs (or is on its way) on a node; it counts and pins the domain.
+
+    On a node that the view does not know (any more) it still counts, and pins nothing.
+    """
 
     member: int
     node: str

@@ -62,6 +62,13 @@ def _held(group: Group) -> tuple[int, int]:
     return (group.min_count, len(group.bound)) if isinstance(group, Leaf) else (group.min_groups, 0)
 
 
+def present(group: Group) -> int:
+    """How many pods, bound ones included, or children a group has."""
+    if isinstance(group, Composite):
+        return len(group.children)
+    return len(group.bound) + sum(len(pods.members) for pods in group.classes)
+
+
 class _Group:
     """One group by itself, as if it had the region around it alone."""
 
@@ -81,10 +88,14 @@ class _Group:
         best = max((count.have for count, _ in tried), default=self.bound)
         shortage = Shortage(
             self.group.id, self.need, best, self._key(), tuple(count for count, _ in tried), len(offers),
-            self._exclusions(), isinstance(self.group, Composite), path_of(self.layout, self.around), *self._each(),
+            self._exclusions(), isinstance(self.group, Composite), present(self.group),
+            path_of(self.layout, self.around), *self._each(), self._held_on() if not len(offers) else (),
         )  # fmt: skip
         inside = tried[0][1] if tried and tried[0][1].rows is None else self.around
         return shortage, inside
+
+    def _held_on(self) -> tuple[str, ...]:
+        return tuple(self.layout.name(row) for row in self.part.pins)
 
     def _key(self) -> str:
         """Its own key, or that of the domain it has to be in, "" if it has the whole cluster."""
@@ -120,11 +131,19 @@ class _Group:
         level = self.around.level if key is None else self.layout.level_of.get(key)
         if level is None:
             return self._unlisted(str(key))
+        named = self._named_around(level)
         level = max(level, self.around.level)
         low, high = self.layout.inner(self.around.level, self.around.index, level)
         offers = self._promised(level, low, high)
-        indices = low + np.flatnonzero(self._admissible(level)[low:high])
+        indices = low + np.flatnonzero(self._admissible(level)[low:high] & named)
         return (lambda spot: Region(level, int(indices[spot]))), offers[indices - low]
+
+    def _named_around(self, level: int) -> bool:
+        """Whether the region around lies in a domain of a level that is wider than it."""
+        if level >= self.around.level:
+            return True
+        domain = self.layout.domains(level)[rows_of(self.layout, self.around)[0]]
+        return level < 0 or bool(self.layout.named(level)[domain])
 
     def _admissible(self, level: int) -> Bools:
         fine = self.layout.named(level).copy()
@@ -245,13 +264,13 @@ def _supply(part: Part) -> Counter[Shape]:
 
 
 def excluded_nodes(view: ClusterView, shape: Shape) -> dict[str, int]:
-    layout, reasons = view.layout, {}
+    layout, reasons = view.layout, dict[str, int]()
     open_rows = np.ones(layout.size, dtype=np.bool_)
     company = closures(layout, view.company, shape) if shape.tied else ()
     for reason, shut in (*exclusions(layout, shape), *company):
         number = int((open_rows & shut).sum())
         if number:
-            reasons[reason] = number
+            reasons[reason] = reasons.get(reason, 0) + number  # taints of one key and value may differ in effect
         open_rows &= ~shut
     rows = np.flatnonzero(open_rows)
     full = rows[room_of(layout, layout.free[:, rows], shape) == 0]

@@ -16,6 +16,7 @@ Names = Mapping[int, str]
 #: Domains and reasons spelt out in a sentence; the verdict lists more.
 DOMAINS_TOLD = 2
 REASONS_TOLD = 3
+NAMES_TOLD = 3
 
 
 def sentence(verdict: Verdict, names: Names) -> str:
@@ -144,9 +145,16 @@ def _shortfall(count: DomainCount) -> str:
 def _cause(shortage: Shortage, names: Names) -> str:
     noun = "group" if shortage.of_groups else "pod"
     scope = f" in one {_level(shortage.key)}" if shortage.key else ""
-    text = f"{_name(shortage.group, names)} needs {_count(shortage.need, noun)}{_each(shortage)}{scope}"
+    text = f"{_name(shortage.group, names)} needs {_count(shortage.need, noun)}"
+    if shortage.present < shortage.need:
+        return f"{text} but has {f'only {shortage.present}' if shortage.present else 'none'}"
+    text += f"{_each(shortage)}{scope}"
+    if shortage.held_on:
+        where = f"outside {spoken(shortage.within)}" if shortage.within else f"in no {_level(shortage.key)}"
+        return f"{text} but its bound pods are {where}, on {_listed(shortage.held_on)}"
     if not shortage.domains_tried:
-        return f"{text} but no node belongs to a {_level(shortage.key)}"
+        where = f" in {spoken(shortage.within)}" if shortage.within else ""
+        return f"{text} but no node{where} has the label {shortage.key}"
     text += f" but {_offers(shortage)}"
     reasons = sorted(shortage.exclusions.items(), key=lambda item: (-item[1], item[0]))[:REASONS_TOLD]
     if reasons:
@@ -207,6 +215,10 @@ def _aimed(fix: Fix, names: Names) -> str:
 
 
 # ---- words
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:NAMES_TOLD]) + (" …" if len(names) > NAMES_TOLD else "")
 
 
 def _name(group: int, names: Names) -> str:

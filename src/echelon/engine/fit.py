@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .demand import NodeTerm, Requirement, Shape, Taint, Toleration
+from .demand import LARGEST, NodeTerm, Requirement, Shape, Taint, Toleration
 from .layout import Bools, Layout, Rows
 
 #: The names of reasons that have nothing to do with nodes begin like this.
@@ -32,6 +32,12 @@ def exclusions(layout: Layout, shape: Shape, rows: Rows = EVERYWHERE) -> Iterato
     if shape.unsupported:
         everywhere = np.ones(_length(layout, rows), dtype=np.bool_)
         yield f"{', '.join(shape.unsupported)} not supported", everywhere
+    for resource, amount in shape.requests:
+        if amount > LARGEST:
+            yield (
+                f"requests of {resource} above {LARGEST} not supported",
+                np.ones(_length(layout, rows), dtype=np.bool_),
+            )
     for reason in shape.waits:
         yield f"{WAITS}{reason}", np.ones(_length(layout, rows), dtype=np.bool_)
     if layout.cordons and not tolerated(CORDON, shape.tolerations):

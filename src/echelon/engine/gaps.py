@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .capacity import UNLIMITED, roll_up
-from .demand import Shape
+from .demand import LARGEST, Shape
 from .fit import allowed
-from .layout import LARGEST, Bools, Ints, Layout, clip
+from .layout import Bools, Ints, Layout, clip
 from .parts import Part, shapes_of
 from .regions import Region, rows_of
 from .victims import Trial, Victim

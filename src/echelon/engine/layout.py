@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from .demand import PORT, Taint, given
+from .demand import LARGEST, PORT, Taint, given
 
 Ints = npt.NDArray[np.int64]
 Small = npt.NDArray[np.int32]
@@ -25,8 +25,6 @@ Item = TypeVar("Item")
 
 #: Resources that every node has; all others are devices.
 PLAIN = ("cpu", "memory", "ephemeral-storage", "pods")
-#: Amounts beyond this are clipped, so that sums of them stay far inside 64 bits.
-LARGEST = 1 << 55
 #: Rows that are charged, and nodes that are added, one by one; more of them at once.
 FEW = 6
 

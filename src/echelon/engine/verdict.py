@@ -66,11 +66,15 @@ class Shortage:
     exclusions: Mapping[str, int] = field(default_factory=dict)
     #: Whether `need` and `have` count child groups; otherwise they count pods.
     of_groups: bool = False
+    #: How many pods, bound ones included, or children the group has at all.
+    present: int = 0
     #: The best domain of the keyed groups above, to which the domains tried belong.
     within: Domain = ()
     #: Of a composite whose children are leaves and alike: the pods each needs, and their key.
     each: int = 0
     each_key: str = ""
+    #: Nodes of bound members that leave it no domain at all.
+    held_on: tuple[str, ...] = ()
 
 
 FixKind = Literal["free", "add", "widen", "lower", "evict", "release", "field"]

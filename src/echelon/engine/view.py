@@ -17,6 +17,7 @@ from .company import Company
 from .demand import Exclusive, Identity, PodTerm, Taint, given
 from .layout import Ints, Layout, NodeLike
 from .occupancy import Occupancy
+from .refuse import amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,7 @@ class ClusterView:
         old = self._nodes.get(node.name)
         if old == node:
             return
+        amounts("node", node.name, "allocatable", node.allocatable.items())
         self._nodes[node.name] = node
         if old is None:
             self._joining[node.name] = None
@@ -147,12 +149,14 @@ class ClusterView:
 
     def bind_all(self, pods: Iterable[Running]) -> None:
         """The same for the pods of a gang, with one change to the arrays for all that ask for the same."""
-        fresh = []
+        pods, fresh = list(pods), []
+        for pod in pods:
+            amounts("pod", pod.pod, "requests", pod.requests, 0)
         for pod in pods:
             old = self._running.get(pod.pod)
+            if old == pod:
+                continue
             if old is not None:
-                if old == pod:
-                    continue
                 self.unbind(pod.pod)
             self._running[pod.pod] = pod
             self._on_node.setdefault(pod.node, {})[pod.pod] = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import count
 
+from echelon.engine.check import problems
 from echelon.engine.cycle import decide
 from echelon.engine.demand import (
     Bound,
@@ -151,7 +152,18 @@ class Cluster:
         return budget_id
 
     def decide(self, root: Group, priority: int = 0, may_preempt: bool = True) -> Verdict:
-        return decide(self.view, Demand(root, priority, may_preempt), NOW)
+        """What the engine says, passed by the judge."""
+        return judged(self.view, Demand(root, priority, may_preempt))
+
+
+def judged(view: ClusterView, demand: Demand, now: float = NOW) -> Verdict:
+    """The engine's verdict: it leaves the view as it was, and the independent judge finds nothing wrong with it."""
+    before = view.fingerprint()
+    verdict = decide(view, demand, now)
+    assert view.fingerprint() == before, "deciding has changed the view"
+    wrong = problems(view, demand, verdict, now)
+    assert not wrong, f"{wrong} in {verdict}"
+    return verdict
 
 
 def tolerate(key: str) -> tuple[Toleration, ...]:

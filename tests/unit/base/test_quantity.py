@@ -32,6 +32,11 @@ from echelon.base import quantity
         (".5Gi", "512Mi"),
         ("+8", "8"),
         ("9223372036854775808", "9223372036854775807"),
+        ("1e400", "9223372036854775807"),
+        ("-1e400", "-9223372036854775807"),
+        ("9" * 1000, "9223372036854775807"),
+        ("1e-1000", "1e-9"),
+        ("16Ei", "9223372036854775807"),
     ],
 )
 def test_canonical_form(given: str | int | float, stored: str) -> None:
@@ -67,6 +72,12 @@ def test_amounts_are_exact_and_round_up(given: str | int, resource: str | None, 
         ("1mm", quantity.WRONG_SUFFIX),
         ("1e", quantity.WRONG_SUFFIX),
         ("1M5", quantity.WRONG_SUFFIX),
+        ("1e1001", quantity.WRONG_SUFFIX),
+        ("1e-" + "9" * 100_000, quantity.WRONG_SUFFIX),
+        ("9" * 100_000, quantity.WRONG_NUMBER),
+        (float("nan"), quantity.WRONG_FORMAT),
+        (float("inf"), quantity.WRONG_FORMAT),
+        ("NaN", quantity.WRONG_FORMAT),
     ],
 )
 def test_what_is_no_quantity_is_refused_in_kubernetes_words(given: str, complaint: str) -> None:

@@ -1,0 +1,89 @@
+"""What the engine will not look at: questions that make no sense, refused with the field at fault.
+
+A demand is inspected once before anything is decided about it, a node and a running pod when the view takes them
+in.  What merely cannot be had (more than a node has, a key that no node carries, a minimum above the members) is
+no error but a blocked demand that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .demand import Composite, Demand, Group, Leaf, Shape
+
+#: Levels of groups in one hierarchy, leaves included.
+DEEPEST = 4
+
+
+class BadInput(ValueError):
+    """A question that has no answer; `path` leads to the field, `reason` says what is wrong with it."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path, self.reason = path, reason
+
+
+def inspect(demand: Demand) -> None:
+    """Raise `BadInput` unless every group and member is there once, in a tree, with amounts that can be counted."""
+    _whole_number("priority", demand.priority)
+    _Inspection().group(demand.root, "root", ())
+
+
+def amounts(owner: str, name: object, field: str, named: Iterable[tuple[str, int]], least: int | None = None) -> None:
+    """Every amount is a whole number, and not below `least`; the path is only spelt out for a wrong one."""
+    for resource, amount in named:
+        if type(amount) is not int or (least is not None and amount < least):
+            _whole_number(f"{owner} {name}.{field}[{resource}]".lstrip(), amount, least)
+
+
+def _whole_number(path: str, number: object, least: int | None = None) -> None:
+    if type(number) is not int:
+        raise BadInput(path, f"must be a whole number, not {number!r}")
+    if least is not None and number < least:
+        raise BadInput(path, f"must be {least} or more, not {number}")
+
+
+class _Inspection:
+    """What has been met on the way through one tree."""
+
+    def __init__(self) -> None:
+        self.groups: dict[int, str] = {}
+        self.members: set[int] = set()
+        #: Shapes by identity: equal pods share one object, and hashing it would cost more than looking at it.
+        self.shapes: set[int] = set()
+
+    def group(self, group: Group, path: str, above: tuple[int, ...]) -> None:
+        if group.id in above:
+            raise BadInput(path, f"group {group.id} is its own ancestor")
+        if len(above) >= DEEPEST:
+            raise BadInput(path, f"lies deeper than {DEEPEST} levels of groups")
+        first = self.groups.setdefault(group.id, path)
+        if first is not path:
+            raise BadInput(path, f"group {group.id} is already {first}")
+        if isinstance(group, Composite):
+            _whole_number(f"{path}.min_groups", group.min_groups, 0)
+            for number, child in enumerate(group.children):
+                self.group(child, f"{path}.children[{number}]", (*above, group.id))
+        else:
+            self._leaf(group, path)
+
+    def _leaf(self, leaf: Leaf, path: str) -> None:
+        _whole_number(f"{path}.min_count", leaf.min_count, 0)
+        for number, pods in enumerate(leaf.classes):
+            self._once(pods.members, f"{path}.classes[{number}].members")
+            if id(pods.shape) not in self.shapes:
+                self._shape(pods.shape, f"{path}.classes[{number}].shape")
+        if leaf.bound:
+            self._once([bound.member for bound in leaf.bound], f"{path}.bound")
+
+    def _once(self, members: Iterable[int], path: str) -> None:
+        before, added = len(self.members), list(members)
+        self.members.update(added)
+        if len(self.members) != before + len(added):
+            raise BadInput(path, "a member is named twice")
+
+    def _shape(self, shape: Shape, path: str) -> None:
+        self.shapes.add(id(shape))
+        amounts("", path, "requests", shape.requests, 0)
+        for number, spread in enumerate(shape.spread):
+            _whole_number(f"{path}.spread[{number}].max_skew", spread.max_skew, 1)
