@@ -27,7 +27,7 @@ from .view import ClusterView
 RegionAt = Callable[[int], Region]
 
 #: Steps for one "how many would fit" question; the answer is a number for people, not a verdict.
-TRIAL_STEPS = 400
+TRIAL_STEPS = 2_000
 
 
 def shortages(view: ClusterView, demand: Demand) -> tuple[Shortage, ...]:
