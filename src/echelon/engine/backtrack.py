@@ -9,6 +9,7 @@ lead to a state known to be dead are left out; each agenda taken up costs a step
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -20,7 +21,7 @@ from .bounds import inside, own_level
 from .demand import Shape
 from .fill import compact
 from .layout import Ints, distinct
-from .pack import pack
+from .pack import Order, deal, pack
 from .parts import Part, main_resource, shapes_of, walk
 from .plain import preference
 from .regions import Region, narrow, rows_of, split_by_label
@@ -201,10 +202,15 @@ class Backtrack:
             self.open = True
             return
         assert isinstance(self.room, Packing)
-        packed = pack(self.room, part, rows_of(self.layout, region), shares, self.steps)
+        orders = [Order(part, ask, share) for ask, share in zip(part.asks, shares, strict=True) if share]
+        wanted = Counter[Shape]()
+        for order in orders:
+            wanted[order.ask.shape] += order.pods
+        rows = rows_of(self.layout, region)
+        packed = pack(self.room, wanted, rows, self.steps)
         self.open |= not packed.proved
-        if packed.puts is not None:
-            self.puts += packed.puts
+        if packed.counts is not None:
+            self.puts += deal(orders, rows, packed.counts)
             yield None
 
     def _choose(

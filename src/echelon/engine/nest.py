@@ -1,265 +1,301 @@
 """Nested packing, for trees in which every group must hold in one domain of its own key and little may be left over.
 
 Composites go into blocks, their gangs into racks, pods onto nodes: at each level the same question, which parts go
-into which domain.  Domains are filled one after the other, each only with sets of parts that waste no more than all
-domains together may; whether a set's children fit inside is the same question one level down.  Equal parts are one
-kind with a count.  What failed is remembered, so nothing is tried twice; if all fails, that is a proof.  Rounds of
-growing budget try sets of large parts first and sets of small parts first in turn.
+into which domain (`filling`), and whether a set's children fit inside is the same question one level down.  Where
+amounts decide (`amounts.Measure`) no node is looked at until all is settled; elsewhere pods that share a domain are
+packed node by node (`pack`).  The search deals in kinds of parts: those that need the same are one kind.  Rounds of
+growing budget try different orders in turn; if one of them has nothing left to try and nothing was given up on the
+way, that is a proof.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from .agenda import Found, NotFound, Put, Steps
-from .backtrack import tightest_first
+from .amounts import Measure
 from .bounds import own_level
 from .capacity import roll_up
+from .demand import Shape
+from .filling import Amounts, Counts, Filling, OutOfSteps, Question, Style, styles
 from .layout import Ints
-from .parts import Part, walk, weight
-from .regions import Region
+from .pack import Order, deal, pack
+from .parts import Part, shapes_of
+from .regions import Region, rows_of
 from .room import Counting, Packing
 
-Counts = tuple[int, ...]
-Seats = list[tuple[Part, Region]]
+#: Kinds and how many of each, in order.
+Bag = tuple[tuple[int, int], ...]
 
-#: Steps of the first round, which prefers large parts and then small ones; each round has four times as many.
-FIRST_ROUND = 500
-#: More domains than this side by side are left to the other search.
-DOMAINS = 200
-#: And so are amounts so unlike that their common unit is finer than this part of a domain.
-FINEST = 1 << 16
-
-
-class _OutOfSteps(Exception):
-    pass
+#: The share of a round that the content of one domain may take.
+INSIDE = 4
 
 
 @dataclass(slots=True)
-class _Inside:
-    """Parts that were found to fit into a domain together, down to the pods."""
+class _Plan:
+    """What goes where inside a domain, in kinds; or, for pods, how many of each shape each of its nodes takes."""
 
-    seats: Seats
-    puts: list[Put]
+    #: Inner domains, counted from the first inside; what is seated in each, and how that is arranged.
+    inner: list[tuple[int, Bag, _Plan]] = field(default_factory=list)
+    pods: dict[Shape, Ints] | None = None
 
 
 def nest(room: Counting | Packing, part: Part, region: Region, steps: Steps) -> Found | NotFound | None:
     """Place the tree, or prove that it cannot be; None if the tree is of another kind."""
     if region.rows is not None or part.keys or not part.children or not _suits(room, part, region.level):
         return None
-    share = FIRST_ROUND
-    while steps.left > 0:
-        for large_first in (True, False):
-            budget = Steps(min(share, steps.left))
-            before, packing = budget.left, _Nest(room, part, budget, large_first)
-            try:
-                inside = packing.inside([part], region)
-            except _OutOfSteps:
-                steps.left -= before
-                continue
-            steps.left -= before - budget.left
-            return Found(inside.seats, inside.puts) if inside else NotFound(proved=not packing.open)
-        share *= 4
+    packing = _Nest(room, part)
+    for style, share in styles():
+        budget = Steps(min(share, steps.left))
+        steps.left -= budget.left
+        outcome = packing.round(part, region, style, budget)
+        steps.left += max(0, budget.left)
+        if outcome is not None:
+            return outcome
+        if steps.left <= 0:
+            break
     return NotFound(proved=False)
 
 
-def _suits(room: Counting | Packing, part: Part, around: int) -> bool:
-    """Whether all children must hold, and share one listed level narrower than what is around them."""
-    if part.pins or part.exclusive is not None or len(part.keys) > 1:
-        return False
-    if not part.children:
-        return 0 < part.need <= part.supply and (isinstance(room, Counting) or part.need == part.supply)
-    levels = {own_level(room, child) for child in part.children}
-    kinds = {bool(child.children) for child in part.children}
-    if part.need < len(part.children) or len(levels) > 1 or len(kinds) > 1:
-        return False
-    (level,) = levels
-    listed = all(key in room.layout.level_of for child in part.children for key in child.keys)
-    return listed and level > around and all(_suits(room, child, level) for child in part.children)
+def _suits(room: Counting | Packing, root: Part, around: int) -> bool:
+    """Whether all groups must hold, and those of one depth share one listed level inside that of the depth above."""
+    parts = [root]
+    while not parts[0].is_leaf:
+        if any(part.need < len(part.children) for part in parts):
+            return False
+        parts = [child for part in parts for child in part.children]
+        levels = {own_level(room, part) for part in parts}
+        if len(levels) > 1 or len({part.is_leaf for part in parts}) > 1 or min(levels) <= around:
+            return False
+        if any(part.pins or part.exclusive is not None or len(part.keys) != 1 for part in parts):
+            return False
+        (around,) = levels
+    counted = isinstance(room, Counting)
+    return all(0 < part.need <= part.supply and (counted or part.need == part.supply) for part in parts)
 
 
 class _Nest:
-    def __init__(self, room: Counting | Packing, part: Part, steps: Steps, large_first: bool) -> None:
-        self.large_first = large_first
-        self.room, self.layout, self.steps = room, room.layout, steps
-        #: Whether a set of pods was given up on without proof.
-        self.open = False
-        self._sizes: dict[int, Ints] = {}
-        self._rolls: dict[int, Ints] = {}
-        total = self._size(part)
-        free = self._capacity(-1)[:, 0]
-        #: The scarcest amount; the others are only checked.
-        self.main = int(np.argmax(total / np.maximum(free, 1)))
-        leaves = [int(self._size(leaf)[self.main]) for leaf in walk(part) if leaf.is_leaf]
-        #: The unit in which the scarcest amount is counted; all sizes are multiples of it.
-        self.unit = max(1, math.gcd(*leaves))
+    """What all rounds share: amounts and kinds, and what is known of sets of parts in domains."""
 
-    def inside(self, parts: list[Part], region: Region) -> _Inside | None:
-        """Whether these parts, all seated in this region, fit into it together."""
-        seats: Seats = [(part, region) for part in parts]
-        children = [child for part in parts for child in part.children]
+    def __init__(self, room: Counting | Packing, part: Part) -> None:
+        self.room, self.layout = room, room.layout
+        self.measure = Measure(room, shapes_of(part))
+        #: Kinds by content; one part of each, the kinds of its children, the amounts it needs.
+        self._kinds: dict[object, int] = {}
+        self._like: list[Part] = []
+        self._children: list[Counter[int]] = []
+        self._needs: list[Amounts] = []
+        self._kind_of: dict[int, int] = {}
+        self._offers: dict[int, list[Amounts]] = {}
+        self._marks: dict[tuple[int, int], object] = {}
+        #: How sets of kinds fit into domains that are alike; None where that is impossible.
+        self._known: dict[tuple[object, Bag], _Plan | None] = {}
+        #: What was given up in this round, and how often that stood in the way.
+        self._given_up: set[tuple[object, Bag]] = set()
+        self._doubts = 0
+        self._style, self._steps, self._floor, self._share = Style(), Steps(0), 0, 0
+
+    def round(self, part: Part, region: Region, style: Style, budget: Steps) -> Found | NotFound | None:
+        """One try within a budget; None if it ends first."""
+        self._given_up.clear()
+        self._doubts = 0
+        self._style, self._steps, self._floor, self._share = style, budget, 0, budget.left // INSIDE
+        try:
+            plan = self._plan(((self.kind(part), 1),), region)
+        except OutOfSteps:
+            return None
+        if plan is None:
+            return None if self._doubts else NotFound(proved=True)
+        found = Found([], [])
+        self._realise(plan, [part], region, found)
+        return found
+
+    # ---- kinds and amounts
+
+    def kind(self, part: Part) -> int:
+        """Equal for parts that need the same, pod for pod or in the amounts that decide."""
+        known = self._kind_of.get(part.type)
+        if known is not None:
+            return known
+        children = Counter(self.kind(child) for child in part.children)
+        if part.children:
+            needs = _sum(children, self._needs)
+            content: object = tuple(sorted(children.items()))
+        else:
+            needs = self._leaf_needs(part)
+            content = needs if self.measure.exact else ("type", part.type)
+        found = self._kinds.setdefault((part.is_leaf, content), len(self._like))
+        if found == len(self._like):
+            self._like.append(part)
+            self._children.append(children)
+            self._needs.append(needs)
+        self._kind_of[part.type] = found
+        return found
+
+    def _leaf_needs(self, leaf: Part) -> Amounts:
+        if isinstance(self.room, Counting):
+            return (leaf.need,)
+        takes = [(self.measure.takes(ask.shape), ask.most) for ask in leaf.asks]
+        return tuple(sum(one[dim] * most for one, most in takes) for dim in range(len(self.measure.offers)))
+
+    def _offered(self, level: int) -> list[Amounts]:
+        """What each domain of a level has of each amount."""
+        found = self._offers.get(level)
+        if found is None:
+            rolled = [roll_up(self.layout, row, level).tolist() for row in self.measure.offers]
+            found = self._offers[level] = list(zip(*rolled, strict=True))
+        return found
+
+    def _mark(self, level: int, index: int) -> object:
+        """Equal for domains that are alike."""
+        found = self._marks.get((level, index))
+        if found is None:
+            found = self._marks[level, index] = self.room.content(level, index)
+        return found
+
+    # ---- one domain
+
+    def _plan(self, bag: Bag, region: Region) -> _Plan | None:
+        """How parts that are all seated in a region fit into it together; None if they cannot."""
+        children = Counter[int]()
+        for kind, number in bag:
+            for child, times in self._children[kind].items():
+                children[child] += number * times
         if children:
-            found = _Domains(self, children, region).fill()
-            return None if found is None else _Inside(seats + found.seats, found.puts)
-        if isinstance(self.room, Counting):
-            return _Inside(seats, [])
-        puts = self._largest_first(parts, region)
-        return None if puts is None else _Inside(seats, puts)
+            return self._domains(children, region)
+        return _Plan() if self.measure.exact else self._packed(bag, region)
 
-    def step(self) -> None:
-        self.steps.left -= 1
-        if self.steps.left <= 0:
-            raise _OutOfSteps
+    def _domains(self, children: Counter[int], region: Region) -> _Plan | None:
+        """Parts of one level into the domains of their key inside a region."""
+        level = own_level(self.room, self._like[next(iter(children))])
+        low, high = self.layout.inner(region.level, region.index, level)
+        named, offered = self.layout.named(level), self._offered(level)
+        indexes = [index for index in range(low, high) if named[index]]
+        if not indexes:
+            return None
+        have = [offered[index] for index in indexes]
+        main = _scarcest(_sum(children, self._needs), have)
+        kinds = self._style.ranked({kind: self._needs[kind][main] for kind in children})
+        decided = self.measure.exact and self._like[kinds[0]].is_leaf
 
-    def size(self, part: Part) -> Ints:
-        found = self._sizes.get(part.type)
-        if found is None:
-            found = self._sizes[part.type] = self._size(part)
-        return found
+        def fits(spot: int, taken: Counts) -> bool:
+            return decided or self._arranged(_bag(kinds, taken), Region(level, indexes[spot])) is not None
 
-    def capacity(self, level: int) -> Ints:
-        """What is free in each domain of a level, by amount."""
-        found = self._rolls.get(level)
-        if found is None:
-            found = self._rolls[level] = self._capacity(level)
-        return found
+        question = Question(
+            main, [self._needs[kind] for kind in kinds], tuple(children[kind] for kind in kinds), have,
+            [self._mark(level, index) for index in indexes], decided,
+        )  # fmt: skip
+        filled = Filling(question, self._style, fits, self._step).run()
+        if filled is None:
+            return None
+        plan = _Plan()
+        for spot, taken in filled:
+            bag, inner = _bag(kinds, taken), Region(level, indexes[spot])
+            arranged = _Plan() if decided else self._arranged(bag, inner)
+            assert arranged is not None
+            plan.inner.append((indexes[spot] - low, bag, arranged))
+        return plan
 
-    def _size(self, part: Part) -> Ints:
-        """What a part takes at least: pods where slots are counted, else every resource."""
-        if isinstance(self.room, Counting):
-            return np.array([part.pods], dtype=np.int64)
-        total = np.zeros(len(self.layout.resources), dtype=np.int64)
-        for leaf in walk(part):
-            for ask in leaf.asks:
-                for name, amount in ask.shape.requests:
-                    if name in self.layout.resources:
-                        total[self.layout.resources[name]] += amount * ask.most
-        return total
+    def _arranged(self, bag: Bag, region: Region) -> _Plan | None:
+        """The same as `_plan`, from memory if possible, and within a share of the round."""
+        key = (self._mark(region.level, region.index), bag)
+        if key not in self._known and key not in self._given_up and bag:
+            self._arrange(key, bag, region)
+        if key in self._given_up:
+            self._doubts += 1
+        return self._known.get(key) if bag else _Plan()
 
-    def _capacity(self, level: int) -> Ints:
-        if isinstance(self.room, Counting):
-            return self.room.slots(self.room.shape, level)[None, :]
-        free = np.maximum(self.room.free, 0)
-        return np.stack([roll_up(self.layout, row, level) for row in free])
+    def _arrange(self, key: tuple[object, Bag], bag: Bag, region: Region) -> None:
+        floor, doubts, plan = self._floor, self._doubts, None
+        self._floor = max(floor, self._steps.left - self._share)
+        try:
+            plan = self._plan(bag, region)
+        except OutOfSteps:
+            if self._steps.left <= floor:
+                raise
+            doubts = -1
+        finally:
+            self._floor = floor
+        if plan is not None or self._doubts == doubts:
+            self._known[key] = plan
+        else:
+            self._given_up.add(key)
 
-    def _largest_first(self, parts: list[Part], region: Region) -> list[Put] | None:
-        """Pods of all parts onto nodes, largest first into the tightest: right where sizes divide one another."""
+    def _step(self, number: int) -> None:
+        self._steps.left -= number
+        if self._steps.left <= self._floor:
+            raise OutOfSteps
+
+    # ---- pods
+
+    def _packed(self, bag: Bag, region: Region) -> _Plan | None:
+        """Pods of all parts onto the nodes of a domain."""
+        assert isinstance(self.room, Packing)
+        wanted = Counter[Shape]()
+        for kind, number in bag:
+            for ask in self._like[kind].asks:
+                wanted[ask.shape] += ask.most * number
+        budget = Steps(self._steps.left - self._floor)
+        before = budget.left
+        packed = pack(self.room, wanted, rows_of(self.layout, region), budget)
+        self._step(before - budget.left)
+        if packed.counts is None and not packed.proved:
+            raise OutOfSteps
+        return None if packed.counts is None else _Plan(pods=packed.counts)
+
+    # ---- the placement
+
+    def _realise(self, plan: _Plan, parts: list[Part], region: Region, found: Found) -> None:
+        """Parts for kinds, nodes for pods."""
+        found.seats += [(part, region) for part in parts]
+        waiting: dict[int, list[Part]] = {}
+        for part in parts:
+            for child in part.children:
+                waiting.setdefault(self.kind(child), []).append(child)
+        if not waiting and isinstance(self.room, Packing):
+            orders = [Order(part, ask, ask.most) for part in parts for ask in part.asks]
+            rows = rows_of(self.layout, region)
+            found.puts += self._largest_first(orders, rows) if plan.pods is None else deal(orders, rows, plan.pods)
+        for spot, bag, inner in plan.inner:
+            taken = [waiting[kind].pop() for kind, number in bag for _ in range(number)]
+            level = own_level(self.room, taken[0])
+            first, _ = self.layout.inner(region.level, region.index, level)
+            self._realise(inner, taken, Region(level, first + spot), found)
+
+    def _largest_first(self, orders: list[Order], rows: Ints) -> list[Put]:
+        """Pods onto nodes, largest first into the tightest: right where amounts decide."""
         room = self.room
         assert isinstance(room, Packing)
-        asks = [(part, ask) for part in parts for ask in part.asks]
         puts: list[Put] = []
-        low, high = self.layout.span(region.level, region.index)
-        for part, ask in sorted(asks, key=lambda item: weight(item[1].shape), reverse=True):
-            if int(room.slots_by_row(ask.shape)[low:high].sum()) < ask.most:
-                break
-            rows, counts = tightest_first(room, ask.shape, region, ask.most)
-            room.put(rows, ask.shape, counts)
-            puts.append(Put(part, ask, rows, counts))
-        for put in puts:
-            room.put(put.rows, put.ask.shape, -put.counts)
-        if len(puts) == len(asks):
-            return puts
-        self.open = True
-        return None
+        left = self.measure.offers[0, rows].copy()
+        for order in sorted(orders, key=lambda order: self.measure.takes(order.ask.shape), reverse=True):
+            (size, *_) = self.measure.takes(order.ask.shape)
+            tightest = np.argsort(left, kind="stable")
+            slots = left[tightest] // size
+            taken = np.zeros(len(rows), dtype=np.int64)
+            taken[tightest] = np.clip(order.pods - (np.cumsum(slots) - slots), 0, slots)
+            left -= taken * size
+            used = np.flatnonzero(taken)
+            puts.append(Put(order.part, order.ask, rows[used], taken[used]))
+        return puts
 
 
-class _Domains:
-    """Parts of one level into the domains of their key inside a region."""
+def _bag(kinds: list[int], taken: Counts) -> Bag:
+    return tuple((kind, number) for kind, number in zip(kinds, taken, strict=True) if number)
 
-    def __init__(self, nest: _Nest, parts: list[Part], region: Region) -> None:
-        self.nest, layout = nest, nest.layout
-        self.level = own_level(nest.room, parts[0])
-        of_kind: dict[int, list[Part]] = {}
-        for part in parts:
-            of_kind.setdefault(part.type, []).append(part)
-        self.kinds = sorted(of_kind.values(), key=lambda kind: (-int(nest.size(kind[0])[nest.main]), kind[0].type))
-        #: One row for each kind.
-        self.amounts = np.stack([nest.size(kind[0]) for kind in self.kinds])
-        self.sizes = [int(amount) // nest.unit for amount in self.amounts[:, nest.main]]
-        low, high = layout.inner(region.level, region.index, self.level)
-        capacity, named = nest.capacity(self.level), layout.named(self.level)
-        domains = [index for index in range(low, high) if named[index]]
-        self.domains = sorted(domains, key=lambda index: (-int(capacity[nest.main, index]), index))
-        self.capacity = [capacity[:, index] for index in self.domains]
-        self.rooms = [int(amounts[nest.main]) // nest.unit for amounts in self.capacity]
-        #: What this and all later domains have of the scarcest amount.
-        self.ahead = np.append(np.cumsum(self.rooms[::-1])[::-1], 0).tolist()
-        #: From which domain on all are alike: there the largest part left goes into the first, wherever it could go.
-        contents = [nest.room.content(self.level, index) for index in self.domains]
-        self.alike = next(at for at in range(len(contents) + 1) if len(set(contents[at:])) <= 1)
-        #: Pods that are laid out one by one cost most and seldom fail: they come when all else is settled.
-        self.late = isinstance(nest.room, Packing) and not parts[0].children
-        self._dead: set[tuple[int, Counts]] = set()
-        self._found: list[_Inside] = []
 
-    def fill(self) -> _Inside | None:
-        counts = tuple(len(kind) for kind in self.kinds)
-        if len(self.domains) > DOMAINS or max(self.rooms, default=0) > FINEST:
-            raise _OutOfSteps
-        if not self._from(0, counts):
-            return None
-        seats, puts = Seats(), list[Put]()
-        for inside in self._found:
-            seats += inside.seats
-            puts += inside.puts
-        return _Inside(seats, puts)
+def _sum(children: Counter[int], needs: list[Amounts]) -> Amounts:
+    total = [0] * len(needs[next(iter(children))])
+    for kind, number in children.items():
+        for dim, amount in enumerate(needs[kind]):
+            total[dim] += amount * number
+    return tuple(total)
 
-    def _from(self, at: int, left: Counts) -> bool:
-        """Whether the domains from the `at`-th on can take what is left."""
-        if not any(left):
-            return True
-        slack = self.ahead[at] - sum(number * size for number, size in zip(left, self.sizes, strict=True))
-        if at == len(self.domains) or slack < 0 or (at, left) in self._dead:
-            return False
-        for chosen in self._fills(left, at, slack):
-            self.nest.step()
-            inside = None if self.late else self._inside(at, chosen, left)
-            if inside is None and not self.late:
-                continue
-            rest = tuple(have - taken for have, taken in zip(left, chosen, strict=True))
-            found = len(self._found)
-            if self._from(at + 1, rest):
-                inside = inside or self._inside(at, chosen, left)
-                if inside is not None:
-                    self._found.append(inside)
-                    return True
-            del self._found[found:]
-        self._dead.add((at, left))
-        return False
 
-    def _inside(self, at: int, chosen: Counts, left: Counts) -> _Inside | None:
-        """The chosen parts, the last of their kinds, in the domain; an empty set fits everywhere."""
-        taken = zip(self.kinds, chosen, left, strict=True)
-        parts = [part for kind, number, have in taken for part in kind[have - number : have]]
-        if not parts:
-            return _Inside([], [])
-        return self.nest.inside(parts, Region(self.level, self.domains[at]))
-
-    def _fills(self, left: Counts, at: int, slack: int) -> Iterator[Counts]:
-        """Sets of parts that leave no more than `slack` unused, large parts first; a bit per sum tells what can be."""
-        sizes, room = self.sizes, self.rooms[at]
-        sums = [1]  # of the kinds from the last back to each
-        for size, number in zip(reversed(sizes), reversed(left), strict=True):
-            reach = sums[-1]
-            for _ in range(number):
-                reach |= reach << size
-            sums.append(reach & ((1 << (room + 1)) - 1))
-        sums.reverse()
-        pending: list[tuple[int, int, Counts]] = [(0, 0, ())]
-        while pending:
-            kind, used, chosen = pending.pop()
-            wanted = max(0, room - slack - used)
-            if not (sums[kind] >> wanted) & ((1 << (room - used - wanted + 1)) - 1):
-                continue
-            if kind == len(sizes):
-                if (np.array(chosen, dtype=np.int64) @ self.amounts <= self.capacity[at]).all():
-                    yield chosen
-                continue
-            most = min(left[kind], (room - used) // sizes[kind] if sizes[kind] else left[kind])
-            least = 1 if at >= self.alike and left[kind] and not any(left[:kind]) else 0
-            numbers = range(least, most + 1) if self.nest.large_first else range(most, least - 1, -1)
-            pending += [(kind + 1, used + number * sizes[kind], (*chosen, number)) for number in numbers]
+def _scarcest(need: Amounts, domains: list[Amounts]) -> int:
+    """The amount that is asked for most, compared with what there is."""
+    have = [sum(amounts[dim] for amounts in domains) for dim in range(len(need))]
+    return max(range(len(need)), key=lambda dim: (need[dim] / max(1, have[dim]), -dim))

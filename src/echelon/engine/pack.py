@@ -8,14 +8,16 @@ for the rest: a state seen to be dead is not entered again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from .agenda import Put, Steps
+from .demand import Shape
 from .layout import Ints, clip
-from .parts import Part
+from .parts import Ask, Part, weight
 from .room import Packing
 
 Counts = tuple[int, ...]
@@ -25,47 +27,69 @@ Amounts = tuple[int, ...]
 FILLS = 400
 
 
+class Order(NamedTuple):
+    """So many pods of one ask of a leaf."""
+
+    part: Part
+    ask: Ask
+    pods: int
+
+
 @dataclass(slots=True)
 class Packed:
-    """Where the pods go; None with `proved` false if the budget ended first."""
+    """How many pods of each shape each row takes; None with `proved` false if the budget ended first."""
 
-    puts: list[Put] | None
+    counts: dict[Shape, Ints] | None
     proved: bool = True
 
 
-def pack(room: Packing, part: Part, rows: Ints, shares: list[int], steps: Steps) -> Packed:
-    """Put so many pods of each ask of a leaf on the rows."""
-    for ask, share in zip(part.asks, shares, strict=True):
-        if share > int(room.slots_by_row(ask.shape)[rows].sum()):
+def pack(room: Packing, wanted: Mapping[Shape, int], rows: Ints, steps: Steps) -> Packed:
+    """Put so many pods of each shape on the rows."""
+    for shape, pods in wanted.items():
+        if pods > int(room.slots_by_row(shape)[rows].sum()):
             return Packed(None)
-    return _Packer(room, part, rows, shares, steps).run()
+    return _Packer(room, wanted, rows, steps).run()
+
+
+def deal(orders: Iterable[Order], rows: Ints, counts: Mapping[Shape, Ints]) -> Iterator[Put]:
+    """Divide packed pods among those who asked for them, in order."""
+    left = {shape: taken.copy() for shape, taken in counts.items()}
+    for order in orders:
+        have = left[order.ask.shape]
+        share = np.clip(order.pods - (np.cumsum(have) - have), 0, have)
+        have -= share
+        used = np.flatnonzero(share)
+        if len(used):
+            yield Put(order.part, order.ask, rows[used], share[used])
 
 
 class _Packer:
-    def __init__(self, room: Packing, part: Part, rows: Ints, shares: list[int], steps: Steps) -> None:
-        self.part, self.steps, self.shares = part, steps, tuple(shares)
-        names = {name for ask in part.asks for name, amount in ask.shape.requests if amount > 0}
+    def __init__(self, room: Packing, wanted: Mapping[Shape, int], rows: Ints, steps: Steps) -> None:
+        #: Large pods first.
+        self.shapes = sorted(wanted, key=lambda shape: (*(-amount for amount in weight(shape)), repr(shape)))
+        self.steps, self.wanted = steps, tuple(wanted[shape] for shape in self.shapes)
+        names = {name for shape in self.shapes for name, amount in shape.requests if amount > 0}
         known = [(name, room.layout.resources[name]) for name in sorted(names) if name in room.layout.resources]
-        self.sizes: list[Amounts] = [_sizes(dict(ask.shape.requests), known) for ask in part.asks]
-        free = room.free[[number for _, number in known]][:, rows] if known else np.zeros((0, len(rows)), np.int64)
-        may = np.stack([room.slots_by_row(ask.shape)[rows] > 0 for ask in part.asks])
+        self.sizes: list[Amounts] = [_sizes(dict(shape.requests), known) for shape in self.shapes]
+        free = room.free[[number for _, number in known]][:, rows] if known else np.zeros((1, len(rows)), np.int64)
+        slots = np.stack([room.slots_by_row(shape)[rows] for shape in self.shapes])
         self.main = self._scarcest(free)
         order = np.lexsort((rows, np.maximum(free[self.main], 0)))
-        order = order[may[:, order].any(axis=0)]
-        self.rows = rows[order]
-        self.free: list[Amounts] = [tuple(column) for column in np.maximum(free[:, order], 0).T.tolist()]
-        self.may: list[tuple[bool, ...]] = [tuple(column) for column in may[:, order].T.tolist()]
-        slots = np.stack([room.slots_by_row(ask.shape)[self.rows] for ask in part.asks])
-        self.after = [*np.flip(np.cumsum(np.flip(slots, axis=1), axis=1), axis=1).T.tolist(), [0] * len(shares)]
+        self.all_rows = len(rows)
+        self.rows = order[(slots[:, order] > 0).any(axis=0)]
+        self.free: list[Amounts] = [tuple(column) for column in np.maximum(free[:, self.rows], 0).T.tolist()]
+        slots = slots[:, self.rows]
+        self.may: list[tuple[bool, ...]] = [tuple(column) for column in (slots > 0).T.tolist()]
+        self.after = [*np.flip(np.cumsum(np.flip(slots, axis=1), axis=1), axis=1).T.tolist(), [0] * len(self.shapes)]
         self.open = False
 
     def run(self) -> Packed:
-        need = sum(size[self.main] * count for size, count in zip(self.sizes, self.shares, strict=True))
+        need = sum(size[self.main] * count for size, count in zip(self.sizes, self.wanted, strict=True))
         slack = sum(amounts[self.main] for amounts in self.free) - need
         if slack < 0:
             return Packed(None)
         dead: set[tuple[int, Counts]] = set()
-        stack = [(self._fills(0, self.shares, slack), self.shares, slack)]
+        stack = [(self._fills(0, self.wanted, slack), self.wanted, slack)]
         taken: list[Counts] = []
         while stack:
             fills, left, spare = stack[-1]
@@ -82,7 +106,7 @@ class _Packer:
             rest = tuple(have - used for have, used in zip(left, fill, strict=True))
             at = len(stack)
             if not any(rest):
-                return Packed(self._puts([*taken, fill]))
+                return Packed(self._counts([*taken, fill]))
             if at < len(self.rows) and (at, rest) not in dead and self._reachable(at, rest):
                 taken.append(fill)
                 stack.append((self._fills(at, rest, spare - waste), rest, spare - waste))
@@ -91,7 +115,7 @@ class _Packer:
     def _scarcest(self, free: Ints) -> int:
         """The resource that is asked for most, compared with what there is."""
         have = np.maximum(free, 0).sum(axis=1).tolist()
-        need = [sum(size[r] * n for size, n in zip(self.sizes, self.shares, strict=True)) for r in range(len(have))]
+        need = [sum(size[r] * n for size, n in zip(self.sizes, self.wanted, strict=True)) for r in range(len(have))]
         return max(range(len(have)), key=lambda r: (need[r] / max(1, have[r]), -r))
 
     def _reachable(self, at: int, left: Counts) -> bool:
@@ -123,18 +147,14 @@ class _Packer:
                 if count == most or not _fits(size, final):
                     yield (count, *fill), final
 
-    def _puts(self, fills: list[Counts]) -> list[Put]:
-        counts = np.array(fills, dtype=np.int64)
-        puts = []
-        for number, ask in enumerate(self.part.asks):
-            used = np.flatnonzero(counts[:, number])
-            if len(used):
-                puts.append(Put(self.part, ask, self.rows[used], counts[used, number]))
-        return puts
+    def _counts(self, fills: list[Counts]) -> dict[Shape, Ints]:
+        found = np.zeros((len(self.shapes), self.all_rows), dtype=np.int64)
+        found[:, self.rows[: len(fills)]] = np.array(fills, dtype=np.int64).T
+        return dict(zip(self.shapes, found, strict=True))
 
 
 def _sizes(requests: dict[str, int], known: list[tuple[str, int]]) -> Amounts:
-    return tuple(clip(max(0, requests.get(name, 0))) for name, _ in known)
+    return tuple(clip(max(0, requests.get(name, 0))) for name, _ in known) or (0,)
 
 
 def _fits(size: Amounts, free: Amounts) -> bool:

@@ -20,8 +20,6 @@ from .view import ClusterView
 
 #: Steps of a run that only follows a habit.
 QUICK = 2_000
-#: Steps of nested packing; each looks at a whole set of parts and costs several of the other kind.
-NESTED = 6_000
 
 
 def search(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims = ()) -> Found | NotFound:
@@ -56,7 +54,7 @@ def search(view: ClusterView, part: Part, region: Region, steps: Steps, claims: 
 
 def _thoroughly(room: Counting | Packing, part: Part, region: Region, steps: Steps) -> Found | NotFound:
     """Nested packing where the tree is made for it, then the complete search."""
-    outcome = nest(room, part, region, Steps(min(NESTED, steps.left)))
+    outcome = nest(room, part, region, Steps(steps.left // 2))
     if outcome is None or (isinstance(outcome, NotFound) and not outcome.proved):
         return Backtrack(room, part, steps).run(region)
     return outcome
