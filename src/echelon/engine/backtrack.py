@@ -188,19 +188,21 @@ class Backtrack:
         else:
             for shares in compositions(part):
                 if rest is None and self.habit is None and not self.room.between_pods:
-                    yield from self._packed(part, region, shares)
-                    continue
+                    packed = self._packed(part, region, shares)
+                    if packed is not None:
+                        yield from packed
+                        continue
                 following = rest
                 for number in range(len(shares) - 1, -1, -1):
                     if shares[number]:
                         following = self._agenda(Spread(part, number, region, shares[number]), following)
                 yield following
 
-    def _packed(self, part: Part, region: Region, shares: list[int]) -> Iterator[Agenda | None]:
-        """The last leaf has its nodes for itself."""
+    def _packed(self, part: Part, region: Region, shares: list[int]) -> Iterator[Agenda | None] | None:
+        """The last leaf has its nodes for itself; None if they are too many or too unlike for that."""
         if self.steps.left <= 0:
             self.open = True
-            return
+            return iter(())
         assert isinstance(self.room, Packing)
         orders = [Order(part, ask, share) for ask, share in zip(part.asks, shares, strict=True) if share]
         wanted = Counter[Shape]()
@@ -208,10 +210,13 @@ class Backtrack:
             wanted[order.ask.shape] += order.pods
         rows = rows_of(self.layout, region)
         packed = pack(self.room, wanted, rows, self.steps)
+        if packed is None:
+            return None
         self.open |= not packed.proved
-        if packed.counts is not None:
-            self.puts += deal(orders, rows, packed.counts)
-            yield None
+        if packed.counts is None:
+            return iter(())
+        self.puts += deal(orders, rows, packed.counts)
+        return iter((None,))
 
     def _choose(
         self, part: Part, region: Region, index: int, have: int, rest: Agenda | None

@@ -20,9 +20,9 @@ Counts = tuple[int, ...]
 Amounts = tuple[int, ...]
 
 #: More domains than this side by side are left to the other search.
-DOMAINS = 400
+DOMAINS = 2_000
 #: And so are amounts so unlike that their common unit is finer than this part of a domain.
-FINEST = 1 << 16
+FINEST = 1 << 18
 #: Steps of the first tries, and how many orders are tried before tries get twice as long.
 FIRST_TRY = 150
 TRIES = 6
@@ -32,6 +32,10 @@ PIECES_PER_STEP = 8
 
 class OutOfSteps(Exception):
     """The budget of this question has ended."""
+
+
+class Unsuited(Exception):
+    """The question is too large or too fine for this method."""
 
 
 class Style(NamedTuple):
@@ -48,13 +52,13 @@ class Style(NamedTuple):
         return sorted(weights, key=lambda kind: (-weights[kind], kind))
 
 
-def styles() -> Iterator[tuple[Style, int]]:
-    """Orders to try one after the other and the steps for each, without end.
+def styles(first: int = FIRST_TRY) -> Iterator[tuple[Style, int]]:
+    """Orders to try one after the other and the steps for each, without end; the first few have `first` steps.
 
     How long a search takes depends on luck with the first choices, so many short tries are better than a long one;
     that they get longer makes the whole complete.
     """
-    seed, steps = 0, FIRST_TRY
+    seed, steps = 0, first
     while True:
         for _ in range(TRIES):
             yield Style(seed, large_domains_first=True), steps
@@ -95,19 +99,20 @@ class Filling:
         self.order = sorted(range(len(asked.domains)), key=lambda spot: (direction * asked.domains[spot][main], spot))
         self.capacity = [asked.domains[spot] for spot in self.order]
         self.rooms = [amounts[main] // unit for amounts in self.capacity]
+        if len(self.order) > DOMAINS or max(self.rooms, default=0) > FINEST:
+            raise Unsuited
         self.others = [dim for dim in range(len(self.kinds[0])) if dim != main]
         #: What this and all later domains have of each amount, the scarcest in its unit.
         self.ahead = _sums_from(self.rooms)
         self.others_ahead = [_sums_from([amounts[dim] for amounts in self.capacity]) for dim in self.others]
         #: From which domain on all are alike: whatever goes into one of them may go into the first.
-        marks = [asked.marks[spot] for spot in self.order]
-        self.alike = next(at for at in range(len(marks) + 1) if len(set(marks[at:])) <= 1)
+        self.alike = len(self.order)
+        while self.alike and asked.marks[self.order[self.alike - 1]] == asked.marks[self.order[-1]]:
+            self.alike -= 1
         self._dead: set[tuple[int, Counts]] = set()
 
     def run(self) -> list[tuple[int, Counts]] | None:
         """What domains take, those that take anything; None if there is no way."""
-        if len(self.order) > DOMAINS or max(self.rooms, default=0) > FINEST:
-            raise OutOfSteps
         stack: list[tuple[Counts, Iterator[Counts]]] = []
         chosen: list[Counts] = []
         left = self.numbers
@@ -219,6 +224,18 @@ class Filling:
                     ):
                         return True
         return False
+
+
+def scarcest(kinds: Sequence[Amounts], numbers: Counts, domains: Sequence[Amounts]) -> int:
+    """The amount that is asked for most, compared with what there is, among those that are not too fine."""
+
+    def rank(dim: int) -> tuple[bool, float, int]:
+        unit = max(1, math.gcd(*(kind[dim] for kind in kinds)))
+        fine = max((amounts[dim] for amounts in domains), default=0) // unit > FINEST
+        need = sum(kind[dim] * number for kind, number in zip(kinds, numbers, strict=True))
+        return (not fine, need / max(1, sum(amounts[dim] for amounts in domains)), -dim)
+
+    return max(range(len(kinds[0])), key=rank)
 
 
 def _sums_from(numbers: list[int]) -> list[int]:

@@ -20,7 +20,7 @@ from .amounts import Measure
 from .bounds import own_level
 from .capacity import roll_up
 from .demand import Shape
-from .filling import Amounts, Counts, Filling, OutOfSteps, Question, Style, styles
+from .filling import FIRST_TRY, Amounts, Counts, Filling, OutOfSteps, Question, Style, Unsuited, scarcest, styles
 from .layout import Ints
 from .pack import Order, deal, pack
 from .parts import Part, shapes_of
@@ -32,6 +32,8 @@ Bag = tuple[tuple[int, int], ...]
 
 #: The share of a round that the content of one domain may take.
 INSIDE = 4
+#: Where pods must be laid out on nodes to know whether they fit, tries are longer by this factor.
+WITH_NODES = 16
 
 
 @dataclass(slots=True)
@@ -48,10 +50,13 @@ def nest(room: Counting | Packing, part: Part, region: Region, steps: Steps) -> 
     if region.rows is not None or part.keys or not part.children or not _suits(room, part, region.level):
         return None
     packing = _Nest(room, part)
-    for style, share in styles():
+    for style, share in styles(FIRST_TRY if packing.measure.exact else FIRST_TRY * WITH_NODES):
         budget = Steps(min(share, steps.left))
         steps.left -= budget.left
-        outcome = packing.round(part, region, style, budget)
+        try:
+            outcome = packing.round(part, region, style, budget)
+        except Unsuited:
+            return None
         steps.left += max(0, budget.left)
         if outcome is not None:
             return outcome
@@ -177,7 +182,8 @@ class _Nest:
         if not indexes:
             return None
         have = [offered[index] for index in indexes]
-        main = _scarcest(_sum(children, self._needs), have)
+        needs = [self._needs[kind] for kind in children]
+        main = scarcest(needs, tuple(children.values()), have)
         kinds = self._style.ranked({kind: self._needs[kind][main] for kind in children})
         decided = self.measure.exact and self._like[kinds[0]].is_leaf
 
@@ -242,6 +248,8 @@ class _Nest:
         before = budget.left
         packed = pack(self.room, wanted, rows_of(self.layout, region), budget)
         self._step(before - budget.left)
+        if packed is None:
+            raise Unsuited
         if packed.counts is None and not packed.proved:
             raise OutOfSteps
         return None if packed.counts is None else _Plan(pods=packed.counts)
@@ -293,9 +301,3 @@ def _sum(children: Counter[int], needs: list[Amounts]) -> Amounts:
         for dim, amount in enumerate(needs[kind]):
             total[dim] += amount * number
     return tuple(total)
-
-
-def _scarcest(need: Amounts, domains: list[Amounts]) -> int:
-    """The amount that is asked for most, compared with what there is."""
-    have = [sum(amounts[dim] for amounts in domains) for dim in range(len(need))]
-    return max(range(len(need)), key=lambda dim: (need[dim] / max(1, have[dim]), -dim))
