@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
 from .agenda import Found, NotFound, Put, Steps
 from .backtrack import Backtrack, close_together, one_by_one, tightest_first
+from .exact import exact, told
 from .fill import compact
 from .layout import Ints
 from .nest import nest
@@ -42,22 +44,43 @@ def search(view: ClusterView, part: Part, region: Region, steps: Steps, claims: 
         first = 200 + 2 * sum(1 for _ in walk(part))  # enough for one descent and a little more
         outcome = Backtrack(room, part, Steps(min(first, steps.left))).run(region)
         if isinstance(outcome, NotFound) and not outcome.proved:
-            outcome = _thoroughly(model(view, part, region, claims), part, region, steps)
+            outcome = _thoroughly(view, part, region, steps, claims)
         return _locate(room, outcome)
     for habit in (close_together, tightest_first):
         outcome = Backtrack(room, part, Steps(min(QUICK, steps.left)), habit).run(region)
         if isinstance(outcome, Found):
             return outcome
         room = model(view, part, region, claims)
-    return _thoroughly(room, part, region, steps)
+    return _thoroughly(view, part, region, steps, claims)
 
 
-def _thoroughly(room: Counting | Packing, part: Part, region: Region, steps: Steps) -> Found | NotFound:
-    """Nested packing where the tree is made for it, then the complete search."""
-    outcome = nest(room, part, region, Steps(steps.left // 2))
-    if outcome is None or (isinstance(outcome, NotFound) and not outcome.proved):
-        return Backtrack(room, part, steps).run(region)
+def _thoroughly(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims) -> Found | NotFound:
+    """Nested packing where the tree is made for it, then the complete search, and the solver for what they leave."""
+    outcome: Found | NotFound | None
+    with _share(steps, steps.left // 2) as share:
+        outcome = nest(model(view, part, region, claims), part, region, share)
+    if _open(outcome):
+        room = model(view, part, region, claims)
+        with _share(steps, steps.left // 4 if told(room, part, region) else steps.left) as share:
+            outcome = Backtrack(room, part, share).run(region)
+    if _open(outcome) and steps.left > 0:
+        outcome = exact(model(view, part, region, claims), part, region, steps)
+    if outcome is None:
+        outcome = Backtrack(model(view, part, region, claims), part, steps).run(region)
     return outcome
+
+
+def _open(outcome: Found | NotFound | None) -> bool:
+    return outcome is None or (isinstance(outcome, NotFound) and not outcome.proved)
+
+
+@contextmanager
+def _share(steps: Steps, most: int) -> Iterator[Steps]:
+    """A part of the budget; what is left of it goes back."""
+    share = Steps(most)
+    steps.left -= most
+    yield share
+    steps.left += max(0, share.left)
 
 
 def model(view: ClusterView, part: Part, region: Region, claims: Claims = ()) -> Counting | Packing:
