@@ -94,6 +94,7 @@ class Measure:
             self.exact = len(plain) == 1 and _divide(plain[0].takes) and _open_alike(room, shapes)
             pieces = [piece for amount in plain for piece in _pieces(amount)]
             amounts = plain if len(pieces) == len(plain) else _needed(pieces)
+            amounts = amounts or [_Amount((0,) * len(shapes), np.zeros(room.layout.size, dtype=np.int64))]
         #: One row for each amount, one column for each node.
         self.offers: Ints = np.stack([amount.offers for amount in amounts])
         self._takes = [amount.takes for amount in amounts]

@@ -101,7 +101,7 @@ class _Model:
         leaves = [seat for seat in self.seats if seat.parts[0].is_leaf and seat.parts[0].need]
         if isinstance(self.room, Counting):
             self._counted(leaves, self.room)
-        else:
+        elif leaves:
             self.nodes = _Nodes(self, self.room, leaves, region)
 
     def integer(self, most: int) -> Any:
