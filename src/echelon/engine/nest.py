@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .agenda import Found, NotFound, Put, Steps
-from .amounts import Measure
+from .amounts import SAFE, Measure
 from .bounds import own_level
 from .capacity import roll_up
 from .demand import Shape
@@ -150,6 +150,8 @@ class _Nest:
         """What each domain of a level has of each amount."""
         found = self._offers.get(level)
         if found is None:
+            if int(self.measure.offers.max(initial=0)) > SAFE // max(1, self.layout.size):
+                raise Unsuited  # sums would leave 64 bits
             rolled = [roll_up(self.layout, row, level).tolist() for row in self.measure.offers]
             found = self._offers[level] = list(zip(*rolled, strict=True))
         return found
