@@ -134,6 +134,37 @@ async def test_a_single_pod_that_needs_a_whole_node_does_not_starve_either(world
 
 
 @in_virtual_time
+async def test_room_is_kept_where_pods_end_rather_than_where_services_run(world: World) -> None:
+    await _nodes(world, 2, rack="r0")
+    await world.create(*(make_pod(f"service{number}") for number in range(2)))
+    await world.settle(1)
+    await _nodes(world, 2, first=2, rack="r1")
+    stream = Stream(world)
+    await stream.submit(2)
+    gang = await _gang(world, size=2, key=words.RACK)
+    await stream.flow(7)
+    await world.settle(15)
+    assert "of 2 reserved nodes in r1" in (await world.condition("big"))[2]
+    await stream.flow(3)
+    assert set(await world.nodes(*gang)) == {"n2", "n3"}
+
+
+@in_virtual_time
+async def test_room_is_kept_where_a_deadline_is_near(world: World) -> None:
+    await _nodes(world, 4)
+    stream = Stream(world)
+    await stream.submit(2)
+    await world.create(*(make_pod(f"brief{number}", activeDeadlineSeconds=600, **JOB) for number in range(2)))
+    await world.settle(1)
+    await _gang(world, size=2)
+    await stream.flow(7)
+    await world.settle(15)
+    brief = set(await world.nodes("brief0", "brief1"))
+    assert world.scheduler is not None
+    assert world.scheduler.reservations.nodes == [brief]
+
+
+@in_virtual_time
 async def test_no_room_is_kept_before_someone_younger_went_first(world: World) -> None:
     """Nobody takes anything away from the gang, so nothing need be kept for it."""
     await _nodes(world, 4)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -114,6 +114,11 @@ class Reservations:
     def __len__(self) -> int:
         return len(self._held)
 
+    @property
+    def nodes(self) -> list[set[str]]:
+        """The nodes on which room is kept, root by root."""
+        return [set(one.nodes) for one in self._held.values()]
+
     def recover(self) -> None:
         """What was placed before we came tells who was passed over."""
         for member in self._translator.members.values():
@@ -137,18 +142,13 @@ class Reservations:
         with self._view.without(self._kept([*below, *([own] if own else ())])):
             yield
 
-    def placed(self, state: State, assignment: Iterable[str]) -> None:
+    def placed(self, state: State, nodes: Collection[str]) -> None:
         """This root takes these nodes: its own reservation is over, and those of lower priority that are in the way."""
-        if state.since:
-            self._passed.note(priority_of(state.root), state.since)
-        state.lapses = 0
         self.end(state.root.id)
-        if not self._held:
-            return
-        nodes, priority = set(assignment), priority_of(state.root)
-        for one in [one for one in self._held.values() if one.priority < priority and nodes & one.nodes.keys()]:
-            self.end(one.state.root.id)
-            self._states.again(one.state)
+        if nodes:
+            self._passed.note(priority_of(state.root), state.since)
+            state.lapses = 0
+            self._clear(set(nodes), priority_of(state.root))
 
     def end(self, root: int) -> None:
         """Give up what is kept for a root, if anything is."""
@@ -159,6 +159,12 @@ class Reservations:
             self._translator.unreserve(member)
         self.forget()
         self._room()
+
+    def _clear(self, nodes: set[str], priority: int) -> None:
+        """Whoever is less important and has room kept on these nodes looks for another place."""
+        for one in [one for one in self._held.values() if one.priority < priority and nodes & one.nodes.keys()]:
+            self.end(one.state.root.id)
+            self._states.again(one.state)
 
     def forget(self) -> None:
         """Something changed: who stands in whose way is to be asked anew."""
@@ -233,11 +239,13 @@ class Reservations:
         leaving = [member for member in self._translator.members.values() if member.leaving and member.place]
         gone = [running for member in leaving if (running := self._view.running(member.id)) is not None]
         self._view.options = self._options
-        found = soonest(self._view, demand, gone, self._cost)
+        with self.lifted(state, demand.priority):
+            found = soonest(self._view, demand, gone, self._cost)
         if found is None or not found.placement.assignment:
             # Not even without everyone it may wait for; that is a dear thing to find out.
             state.reserve_from = self._clock.now() + self._patience.after_seconds
             return False
+        self._clear(set(found.placement.assignment.values()), demand.priority)
         self._enter(state, demand, found, gone, moved)
         return True
 
