@@ -7,11 +7,23 @@ may exist all the same, so it can only ever accuse justly.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from .company import Surroundings, wrong_between
 from .ledger import Group, Ledger, Node, Pod, room_for
 
-Free = dict[str, dict[str, int]]
+
+@dataclass(frozen=True)
+class Try:
+    """What is free by node, and the pods that have been given a place so far."""
+
+    free: dict[str, dict[str, int]]
+    placed: tuple[tuple[Pod, str], ...] = ()
+
+    def having(self, pod: Pod, node: str) -> Try:
+        left = {**self.free, node: dict(self.free[node])}
+        _take(left[node], pod)
+        return Try(left, (*self.placed, (pod, node)))
 
 
 class Fitting:
@@ -20,35 +32,50 @@ class Fitting:
     def __init__(self, ledger: Ledger, ignoring: int | None = None) -> None:
         self.ledger = ledger
         self._ignoring = ignoring
-        self._stays = {pod.uid for pod in ledger.pods.values() if self._counts(pod)}
-        self.free: Free = {name: dict(node.room) for name, node in ledger.nodes.items() if not node.cordoned}
-        for pod in ledger.pods.values():
-            if pod.uid in self._stays and pod.node in self.free:
-                _take(self.free[pod.node], pod, 1)
+        self._running = [(pod, pod.node) for pod in ledger.pods.values() if self._counts(pod)]
+        self._stays = {pod.uid for pod, _ in self._running}
+        free = {name: dict(node.room) for name, node in ledger.nodes.items() if not node.cordoned}
+        for pod, name in self._running:
+            if name in free:
+                _take(free[name], pod)
+        self._begin = Try(free)
+        self._nodes = tuple(free)
 
     def _counts(self, pod: Pod) -> bool:
         return pod.holds and (self._ignoring is None or pod.priority >= self._ignoring)
 
     def single(self, pod: Pod) -> bool:
-        return self._fill([pod], tuple(self.free), self.free) is not None
+        return self._is_found(self._fill([pod], self._nodes, self._begin))
 
     def group(self, group: Group) -> bool:
         """Whether what a tree needs now can be placed beside what it already holds."""
-        return next(self._place(group, tuple(self.free), self.free), None) is not None
+        return self._is_found(self._place(group, self._nodes, self._begin))
 
     def extra(self, pod: Pod) -> bool:
         """Whether one more pod of a group that already holds fits into the domains its mates are in."""
-        nodes = tuple(self.free)
+        nodes = self._nodes
         for group in self.ledger.chain(pod):
             nodes = tuple(n for n in nodes if n in set(self._pinned(group, nodes))) if group.key else nodes
         leaf = self.ledger.leaf(pod)
         if leaf is not None and leaf.exclusive:
             nodes = tuple(n for n in nodes if self._is_free_for(leaf, self.ledger.nodes[n]))
-        return self._fill([pod], nodes, self.free) is not None
+        return self._is_found(self._fill([pod], nodes, self._begin))
 
-    def _place(self, group: Group, nodes: tuple[str, ...], free: Free) -> Iterator[Free]:
+    def _is_found(self, tries: Iterator[Try]) -> bool:
+        """Whether one of these is right as a whole: whoever came later is company for those before, too."""
+        for one in tries:
+            around = self._around(one)
+            if not any(wrong_between(pod, node, around) for pod, node in one.placed):
+                return True
+        return False
+
+    def _around(self, so_far: Try) -> Surroundings:
+        return Surroundings((*self._running, *so_far.placed), self.ledger.nodes)
+
+    def _place(self, group: Group, nodes: tuple[str, ...], so_far: Try) -> Iterator[Try]:
+        place = self._leaf if group.kind == "PodGroup" else self._tree
         for domain in self._domains(group, nodes):
-            yield from self._leaf(group, domain, free) if group.kind == "PodGroup" else self._tree(group, domain, free)
+            yield from place(group, domain, so_far)
 
     def _domains(self, group: Group, nodes: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         if not group.key:
@@ -68,7 +95,7 @@ class Fitting:
         domains = {node.domains[group.key] for node in held}
         return [name for name in nodes if not domains or self.ledger.nodes[name].domains[group.key] in domains]
 
-    def _leaf(self, group: Group, nodes: tuple[str, ...], free: Free) -> Iterator[Free]:
+    def _leaf(self, group: Group, nodes: tuple[str, ...], so_far: Try) -> Iterator[Try]:
         members = self.ledger.members(group)
         missing = group.minimum - sum(pod.stays for pod in members)
         wanted = [pod for pod in members if pod.pending][: max(0, missing)]
@@ -76,28 +103,21 @@ class Fitting:
             return
         if group.exclusive:
             nodes = tuple(name for name in nodes if self._is_free_for(group, self.ledger.nodes[name]))
-        room = self._fill(wanted, nodes, free)
-        if room is not None:
-            yield room
+        yield from self._fill(wanted, nodes, so_far)
 
-    def _fill(self, pods: list[Pod], nodes: tuple[str, ...], free: Free) -> Free | None:
-        """Each pod on the first node that takes it; what is left, if all have found one and mind nobody."""
-        room = {name: dict(amounts) for name, amounts in free.items()}
-        around = [(pod, pod.node) for pod in self.ledger.pods.values() if pod.uid in self._stays]
-        running = len(around)
+    def _fill(self, pods: list[Pod], nodes: tuple[str, ...], so_far: Try) -> Iterator[Try]:
+        """Each pod on the first node that takes it, if there is one for all."""
         for pod in pods:
-            found = next((name for name in nodes if self._takes(name, room[name], pod, around)), None)
+            around = self._around(so_far)
+            found = next((name for name in nodes if self._takes(name, pod, so_far, around)), None)
             if found is None:
-                return None
-            _take(room[found], pod, 1)
-            around.append((pod, found))
-        whole = Surroundings(tuple(around), self.ledger.nodes)
-        return None if any(wrong_between(pod, node, whole) for pod, node in around[running:]) else room
+                return
+            so_far = so_far.having(pod, found)
+        yield so_far
 
-    def _takes(self, name: str, room: dict[str, int], pod: Pod, around: list[tuple[Pod, str]]) -> bool:
-        if not self.ledger.nodes[name].accepts(pod) or not _fits(room, pod):
-            return False
-        return not wrong_between(pod, name, Surroundings(tuple(around), self.ledger.nodes))
+    def _takes(self, name: str, pod: Pod, so_far: Try, around: Surroundings) -> bool:
+        fits = self.ledger.nodes[name].accepts(pod) and _fits(so_far.free[name], pod)
+        return fits and not wrong_between(pod, name, around)
 
     def _is_free_for(self, group: Group, node: Node) -> bool:
         for pod in self.ledger.pods.values():
@@ -114,29 +134,27 @@ class Fitting:
                 return False
         return True
 
-    def _tree(self, group: Group, nodes: tuple[str, ...], free: Free) -> Iterator[Free]:
+    def _tree(self, group: Group, nodes: tuple[str, ...], so_far: Try) -> Iterator[Try]:
         children = self.ledger.children(group)
-        yield from _some(group.minimum, children, free, lambda child, room: self._place(child, nodes, room))
+        yield from _some(group.minimum, children, so_far, lambda child, one: self._place(child, nodes, one))
 
 
-def _some(
-    count: int, groups: list[Group], free: Free, place: Callable[[Group, Free], Iterator[Free]]
-) -> Iterator[Free]:
+def _some(count: int, groups: list[Group], so_far: Try, place: Callable[[Group, Try], Iterator[Try]]) -> Iterator[Try]:
     """All ways to place at least `count` of these, first come first."""
     if count <= 0:
-        yield free
+        yield so_far
         return
     if len(groups) < count:
         return
-    for room in place(groups[0], free):
-        yield from _some(count - 1, groups[1:], room, place)
-    yield from _some(count, groups[1:], free, place)
+    for one in place(groups[0], so_far):
+        yield from _some(count - 1, groups[1:], one, place)
+    yield from _some(count, groups[1:], so_far, place)
 
 
 def _fits(room: dict[str, int], pod: Pod) -> bool:
-    return all(room_for(room, resource) >= amount for resource, amount in pod.requests)
+    return all(room_for(room, resource) >= amount for resource, amount in pod.requests if amount)
 
 
-def _take(room: dict[str, int], pod: Pod, times: int) -> None:
+def _take(room: dict[str, int], pod: Pod) -> None:
     for resource, amount in pod.requests:
-        room[resource] = room_for(room, resource) - amount * times
+        room[resource] = room_for(room, resource) - amount

@@ -20,6 +20,8 @@ from .ledger import Group, Ledger, Pod, Tree, room_for
 GRACE_SECONDS = 30.0
 #: How long ago the preemptor may have been seen pending: a write may be late in a storm.
 _PREEMPTOR_SEEN_SECONDS = 120.0
+#: A unit that is evicted counts those that were bound for so long.
+_SETTLED_SECONDS = 5.0
 #: How often the pods in one place of one owner may be preempted while nobody does anything to the cluster.
 _MOST_TURNS = 4
 
@@ -151,8 +153,12 @@ class Auditor:
         self._take_turn(pod)
         unit = self.ledger.unit(pod)
         if unit is not None:
-            mates = [mate.uid for mate in self.ledger.members(unit) if mate.holds]
+            # Who was bound a moment ago may have been placed anew, after it was decided that the others have to go.
+            mates = [mate.uid for mate in self.ledger.members(unit) if mate.holds and self._is_settled(mate, now)]
             self._leaving.setdefault(unit.uid, []).extend(mates)
+
+    def _is_settled(self, pod: Pod, now: float) -> bool:
+        return now - self._bound_at.get(pod.uid, now) > _SETTLED_SECONDS
 
     def _take_turn(self, pod: Pod) -> None:
         """Two workloads that evict each other in turns would do so for ever."""

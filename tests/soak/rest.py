@@ -188,7 +188,7 @@ def _silent(ledger: Ledger) -> Iterator[str]:
     for group in ledger.groups.values():
         tree = ledger.objects["podgroups" if group.kind == "PodGroup" else "compositepodgroups"]
         found = next(one for one in tree.values() if one["metadata"]["uid"] == group.uid)
-        holds = ledger.counted(group, lambda pod: pod.stays)
+        holds = ledger.counted(group, _stays) and ledger.counted(ledger.root(group), _stays)
         if holds and not is_true(found, f"{group.kind}InitiallyScheduled"):
             yield f"{group.kind} {group.name} is bound and does not say so"
         if holds and is_true(found, "DisruptionTarget"):

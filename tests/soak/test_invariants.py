@@ -7,22 +7,25 @@ from typing import Any
 import msgspec
 import pytest
 
-from echelon.api.scheme import JOBS, NODES, POD_DISRUPTION_BUDGETS, POD_GROUPS, PODS, Object, Resource
+from echelon.api.scheme import (
+    COMPOSITE_POD_GROUPS,
+    JOBS,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    POD_GROUPS,
+    PODS,
+    Object,
+    Resource,
+)
 from echelon.api.vocabulary import HOSTNAME, RACK
 from echelon.store.interface import Change, Header, Record
-from echelon.testing.builders import make_budget, make_node, make_pod, make_pod_group
+from echelon.testing.builders import make_budget, make_composite, make_node, make_pod, make_pod_group
 
 from . import rest, wishes
 from .company import LATE_SECONDS
 from .invariants import GRACE_SECONDS, Auditor, Breach
 
-_KINDS = {
-    "Pod": PODS,
-    "Node": NODES,
-    "PodGroup": POD_GROUPS,
-    "Job": JOBS,
-    "PodDisruptionBudget": POD_DISRUPTION_BUDGETS,
-}
+_KINDS = {one.kind: one for one in (PODS, NODES, POD_GROUPS, COMPOSITE_POD_GROUPS, JOBS, POD_DISRUPTION_BUDGETS)}
 
 
 class Log:
@@ -238,10 +241,10 @@ def test_a_unit_that_is_evicted_in_part() -> None:
     log.put(make_pod("p", group="g", node="n1"))
     log.put(make_pod("q", group="g", node="n1"))
     log.put(make_pod("waits", priority=100))
-    log.put(_preempted(make_pod("p", group="g", node="n1")))
-    log.auditor.look(0, fair=True)
+    log.put(_preempted(make_pod("p", group="g", node="n1")), now=10)
+    log.auditor.look(10, fair=True)
     with pytest.raises(Breach, match=r"preempted in part: \['q'\] stayed"):
-        log.auditor.look(GRACE_SECONDS + 1, fair=True)
+        log.auditor.look(10 + GRACE_SECONDS + 1, fair=True)
 
 
 def _job(status: Object, **spec: Any) -> Object:
@@ -251,6 +254,17 @@ def _job(status: Object, **spec: Any) -> Object:
         "spec": {"parallelism": 1, "completions": 1, **spec},
         "status": status,
     }
+
+
+def _tree(app: str, apart_from: str) -> list[Object]:
+    """Two gangs that must be in one rack; the pods of the second want nobody of some kind there."""
+    waits = {"labels": {"app": app}}
+    return [
+        make_composite("t", gang=2, key=RACK, workload="t", priority=0),
+        *(make_pod_group(name, gang=1, parent="t", workload="t", priority=0) for name in ("g", "h")),
+        make_pod("p", group="g", **waits),
+        make_pod("q", group="h", **waits, **_apart(RACK, apart_from)),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -271,6 +285,8 @@ def _job(status: Object, **spec: Any) -> Object:
         ([make_pod("p", labels={"app": "web"}, cpu=2, **_apart(RACK, "web"))], "p is pending although it fits"),
         ([make_pod(f"p{n}", labels={"app": "web"}, node="n1", cpu=0) for n in range(2)], ""),
         ([make_pod("p", **_near(RACK, "db"))], ""),
+        (_tree("web", apart_from="db"), "t is pending although it fits"),
+        (_tree("web", apart_from="web"), ""),
     ],
 )
 def test_what_rest_must_not_leave(objects: list[Object], found: str) -> None:
