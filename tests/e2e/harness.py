@@ -84,7 +84,7 @@ class Echelon:
         node = await self.get(NODES, pod["spec"]["nodeName"])
         return meta.labels(node)[key]
 
-    async def until(self, check: Callable[[], Awaitable[Any]], what: str, seconds: float = 20.0) -> Any:
+    async def until(self, check: Callable[[], Awaitable[Any]], what: str, seconds: float = 60.0) -> Any:
         """Wait for `check` to return something true, and return it."""
         deadline = time.monotonic() + seconds
         while True:

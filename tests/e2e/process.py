@@ -27,7 +27,7 @@ class UpProcess:
         self._arguments = ["--data", str(data), "--port", str(free_port()), *options]
         self._process: subprocess.Popen[str] | None = None
 
-    def start(self, seconds: float = 20.0) -> None:
+    def start(self, seconds: float = 120.0) -> None:
         """Start and wait for the line that says it is ready."""
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
         self._process = subprocess.Popen(

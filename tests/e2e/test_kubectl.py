@@ -220,7 +220,7 @@ def test_cordon_changes_the_node(kubectl: Kubectl) -> None:
 
 def test_wait_ends_when_the_condition_comes(kubectl: Kubectl) -> None:
     kubectl("create", manifest=pod_group("waited"))
-    waiting = kubectl.start("wait", "podgroup/waited", "--for=condition=PodGroupInitiallyScheduled", "--timeout=30s")
+    waiting = kubectl.start("wait", "podgroup/waited", "--for=condition=PodGroupInitiallyScheduled", "--timeout=90s")
     time.sleep(0.5)
     assert waiting.poll() is None
     condition = {
@@ -229,7 +229,7 @@ def test_wait_ends_when_the_condition_comes(kubectl: Kubectl) -> None:
     }  # fmt: skip
     change = json.dumps({"status": {"conditions": [condition]}})
     kubectl("patch", "podgroup", "waited", "--subresource=status", "--type=merge", "-p", change)
-    out, err = waiting.communicate(timeout=30)
+    out, err = waiting.communicate(timeout=90)
     assert (waiting.returncode, out) == (0, "podgroup.scheduling.k8s.io/waited condition met\n"), err
 
 
@@ -239,7 +239,7 @@ def test_delete_waits_until_the_object_is_gone(kubectl: Kubectl) -> None:
     time.sleep(0.7)
     assert deleting.poll() is None
     kubectl("patch", "pod", "held", "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
-    out, err = deleting.communicate(timeout=30)
+    out, err = deleting.communicate(timeout=90)
     assert (deleting.returncode, out) == (0, 'pod "held" deleted\n'), err
     missing = kubectl.run("get", "pod", "held")
     assert missing.code == 1

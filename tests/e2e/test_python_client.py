@@ -35,7 +35,7 @@ def test_create_list_watch_replace_and_delete(core: Any) -> None:
         version = listed.metadata.resource_version
         for event in streaming.stream(
             core.list_namespaced_pod, "default", label_selector="made-by=python", resource_version=version,
-            timeout_seconds=20,
+            timeout_seconds=90,
         ):  # fmt: skip
             seen.append((event["type"], event["object"].metadata.name))
             if event["type"] == "DELETED":
@@ -47,7 +47,7 @@ def test_create_list_watch_replace_and_delete(core: Any) -> None:
     core.replace_namespaced_pod("py-1", "default", created)
     core.patch_namespaced_pod("py-1", "default", {"metadata": {"annotations": {"a": "b"}}})
     core.delete_namespaced_pod("py-1", "default", grace_period_seconds=0)
-    follower.join(timeout=30)
+    follower.join(timeout=90)
     # An unbound pod is marked and removed at once; how many steps that takes is the server's business.
     assert seen[0] == ("MODIFIED", "py-1")
     assert seen[-1] == ("DELETED", "py-1")

@@ -22,7 +22,7 @@ def gang_job(name: str = "train", parallelism: int = 4, **template_spec: object)
             "completions": parallelism,
             "scheduling": {"schedulingPolicy": {"gang": {}}, "disruptionMode": {"all": {}}},
             "template": {
-                "metadata": {"annotations": {"echelon.dev/run-seconds": "60"}},
+                "metadata": {"annotations": {"echelon.dev/run-seconds": "600"}},
                 "spec": {
                     "restartPolicy": "Never",
                     "containers": [{"name": "c", "image": "registry.example/c:1"}],

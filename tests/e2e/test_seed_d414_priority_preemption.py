@@ -110,13 +110,13 @@ async def islands_by_job(e: Echelon, pods: list[Object]) -> dict[str, set[str]]:
 async def test_high_takes_one_island_low_restarts_uncounted_and_completes(tmp_path: Path) -> None:
     async with echelon(tmp_path, cluster(ISLANDS)) as e:
         await e.apply(CLASSES)
-        await e.create(exclusive("low", "low", replicas=2, seconds=40))
+        await e.create(exclusive("low", "low", replicas=2, seconds=100))
         before = await until_bound(e, "low", 4)
         homes = await islands_by_job(e, before)
         assert sorted(len(one) for one in homes.values()) == [1, 1]
         assert len(set().union(*homes.values())) == 2
 
-        await e.create(exclusive("high", "high", replicas=1, seconds=20))
+        await e.create(exclusive("high", "high", replicas=1, seconds=80))
         high = await until_bound(e, "high", 2)
         taken = await islands_by_job(e, high)
         assert [len(one) for one in taken.values()] == [1]
@@ -160,7 +160,7 @@ async def test_exactly_the_units_needed_are_evicted_and_as_a_whole(tmp_path: Pat
 async def test_equal_priority_never_preempts(tmp_path: Path) -> None:
     async with echelon(tmp_path, cluster(ISLANDS)) as e:
         await e.apply(CLASSES)
-        await e.create(exclusive("first", "low", replicas=2, seconds=30))
+        await e.create(exclusive("first", "low", replicas=2, seconds=120))
         await until_bound(e, "first", 4)
         await e.create(exclusive("second", "low", replicas=1, seconds=5))
 

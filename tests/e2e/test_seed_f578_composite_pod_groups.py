@@ -134,7 +134,7 @@ async def test_one_rack_too_small_binds_nothing_and_says_why_on_every_group(tmp_
         async def all_bound() -> bool:
             return len(await e.bound()) == 8
 
-        await e.until(all_bound, "the hierarchy to be bound after a node was added", seconds=5)
+        await e.until(all_bound, "the hierarchy to be bound after a node was added")
         await e.until_condition(COMPOSITE_POD_GROUPS, "root", "CompositePodGroupInitiallyScheduled")
 
 
@@ -245,7 +245,7 @@ async def test_a_missing_parent_is_waited_for_with_a_reason(tmp_path: Path) -> N
         async def bound() -> bool:
             return bool(await e.bound())
 
-        await e.until(bound, "the pod to be bound once the parent exists", seconds=5)
+        await e.until(bound, "the pod to be bound once the parent exists")
 
 
 async def _reported(e: Echelon, composites: str | list[str], groups: list[str], word: str) -> None:
