@@ -15,7 +15,7 @@ from tests.cluster.controlplane import ControlPlane
 from echelon.api import meta
 from echelon.api.errors import ApiError
 from echelon.api.scheme import COMPOSITE_POD_GROUPS, LEASES, NAMESPACES, NODES, POD_GROUPS, PODS, Object, Resource
-from echelon.api.verbs import DeleteOptions, Patch, PatchType, WatchOptions
+from echelon.api.verbs import DeleteOptions, Patch, PatchType
 from echelon.base.instants import parse
 from echelon.client import kubeconfig
 from echelon.client.http import HttpVerbs
@@ -24,43 +24,13 @@ from echelon.runtime.clock import RealClock
 
 from .bare import Endpoint
 from .contenders import LEASE_NAMESPACE
+from .observer import Binds
 from .scenarios import Scenario
 
 _AT_ONCE = 32
 _BENCH = "bench"
 
 T = TypeVar("T")
-
-
-class Binds:
-    """When which pod of a namespace was seen bound."""
-
-    def __init__(self) -> None:
-        self.seen: dict[str, float] = {}
-        self._news = asyncio.Event()
-
-    def add(self, name: str) -> None:
-        if self.seen.setdefault(name, time.perf_counter()):
-            self._news.set()
-
-    async def wait_for(self, count: int, seconds: float, check: Callable[[], None] = lambda: None) -> bool:
-        """Whether so many were bound in time."""
-        deadline = time.perf_counter() + seconds
-        while len(self.seen) < count:
-            check()
-            if time.perf_counter() > deadline:
-                return False
-            self._news.clear()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), 1.0)
-        return True
-
-    def complete(self, count: int) -> bool:
-        return len(self.seen) >= count
-
-    @property
-    def last(self) -> float:
-        return max(self.seen.values())
 
 
 class Stage:
@@ -105,21 +75,13 @@ class Stage:
     @asynccontextmanager
     async def binds(self, namespace: str) -> AsyncIterator[Binds]:
         """Follow what is bound in a namespace."""
-        binds = Binds()
         listed = await self.verbs.list(PODS, namespace)
-        options = WatchOptions(resource_version=listed.resource_version, timeout_seconds=3000)
-
-        async def follow() -> None:
-            async for event in self.verbs.watch(PODS, namespace, options):
-                if event.type != "DELETED" and event.object["spec"].get("nodeName"):
-                    binds.add(meta.name(event.object))
-
-        task = asyncio.create_task(follow())
+        binds = Binds(self.endpoint, namespace, listed.resource_version)
+        binds.start()
         try:
             yield binds
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            binds.stop()
 
     async def all_said(self, namespace: str, seconds: float) -> float | None:
         """When every PodGroup said that it is scheduled, if in time; kube-scheduler says nothing on composites."""

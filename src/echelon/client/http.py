@@ -1,6 +1,6 @@
 """The HTTPS transport: `Verbs` against any Kubernetes API server, ours or a real one.
 
-Lists and watches go through an aiohttp session, single objects over a `Wire`; every refusal becomes the same
+Lists go through an aiohttp session, single objects and watches over a `Wire`; every refusal becomes the same
 `ApiError` that the embedded server raises in process, so callers cannot tell the two apart.  A server that cannot be
 reached, breaks off or does not answer in time is one that refuses for now: 503 and 504.
 """
@@ -39,7 +39,6 @@ _REQUEST_SECONDS = 60.0
 #: A watch is asked for anew after this long, and given up when the server is silent for longer: it may be gone.
 _WATCH_SECONDS = 300
 _WATCH_GRACE_SECONDS = 30.0
-_WATCH_CHUNK = 1 << 16
 
 
 def path_of(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
@@ -108,23 +107,17 @@ class HttpVerbs(Verbs):
         if options.send_initial_events is not None:
             query["sendInitialEvents"] = "true" if options.send_initial_events else "false"
         path = path_of(resource, namespace)
-        patience = aiohttp.ClientTimeout(
-            total=None, sock_connect=_REQUEST_SECONDS, sock_read=seconds + _WATCH_GRACE_SECONDS
-        )
+        target = f"{path}?{urlencode({key: value for key, value in query.items() if value})}"
         with self._reachable("GET", path):
-            async with self._session.get(
-                self._server + path, params={key: value for key, value in query.items() if value}, timeout=patience
-            ) as response:
-                if response.status >= 400:
-                    raise _refusal(response.status, await response.read())
-                try:
-                    async for line in _lines(response.content):
+            async with self._wire.stream(target, _REQUEST_SECONDS, seconds + _WATCH_GRACE_SECONDS) as stream:
+                if stream.status >= 400:
+                    raise _refusal(stream.status, await stream.rest())
+                async for batch in stream.batches():
+                    for line in batch:
                         event = msgspec.json.decode(line)
                         if event["type"] == "ERROR":
                             raise ApiError.from_status(event["object"], 500)
                         yield WatchEvent(event["type"], event["object"])
-                finally:
-                    _hang_up(response)
 
     async def create(
         self, resource: Resource, obj: Object, namespace: str = "", options: WriteOptions = WriteOptions()
@@ -281,19 +274,3 @@ def _delete_body(options: DeleteOptions) -> Object:
     if options.dry_run:
         body["dryRun"] = ["All"]
     return body
-
-
-def _hang_up(response: aiohttp.ClientResponse) -> None:
-    """End a stream that may not be over: its connection is of no more use, and a polite goodbye could outlive us."""
-    if response.connection is not None and response.connection.transport is not None:
-        response.connection.transport.abort()
-
-
-async def _lines(stream: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
-    """Whole lines of any length; a line cut off by the end of the stream is dropped, as the watch will resume."""
-    pending = b""
-    async for chunk in stream.iter_chunked(_WATCH_CHUNK):
-        *whole, pending = (pending + chunk).split(b"\n")
-        for line in whole:
-            if line:
-                yield line

@@ -1,23 +1,27 @@
-"""Short requests over kept connections: HTTP/1.1 with as little as possible between the verbs and the socket.
+"""Requests over kept connections: HTTP/1.1 with as little as possible between the verbs and the socket.
 
     HttpVerbs ─► Wire ─► a connection that waits, else a new one ─► httptools ─► Answer
+                   └───► a connection of its own ─► Stream
 
-A scheduler binds a thousand pods a second, often beside the server that it talks to: what a request costs us, the
-server lacks.  So single objects go this way, at a third of the cost of a general client; lists and watches, which are
-few and long, do not.
+A scheduler binds a thousand pods a second, often beside the server that it talks to: what a request or a watched event
+costs us, the server lacks.  So single objects and watches go this way, at a third of the cost of a general client;
+lists, which are few and large, do not.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import cast
 from urllib.parse import quote, urlsplit
 
 import httptools
+
+from .stream import HungUp, Stream
 
 #: A connection that has waited this long is not used again: the server may be closing it at this very moment.
 _IDLE_SECONDS = 60.0
@@ -28,10 +32,6 @@ class Answer:
     status: int
     body: bytes
     warnings: tuple[str, ...] = ()
-
-
-class HungUp(ConnectionError):
-    """The server closed the connection before its answer was whole."""
 
 
 class Wire:
@@ -62,6 +62,20 @@ class Wire:
                     if method != "GET" or kept.answering:
                         raise
             return await self._exchange(await self._connect(seconds), request, seconds)
+
+    @asynccontextmanager
+    async def stream(self, path: str, seconds: float, silence: float) -> AsyncIterator[Stream]:
+        """A GET whose answer goes on; given up when nothing is heard for as long as `silence`."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(seconds):
+            _, stream = await loop.create_connection(
+                lambda: Stream(loop, silence), self._host, self._port, ssl=self._tls
+            )
+        try:
+            await stream.ask(self._request("GET", path, None, ""))
+            yield stream
+        finally:
+            stream.abort()
 
     async def open(self, count: int, seconds: float) -> None:
         """Have so many connections ready, if they can be had: a handshake costs both sides more than a request."""

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from echelon.client.wire import HungUp, Wire
+from echelon.client.stream import HungUp
+from echelon.client.wire import Wire
 
 _OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 _PATIENCE = 20.0

@@ -1,0 +1,147 @@
+"""An answer that goes on and on, line by line: what a watch is made of.
+
+    socket ─► httptools ─► whole lines, as many as have come ─► whoever reads
+
+In a storm of events data is taken in every few milliseconds and not line by line: to be woken costs more than to read.
+A reader that is slow makes the server wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import cast
+
+import httptools
+
+#: More than this waiting for its reader, and nothing more is read from the socket.
+_HIGH_WATER = 4 << 20
+#: Data that comes so soon after other data is a storm, and this is how long it may gather.
+_GATHER_SECONDS = 0.005
+
+
+class HungUp(ConnectionError):
+    """The server closed the connection before its answer was whole."""
+
+
+class Stream(asyncio.Protocol):
+    """One answer on a connection of its own."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, silence: float) -> None:
+        self._loop = loop
+        self._silence = silence
+        self._transport: asyncio.Transport | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._lines: list[bytes] = []
+        self._tail = b""
+        self._waiting_bytes = 0
+        self._ended = False
+        self._trouble: Exception | None = None
+        self._news: asyncio.Future[None] | None = None
+        self._heard = loop.time()
+        self._gathering: asyncio.TimerHandle | None = None
+        self._alarm = loop.call_later(silence, self._listen)
+        #: 0 until the head of the answer is there.
+        self.status = 0
+
+    # -- for the reader ------------------------------------------------------------------------------------
+
+    async def ask(self, request: bytes) -> None:
+        """Send the request and wait for the head of the answer."""
+        assert self._transport is not None
+        self._transport.write(request)
+        while not self.status:
+            await self._wait()
+
+    async def batches(self) -> AsyncGenerator[list[bytes], None]:
+        """Whole lines as they come; a line cut off by the end of the stream is dropped, as the watch will resume."""
+        while True:
+            if self._lines:
+                batch, self._lines, self._waiting_bytes = self._lines, [], 0
+                yield batch
+            elif self._ended:
+                return
+            else:
+                await self._wait()
+
+    async def rest(self) -> bytes:
+        """All that comes, for an answer that does end."""
+        while not self._ended:
+            await self._wait()
+        return b"\n".join([*self._lines, self._tail])
+
+    def abort(self) -> None:
+        """Hang up: a polite goodbye could outlive us."""
+        self._alarm.cancel()
+        if self._gathering is not None:
+            self._gathering.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def _wait(self) -> None:
+        if self._trouble is not None:
+            raise self._trouble
+        self._news = self._loop.create_future()
+        await self._news
+
+    def _wake(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+    def _fail(self, trouble: Exception) -> None:
+        self._trouble = self._trouble or trouble
+        self._wake()
+
+    def _listen(self) -> None:
+        """A server that has been silent for too long may be gone."""
+        left = self._heard + self._silence - self._loop.time()
+        if left > 0:
+            self._alarm = self._loop.call_later(left, self._listen)
+        else:
+            self._fail(TimeoutError())
+
+    def _gather(self) -> None:
+        """Read no more for a moment, or until the reader has caught up."""
+        assert self._transport is not None
+        if self._gathering is None and not self._transport.is_closing():
+            self._transport.pause_reading()
+            self._gathering = self._loop.call_later(_GATHER_SECONDS, self._go_on)
+
+    def _go_on(self) -> None:
+        assert self._transport is not None
+        self._gathering = None
+        if self._waiting_bytes > _HIGH_WATER:
+            self._gathering = self._loop.call_later(_GATHER_SECONDS, self._go_on)
+        elif not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    # -- what the transport calls --------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        before, self._heard = self._heard, self._loop.time()
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._fail(HungUp(f"not an answer in HTTP: {error}"))
+        if self._heard - before < 2 * _GATHER_SECONDS or self._waiting_bytes > _HIGH_WATER:
+            self._gather()
+        self._wake()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._fail(HungUp(str(error) if error else "the server hung up"))
+
+    # -- what the parser calls -----------------------------------------------------------------------------
+
+    def on_headers_complete(self) -> None:
+        self.status = self._parser.get_status_code()
+
+    def on_body(self, body: bytes) -> None:
+        *whole, self._tail = (self._tail + body).split(b"\n")
+        self._lines += filter(None, whole)
+        self._waiting_bytes += len(body)
+
+    def on_message_complete(self) -> None:
+        self._ended = True

@@ -1,0 +1,127 @@
+"""Answers that go on and on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from echelon.client import stream as streams
+from echelon.client.stream import HungUp, Stream
+from echelon.client.wire import Wire
+
+_PATIENCE = 20.0
+_HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+_END = b"0\r\n\r\n"
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+@asynccontextmanager
+async def told(
+    tell: Callable[[asyncio.StreamWriter], Awaitable[None]], silence: float = _PATIENCE
+) -> AsyncIterator[Stream]:
+    """The stream of a server that tells this and hangs up."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        try:
+            await tell(writer)
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        wire = Wire(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", None, {}, 1)
+        async with wire.stream("/watch", _PATIENCE, silence) as stream:
+            yield stream
+
+
+async def lines_of(stream: Stream) -> list[bytes]:
+    return [line async for batch in stream.batches() for line in batch]
+
+
+async def test_lines_come_whole_and_in_order_however_they_are_cut() -> None:
+    wanted = [b"line %d %s" % (number, b"x" * (number % 50)) for number in range(500)]
+    text = b"\n".join(wanted) + b"\n\n"
+
+    async def tell(writer: asyncio.StreamWriter) -> None:
+        writer.write(_HEAD)
+        for begin in range(0, len(text), 333):
+            writer.write(chunk(text[begin : begin + 333]))
+            await writer.drain()
+        writer.write(_END)
+        await writer.drain()
+
+    async with told(tell) as stream:
+        assert (stream.status, await lines_of(stream)) == (200, wanted)
+
+
+async def test_a_line_that_is_not_finished_is_no_line() -> None:
+    async def tell(writer: asyncio.StreamWriter) -> None:
+        writer.write(_HEAD + chunk(b"one\ntwo\nthr") + _END)
+
+    async with told(tell) as stream:
+        assert await lines_of(stream) == [b"one", b"two"]
+
+
+async def test_a_refusal_is_read_to_its_end() -> None:
+    async def tell(writer: asyncio.StreamWriter) -> None:
+        writer.write(b'HTTP/1.1 410 Gone\r\nContent-Length: 16\r\n\r\n{"kind":\n"Status')
+        await writer.drain()
+
+    async with told(tell) as stream:
+        assert (stream.status, await stream.rest()) == (410, b'{"kind":\n"Status')
+
+
+async def test_what_came_before_the_line_broke_is_delivered() -> None:
+    async def tell(writer: asyncio.StreamWriter) -> None:
+        writer.write(_HEAD + chunk(b"one\n"))
+
+    async with told(tell) as stream:
+        batches = stream.batches()
+        assert await anext(batches) == [b"one"]
+        with pytest.raises(HungUp):
+            await anext(batches)
+
+
+async def test_a_server_that_says_nothing_for_too_long_is_given_up() -> None:
+    over = asyncio.Event()
+
+    async def tell(writer: asyncio.StreamWriter) -> None:
+        writer.write(_HEAD + chunk(b"one\n"))
+        await over.wait()
+
+    async with told(tell, silence=0.2) as stream:
+        with pytest.raises(TimeoutError):
+            await lines_of(stream)
+        over.set()
+
+
+async def test_a_slow_reader_makes_the_server_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Much more is sent than may wait here and in the sockets between; it is all there in the end."""
+    monkeypatch.setattr(streams, "_HIGH_WATER", 1 << 16)
+    line, count = b"y" * 999 + b"\n", 30_000
+    sent = asyncio.Event()
+
+    async def tell(writer: asyncio.StreamWriter) -> None:
+        writer.write(_HEAD)
+        for _ in range(count):
+            writer.write(chunk(line))
+            await writer.drain()
+        sent.set()
+        writer.write(_END)
+        await writer.drain()
+
+    async with told(tell) as stream:
+        while stream._waiting_bytes <= streams._HIGH_WATER:  # noqa: ASYNC110 - until the reader is behind
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        assert not sent.is_set()
+        assert len(await lines_of(stream)) == count
