@@ -26,6 +26,7 @@ from echelon.api.scheme import (
     WORKLOADS,
     Object,
     Resource,
+    by_kind,
 )
 from echelon.api.verbs import DeleteOptions, Patch, PatchType, Verbs
 from echelon.scheduler.loop import Settings
@@ -88,7 +89,27 @@ class ClusterWorld(World):
                 return False
         return True
 
-    async def submit(self, obj: Object) -> None:
+    async def create(self, *objects: Object) -> None:
+        """One after the other, each when the scheduler has heard of the one before: watches keep no common order."""
+        for obj in objects:
+            await self._told_of(await self.submit(obj))
+
+    async def _told_of(self, made: Object) -> None:
+        begin = time.monotonic()
+        while self.is_up:
+            if self._knows(made) or time.monotonic() - begin > _LAG_SECONDS:
+                return
+            await asyncio.sleep(0.005)
+
+    def _knows(self, made: Object) -> bool:
+        assert self.caches is not None
+        resource = by_kind(made["apiVersion"], made["kind"])
+        if resource not in self.caches.resources:
+            return True
+        known = self.caches.of(resource).get(meta.key(made))
+        return known is not None and meta.uid(known) == meta.uid(made)
+
+    async def submit(self, obj: Object) -> Object:
         """A real server admits by caches of its own, which learn of a new PriorityClass a moment later."""
         for _ in range(_ADMISSION_TRIES):
             try:

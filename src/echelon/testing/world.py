@@ -87,10 +87,10 @@ class World:
             await self.submit(obj)
             await asyncio.sleep(0)
 
-    async def submit(self, obj: Object) -> None:
+    async def submit(self, obj: Object) -> Object:
         """Create one object and return before anyone could react to it."""
         classed = await self._with_class(obj)
-        await self.verbs.create(_resource(obj), classed, meta.namespace(obj))
+        return await self.verbs.create(_resource(obj), classed, meta.namespace(obj))
 
     async def pods(self, group: str, prefix: str, count: int, first: int = 0, **spec: Any) -> list[str]:
         """Members of a group, named prefix0, prefix1, …; their names."""
