@@ -44,7 +44,7 @@ _KEPT = ("system-", "priority-")
 #: Real time: what never comes has not come by then, on any machine.
 _GIVE_UP_SECONDS = 180.0
 #: A watch that was cut off is taken up again after a while of the scheduler's time, so that time must pass.
-_LAG_SECONDS = 5.0
+_LAG_SECONDS = 30.0
 _ADMISSION_TRIES = 600
 
 
