@@ -16,6 +16,7 @@ import numpy as np
 
 from .agenda import Found, Put
 from .demand import Composite, Demand, Group, Leaf, Shape
+from .floor import Floor
 from .layout import Ints, Layout
 from .regions import CLUSTER, Region, narrow, rows_of, split_by_label
 from .verdict import Objective
@@ -161,10 +162,19 @@ def worth(
         sum(missed.values()),
     )
     spare, least = _around_groups(view, leaves, draft)
-    if left_out != (0, 0, 0, 0):
-        least = 0  # others may be left out, or miss their keys, and then other domains count
-    members = _must_wait(view, leaves) if left_out[2] else 0
-    return (*left_out, spare), (0, 0, members, 0, least)
+    return (*left_out, spare), _bound(view, demand, left_out, least)
+
+
+def _bound(view: ClusterView, demand: Demand, left_out: tuple[int, int, int, int], least: int) -> Objective:
+    """The least there could be; `least` is the spare around groups that are all there and miss the same keys."""
+    if not any(left_out):
+        return (0, 0, 0, 0, least)
+    floor = Floor(view)
+    if any(left_out[:3]):
+        return (*floor.left_out(demand), 0, 0)
+    missed = floor.missed(group for group in groups_of(demand.root) if group.preferred)
+    # No group misses fewer keys than its floor: if the sum is the same, all are held to the same keys everywhere.
+    return (0, 0, 0, missed, least if missed == left_out[3] else 0)
 
 
 def _roles_missing(leaf: Leaf, assignment: Mapping[int, str]) -> int:
@@ -219,13 +229,3 @@ def _count(pods: list[tuple[Shape, int]], shape: Shape, more: int) -> None:
 
 def _tightest(domains: Ints, count: int) -> int:
     return int(domains[domains >= count].min(initial=np.iinfo(np.int64).max)) - count
-
-
-def _must_wait(view: ClusterView, leaves: Iterable[Leaf]) -> int:
-    """Members for which there are no slots in the whole cluster, shape by shape."""
-    waiting: dict[Shape, int] = {}
-    for leaf in leaves:
-        for pods in leaf.classes:
-            waiting[pods.shape] = waiting.get(pods.shape, 0) + len(pods.members)
-    slots = {shape: int(view.capacity.slots(shape).roll(-1)[0]) for shape in waiting if not shape.tied}
-    return sum(max(0, waiting[shape] - room) for shape, room in slots.items())
