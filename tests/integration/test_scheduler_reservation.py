@@ -223,6 +223,10 @@ async def test_the_room_of_pods_that_never_end_is_not_kept_for_ever(world: World
     await world.settle(5)
     assert "reserved" in await world.message(stream.alive[-1])
     await world.settle(660)
+    assert world.scheduler is not None
+    figures = world.scheduler.metrics.registry
+    for event in ("made", "lapsed"):
+        assert figures.get_sample_value("echelon_scheduler_reservations_total", {"event": event}) == 1
     assert "ReservationLapsed" in [reason for reason, _ in await world.events("big")]
     for _ in range(6):
         await stream.end_oldest()

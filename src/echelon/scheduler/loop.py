@@ -101,7 +101,14 @@ class Scheduler:
             self.room,
         )
         self.reservations = Reservations(
-            settings.patience, self._brief, self._translator, self._states, self._reporter, clock, self.room
+            settings.patience,
+            self._brief,
+            self._translator,
+            self._states,
+            self._reporter,
+            self.metrics,
+            clock,
+            self.room,
         )
         self._following = self._leading = False
         self._jobs = caches.of(JOBS)

@@ -39,6 +39,7 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "echelon_scheduler_verdicts_total": ("What the engine said, or had said of an equal demand.", ("verdict",)),
     "echelon_scheduler_bindings_total": ("Bindings answered.", ("result",)),
     "echelon_scheduler_pods_evicted_total": ("Pods evicted to make room.", ()),
+    "echelon_scheduler_reservations_total": ("Reservations made for roots that starve, and given up.", ("event",)),
 }
 #: name -> what it measures, its labels, the upper bounds of its buckets
 HISTOGRAMS: dict[str, tuple[str, tuple[str, ...], tuple[float, ...]]] = {
@@ -122,6 +123,10 @@ class Metrics:
             # Those that are scheduled are counted one by one as they are bound.
             outcome = "error" if result == "error" else "unschedulable"
             self._count("scheduler_schedule_attempts_total", outcome, profile, by=_pending_of(root))
+
+    def reserved(self, event: Literal["made", "lapsed"]) -> None:
+        """Room is kept for a root, or was kept in vain."""
+        self._count("echelon_scheduler_reservations_total", event)
 
     def answered(self, seconds: float) -> None:
         """A binding was answered, in whatever way."""

@@ -28,6 +28,7 @@ from ..engine.verdict import Domain, Evict, Placed
 from ..engine.view import ClusterView, Node, Options, Running
 from .hierarchy import Member
 from .memory import likeness
+from .metrics import Metrics
 from .report import Reporter, key_of, kind_of
 from .state import State, States, priority_of
 from .translate import Translator
@@ -95,6 +96,7 @@ class Reservations:
         translator: Translator,
         states: States,
         reporter: Reporter,
+        metrics: Metrics,
         clock: Clock,
         room: Callable[[], None],
     ) -> None:
@@ -104,6 +106,7 @@ class Reservations:
         self._translator = translator
         self._states = states
         self._reporter = reporter
+        self._metrics = metrics
         self._clock = clock
         self._room = room
         self._held: dict[int, Reservation] = {}
@@ -263,6 +266,7 @@ class Reservations:
             self._translator.reserve(members[number], name)
         self.forget()
         self._reporter.reserved(state.root, self.told(state))
+        self._metrics.reserved("made")
 
     def _lapse(self, state: State, now: float) -> None:
         """Nobody in its way ends: others have their turn for as long as it had."""
@@ -270,6 +274,7 @@ class Reservations:
         state.reserve_from = now + pause
         state.lapses += 1
         self._reporter.lapsed(state.root, pause)
+        self._metrics.reserved("lapsed")
 
     def _hold(self, state: State) -> float:
         return self._patience.hold_seconds * (1 << state.lapses)
