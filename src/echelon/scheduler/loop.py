@@ -140,7 +140,7 @@ class Scheduler:
     @property
     def at_rest(self) -> bool:
         """Whether there is nothing to decide and nothing to write before an event comes or time passes."""
-        return self._following and not len(self._queue) and self._enactor.at_rest
+        return self._leading and not len(self._queue) and self._enactor.at_rest
 
     def inconsistencies(self) -> list[str]:
         """Where the view differs from one rebuilt from the caches; empty before it follows them."""
