@@ -58,7 +58,7 @@ bench-engine: $(STAMP) ## Placement decisions against their aims and a per-pod g
 	@$(PY) -m bench.engine $(ARGS)
 
 bench-cluster: $(DEV) ## Both schedulers on a real control plane; ARGS="--only echelon --scenario racks --scale 0.2"
-	@tools/controlplane/build >/dev/null && PYTHONPATH=. $(PY) -m bench.cluster $(ARGS)
+	@tools/controlplane/build >/dev/null && $(PY) -m bench.cluster $(ARGS)
 
 clean: ## Remove the virtual environment and caches
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
