@@ -44,7 +44,7 @@ class Journal:
 
 
 async def _gangs_of_one(world: World, count: int) -> Journal:
-    """Many gangs, each bound in a second, 24 at a time."""
+    """Many gangs, each bound in a second, 32 at a time."""
     journal = Journal(world)
     await world.stop()
     world.start(journal)  # type: ignore[arg-type]
@@ -65,11 +65,11 @@ async def test_good_news_and_events_wait_until_bindings_are_through(world: World
 
 @in_virtual_time
 async def test_good_news_and_events_do_not_wait_for_ever(world: World) -> None:
-    journal = await _gangs_of_one(world, 200)
+    journal = await _gangs_of_one(world, 260)
     first = min(journal.when("bind")) + 1.0
     assert min(journal.when("podgroups")) == first + 3.0
     assert min(journal.when("events")) <= first + 5.0
-    for number in range(200):
+    for number in range(260):
         assert await world.condition(f"g{number}") == ("True", "Scheduled", "")
 
 

@@ -27,8 +27,8 @@ from .metrics import Metrics
 
 log = logging.getLogger(__name__)
 
-#: More connections than a server has work for cost it handshakes and switches; fewer leave it idle.
-_BINDINGS_AT_ONCE = 24
+#: Enough to keep a server busy while the next tree is decided; more would only stand in line there.
+_BINDINGS_AT_ONCE = 32
 _OTHER_WRITES_AT_ONCE = 16
 #: That a group is scheduled is said when no binding is under way any more; after this long one by one beside them, and
 #: after that long without regard to them.
