@@ -34,7 +34,9 @@ changes = st.one_of(
     nodes.map(lambda node: ("put_node", node)),
     st.sampled_from(NAMES).map(lambda name: ("remove_node", name)),
     bindings.map(lambda pod: ("bind", pod)),
+    st.lists(bindings, max_size=9).map(lambda pods: ("bind_all", pods)),
     st.integers(1, 6).map(lambda pod: ("unbind", pod)),
+    st.lists(st.integers(1, 6)).map(lambda pods: ("unbind_all", pods)),
     st.just(("look", None)),
 )
 

@@ -18,8 +18,10 @@ from .fit import EVERYWHERE, allowed
 from .layout import Bools, Ints, Layout, Rows, clip, distinct
 from .terms import left_open, one_each
 
-#: Shapes kept; the least recently used goes first.
-KEPT = 256
+#: Shapes kept, and the rows of all their arrays together: on a large cluster there are fewer of them.
+KEPT, KEPT_ROWS = 256, 1 << 23
+#: Shapes that are kept on a cluster of any size.
+LEAST_KEPT = 16
 #: Slots of a node for a shape that asks for nothing.
 UNLIMITED = 1 << 31
 #: Rows that are brought up to date one by one; more of them at once.
@@ -122,7 +124,7 @@ class TiedSlots(Slots):
 
 
 class Capacity:
-    """The slots of all shapes that were asked for lately."""
+    """The slots of all shapes that were asked for lately; the least recently used go first."""
 
     def __init__(self, layout: Layout, company: Company) -> None:
         self._layout = layout
@@ -143,7 +145,7 @@ class Capacity:
         if found is None:
             found = TiedSlots(self._layout, shape, self._company) if shape.tied else Slots(self._layout, shape)
             self._kept[shape] = found
-            if len(self._kept) > KEPT:
+            if len(self._kept) > max(LEAST_KEPT, min(KEPT, KEPT_ROWS // max(1, self._layout.size))):
                 self._kept.popitem(last=False)
         else:
             self._kept.move_to_end(shape)

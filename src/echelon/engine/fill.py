@@ -6,25 +6,37 @@ whole and the rest goes into the tightest that holds it, so that few domains are
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 
 from .demand import Shape
 from .layout import Ints, Layout, Rows, is_device
 from .regions import Region
 
+#: Slots per domain of a level.
+Rolls = Callable[[int], Ints]
+
 NOTHING: Ints = np.zeros(0, dtype=np.int64)
 #: More than any box holds.
 NEVER = 1 << 62
 
 
-def compact(layout: Layout, shape: Shape, slots: Ints, region: Region, count: int) -> tuple[Ints, Ints]:
-    """Rows in topology order and how many of `count` pods each takes; `slots` per row of the cluster must suffice."""
+def compact(
+    layout: Layout, shape: Shape, slots: Ints, region: Region, count: int, rolls: Rolls | None = None
+) -> tuple[Ints, Ints]:
+    """Rows in topology order and how many of `count` pods each takes; `slots` per row of the cluster must suffice.
+
+    With `rolls`, the slots per domain of a level, not every row of a large region has to be looked at.
+    """
     if region.rows is not None:
         own = _sparing_devices(layout, shape, slots[region.rows], region.rows, count)
         return _ordered(*_take(region.rows, own, count))
     low, high = layout.span(region.level, region.index)
-    own = _sparing_devices(layout, shape, slots[low:high], slice(low, high), count)
-    rows, counts = _descend(layout, own, low, high, region.level + 1, count)
+    inside = slots[low:high]
+    own = _sparing_devices(layout, shape, inside, slice(low, high), count)
+    rows, counts = _Descent(layout, rolls if own is inside else None).fill(own, low, region.level + 1, count)
     return (rows, counts) if len(rows) == 1 else _ordered(rows, counts)
 
 
@@ -36,37 +48,42 @@ def _sparing_devices(layout: Layout, shape: Shape, slots: Ints, rows: Rows, coun
     return plain if int(plain.sum()) >= count else slots
 
 
-def _descend(layout: Layout, slots: Ints, low: int, high: int, level: int, count: int) -> tuple[Ints, Ints]:
-    """Fill inside rows low..high, which are one domain of the level above `level`; `slots` are those of these rows."""
-    while level < len(layout.levels):
-        starts = layout.starts(level)
-        first, last = starts.searchsorted((low, high)).tolist()
-        if last - first == high - low:
-            break  # one node each, as at the host level: rows will do
-        if last - first > 1:
-            bounds = starts[first:last] - low
-            return _by_domain(layout, slots, (low, bounds), level, count)
-        level += 1
-    rows = np.arange(low, high, dtype=np.int64)
-    return _take(rows, slots, count)
+@dataclass(frozen=True, slots=True)
+class _Descent:
+    """From a domain into the domains below it."""
 
+    layout: Layout
+    rolls: Rolls | None
 
-def _by_domain(layout: Layout, slots: Ints, limits: tuple[int, Ints], level: int, count: int) -> tuple[Ints, Ints]:
-    """Fill domains that begin at `bounds`, counted from row `low`."""
-    low, bounds = limits
-    ends = np.append(bounds[1:], len(slots))
-    whole, rest, last = _choose(np.add.reduceat(slots, bounds), count)
-    runs = [slice(*run) for run in zip(bounds[whole].tolist(), ends[whole].tolist(), strict=True)]
-    rows = [np.arange(low + run.start, low + run.stop, dtype=np.int64) for run in runs]
-    taken = [slots[run] for run in runs]
-    if rest:
-        start, end = int(bounds[last]), int(ends[last])
-        inner = _descend(layout, slots[start:end], low + start, low + end, level + 1, rest)
-        if not runs:
-            return inner
-        rows.append(inner[0])
-        taken.append(inner[1])
-    return np.concatenate(rows), np.concatenate(taken)
+    def fill(self, slots: Ints, low: int, level: int, count: int) -> tuple[Ints, Ints]:
+        """Fill a domain of the level above `level`: its rows begin at `low`, and `slots` are theirs."""
+        high = low + len(slots)
+        while level < len(self.layout.levels):
+            first, last = self.layout.starts(level).searchsorted((low, high)).tolist()
+            if last - first == len(slots):
+                break  # one node each, as at the host level: rows will do
+            if last - first > 1:
+                return self._by_domain(slots, low, level, slice(first, last), count)
+            level += 1
+        return _take(np.arange(low, high, dtype=np.int64), slots, count)
+
+    def _by_domain(self, slots: Ints, low: int, level: int, inner: slice, count: int) -> tuple[Ints, Ints]:
+        """Fill the inner domains of a level."""
+        bounds = self.layout.starts(level)[inner] - low
+        ends = np.append(bounds[1:], len(slots))
+        sums = np.add.reduceat(slots, bounds) if self.rolls is None else self.rolls(level)[inner]
+        whole, rest, last = _choose(sums, count)
+        runs = [slice(*run) for run in zip(bounds[whole].tolist(), ends[whole].tolist(), strict=True)]
+        rows = [np.arange(low + run.start, low + run.stop, dtype=np.int64) for run in runs]
+        taken = [slots[run] for run in runs]
+        if rest:
+            start, end = int(bounds[last]), int(ends[last])
+            found = self.fill(slots[start:end], low + start, level + 1, rest)
+            if not runs:
+                return found
+            rows.append(found[0])
+            taken.append(found[1])
+        return np.concatenate(rows), np.concatenate(taken)
 
 
 def _take(rows: Ints, slots: Ints, count: int) -> tuple[Ints, Ints]:

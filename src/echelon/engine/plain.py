@@ -35,7 +35,7 @@ def settle(view: ClusterView, part: Part, region: Region) -> Found | NotFound | 
         return chosen
     ask = part.asks[0]
     slots = view.capacity.slots(ask.shape)
-    rows, counts = compact(view.layout, ask.shape, slots.rows, chosen, part.need)
+    rows, counts = compact(view.layout, ask.shape, slots.rows, chosen, part.need, slots.roll)
     return Found([(part, chosen)], [Put(part, ask, rows, counts)])
 
 
@@ -94,7 +94,7 @@ def at_once(view: ClusterView, demand: Demand) -> Placed | None:
     if found is None:
         return None
     index, spare = found
-    rows, counts = compact(layout, shape, slots.rows, Region(level, index), count)
+    rows, counts = compact(layout, shape, slots.rows, Region(level, index), count, slots.roll)
     spots = list[str]()
     for row, number in zip(rows.tolist(), counts.tolist(), strict=True):
         spots += [layout.name(row)] * number
