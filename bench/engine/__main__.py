@@ -30,13 +30,14 @@ def main() -> None:
         families(options.instances, options.family_seconds)
     if not options.words or "growth" in options.words:
         grows()
+    console.print(f"{process_time():.0f} s of CPU time in all")
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.engine", description=__doc__)
     parser.add_argument("words", nargs="*", help="parts of case names, or `families`, `growth`; all if left out")
     parser.add_argument("--rounds", type=int, default=5, help="runs of each case, of which the median counts")
-    parser.add_argument("--greedy-seconds", type=float, default=20, help="when the greedy loop is given up")
+    parser.add_argument("--greedy-seconds", type=float, default=10, help="when the greedy loop is given up")
     parser.add_argument("--instances", type=int, default=100, help="random instances of each tight family")
     parser.add_argument("--family-seconds", type=float, default=40, help="when a family takes no more instances")
     return parser.parse_args()
@@ -86,10 +87,12 @@ def grows() -> None:
     table = Table("nodes", "rack-gangs", "decision", "per gang")
     for nodes, groups, elapsed in growth.by_nodes_and_groups():
         table.add_row(f"{nodes:,}", str(groups), _ms(elapsed), f"{elapsed / groups * 1000:.0f} µs")
+        console.log(f"{nodes:,} nodes, {groups} rack-gangs: {_ms(elapsed)}")
     console.print(table)
     table = Table("nodes", "decide, bind and unbind a rack-gang", "change one node and decide")
     for nodes, cycle, change in growth.one_change():
         table.add_row(f"{nodes:,}", f"{cycle:.0f} µs", f"{change:.0f} µs")
+        console.log(f"one change on {nodes:,} nodes: {cycle:.0f} µs and {change:.0f} µs")
     console.print(table)
     console.print(f"memory for 10,000 pods on 100,000 nodes: {growth.memory():.0f} MB resident at most (aim 300 MB)")
 

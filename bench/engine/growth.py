@@ -33,12 +33,13 @@ def by_nodes_and_groups() -> Iterator[tuple[int, int, float]]:
             yield nodes, groups, median(timed(tree(*sides), [demand])[0] for _ in range(3))
 
 
-def one_change() -> Iterator[tuple[int, float, float]]:
+def one_change() -> list[tuple[int, float, float]]:
     """Nodes; microseconds to decide, bind and unbind a 16-pod rack-gang; to change one node and decide again."""
-    for zones, nodes in ((2, 4_000), (20, 40_000), (200, 400_000)):
-        view = tree(zones, 2, 50, 20)
-        demand = Demand(gang(16, shape(8), RACK))
-        yield nodes, _typical(partial(_cycle, view, demand)), _typical(partial(_touch, view, demand))
+    demand = Demand(gang(16, shape(8), RACK))
+    views = {nodes: tree(zones, 2, 50, 20) for zones, nodes in ((2, 4_000), (20, 40_000), (200, 400_000))}
+    cycles = _typical([partial(_cycle, view, demand) for view in views.values()])
+    changes = _typical([partial(_touch, view, demand) for view in views.values()])
+    return list(zip(views, cycles, changes, strict=True))
 
 
 def _cycle(view: ClusterView, demand: Demand) -> None:
@@ -55,17 +56,17 @@ def _touch(view: ClusterView, demand: Demand) -> None:
     decide(view, demand, NOW)
 
 
-def _typical(act: Callable[[], None]) -> float:
-    """Microseconds, median of 50 after a warm-up."""
-    for _ in range(5):
-        act()
+def _typical(acts: list[Callable[[], None]]) -> list[float]:
+    """Microseconds for each, median of 101 after a warm-up; in turns, so that a noisy neighbour is noisy to all."""
+    times: list[list[float]] = [[] for _ in acts]
     gc.collect()
-    times = []
-    for _ in range(50):
-        started = process_time()
-        act()
-        times.append(process_time() - started)
-    return median(times) * 1e6
+    for number in range(106):
+        for act, taken in zip(acts, times, strict=True):
+            started = process_time()
+            act()
+            if number >= 5:
+                taken.append(process_time() - started)
+    return [median(taken) * 1e6 for taken in times]
 
 
 def memory() -> float:

@@ -36,7 +36,7 @@ def compact(
     low, high = layout.span(region.level, region.index)
     inside = slots[low:high]
     own = _sparing_devices(layout, shape, inside, slice(low, high), count)
-    rows, counts = _Descent(layout, rolls if own is inside else None).fill(own, low, region.level + 1, count)
+    rows, counts = _Descent(layout, rolls if own is inside else None).fill(own, region.level, region.index, count)
     return (rows, counts) if len(rows) == 1 else _ordered(rows, counts)
 
 
@@ -55,20 +55,22 @@ class _Descent:
     layout: Layout
     rolls: Rolls | None
 
-    def fill(self, slots: Ints, low: int, level: int, count: int) -> tuple[Ints, Ints]:
-        """Fill a domain of the level above `level`: its rows begin at `low`, and `slots` are theirs."""
-        high = low + len(slots)
-        while level < len(self.layout.levels):
-            first, last = self.layout.starts(level).searchsorted((low, high)).tolist()
+    def fill(self, slots: Ints, level: int, index: int, count: int) -> tuple[Ints, Ints]:
+        """Fill a domain; `slots` are those of its rows."""
+        while level + 1 < len(self.layout.levels):
+            first, last = self.layout.inner(level, index, level + 1)
             if last - first == len(slots):
                 break  # one node each, as at the host level: rows will do
-            if last - first > 1:
-                return self._by_domain(slots, low, level, slice(first, last), count)
             level += 1
-        return _take(np.arange(low, high, dtype=np.int64), slots, count)
+            if last - first > 1:
+                return self._by_domain(slots, level, slice(first, last), count)
+            index = first
+        low = self.layout.starts(level).item(index)
+        return _take(np.arange(low, low + len(slots), dtype=np.int64), slots, count)
 
-    def _by_domain(self, slots: Ints, low: int, level: int, inner: slice, count: int) -> tuple[Ints, Ints]:
-        """Fill the inner domains of a level."""
+    def _by_domain(self, slots: Ints, level: int, inner: slice, count: int) -> tuple[Ints, Ints]:
+        """Fill domains of a level that lie side by side."""
+        low = self.layout.starts(level).item(inner.start)
         bounds = self.layout.starts(level)[inner] - low
         ends = np.append(bounds[1:], len(slots))
         sums = np.add.reduceat(slots, bounds) if self.rolls is None else self.rolls(level)[inner]
@@ -78,7 +80,7 @@ class _Descent:
         taken = [slots[run] for run in runs]
         if rest:
             start, end = int(bounds[last]), int(ends[last])
-            found = self.fill(slots[start:end], low + start, level + 1, rest)
+            found = self.fill(slots[start:end], level, inner.start + last, rest)
             if not runs:
                 return found
             rows.append(found[0])

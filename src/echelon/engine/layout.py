@@ -26,7 +26,7 @@ Item = TypeVar("Item")
 #: Resources that every node has; all others are devices.
 PLAIN = ("cpu", "memory", "ephemeral-storage", "pods")
 #: Rows that are charged, and nodes that are added, one by one; more of them at once.
-FEW = 6
+FEW = 8
 
 
 class NodeLike(Protocol):
