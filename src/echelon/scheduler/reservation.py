@@ -36,6 +36,8 @@ from .translate import Translator
 _DAY = 24 * 3600
 #: What it costs to wait for a pod of which nothing is known, and for one that is meant to run for ever.
 _UNKNOWN_END, _NO_END = _DAY, 30 * _DAY
+#: A place that does not last is not looked for again at once: the search is the dearest thing the scheduler does.
+_SECONDS_BETWEEN_SEARCHES = 10.0
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,10 @@ class Reservation:
     domain: Domain
     #: Pods that must end before the places can be had.
     awaited: dict[int, None]
-    #: The members that waited when it was made, and when something last moved.
+    #: The members that waited when it was made, when something last moved, and when it was made.
     wanted: frozenset[int]
     moved: float
+    made: float
 
 
 @dataclass(slots=True)
@@ -186,6 +189,9 @@ class Reservations:
             if now - moved >= self._hold(state):
                 self._lapse(state, now)
                 return _Answer(changed=True)
+            if now - one.made < _SECONDS_BETWEEN_SEARCHES:
+                state.reserve_from = now + _SECONDS_BETWEEN_SEARCHES
+                return _Answer(changed=True)
             # Its place or itself became another; the time without progress goes on.
             self._reserve(state, demand, moved)
             return _Answer()
@@ -260,7 +266,15 @@ class Reservations:
         places = {number: members[number] for number in assignment}
         domain = found.placement.domains.get(state.root.id, ())
         self._held[state.root.id] = Reservation(
-            state, demand.priority, places, nodes, domain, awaited, _members(demand), moved
+            state=state,
+            priority=demand.priority,
+            places=places,
+            nodes=nodes,
+            domain=domain,
+            awaited=awaited,
+            wanted=_members(demand),
+            moved=moved,
+            made=self._clock.now(),
         )
         for number, name in assignment.items():
             self._translator.reserve(members[number], name)
