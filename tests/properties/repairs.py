@@ -30,9 +30,9 @@ def repaired(view: ClusterView, demand: Demand, fix: Fix) -> Iterator[World]:
         case "widen":
             wider = re.search(r"widen \S+ to (\S+)", fix.text)
             key = {name.rsplit("/", 1)[-1]: name for name in LEVELS.values()}[wider[1]] if wider else None
-            yield view, _changed(demand, fix.group, lambda group: replace(group, topology=key))
+            yield view, _changed(demand, fix.groups, lambda group: replace(group, topology=key))
         case "lower":
-            yield view, _changed(demand, fix.group, lambda group: _with_minimum(group, fix.amount))
+            yield view, _changed(demand, fix.groups, lambda group: _with_minimum(group, fix.amount))
         case "field":
             raise AssertionError("no instance has unsupported fields")
 
@@ -105,7 +105,7 @@ def _released(view: ClusterView, demand: Demand, fix: Fix) -> World:
         PodClass(shapes.get(bound.role, leaf.classes[0].shape), (bound.member,), bound.role) for bound in leaf.bound
     )
     waiting = replace(leaf, bound=(), classes=leaf.classes + again)
-    return copied(view, lambda pod, _: pod in members), _changed(demand, leaf.id, lambda _: waiting)
+    return copied(view, lambda pod, _: pod in members), _changed(demand, (leaf.id,), lambda _: waiting)
 
 
 def _with_minimum(group: Group, minimum: int) -> Group:
@@ -114,10 +114,10 @@ def _with_minimum(group: Group, minimum: int) -> Group:
     return replace(group, min_groups=minimum)
 
 
-def _changed(demand: Demand, group_id: int, change: Callable[[Group], Group]) -> Demand:
+def _changed(demand: Demand, groups: tuple[int, ...], change: Callable[[Group], Group]) -> Demand:
     def rebuilt(group: Group) -> Group:
         if isinstance(group, Composite):
             group = replace(group, children=tuple(map(rebuilt, group.children)))
-        return change(group) if group.id == group_id else group
+        return change(group) if group.id in groups else group
 
     return replace(demand, root=rebuilt(demand.root))

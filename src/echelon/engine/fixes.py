@@ -44,8 +44,15 @@ def fixes(view: ClusterView, demand: Demand, shortages: tuple[Shortage, ...], no
         fix = next(trials, None)
         if fix is None:
             break
-        different.setdefault((fix.kind, fix.group), fix)
+        if not any(_is_within(known, fix) for known in different.values()):
+            different.setdefault((fix.kind, fix.group), fix)
     return tuple(different.values())
+
+
+def _is_within(known: Fix, fix: Fix) -> bool:
+    """Whether a fix says no more than one that is known and names a narrower domain."""
+    same = (known.kind, known.amount) == (fix.kind, fix.amount) and fix.kind in ("free", "add")
+    return same and known.domain[: len(fix.domain)] == fix.domain
 
 
 class _Trials:
@@ -113,7 +120,7 @@ class _Trials:
         root = _rebuilt(self.demand.root, _with_minimum({each.group for each in alike}, shortage.have))
         if self._fits(root):
             text = f"lower {field} from {shortage.need} to {shortage.have}{_all(alike)}"
-            yield Fix("lower", text, group.id, shortage.have)
+            yield Fix("lower", text, group.id, shortage.have, groups=tuple(each.group for each in alike))
 
     def _widened(self, alike: list[Shortage]) -> Iterator[Fix]:
         group = self.groups[alike[0].group]
@@ -129,7 +136,7 @@ class _Trials:
                     if key
                     else f"drop the {_short(group.topology)} key"
                 )
-                yield Fix("widen", text + _all(alike), group.id)
+                yield Fix("widen", text + _all(alike), group.id, groups=tuple(each.group for each in alike))
                 return
 
     # ---- changes of the cluster
@@ -166,9 +173,17 @@ class _Trials:
         most, guess = min(64, shortage.need), self._guess(shortage, shape, model)
         with _clones(self.view, model, most) as clones:
             number = _fewest(most, lambda count: self._fits_with(clones[:count]), guess)
+        if number and self._minds() and number < most:
+            # Empty places are domains too, and a spread over hosts counts them: once more with no others.
+            with _clones(self.view, model, number) as clones:
+                number = number if self._fits_with(clones) else 0
         if number:
             text = f"add {number} {'node' if number == 1 else 'nodes'} like {model.name}{where}"
             yield Fix("add", text, shortage.group, number, path)
+
+    def _minds(self) -> bool:
+        """Whether pods of the demand are to be spread: then empty nodes matter."""
+        return any(pods.shape.spread for leaf in self.demand.leaves() for pods in leaf.classes)
 
     def _guess(self, shortage: Shortage, shape: Shape | None, model: Node | None) -> int:
         """Nodes like this that make up for the missing pods of a leaf; where groups are missing, begin with one."""

@@ -89,6 +89,8 @@ class Fix:
     group: int = -1
     amount: int = 0
     domain: Domain = ()
+    #: All groups to which it must be done, where several that are alike fail for the same reason.
+    groups: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,44 @@
+"""Every fix that is proposed works, also where pods mind one another; and none says what another has said already."""
+
+from __future__ import annotations
+
+import pytest
+from hierarchies import PRIORITY, Instance, examples, instances
+from hypothesis import given
+from hypothesis import strategies as st
+from repairs import repaired
+
+from echelon.engine.demand import Bound, Composite, Demand, Group, Leaf
+from echelon.engine.verdict import Blocked, Placed
+from echelon.engine.view import ClusterView
+from echelon.testing.placement import judged
+
+pytestmark = pytest.mark.timeout(3600)
+
+
+def bound_below(group: Group) -> list[Bound]:
+    if isinstance(group, Leaf):
+        return list(group.bound)
+    return [bound for child in group.children for bound in bound_below(child)]
+
+
+def contradicts(view: ClusterView, group: Group) -> bool:
+    """Whether bound members already break a key: then no change of room could help, and the scheduler says so first."""
+    domains = {view.domain_of(bound.node, group.topology) for bound in bound_below(group)} if group.topology else set()
+    children = group.children if isinstance(group, Composite) else ()
+    return len(domains) > 1 or None in domains or any(contradicts(view, child) for child in children)
+
+
+@examples(250)
+@given(st.booleans().flatmap(lambda victims: instances(victims, max_nodes=10, max_pods=8, minding=True)))
+def test_every_fix_proposed_to_pods_that_mind_others_makes_them_fit(instance: Instance) -> None:
+    view, demand = instance.cluster.view, Demand(instance.demand.root, PRIORITY, may_preempt=False)
+    if contradicts(view, demand.root):
+        return
+    verdict = judged(view, demand)
+    if isinstance(verdict, Blocked):
+        for fix in verdict.fixes:
+            worlds = repaired(view, demand, fix)
+            assert any(isinstance(judged(*world), Placed) for world in worlds), fix
+        texts = [(fix.kind, fix.group, fix.text) for fix in verdict.fixes]
+        assert len(set(texts)) == len(texts)
