@@ -94,13 +94,13 @@ def praised(_: Instance, placed: Placed) -> Iterator[Placed]:
 
 
 def scattered(instance: Instance, placed: Placed) -> Iterator[Placed]:
-    """Equal pods on three or more nodes, of which the first and the last change places with one between."""
+    """Of equal pods on two nodes, one changes places with the first of the others: their node holds no run of ranks."""
     for leaf in instance.demand.leaves():
         for pods in leaf.classes:
             names = [placed.assignment[m] for m in pods.members if m in placed.assignment]
             if len(names) >= 3 and len({names[0], names[1]}) == 2 and names[1] == names[2]:
-                first, _, third, *_ = pods.members
-                yield replace(placed, assignment={**placed.assignment, first: names[2], third: names[0]})
+                first, second, *_ = pods.members
+                yield replace(placed, assignment={**placed.assignment, first: names[1], second: names[0]})
 
 
 @pytest.mark.parametrize("mutation", [moved, lost, invented, dropped, disowned, claimed, relocated, praised, scattered])
