@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from echelon.engine.check import problems
 from echelon.engine.demand import Demand
 from echelon.engine.verdict import Verdict
-from echelon.engine.view import ClusterView
+from echelon.engine.view import ClusterView, Running
 from echelon.scheduler import loop
 
 #: Nodes up to which every decision is judged; beyond, a test would spend its time on that.
@@ -23,14 +24,46 @@ def every_verdict_is_judged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     A scheduler swallows what goes wrong in a decision and tries again later, so raising at once would hide it.
     """
-    decide, wrong = loop.decide, list[str]()
+    decide, without = loop.decide, ClusterView.without
+    looked_past: list[list[Running]] = []
+    wrong: list[str] = []
+
+    @contextmanager
+    def noting(view: ClusterView, pods: Iterable[Running]) -> Iterator[None]:
+        looked_past.append(list(pods))
+        try:
+            with without(view, looked_past[-1]):
+                yield
+        finally:
+            looked_past.pop()
 
     def judged(view: ClusterView, demand: Demand, now: float, *rest: Any) -> Verdict:
         verdict = decide(view, demand, now, *rest)
         if len(view.node_names()) <= NODES_JUDGED:
-            wrong.extend(f"{text} in {verdict} on {demand}" for text in problems(view, demand, verdict, now))
+            # A scheduler looks past what it reserved for the one it decides about.
+            gone = {pod.pod for pods in looked_past for pod in pods}
+            seen = as_seen(view, gone) if gone else view
+            wrong.extend(f"{text} in {verdict} on {demand}" for text in problems(seen, demand, verdict, now))
         return verdict
 
     monkeypatch.setattr(loop, "decide", judged)
+    monkeypatch.setattr(ClusterView, "without", noting)
     yield
     assert not wrong
+
+
+def as_seen(view: ClusterView, without: set[int]) -> ClusterView:
+    """A view of the same cluster in which some pods are not."""
+    seen = ClusterView(view.options)
+    for node in map(view.node, view.node_names()):
+        assert node is not None
+        seen.put_node(node)
+    for unit in view.units():
+        seen.put_unit(unit)
+    for pod in view.all_running():
+        if pod.pod not in without:
+            seen.bind(pod)
+        for budget in map(view.budget, pod.budgets):
+            if budget is not None:
+                seen.put_budget(budget)
+    return seen
