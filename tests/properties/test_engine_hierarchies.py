@@ -44,19 +44,19 @@ def is_bounded(verdict: object, best: Value | None) -> None:
         assert not (verdict.proved and best), verdict
 
 
-@examples(800)
+@examples(700)
 @given(instances())
 def test_a_hierarchy_is_placed_as_well_as_brute_force_places_it(instance: Instance) -> None:
     is_best(instance.cluster.view, instance.demand)
 
 
-@examples(250)
+@examples(200)
 @given(instances(max_nodes=7, max_pods=6, minding=True))
 def test_pods_that_mind_one_another_are_placed_as_well_as_brute_force_places_them(instance: Instance) -> None:
     is_best(instance.cluster.view, instance.demand)
 
 
-@examples(150)
+@examples(100)
 @given(instances(), st.integers(1, 400))
 def test_a_short_budget_leaves_an_honest_bound(instance: Instance, steps: int) -> None:
     view = instance.cluster.view
@@ -67,7 +67,7 @@ def test_a_short_budget_leaves_an_honest_bound(instance: Instance, steps: int) -
     is_bounded(verdict, best)
 
 
-@examples(150)
+@examples(100)
 @given(st.booleans().flatmap(lambda minding: instances(max_nodes=8, max_pods=7, minding=minding)))
 def test_beyond_the_sizes_of_the_exact_search_the_bound_is_honest(instance: Instance) -> None:
     """The same demand on a cluster with many nodes that take nothing."""
