@@ -13,7 +13,8 @@ from textwrap import wrap
 
 from echelon.engine.demand import Composite, Demand, Group
 from echelon.engine.explain import for_group, sentence
-from echelon.engine.verdict import Blocked, Placed, Verdict
+from echelon.engine.tree import drawn, tree
+from echelon.engine.verdict import Blocked, Fix, Placed
 from echelon.engine.view import ClusterView, Running
 from echelon.testing.placement import GPU, NOW, Cluster, composite, gang, pods
 
@@ -62,22 +63,12 @@ def branches(lines: list[list[str]]) -> Iterator[str]:
             yield ("└─ " if last else "├─ ") + text if not line else ("   " if last else "│  ") + text
 
 
-def draw_groups(group: Group, verdict: Verdict, names: Names) -> list[str]:
-    """The hierarchy, each group with where it is, or with what it needs and what the best domains offer."""
-    text = f"{names[group.id]}: {told(group.id, verdict, names)}"
+def draw_groups(group: Group, placed: Placed, names: Names) -> list[str]:
+    """The hierarchy, each group with where it is."""
+    text = f"{names[group.id]}: {for_group(placed, group.id, names)}"
     if not isinstance(group, Composite):
         return [text]
-    return [text, *branches([draw_groups(child, verdict, names) for child in group.children])]
-
-
-def told(group: int, verdict: Verdict, names: Names) -> str:
-    if not isinstance(verdict, Blocked):
-        return for_group(verdict, group, names)
-    short = next(shortage for shortage in verdict.shortages if shortage.group == group)
-    mark, noun = "✗" if short.have < short.need else "✓", "group" if short.of_groups else "pod"
-    scope = f" in one {short.key.rsplit('/', 1)[-1]}" if short.key else ""
-    offers = ", ".join(f"{'/'.join(count.domain) or 'cluster'} has {count.have}" for count in short.tried[:3])
-    return f"{mark} needs {short.need} {noun}{'s' * (short.need > 1)}{scope}; {offers}"
+    return [text, *branches([draw_groups(child, placed, names) for child in group.children])]
 
 
 def draw_cluster(view: ClusterView, letters: dict[int, str]) -> list[str]:
@@ -103,6 +94,10 @@ def bind(view: ClusterView, demand: Demand, placed: Placed) -> None:
             for member in pods_of_class.members:
                 requests = pods_of_class.shape.requests
                 view.bind(Running(member, placed.assignment[member], requests, demand.root.id, NOW, leaf.id))
+
+
+def whom(fix: Fix, names: Names) -> str:
+    return names.get(fix.group, "the cluster")
 
 
 def show(title: str, lines: list[str]) -> None:
@@ -133,8 +128,11 @@ def main() -> None:
     tune = job(names, "tune", replica(names, "replica 0", *stages))
     blocked = cluster.decide(tune.root, tune.priority)
     assert isinstance(blocked, Blocked), blocked
-    show("tune does not fit beside it:", draw_groups(tune.root, blocked, names))
-    show("Any one of these would let it in:", [f"- {fix.text} ({names[fix.group]})" for fix in blocked.fixes])
+    show("tune does not fit beside it:", drawn(tree(blocked, tune.root, names)))
+    show(
+        "Any one of these, each tried, would let it in:",
+        [f"- {fix.text} ({whom(fix, names)})" for fix in blocked.fixes],
+    )
     show("In one sentence:", wrap(sentence(blocked, names), 100))
 
 

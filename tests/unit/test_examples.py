@@ -21,5 +21,6 @@ def test_the_placement_example_draws_what_landed_where_and_explains_what_did_not
         drawn = [line for line in after.splitlines() if f"[{letter}" in line]
         assert len(drawn) == 1, "a stage is in one rack"
         assert drawn[0].count(letter) == pods
-    assert "✗ needs 3 pods in one rack" in after
+    assert "✗ F, 3 × 8 GPUs needs 3 pods in one rack" in after
+    assert "b1/r2: room for 2 of 3; 2 of 3 nodes free, 1 short of nvidia.com/gpu" in after
     assert "lower minGroupCount from 2 to 1" in after

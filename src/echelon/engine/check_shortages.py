@@ -155,11 +155,23 @@ class _Shortage:
             return
         place = Place(tuple(names))
         yield from self._holder(count, place)
+        yield from self._nodes(count, place, where)
         low, high = self._limits(count, place)
         if not low <= count.have <= high:
             yield f"{where} has room for {low if low == high else f'{low} to {high}'}, not {count.have}"
         if count.short_of and count.short_of not in self._scarcest(place):
             yield f"{where} is short of {' or '.join(sorted(self._scarcest(place))) or 'nothing'}, not {count.short_of}"
+
+    def _nodes(self, count: DomainCount, place: Place, where: str) -> Iterator[str]:
+        """Nodes told of a domain, and those that take one of the leaf's largest pods."""
+        if count.nodes != len(place.names):
+            yield f"{where} has {len(place.names)} nodes, not {count.nodes}"
+        shapes = [shape for shape, _ in supply(self.group)] if isinstance(self.group, Leaf) else []
+        largest = [shape for shape in shapes if _size(shape) == max(map(_size, shapes))]
+        if largest and not any(shape.tied for shape in largest):
+            free = {sum(name in self.facts.slots(shape) for name in place.names) for shape in largest}
+            if count.free_nodes not in free:
+                yield f"{where} has {min(free)} free nodes, not {count.free_nodes}"
 
     def _limits(self, count: DomainCount, place: Place) -> tuple[int, int]:
         """The least and the most that a domain can be said to have."""

@@ -176,7 +176,16 @@ class _Group:
     def _count(self, region: Region, promised: int) -> DomainCount:
         have = promised if promised < self.need and self._exact() else self._reached(region, promised)
         short = self._short_of(region) if have < self.need else ""
-        return DomainCount(path_of(self.layout, region), self.need, have, short, self._holder(region))
+        return DomainCount(
+            path_of(self.layout, region), self.need, have, short, self._holder(region), *self._nodes(region)
+        )
+
+    def _nodes(self, region: Region) -> tuple[int, int]:
+        """The nodes of a region, and those that take at least one of a leaf's largest pods."""
+        rows, shape = rows_of(self.layout, region), self._largest()
+        if shape is None or not isinstance(self.group, Leaf):
+            return len(rows), 0
+        return len(rows), int((self.view.capacity.slots(shape).rows[rows] > 0).sum())
 
     def _exact(self) -> bool:
         return isinstance(self.group, Leaf) and isinstance(self.room, Counting)

@@ -47,6 +47,9 @@ class DomainCount:
     short_of: str = ""
     #: The name of what holds the domain exclusively, "" if nothing does.
     held_by: str = ""
+    #: Nodes of the domain, and those of them that take at least one of the leaf's largest pods.
+    nodes: int = 0
+    free_nodes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import pytest
 
 from echelon.engine.demand import Bound, Taint
 from echelon.engine.explain import for_group, sentence
+from echelon.engine.tree import drawn, tree
 from echelon.engine.verdict import Blocked, Verdict
 from echelon.engine.view import Limits
 from echelon.testing.placement import Cluster, composite, exclusive, gang, pods
@@ -89,6 +90,23 @@ def test_a_leaf_that_fits_elsewhere_is_short_where_its_parent_must_be() -> None:
     other = gang(5, pods(5, gpu=8), key="rack")
     cause = blocked(cluster.decide(composite(3, small, other, large, key="block"))).shortages[0]
     assert (cause.group, cause.need, cause.have, cause.within) == (large.id, 6, 5, ("b0",))
+
+
+def test_the_tree_tells_every_level_and_domain_with_its_arithmetic() -> None:
+    cluster = racks(4, 3)
+    cluster.run("r1-0", gpu=8)
+    small, large = gang(2, pods(2, gpu=8), key="rack"), gang(4, pods(4, gpu=8), key="rack")
+    root = composite(2, small, large, key="block")
+    names = {root.id: "root", small.id: "small", large.id: "large"}
+    assert drawn(tree(blocked(cluster.decide(root)), root, names)) == [
+        "✗ root needs 2 groups in one block",
+        "│     b1: room for 1 of 2, short of nvidia.com/gpu",
+        "├─ ✓ small needs 2 pods in one rack (within b1): fits in b1/r1",
+        "└─ ✗ large needs 4 pods in one rack (within b1)",
+        "         b1/r1: room for 3 of 4; 3 of 4 nodes free, 1 short of nvidia.com/gpu",
+        "         b1/r2: room for 3 of 4; 3 of 3 nodes free",
+        "         nodes that take no such pod: 1 short of nvidia.com/gpu",
+    ]
 
 
 def test_nodes_shut_out_are_counted_by_reason() -> None:
