@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from echelon.api.scheme import Object
 
 from . import bare
 from .contenders import Contender, Cost, running
@@ -14,7 +16,7 @@ from .stage import Stage
 #: The numbers of connections that the limit is tried with; the best one counts.
 _CONNECTIONS = (8, 16, 32, 64)
 #: How many bindings decide which is the best.
-_SAMPLE = 200
+_SAMPLE = 300
 _LEADING_SECONDS = 60.0
 _SAID_SECONDS = 120.0
 
@@ -57,27 +59,27 @@ class Outcome:
 
 
 async def limit(stage: Stage, scenario: Scenario) -> Limit:
-    """Bind the pods without a scheduler: a few with each number of connections, the rest with the best."""
-    namespace = "bare"
-    await stage.submit(scenario, namespace)
-    endpoint = stage.endpoint
+    """Bind the pods without a scheduler: some with each number of connections to find the best, then all with that."""
+    tried: dict[int, float] = {}
+    for connections in _CONNECTIONS:
+        sample = scenario.pods[:_SAMPLE]
+        tried[connections] = await _bind(stage, f"trial-{connections}", scenario, sample, connections)
+    best = min(tried, key=lambda connections: tried[connections])
+    return Limit(len(scenario.pods), await _bind(stage, "bare", scenario, scenario.pods, best), best)
+
+
+async def _bind(stage: Stage, namespace: str, scenario: Scenario, pods: list[Object], connections: int) -> float:
+    """The seconds that it takes to bind so many pods, with nobody deciding; they are gone afterwards."""
+    await stage.submit(replace(scenario, pods=pods), namespace)
     names = [node["metadata"]["name"] for node in scenario.nodes]
     requests = [
-        bare.binding(namespace, pod["metadata"]["name"], names[index % len(names)])
-        for index, pod in enumerate(scenario.pods)
+        bare.binding(namespace, pod["metadata"]["name"], names[index % len(names)]) for index, pod in enumerate(pods)
     ]
-    sample = min(_SAMPLE, len(requests) // (2 * len(_CONNECTIONS)))
-    tried: dict[int, float] = {}
     async with stage.binds(namespace) as binds:
-        for number, connections in enumerate(_CONNECTIONS):
-            part = requests[number * sample : (number + 1) * sample]
-            tried[connections] = await bare.bind_all(endpoint, part, connections)
-        best = min(tried, key=lambda connections: tried[connections])
-        rest = requests[len(_CONNECTIONS) * sample :]
-        seconds = await bare.bind_all(endpoint, rest, best)
-        await binds.wait_for(len(requests), _SAID_SECONDS)
+        seconds = await bare.bind_all(stage.endpoint, requests, connections)
+        await binds.wait_for(len(pods), _SAID_SECONDS)
     await stage.clear(namespace)
-    return Limit(len(rest), seconds, best)
+    return seconds
 
 
 async def race(stage: Stage, scenario: Scenario, contender: Contender, patience: float, settle: float) -> Result:

@@ -6,14 +6,15 @@ To be woken for every event would cost as much processor time as a binding costs
 from __future__ import annotations
 
 import asyncio
-import http.client
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from urllib.parse import urlsplit
 
+import httptools
 import msgspec
 
 from .bare import Endpoint
@@ -45,32 +46,39 @@ class Binds(threading.Thread):
     def __init__(self, endpoint: Endpoint, namespace: str, since: str) -> None:
         super().__init__(name="observer", daemon=True)
         self.seen: dict[str, float] = {}
-        address = urlsplit(endpoint.url)
-        self._connection = http.client.HTTPSConnection(address.hostname or "", address.port, context=endpoint.trust)
+        self._endpoint = endpoint
         self._path = f"/api/v1/namespaces/{namespace}/pods?watch=1&resourceVersion={since}&timeoutSeconds=3000"
-        self._headers = {"Authorization": f"Bearer {endpoint.token}"}
         self._decoder = msgspec.json.Decoder(_Event)
+        self._parser = httptools.HttpResponseParser(self)
+        self._tail = b""
+        self._over = threading.Event()
 
     def run(self) -> None:
-        self._connection.request("GET", self._path, headers=self._headers)
-        # A connection that `stop` has ended reads as ended or as broken.
-        with suppress(OSError, http.client.HTTPException, ValueError):
-            answer = self._connection.getresponse()
-            tail = b""
-            while data := answer.read1(_READ_BYTES):
-                *lines, tail = (tail + data).split(b"\n")
-                for line in lines:
-                    pod = self._decoder.decode(line).object
-                    if pod.spec.node:
-                        self.seen.setdefault(pod.metadata.name, time.perf_counter())
-                time.sleep(_NAP_SECONDS)
+        address = urlsplit(self._endpoint.url)
+        host = address.hostname or ""
+        plain = socket.create_connection((host, address.port or 443))
+        with self._endpoint.trust.wrap_socket(plain, server_hostname=host) as line:
+            head = f"GET {self._path} HTTP/1.1\r\nHost: {address.netloc}\r\n"
+            line.sendall(f"{head}Authorization: Bearer {self._endpoint.token}\r\n\r\n".encode())
+            line.setblocking(False)
+            while not self._over.wait(_NAP_SECONDS):
+                self._take_all(line)
+
+    def _take_all(self, line: ssl.SSLSocket) -> None:
+        with suppress(ssl.SSLWantReadError):
+            while data := line.recv(_READ_BYTES):
+                self._parser.feed_data(data)
+
+    def on_body(self, body: bytes) -> None:
+        *lines, self._tail = (self._tail + body).split(b"\n")
+        for line in lines:
+            pod = self._decoder.decode(line).object
+            if pod.spec.node:
+                self.seen.setdefault(pod.metadata.name, time.perf_counter())
 
     def stop(self) -> None:
-        if self._connection.sock is not None:
-            with suppress(OSError):
-                self._connection.sock.shutdown(socket.SHUT_RDWR)
+        self._over.set()
         self.join()
-        self._connection.close()
 
     async def wait_for(self, count: int, seconds: float, check: Callable[[], None] = lambda: None) -> None:
         """Until so many are bound, or the time is over."""
