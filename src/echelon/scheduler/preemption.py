@@ -136,7 +136,10 @@ class Preemption:
         return next((member.scheduler for leaf in root.leaves() for member in leaf.pending.values()), self._name)
 
     def _half_evicted(self) -> dict[str, list[Member]]:
-        """Pods that were marked, with those that are evicted as one with them, by what their marks say."""
+        """Pods that were marked, with those that are evicted as one with them, by what their marks say.
+
+        Members that were bound after the mark, while its victims leave slowly, are a new beginning of the group.
+        """
         found: dict[str, dict[int, Member]] = {}
         members = self._translator.members
         for member in members.values():
@@ -144,7 +147,9 @@ class Preemption:
             condition = meta.find_condition(member.obj, "DisruptionTarget")
             if condition is not None and member.node and running is not None and _marked(member):
                 mates = (members[pod.pod] for pod in self._view.pods_of(running.unit))
-                bound = {mate.id: mate for mate in mates if mate.node}
+                bound = {
+                    mate.id: mate for mate in mates if mate.node and _bound_at(mate) <= condition["lastTransitionTime"]
+                }
                 found.setdefault(str(condition.get("message", "")), {}).update(bound)
         return {message: list(victims.values()) for message, victims in found.items()}
 
@@ -175,6 +180,12 @@ class Preemption:
 def _marked(member: Member) -> bool:
     found = meta.find_condition(member.obj, "DisruptionTarget")
     return found is not None and found["status"] == "True" and found.get("reason") == "PreemptionByScheduler"
+
+
+def _bound_at(member: Member) -> str:
+    """When a pod got its node; times of the API compare as text."""
+    condition = meta.find_condition(member.obj, "PodScheduled")
+    return str(condition.get("lastTransitionTime") or "") if condition is not None else ""
 
 
 def _evicted_whole(leaf: Group) -> bool:
