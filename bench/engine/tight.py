@@ -7,14 +7,15 @@ known to exist; `drawn` ones have random sizes with the same total, so that nobo
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from random import Random
 
-from echelon.engine.demand import Demand, Group, Leaf, Shape
+from echelon.engine.demand import Composite, Demand, Group, Leaf, Shape
 
 from .harness import Case, World
-from .worlds import BLOCK, RACK, all_of, gang, mixed_gang, racks_of, shape, tree
+from .worlds import BLOCK, RACK, all_of, gang, mixed_gang, next_id, racks_of, shape, tree
 
 RACKS, GANGS, PER_BLOCK = 25, 100, 5
 
@@ -125,8 +126,32 @@ def uneven_shapes(seed: int) -> World:
     return tree(1, 1, 8, 8), [Demand(all_of(gangs))]
 
 
-def _of_kinds(kinds: list[Shape], pods: list[Shape]) -> Leaf:
-    return mixed_gang([(kind, pods.count(kind)) for kind in kinds if kind in pods], RACK)
+def irregular(seed: int) -> World:
+    """64 nodes in four blocks of two racks: what each holds is cut into rack gangs, a gang of the block's own without
+    a key, members beyond a minimum, and a child too many of which the composite can do without."""
+    rng = Random(seed)
+    kinds = [shape(gpus, slots) for gpus, slots in ((3, 2), (2, 3), (1, 2), (4, 3), (1, 1))]
+    blocks: list[Group] = []
+    for _ in range(4):
+        gangs, drivers = list[Group](), list[Shape]()
+        for _ in range(2):
+            sets = rng.choices(((0, 0, 2), (0, 1, 1), (3, 0, 2), (3, 1, 4, 4)), k=8)
+            pods = [kinds[spot] for filled in sets for spot in filled]
+            rng.shuffle(pods)
+            drivers += pods[:2]
+            gangs += [_of_kinds(kinds, pods[start::3], extra=rng.choice((0, 0, 1))) for start in (2, 3, 4)]
+        gangs += [_of_kinds(kinds, drivers, None), _of_kinds(kinds, rng.choices(kinds, k=40))]
+        blocks.append(Composite(next_id(), len(gangs) - 1, tuple(gangs), BLOCK))
+    rng.shuffle(blocks)
+    return tree(1, 4, 2, 8), [Demand(all_of(blocks))]
+
+
+def _of_kinds(kinds: list[Shape], pods: list[Shape], key: str | None = RACK, extra: int = 0) -> Leaf:
+    """A gang of these pods; with `extra` members of the kind it has most of that it can do without."""
+    numbers = {kind: pods.count(kind) for kind in kinds if kind in pods}
+    numbers[max(numbers, key=lambda kind: numbers[kind])] += extra
+    leaf = mixed_gang(list(numbers.items()), key)
+    return replace(leaf, min_count=len(pods))
 
 
 def three_partition(seed: int) -> World:
@@ -167,4 +192,5 @@ FAMILIES: dict[str, Callable[[int], World]] = {
     "mixed GPU pods, 100 % full": partial(mixed, 1.0),
     "two resources, 64 nodes": uneven_shapes,
     "three-partition, 24 racks": three_partition,
+    "irregular trees, 64 nodes": irregular,
 }

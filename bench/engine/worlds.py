@@ -71,6 +71,10 @@ def mixed_gang(classes: list[tuple[Shape, int]], key: str | None = None, **field
     return Leaf(next(_ids), size, made, topology=key, **fields)  # type: ignore[arg-type]
 
 
+def next_id() -> int:
+    return next(_ids)
+
+
 def all_of(children: Sequence[Group], key: str | None = None) -> Composite:
     return Composite(next(_ids), len(children), tuple(children), key)
 

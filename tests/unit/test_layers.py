@@ -69,6 +69,11 @@ def test_imports_follow_the_layers(path: Path) -> None:
             assert name[0] not in IMPURE_MODULES, f"{path} is pure and imports {name[0]}"
 
 
+def test_the_solver_has_one_door() -> None:
+    users = [path.name for path in _modules() if any(name[0] == "ortools" for name in _imports(path))]
+    assert users == ["exact.py"]
+
+
 def test_no_empty_rooms() -> None:
     for room in (p for p in ROOT.iterdir() if p.is_dir() and p.name != "__pycache__"):
         assert any(p.name != "__init__.py" for p in room.rglob("*.py")), f"{room.name} holds nothing"

@@ -2,8 +2,8 @@
 
 A variable says which domain a group is seated in (for equal leaves: how many are), another how many nodes of a kind
 are filled with which set of pods.  One worker, a fixed seed and a budget of deterministic time: the same question
-gets the same answer on every machine.  The solver is loaded when it is first asked; where it is not installed
-(`pip install echelon[solver]`) the question stays open.  Everything is counted in pods, so numbers stay small.
+gets the same answer on every machine.  The solver is loaded when it is first asked, which few demands ever do.
+Everything is counted in pods, so numbers stay small.
 """
 
 from __future__ import annotations
@@ -36,13 +36,11 @@ class _TooLarge(Exception):
 
 
 def exact(room: Counting | Packing, part: Part, region: Region, steps: Steps) -> Found | NotFound | None:
-    """Place the tree, or prove that it cannot be; None if the solver is absent or the tree has rules it is not told."""
+    """Place the tree, or prove that it cannot be; None if it is too large or has rules that the solver is not told."""
     if not told(room, part, region):
         return None
-    try:
-        from ortools.sat.python import cp_model
-    except ImportError:
-        return None
+    from ortools.sat.python import cp_model  # half a second and 60 MB
+
     model = _Model(room, cp_model)
     try:
         model.build(part, region)

@@ -76,7 +76,7 @@ class Budget:
 class Limits:
     """How much a decision may cost, counted in steps and therefore equal on every machine."""
 
-    steps: int = 200_000
+    steps: int = 50_000
     fixes: int = 4
     domains_listed: int = 5
 

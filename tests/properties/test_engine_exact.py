@@ -1,0 +1,103 @@
+"""The solver by itself: answers as by brute force, every answer a true placement, the same one every time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hierarchies import Instance, examples, instances
+from hypothesis import given
+from oracle import feasible
+
+from echelon.engine import search as door
+from echelon.engine.agenda import Found, NotFound, Steps
+from echelon.engine.check import problems
+from echelon.engine.cycle import decide
+from echelon.engine.demand import Demand, Group
+from echelon.engine.exact import exact
+from echelon.engine.parts import Canon
+from echelon.engine.regions import CLUSTER
+from echelon.engine.search import model
+from echelon.engine.verdict import Placed
+from echelon.testing.placement import NOW, Cluster, composite, gang, pods
+
+pytestmark = pytest.mark.timeout(3600)
+
+
+def answer(cluster: Cluster, root: Group, steps: int = 50_000) -> Found | NotFound | None:
+    part = Canon(cluster.view).part(root, "minimum")
+    return exact(model(cluster.view, part, CLUSTER), part, CLUSTER, Steps(steps))
+
+
+@examples(250)
+@given(instances())
+def test_small_trees_are_answered_as_by_brute_force(instance: Instance) -> None:
+    found = answer(instance.cluster, instance.demand.root)
+    if isinstance(found, NotFound):
+        assert found.proved
+        assert not feasible(instance.cluster.view, instance.demand)
+    elif isinstance(found, Found) and any(part.need for part, _ in found.seats if part.is_leaf):
+        assert feasible(instance.cluster.view, instance.demand)
+
+
+@examples(100)
+@given(instances())
+def test_what_the_solver_finds_is_a_placement(instance: Instance) -> None:
+    """With the other searches out of the way, verdicts come from the solver, and the checker passes them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(door, "nest", lambda *_: None)
+        patch.setattr(door, "Backtrack", _Idle)
+        demand = Demand(instance.demand.root, may_preempt=False)
+        verdict = decide(instance.cluster.view, demand, NOW)
+    if isinstance(verdict, Placed):
+        assert problems(instance.cluster.view, demand, verdict, NOW) == []
+
+
+class _Idle:
+    """A search that never finds anything."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    def run(self, _: object) -> NotFound:
+        return NotFound(proved=False)
+
+
+def irregular() -> tuple[Cluster, Group]:
+    """Two blocks of two racks of four nodes: gangs of unlike pods, drivers anywhere in the block, one gang too many."""
+    cluster, blocks = Cluster(), []
+    for block in ("b1", "b2"):
+        for rack in ("r1", "r2"):
+            cluster.nodes(f"{block}-{rack}", 4, cpu=8, gpu=8, block=block, rack=rack)
+        gangs = [gang(7, pods(4, cpu=3, gpu=5), pods(4, cpu=5, gpu=3), key="rack") for _ in range(2)]
+        gangs += [gang(3, pods(2, cpu=2, gpu=1), pods(1, cpu=1, gpu=2)), gang(9, pods(9, cpu=7, gpu=7), key="rack")]
+        blocks.append(composite(3, *gangs, key="block"))
+    return cluster, composite(2, *blocks)
+
+
+def test_an_irregular_tree_is_placed() -> None:
+    cluster, root = irregular()
+    assert isinstance(answer(cluster, root), Found)
+
+
+def test_without_budget_the_question_stays_open() -> None:
+    cluster, root = irregular()
+    assert answer(cluster, root, steps=0) == NotFound(proved=False)
+
+
+def test_the_same_question_gets_the_same_answer() -> None:
+    cluster, root = irregular()
+    first, second = answer(cluster, root), answer(cluster, root)
+    assert isinstance(first, Found)
+    assert isinstance(second, Found)
+    assert [(part.group, region.key) for part, region in first.seats] == [
+        (part.group, region.key) for part, region in second.seats
+    ]
+    assert [(put.part.group, put.rows.tolist(), put.counts.tolist()) for put in first.puts] == [
+        (put.part.group, put.rows.tolist(), put.counts.tolist()) for put in second.puts
+    ]
+
+
+def test_the_solver_is_not_loaded_before_it_is_asked() -> None:
+    loaded = "import sys, echelon.engine.cycle; sys.exit('ortools' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", loaded], check=False).returncode == 0
