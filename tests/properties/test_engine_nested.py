@@ -93,6 +93,43 @@ def test_mixed_pods_fill_racks_to_the_last_gpu() -> None:
     assert problems(cluster.view, Demand(fitting), verdict, NOW) == []
 
 
+def test_composites_whose_gangs_have_keys_of_different_levels_are_not_mixed_up() -> None:
+    cluster = Cluster()
+    for rack in ("r1", "r2"):
+        cluster.nodes(rack, 2, cpu=2, block="b", rack=rack)
+    in_racks = composite(1, gang(3, pods(3, cpu=1), key="rack"), key="block")
+    on_hosts = composite(2, *(gang(2, pods(2, cpu=1), key="host") for _ in range(2)), key="block")
+    root = composite(2, in_racks, on_hosts)
+    verdict = cluster.decide(root)
+    assert isinstance(verdict, Placed)
+    assert problems(cluster.view, Demand(root), verdict, NOW) == []
+
+
+@examples(100)
+@given(st.integers(0, 1 << 32))
+def test_mixed_pods_in_rack_gangs_are_answered_as_by_brute_force(seed: int) -> None:
+    """Sizes that divide one another and sizes that do not, one resource or two, nodes that are partly taken."""
+    rng = Random(seed)
+    cluster = Cluster()
+    for rack in range(rng.randint(1, 3)):
+        for node in range(rng.randint(1, 2)):
+            cluster.node(f"n-{rack}-{node}", cpu=rng.randint(2, 8), gpu=rng.randint(1, 5), rack=f"r{rack}")
+    sizes = rng.choice(((1, 2, 4), (1, 2, 3), (2, 3)))
+    gangs = []
+    for _ in range(rng.randint(1, 3)):
+        drawn = [pods(1, cpu=rng.choice((1, size)), gpu=size) for size in rng.choices(sizes, k=rng.randint(1, 2))]
+        gangs.append(gang(len(drawn), *drawn, key="rack"))
+    root = composite(len(gangs), *gangs)
+    found = answer(cluster, root)
+    if feasible(cluster.view, Demand(root)):
+        assert isinstance(found, Found)
+        verdict = cluster.decide(root)
+        assert isinstance(verdict, Placed)
+        assert problems(cluster.view, Demand(root), verdict, NOW) == []
+    else:
+        assert found == NotFound(proved=True)
+
+
 def test_an_ended_budget_is_no_proof() -> None:
     rng = Random(3)
     sizes = [rng.randint(5, 9) for _ in range(24)]

@@ -67,3 +67,11 @@ def test_the_same_question_gets_the_same_answer() -> None:
     leaf = flat(EXACT)
     cluster = Cluster().nodes("n", 12, cpu=16)
     assert cluster.decide(leaf) == cluster.decide(leaf)
+
+
+def test_amounts_finer_than_any_common_unit_are_packed_all_the_same() -> None:
+    leaf = gang(4, pods(2, gpu=3_333_333_333), pods(2, gpu=2_222_222_221))
+    cluster = Cluster().nodes("n", 2, cpu=8, gpu=5_555_555_554)
+    verdict = cluster.decide(leaf)
+    assert isinstance(verdict, Placed)
+    assert len(verdict.assignment) == 4
