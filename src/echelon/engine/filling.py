@@ -26,8 +26,13 @@ FINEST = 1 << 18
 #: Steps of the first tries, and how many orders are tried before tries get twice as long.
 FIRST_TRY = 150
 TRIES = 6
+#: One try in each such round is longer by this factor, and thinks longer about every choice.
+LONGER = 16
 #: Sets that are built up piece by piece for the price of one step.
 PIECES_PER_STEP = 8
+
+#: Where ways to fill a domain are counted: its size in units, kinds, bits for a count, waste that is looked at.
+FEW_UNITS, FEW_KINDS, FIELD, MOST_WASTE = 512, 64, 40, 8
 
 
 class OutOfSteps(Exception):
@@ -44,6 +49,8 @@ class Style(NamedTuple):
     #: Kinds are ranked by size, give or take chance; 0 for no chance.
     seed: int = 0
     large_domains_first: bool = True
+    #: Where domains are alike, the kind that is hardest to complete goes first.
+    hardest_first: bool = False
 
     def ranked(self, sizes: Mapping[int, int]) -> list[int]:
         """Kinds in the order in which they go into a domain, largest first or nearly so."""
@@ -64,6 +71,7 @@ def styles(first: int = FIRST_TRY) -> Iterator[tuple[Style, int]]:
             yield Style(seed, large_domains_first=True), steps
             yield Style(seed, large_domains_first=False), steps
             seed += 1
+        yield Style(seed - TRIES, hardest_first=True), steps * LONGER
         steps *= 2
 
 
@@ -139,22 +147,23 @@ class Filling:
         ]
         if slack < 0 or any(amount < 0 for amount in spare):
             return
-        for taken in self._sets(at, left, slack, spare):
+        forced = self._forced(at, left, slack)
+        for taken in self._sets(at, left, slack, spare, forced):
             self._step(1)
             rest = tuple(have - used for have, used in zip(left, taken, strict=True))
-            if (at + 1, rest) in self._dead or (self.exact and self._improvable(at, taken, left, rest)):
+            if (at + 1, rest) in self._dead or (self.exact and self._improvable(at, taken, forced, rest)):
                 continue
             if self._fits(self.order[at], taken):
                 yield taken
 
-    def _sets(self, at: int, left: Counts, slack: int, spare: list[int]) -> Iterator[Counts]:
+    def _sets(self, at: int, left: Counts, slack: int, spare: list[int], forced: int) -> Iterator[Counts]:
         """Sets of parts that leave no more than `slack` unused, nor more than `spare` of the other amounts."""
         room = self.rooms[at]
         sums = self._reachable(left, room)
         lowest = max(0, room - slack)
         for used in range(room, lowest - 1, -1):
             if sums[0] >> used & 1:
-                for taken in self._adding_up(at, left, sums, used):
+                for taken in self._adding_up(left, sums, used, forced):
                     wasted = self._wasted(at, taken)
                     if all(0 <= amount <= most for amount, most in zip(wasted, spare, strict=True)):
                         yield taken
@@ -171,7 +180,7 @@ class Filling:
         sums.reverse()
         return sums
 
-    def _adding_up(self, at: int, left: Counts, sums: list[int], total: int) -> Iterator[Counts]:
+    def _adding_up(self, left: Counts, sums: list[int], total: int, forced: int) -> Iterator[Counts]:
         """Sets of a given sum."""
         sizes, pieces = self.sizes, 0
         pending: list[tuple[int, int, Counts]] = [(0, total, ())]
@@ -187,14 +196,43 @@ class Filling:
                 self._step(1)
                 pieces = 0
             most = min(left[kind], missing // sizes[kind] if sizes[kind] else left[kind])
-            least = 1 if kind == self._forced(at, left) else 0
+            least = 1 if kind == forced else 0
             pending += [
                 (kind + 1, missing - number * sizes[kind], (*chosen, number)) for number in range(least, most + 1)
             ]
 
-    def _forced(self, at: int, left: Counts) -> int:
-        """Where all domains left are alike, a part of the first kind left goes into the next; -1 elsewhere."""
-        return next(kind for kind, number in enumerate(left) if number) if at >= self.alike else -1
+    def _forced(self, at: int, left: Counts, slack: int) -> int:
+        """Where all domains left are alike, a part of some kind goes into the next, whichever we like; -1 elsewhere.
+
+        That is the first kind, or the one that can be completed to a full domain in the fewest ways.
+        """
+        if at < self.alike:
+            return -1
+        room, waiting = self.rooms[at], [kind for kind, number in enumerate(left) if number]
+        if not self.style.hardest_first or room > FEW_UNITS or len(waiting) > FEW_KINDS:
+            return waiting[0]
+        self._step(len(waiting) // PIECES_PER_STEP)
+        ways, mask = 1, (1 << FIELD * (room + 1)) - 1
+        for kind in waiting:
+            for _ in range(min(left[kind], room // max(1, self.sizes[kind]))):
+                ways = (ways + (ways << FIELD * self.sizes[kind])) & mask
+        waste = min(slack // (len(self.order) - at), MOST_WASTE)
+        return min(waiting, key=lambda kind: self._completions(ways, self.sizes[kind], room, waste))
+
+    def _completions(self, ways: int, size: int, room: int, waste: int) -> int:
+        """How often a part of a size, with others, makes up a domain; `ways` has a field for every sum.
+
+        Without the part itself: divided by 1 + x^size, as a power series.
+        """
+        if not 0 < size <= room:
+            return 1 << FIELD
+        others, sign = 0, 1
+        for shift in range(0, room - size + 1, size):
+            others += sign * (ways << FIELD * shift)
+            sign = -sign
+        fields = others >> FIELD * max(0, room - size - waste)
+        one = (1 << FIELD) - 1
+        return sum(fields >> FIELD * spot & one for spot in range(min(waste, room - size) + 1))
 
     def _wasted(self, at: int, taken: Counts) -> list[int]:
         """What a set leaves of the other amounts."""
@@ -203,12 +241,12 @@ class Filling:
             for dim in self.others
         ]
 
-    def _improvable(self, at: int, taken: Counts, left: Counts, rest: Counts) -> bool:
+    def _improvable(self, at: int, taken: Counts, forced: int, rest: Counts) -> bool:
         """Whether a waiting part could be added, or could replace one that is in no respect larger."""
         waste = self.rooms[at] - sum(number * size for number, size in zip(taken, self.sizes, strict=True))
         if not waste:
             return False
-        wasted, forced = self._wasted(at, taken), self._forced(at, left)
+        wasted = self._wasted(at, taken)
         gaps = [(0, [0] * len(self.others))]
         gaps += [
             (self.sizes[kind], [self.kinds[kind][dim] for dim in self.others])
