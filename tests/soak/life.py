@@ -31,7 +31,7 @@ from .world import World
 #: Events between two rests.
 _EVENTS_PER_ROUND = 40
 #: How often a rest is looked at again while room is kept for someone.
-_TURNS = 10
+_TURNS = 60
 
 
 @dataclass

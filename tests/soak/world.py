@@ -26,7 +26,7 @@ Tell = Callable[[str], None]
 #: So many submitted objects are enough for a while.
 _CROWD = 30
 #: Draws until one is found that there is something to do to.
-_DRAWS = 50
+_DRAWS = 500
 #: Long enough for every back-off to have ended.
 _STILL_SECONDS = 150.0
 _PATIENCE_SECONDS = 7200.0
