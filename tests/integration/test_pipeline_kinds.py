@@ -25,6 +25,13 @@ _RUNTIME: Object = {
 _BODIES: dict[str, Object] = {
     "Pod": {"spec": _POD_SPEC},
     "Service": {"spec": {"clusterIP": "None", "selector": {"a": "b"}}},
+    "PersistentVolume": {
+        "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"}}
+    },
+    "PersistentVolumeClaim": {
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    },
+    "StorageClass": {"provisioner": "kubernetes.io/no-provisioner"},
     "Event": {"involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}, "reason": "R", "message": "m"},
     "Job": {"spec": _JOB_SPEC},
     "PriorityClass": {"value": 7},
