@@ -8,9 +8,11 @@ from hierarchies import Instance, examples
 from hypothesis import given
 from oracle import feasible, least_loss
 
+from echelon.engine import inquiry
 from echelon.engine.check import problems
 from echelon.engine.cycle import decide
 from echelon.engine.verdict import Blocked, Evict, Placed
+from echelon.engine.victims import rank_of
 from echelon.testing.placement import NOW
 
 pytestmark = pytest.mark.timeout(3600)
@@ -45,3 +47,20 @@ def test_a_tree_evicts_what_loses_least(instance: Instance) -> None:
 @given(contests(minding=True, max_nodes=8, max_pods=8))
 def test_pods_that_mind_others_evict_what_loses_least_and_keep_the_company_they_want(instance: Instance) -> None:
     loses_least(instance)
+
+
+@examples(150)
+@given(contests(minding=False, max_nodes=8, max_pods=8))
+def test_what_is_reckoned_or_spared_without_branching_never_promises_too_much(instance: Instance) -> None:
+    """The way of many victims, on instances that brute force can judge."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inquiry, "FEW", 0)
+        patch.setattr(inquiry, "BRANCHED", 0)
+        verdict = decide(instance.cluster.view, instance.demand, NOW)
+    assert problems(instance.cluster.view, instance.demand, verdict, NOW) == []
+    if isinstance(verdict, Evict):
+        least = least_loss(instance.cluster.view, instance.demand, NOW)
+        assert least is not None
+        found = rank_of(verdict.loss)
+        assert verdict.bound <= least[:4] <= found
+        assert found == least[:4] or not verdict.least

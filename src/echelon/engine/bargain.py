@@ -13,7 +13,7 @@ from typing import NamedTuple
 from .knapsack import INFINITE, Books, Offer
 
 #: Looks at rows that a region may cost, and rounds of moving prices before a unit is decided.
-LOOKS = 20_000
+LOOKS = 30_000
 ROUNDS = 8
 
 Prices = dict[int, dict[int, int]]
@@ -36,16 +36,15 @@ class _Case(NamedTuple):
 
 
 class Bargain:
-    def __init__(self, books: Books, rows: int) -> None:
+    def __init__(self, books: Books) -> None:
         self.books = books
-        self._rounds_left = max(1, LOOKS // max(1, rows))
         self._units: frozenset[int] = frozenset()
         self._cost = INFINITE
 
     def settle(self) -> Outcome | None:
         """None if no units suffice."""
         pending = [_Case(0, (), ())]
-        while pending and self._rounds_left > 0:
+        while pending and self.books.looks < LOOKS:
             case = pending.pop()
             if case.bound < self._cost:
                 pending += self._decide(case)
@@ -64,7 +63,6 @@ class Bargain:
         paid, bound = sum(self.books.cost[unit] for unit in case.gone), case.bound
         disputed = 0
         for _ in range(ROUNDS):
-            self._rounds_left -= 1
             offer = self.books.least(prices, case.gone)
             if offer is None:
                 return []
@@ -74,7 +72,7 @@ class Bargain:
             disputed = max(wanted, key=lambda unit: (self._dispute(unit, wanted, prices), -unit), default=0)
             if bound >= self._cost or not wanted:
                 return []
-            if self._rounds_left <= 0:
+            if self.books.looks >= LOOKS:
                 break
             _move(prices, wanted)
         leaving = _Case(bound, (*case.gone, disputed), case.staying)

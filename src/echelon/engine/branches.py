@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 #: With at most so many victims equal losses are told apart by ids too, as far as the budget reaches.
 FEW = 24
 NOBODY = -(1 << 62)
+#: What a look at one branch costs in steps, searches apart.
+ONE_BRANCH = 20
 
 
 class Branches:
@@ -33,11 +35,11 @@ class Branches:
     def explore(self) -> list[Rank]:
         """Improve the best; what the budget left open could lose this much at least."""
         pending: list[tuple[int, tuple[Victim, ...]]] = [(0, ())]
-        while pending and self.inquiry.questions.left > 0:
+        while pending and self.inquiry.effort.left > 0:
             at, taken = pending.pop()
             if self._hopeless(self._rank(at, taken)):
                 continue
-            self.inquiry.questions.left -= 1
+            self.inquiry.effort.left -= ONE_BRANCH
             if self._worth_going_on(at, taken):
                 pending.append((at + 1, (*taken, self.victims[at])))
                 pending.append((at + 1, taken))

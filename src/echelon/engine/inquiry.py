@@ -8,21 +8,25 @@ tried for a first answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from typing import NamedTuple
 
-from .agenda import Found, Steps
+from .agenda import Found, NotFound, Steps
 from .bargain import Bargain
 from .branches import FEW, Branches
 from .gaps import Gaps, Ledger, Market, is_uniform, least_cost
 from .knapsack import Books
 from .parts import Part, bare, shapes_of
-from .regions import Region, rows_of
+from .regions import Region
 from .search import search
 from .victims import Best, Rank, Trial, Victim, rank_of
 
-#: Steps that one "does it fit now" may cost, and those it may cost if that left the answer open.
+#: Steps that one "does it fit now" may cost, and those it may cost if that left the answer open and the decision
+#: has not cost too much yet.
 FIT_STEPS = (4_000, 40_000)
+#: What beginning a search costs in steps, about.
+ONE_SEARCH = 50
 #: Branch and bound takes on regions with at most so many victims.
 BRANCHED = 64
 #: More victims than this are counted as arrays, fewer one by one.
@@ -31,6 +35,13 @@ COUNTED = 64
 SPREAD = 4
 #: Beyond those to keep or let go all together, at most so many sets of wanted neighbours are tried.
 COMPANIES = 16
+
+
+class _Reckoned(NamedTuple):
+    """Victims that arithmetic names, and what no eviction goes below."""
+
+    victims: list[Victim]
+    bound: Rank
 
 
 class Inquiry:
@@ -42,10 +53,12 @@ class Inquiry:
         victims: list[Victim],
         anchors: frozenset[int],
         gaps: Gaps,
-        questions: Steps,
+        simpler: Callable[[], list[tuple[Part, Gaps]]],
+        effort: Steps,
     ) -> None:
+        """`simpler` asks for less than the aim: the pods of each shape, anywhere."""
         self.trial, self.aim, self.region, self.victims = trial, aim, region, victims
-        self.anchors, self.gaps, self.questions = anchors, gaps, questions
+        self.anchors, self.gaps, self.simpler, self.effort = anchors, gaps, simpler, effort
         self.lacking = gaps.lacking(region)
         #: Whether slots decide; they do not for pods that mind others.
         self.counted = gaps.shape is not None and region.rows is None and is_uniform(gaps.layout, aim, region.level)
@@ -66,30 +79,62 @@ class Inquiry:
         """The case in which more evictions never hurt."""
         if not self._is_plain() and not self.fits(self.victims):
             return []
-        start = self.victims if any(victim.budgets for victim in self.victims) else self._below_threshold()
+        start = self._below_threshold(self.victims)
         if best.loss is not None and self._bound(start) > rank_of(best.loss):
             return []
-        bound = self._reckon(start, best) if len(start) > FEW and self.counted else None
-        if bound is None:
-            spared = self._spare(self._picked(start))
-            best.offer(self.trial.loss(spared), spared)
-            bound = self._bound(start)
-        elif best.loss is not None and bound >= rank_of(best.loss):
+        bound = self._first(start, best)
+        if best.loss is not None and best.loss.budget_violations:
+            harmless = self._harmless()
+            if harmless and self.fits(harmless):
+                self._first(self._below_threshold(harmless), best)
+        if best.loss is not None and bound >= rank_of(best.loss) and len(start) > FEW:
             return []
-        return Branches(self, start, best).explore() if len(start) <= BRANCHED else [bound]
+        # Priorities come after violations: where there are budgets, higher ones may be better.
+        open_to_all = self.victims if any(victim.budgets for victim in self.victims) else start
+        if len(open_to_all) > BRANCHED:
+            return [bound]
+        return [max(bound, rank) for rank in Branches(self, open_to_all, best).explore()]
 
-    def _reckon(self, start: list[Victim], best: Best) -> Rank | None:
-        """Offer what arithmetic alone finds, and return its bound; None if this is not for arithmetic."""
-        books = Books(self.gaps, self.aim, self.region, start)
-        if any(victim.budgets for victim in start) or not books.is_small():
-            return None
-        outcome = Bargain(books, len(rows_of(self.gaps.layout, self.region))).settle()
-        if outcome is None:
-            return None
-        spared = self._spare([victim for victim in start if victim.unit in outcome.units])
+    def _first(self, start: list[Victim], best: Best) -> Rank:
+        """Offer an answer from a sufficient set in which none can be spared; nothing from the set loses less than this.
+
+        Budgets are left out of account, as if evictions could not violate any.
+        """
+        reckoned = self._reckon(start) if len(start) > FEW else None
+        enough = reckoned is not None and (self.counted or self.fits(reckoned.victims))
+        chosen = reckoned.victims if reckoned is not None and enough else self._picked(start)
+        spared = self._spare(chosen)
         best.offer(self.trial.loss(spared), spared)
-        work, units = divmod(outcome.bound, len(start) + 1)
-        return (0, max(victim.priority for victim in start), work, units)
+        return self._bound(start) if reckoned is None else reckoned.bound
+
+    def _reckon(self, start: list[Victim]) -> _Reckoned | None:
+        """What arithmetic alone finds: exactly where slots decide, else for the pods of each shape by themselves."""
+        chosen: dict[int, Victim] = {}
+        least = (0, 0)
+        for part, gaps in [(self.aim, self.gaps)] if self.counted else self.simpler():
+            if gaps.lacking(self.region) <= 0 and not self.counted:
+                continue
+            books = Books(gaps, part, self.region, start)
+            outcome = Bargain(books).settle() if books.is_small() else None
+            if outcome is None:
+                return None
+            least = max(least, divmod(outcome.bound, len(start) + 1))
+            chosen |= {victim.unit: victim for victim in start if victim.unit in outcome.units}
+        highest = max(victim.priority for victim in start)
+        return _Reckoned(list(chosen.values()), (0, highest, *least)) if chosen else None
+
+    def _harmless(self) -> list[Victim]:
+        """Victims that can all go without a violation, the cheapest first."""
+        left: dict[int, int] = {}
+        found = []
+        for victim in self.victims:
+            for budget in victim.budgets:
+                left.setdefault(budget, self.trial.allowed(budget))
+            if all(number <= left[budget] for budget, number in victim.budgets.items()):
+                found.append(victim)
+                for budget, number in victim.budgets.items():
+                    left[budget] -= number
+        return found
 
     def _with_company(self, best: Best) -> list[Rank]:
         """The case in which some victims had better stay."""
@@ -133,14 +178,18 @@ class Inquiry:
         key = (aim is self.aim, frozenset(victim.unit for victim in gone))
         if key not in self._known:
             self.trial.take_out(gone)
-            for steps in map(Steps, FIT_STEPS):
-                outcome = search(self.trial.view, aim, self.region, steps)
-                if isinstance(outcome, Found) or outcome.proved:
-                    break
-            else:
-                self._doubts = True
+            outcome = self._searched(aim, FIT_STEPS[0])
+            if isinstance(outcome, NotFound) and not outcome.proved and self.effort.left > 0:
+                outcome = self._searched(aim, FIT_STEPS[1])
             self._known[key] = isinstance(outcome, Found)
+            self._doubts |= isinstance(outcome, NotFound) and not outcome.proved
         return self._known[key]
+
+    def _searched(self, aim: Part, most: int) -> Found | NotFound:
+        steps = Steps(most)
+        outcome = search(self.trial.view, aim, self.region, steps)
+        self.effort.left -= most - steps.left + ONE_SEARCH
+        return outcome
 
     def _is_plain(self) -> bool:
         """Whether slots in the region decide: one leaf of equal pods that may be anywhere in it."""
@@ -163,23 +212,21 @@ class Inquiry:
         return least_cost(missing, ((victim.work, self.gains[victim.unit]) for victim in victims))
 
     def _bound(self, start: list[Victim]) -> Rank:
-        """No eviction here loses less, if only these are to be thought of."""
-        if any(victim.budgets for victim in start):
-            return self.promise
+        """No eviction here loses less: of those up to this priority, some must go."""
         work, units = self.cost(self.lacking, start)
         return (0, max(victim.priority for victim in start), work, max(1, units))
 
-    def _below_threshold(self) -> list[Victim]:
-        """Victims up to the lowest priority at which evicting them all suffices."""
-        levels = sorted({victim.priority for victim in self.victims})
+    def _below_threshold(self, victims: list[Victim]) -> list[Victim]:
+        """Those of a sufficient set up to the lowest priority at which evicting them all suffices."""
+        levels = sorted({victim.priority for victim in victims})
         low, high = 0, len(levels) - 1
         while low < high:
             middle = (low + high) // 2
-            if self.fits([victim for victim in self.victims if victim.priority <= levels[middle]]):
+            if self.fits([victim for victim in victims if victim.priority <= levels[middle]]):
                 high = middle
             else:
                 low = middle + 1
-        return [victim for victim in self.victims if victim.priority <= levels[high]]
+        return [victim for victim in victims if victim.priority <= levels[high]]
 
     def _picked(self, start: list[Victim]) -> list[Victim]:
         """Those of a sufficient set that free the cheapest slots, if slots tell; else all of it."""

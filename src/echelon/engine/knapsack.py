@@ -69,8 +69,13 @@ class Books:
         self._together: dict[int, list[int]] = {}
         #: Units that are split, with their rows.
         self.split: dict[int, list[int]] = {}
-        for unit in sorted(self._freed, key=lambda unit: (-self.cost[unit], unit)):
+        #: Rows looked at so far, as a measure of the work.
+        self.looks = 0
+        for unit in sorted(self._freed):
             self._file(unit, sorted(row for row in self._freed[unit] if row in self._inside))
+        for domain in [domain for domain, units in self._together.items() if len(units) > TOGETHER]:
+            for unit in self._together.pop(domain):
+                self.split[unit] = sorted(row for row in self._freed[unit] if row in self._inside)
         self._known: dict[object, _Stairs] = {}
 
     def _file(self, unit: int, rows: list[int]) -> None:
@@ -78,11 +83,10 @@ class Books:
             self._singles.setdefault(rows[0], []).append(unit)
         elif rows:
             around = {int(self._domains[row]) for row in rows}
-            local = self._together.setdefault(around.pop(), [])
-            if around or len(local) == TOGETHER:
+            if len(around) > 1:
                 self.split[unit] = rows
             else:
-                local.append(unit)
+                self._together.setdefault(around.pop(), []).append(unit)
 
     def is_small(self) -> bool:
         """Whether all subsets can be looked at."""
@@ -218,6 +222,7 @@ class _Round:
         return best
 
     def _rows(self, rows: range, gone: list[int], need: int, copies: int) -> dict[int, Offer]:
+        self.books.looks += len(rows)
         keys = [self._key(row, gone) for row in rows if self.books.gaps.most[row]]
         stairs = self.books.stairs(keys)
         missing = [number * need - sum(stair.base for stair in stairs) for number in range(copies + 1)]

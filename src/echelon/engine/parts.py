@@ -240,5 +240,10 @@ def bare(part: Part) -> Part:
     return replace(part, least=least, asks=asks, children=tuple(map(bare, part.children)))
 
 
+def just(shape: Shape, number: int) -> Part:
+    """So many pods of one shape, anywhere."""
+    return Part(-1, -1, (), (), number, number, {shape: number}, (Ask(shape, "", 0, number),))
+
+
 def _alone(shape: Shape) -> Shape:
     return replace(shape, affinity=(), anti_affinity=(), spread=(), identity=None)

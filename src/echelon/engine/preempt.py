@@ -9,6 +9,7 @@ is the least.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 from .agenda import Steps
 from .company import means
@@ -16,16 +17,13 @@ from .demand import Demand
 from .gaps import Gaps
 from .inquiry import Inquiry
 from .layout import distinct
-from .parts import Canon, Part, bare
+from .parts import Canon, Part, bare, just
 from .place import place
 from .regions import CLUSTER, Region
 from .ties import is_tied
 from .verdict import Evict
 from .victims import Best, Rank, Trial, Victim, rank_of
 from .view import ClusterView, Running
-
-#: How many branches a decision may look at.
-QUESTIONS = 4_000
 
 
 def preempt(
@@ -51,13 +49,14 @@ def preempt(
 
 def _least_loss(trial: Trial, demand: Demand, victims: list[Victim], best: Best) -> Rank:
     """Put the least loss into `best`; no eviction that helps loses less than what comes back."""
-    view, questions = trial.view, Steps(QUESTIONS)
+    view = trial.view
+    effort = Steps(view.options.limits.steps)
     anchors = _anchors(demand, victims)
     inquiries = []
     for aim in Canon(view).aims(demand.root):
-        gaps = Gaps(trial, bare(aim), victims)
+        gaps, simpler = Gaps(trial, bare(aim), victims), _by_shape(trial, aim, victims)
         for region, inside in _by_region(view, aim, victims):
-            inquiries.append(Inquiry(trial, aim, region, inside, anchors, gaps, questions))
+            inquiries.append(Inquiry(trial, aim, region, inside, anchors, gaps, simpler, effort))
     # The most promising first; once the rest cannot promise less than what is found, that is the least.
     if len(inquiries) > 1:
         inquiries.sort(key=lambda inquiry: inquiry.promise)
@@ -67,6 +66,17 @@ def _least_loss(trial: Trial, demand: Demand, victims: list[Victim], best: Best)
             break
         bounds += inquiry.improve(best)
     return min(bounds, default=(1 << 62, 0, 0, 0))
+
+
+def _by_shape(trial: Trial, aim: Part, victims: list[Victim]) -> Callable[[], list[tuple[Part, Gaps]]]:
+    """The pods of each shape that an aim needs at least, anywhere and for themselves; computed once, when asked for."""
+
+    @cache
+    def found() -> list[tuple[Part, Gaps]]:
+        parts = [just(shape, number) for shape, number in bare(aim).least.items() if number > 0]
+        return [(part, Gaps(trial, part, victims)) for part in parts]
+
+    return found
 
 
 def _anchors(demand: Demand, victims: list[Victim]) -> frozenset[int]:

@@ -94,14 +94,14 @@ class Trial:
         for victim in chosen:
             if victim.budgets:
                 covered.update(victim.budgets)
-        over = sum(max(0, number - self._allowed(budget)) for budget, number in covered.items())
+        over = sum(max(0, number - self.allowed(budget)) for budget, number in covered.items())
         highest = max((victim.priority for victim in chosen), default=-(1 << 62))
         work = sum(victim.work for victim in chosen)
         return Loss(over, highest, work, len(chosen), tuple(sorted(victim.unit for victim in chosen)))
 
     def violates(self, victim: Victim) -> int:
         """Budget violations of this victim alone."""
-        return sum(max(0, number - self._allowed(budget)) for budget, number in victim.budgets.items())
+        return sum(max(0, number - self.allowed(budget)) for budget, number in victim.budgets.items())
 
     def take_out(self, victims: Iterable[Victim]) -> None:
         """Make exactly these victims gone."""
@@ -155,6 +155,7 @@ class Trial:
     def _done(self, pod: Running) -> int:
         return max(0, int((self._now - pod.started) * 1000))
 
-    def _allowed(self, budget_id: int) -> int:
+    def allowed(self, budget_id: int) -> int:
+        """How many more pods a budget lets go."""
         budget = self.view.budget(budget_id)
         return 0 if budget is None else max(0, budget.allowed)
