@@ -297,7 +297,8 @@ def excluded_nodes(view: ClusterView, shape: Shape) -> dict[str, int]:
 def relaxed(part: Part, need: int) -> Part:
     """The same part with a smaller need."""
     if part.is_leaf:
-        return replace(part, need=need, pods=need, least={part.asks[0].shape: need} if len(part.asks) == 1 else {})
+        least = {part.asks[0].shape: need} if len(part.asks) == 1 else {}
+        return replace(part, need=need, pods=need, least=least, asks=tuple(replace(ask, least=0) for ask in part.asks))
     pods = sum(sorted(child.pods for child in part.children)[:need])
     return replace(part, need=need, pods=pods, least=part.least if need >= len(part.children) else {})
 

@@ -163,6 +163,11 @@ def satisfied(group: Group) -> bool:
 
 def _asks(leaf: Leaf, goal: Goal) -> tuple[Ask, ...]:
     """The classes of a leaf, largest pods first, with how many of each are a must."""
+    missing = leaf.min_count - len(leaf.bound)
+    if missing >= sum(len(pods.members) for pods in leaf.classes):
+        goal = "everything"
+    elif goal == "roles" and missing > 0 and len({pods.role for pods in leaf.classes}) == 1:
+        goal = "minimum"  # whoever comes covers the only role
     if goal != "roles" and len(leaf.classes) == 1 and leaf.classes[0].members:
         (pods,) = leaf.classes
         size = len(pods.members)

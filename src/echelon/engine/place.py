@@ -7,11 +7,11 @@ keeping what costs no member.  If that is not known to be the best and all is sm
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from .agenda import Found, NotFound, Put, Steps
+from .agenda import Found, Put, Steps
 from .demand import Composite, Demand, Exclusive, Group, Leaf
 from .fill import compact
 from .growth import Growth
@@ -26,8 +26,6 @@ from .verdict import Placed
 from .view import ClusterView
 from .worth import Draft, groups_of, worth
 
-#: From the most to the least that can be asked for.
-GOALS: tuple[Goal, ...] = ("everything", "roles", "minimum")
 #: Preferred keys are tried one group at a time; no more often than this.
 PREFERENCE_TRIALS = 64
 
@@ -87,23 +85,32 @@ def _better(
 
 
 def _attempt(view: ClusterView, demand: Demand, steps: Steps, narrowed: Mapping[int, str]) -> Outcome:
-    canon, root = Canon(view), demand.root
-    tried: dict[int, tuple[Part, Goal, NotFound]] = {}
-    for goal in GOALS:
-        part = canon.part(root, goal, narrowed)
-        if part.type not in tried:
-            found = search(view, part, CLUSTER, steps if goal == "minimum" else steps.some(8))
-            if isinstance(found, Found):
-                return _verdict(view, demand, _draft(view, root, found, goal, canon, steps, narrowed))
-            tried[part.type] = part, goal, found
-    # The last and weakest decides; if it was open after a share of the budget, it gets the rest.
-    part, goal, found = list(tried.values())[-1]
-    if not found.proved and goal != "minimum":
-        again = search(view, part, CLUSTER, steps)
-        if isinstance(again, Found):
-            return _verdict(view, demand, _draft(view, root, again, goal, canon, steps, narrowed))
-        found = again
-    return Outcome(None, found.proved)
+    canon, root, proved = Canon(view), demand.root, False
+    for part, goal, decides in _goals(canon, root, narrowed):
+        found = search(view, part, CLUSTER, steps if decides else steps.some(8))
+        if isinstance(found, Found):
+            return _verdict(view, demand, _draft(view, root, found, goal, canon, steps, narrowed))
+        proved = found.proved
+    return Outcome(None, proved)
+
+
+def _goals(canon: Canon, root: Group, narrowed: Mapping[int, str]) -> Iterator[tuple[Part, Goal, bool]]:
+    """What to try in turn, no question twice; the last and weakest decides and may take all of the budget."""
+    everything = canon.part(root, "everything", narrowed)
+    if all(map(_needs_all, groups_of(root))):
+        yield everything, "everything", True
+        return
+    yield everything, "everything", False
+    roles, minimum = canon.part(root, "roles", narrowed), canon.part(root, "minimum", narrowed)
+    if roles.type not in (everything.type, minimum.type):
+        yield roles, "roles", False
+    yield minimum, "everything" if minimum.type == everything.type else "minimum", True
+
+
+def _needs_all(group: Group) -> bool:
+    if isinstance(group, Composite):
+        return group.min_groups >= len(group.children)
+    return group.min_count >= len(group.bound) + sum(len(pods.members) for pods in group.classes)
 
 
 def _draft(
