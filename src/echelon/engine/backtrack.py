@@ -21,7 +21,7 @@ from .bounds import inside, own_level
 from .demand import Shape
 from .fill import compact
 from .layout import Ints, distinct
-from .pack import Order, deal, pack
+from .pack import Nodes, Order, deal, pack
 from .parts import Part, main_resource, shapes_of, walk
 from .plain import preference
 from .regions import Region, narrow, rows_of, split_by_label
@@ -30,6 +30,8 @@ from .ties import Tied
 
 #: A step over nodes costs more than one over counts.
 PACKING_STEP = 10
+#: And so does looking at nodes anew before they are packed.
+PACKING_SETUP = 25
 
 #: Where equal pods go in a region.
 Habit = Callable[[Packing, Shape, Region, int], tuple[Ints, Ints]]
@@ -209,7 +211,8 @@ class Backtrack:
         for order in orders:
             wanted[order.ask.shape] += order.pods
         rows = rows_of(self.layout, region)
-        packed = pack(self.room, wanted, rows, self.steps)
+        self.steps.left -= PACKING_SETUP
+        packed = pack(Nodes(self.room, list(wanted), rows), wanted, self.steps)
         if packed is None:
             return None
         self.open |= not packed.proved

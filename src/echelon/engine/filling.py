@@ -51,6 +51,8 @@ class Style(NamedTuple):
     large_domains_first: bool = True
     #: Where domains are alike, the kind that is hardest to complete goes first.
     hardest_first: bool = False
+    #: Domains are left equally full, not as full as can be: easier where parts of a full domain hardly fit together.
+    even: bool = False
 
     def ranked(self, sizes: Mapping[int, int]) -> list[int]:
         """Kinds in the order in which they go into a domain, largest first or nearly so."""
@@ -59,16 +61,16 @@ class Style(NamedTuple):
         return sorted(weights, key=lambda kind: (-weights[kind], kind))
 
 
-def styles(first: int = FIRST_TRY) -> Iterator[tuple[Style, int]]:
+def styles(first: int = FIRST_TRY, uneven: bool = True) -> Iterator[tuple[Style, int]]:
     """Orders to try one after the other and the steps for each, without end; the first few have `first` steps.
 
     How long a search takes depends on luck with the first choices, so many short tries are better than a long one;
-    that they get longer makes the whole complete.
+    that they get longer makes the whole complete.  Unless `uneven`, every other try leaves domains equally full.
     """
     seed, steps = 0, first
     while True:
         for _ in range(TRIES):
-            yield Style(seed, large_domains_first=True), steps
+            yield Style(seed, large_domains_first=True, even=not uneven), steps
             yield Style(seed, large_domains_first=False), steps
             seed += 1
         yield Style(seed - TRIES, hardest_first=True), steps * LONGER
@@ -160,13 +162,21 @@ class Filling:
         """Sets of parts that leave no more than `slack` unused, nor more than `spare` of the other amounts."""
         room = self.rooms[at]
         sums = self._reachable(left, room)
-        lowest = max(0, room - slack)
-        for used in range(room, lowest - 1, -1):
+        for used in self._uses(at, slack):
             if sums[0] >> used & 1:
                 for taken in self._adding_up(left, sums, used, forced):
                     wasted = self._wasted(at, taken)
                     if all(0 <= amount <= most for amount, most in zip(wasted, spare, strict=True)):
                         yield taken
+
+    def _uses(self, at: int, slack: int) -> Sequence[int]:
+        """How much of a domain to use, in the order of trying: all of it, or first a fair share."""
+        room = self.rooms[at]
+        uses = range(room, max(0, room - slack) - 1, -1)
+        if not self.style.even:
+            return uses
+        fair = room - slack * room // max(1, self.ahead[at])
+        return sorted(uses, key=lambda used: abs(used - fair))
 
     def _reachable(self, left: Counts, room: int) -> list[int]:
         """For the kinds from each on, the sums that can be made of them, a bit each."""

@@ -22,7 +22,7 @@ from .capacity import roll_up
 from .demand import Shape
 from .filling import FIRST_TRY, Amounts, Counts, Filling, OutOfSteps, Question, Style, Unsuited, scarcest, styles
 from .layout import Ints
-from .pack import Order, deal, pack
+from .pack import Nodes, Order, deal, pack
 from .parts import Part, shapes_of
 from .regions import Region, rows_of
 from .room import Counting, Packing
@@ -50,7 +50,8 @@ def nest(room: Counting | Packing, part: Part, region: Region, steps: Steps) -> 
     if region.rows is not None or part.keys or not part.children or not _suits(room, part, region.level):
         return None
     packing = _Nest(room, part)
-    for style, share in styles(FIRST_TRY if packing.measure.exact else FIRST_TRY * WITH_NODES):
+    exact = packing.measure.exact
+    for style, share in styles(FIRST_TRY if exact else FIRST_TRY * WITH_NODES, uneven=exact):
         budget = Steps(min(share, steps.left))
         steps.left -= budget.left
         try:
@@ -87,7 +88,8 @@ class _Nest:
 
     def __init__(self, room: Counting | Packing, part: Part) -> None:
         self.room, self.layout = room, room.layout
-        self.measure = Measure(room, shapes_of(part))
+        self._shapes = shapes_of(part)
+        self.measure = Measure(room, self._shapes)
         #: Kinds by content; one part of each, the kinds of its children, the amounts it needs.
         self._kinds: dict[object, int] = {}
         self._like: list[Part] = []
@@ -96,6 +98,7 @@ class _Nest:
         self._kind_of: dict[int, int] = {}
         self._offers: dict[int, list[Amounts]] = {}
         self._marks: dict[tuple[int, int], object] = {}
+        self._looked_at: dict[object, Nodes] = {}
         #: How sets of kinds fit into domains that are alike; None where that is impossible.
         self._known: dict[tuple[object, Bag], _Plan | None] = {}
         #: What was given up in this round, and how often that stood in the way.
@@ -248,13 +251,23 @@ class _Nest:
                 wanted[ask.shape] += ask.most * number
         budget = Steps(self._steps.left - self._floor)
         before = budget.left
-        packed = pack(self.room, wanted, rows_of(self.layout, region), budget)
+        packed = pack(self._nodes(region), wanted, budget)
         self._step(before - budget.left)
         if packed is None:
             raise Unsuited
         if packed.counts is None and not packed.proved:
             raise OutOfSteps
         return None if packed.counts is None else _Plan(pods=packed.counts)
+
+    def _nodes(self, region: Region) -> Nodes:
+        """The nodes of a domain, looked at once for all domains that are alike."""
+        mark = self._mark(region.level, region.index)
+        found = self._looked_at.get(mark)
+        if found is None:
+            assert isinstance(self.room, Packing)
+            rows = rows_of(self.layout, region)
+            found = self._looked_at[mark] = Nodes(self.room, self._shapes, rows, self.measure)
+        return found
 
     # ---- the placement
 

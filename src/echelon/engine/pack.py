@@ -38,12 +38,32 @@ class Packed:
     proved: bool = True
 
 
-def pack(room: Packing, wanted: Mapping[Shape, int], rows: Ints, steps: Steps) -> Packed | None:
+class Nodes:
+    """Rows as packing sees them: what each offers, which shapes it is open to, what a pod of each shape takes.
+
+    Whoever asks often about rows that stay as they are keeps this; it costs as much as many steps.
+    """
+
+    def __init__(self, room: Packing, shapes: list[Shape], rows: Ints, measure: Measure | None = None) -> None:
+        measure = measure or Measure(room, shapes)
+        slots = np.stack([room.slots_by_row(shape)[rows] for shape in shapes])
+        used = np.flatnonzero((slots > 0).any(axis=0))
+        self.size, self.used = len(rows), used
+        #: Pods of each shape that the rows take if they take no others.
+        self.slots: dict[Shape, int] = dict(zip(shapes, slots.sum(axis=1).tolist(), strict=True))
+        self.takes = {shape: measure.takes(shape) for shape in shapes}
+        self.offers: list[Amounts] = [tuple(column) for column in measure.offers[:, rows[used]].T.tolist()]
+        may = (slots[:, used] > 0).tolist()
+        self.may: dict[Shape, list[bool]] = dict(zip(shapes, may, strict=True))
+        #: Whether all shapes may use the same rows.
+        self.alike = len({room.fits(shape)[rows].tobytes() for shape in shapes}) == 1
+
+
+def pack(nodes: Nodes, wanted: Mapping[Shape, int], steps: Steps) -> Packed | None:
     """Put so many pods of each shape on the rows; None if that is too much for this method."""
-    for shape, pods in wanted.items():
-        if pods > int(room.slots_by_row(shape)[rows].sum()):
-            return Packed(None)
-    packer = _Packer(room, list(wanted), tuple(wanted.values()), rows)
+    if any(pods > nodes.slots[shape] for shape, pods in wanted.items()):
+        return Packed(None)
+    packer = _Packer(nodes, wanted)
     for style, share in styles():
         budget = Steps(min(share, steps.left))
         steps.left -= budget.left
@@ -74,23 +94,18 @@ def deal(orders: Iterable[Order], rows: Ints, counts: Mapping[Shape, Ints]) -> I
 class _Packer:
     """Shapes as kinds, rows as domains."""
 
-    def __init__(self, room: Packing, shapes: list[Shape], numbers: Counts, rows: Ints) -> None:
-        self.shapes, self.numbers, self.all_rows = shapes, numbers, len(rows)
-        measure = Measure(room, shapes)
-        may = np.stack([room.slots_by_row(shape)[rows] > 0 for shape in shapes])
-        self.rows = np.flatnonzero(may.any(axis=0))
-        self.takes = [measure.takes(shape) for shape in shapes]
-        self.offers: list[Amounts] = [tuple(column) for column in measure.offers[:, rows[self.rows]].T.tolist()]
-        #: The shapes that each row is open to.
-        self.may: list[tuple[bool, ...]] = [tuple(column) for column in may[:, self.rows].T.tolist()]
-        self.exact = len({room.fits(shape)[rows].tobytes() for shape in shapes}) == 1
-        self.main = scarcest(self.takes, numbers, self.offers)
+    def __init__(self, nodes: Nodes, wanted: Mapping[Shape, int]) -> None:
+        self.nodes, self.shapes, self.numbers = nodes, list(wanted), tuple(wanted.values())
+        self.takes = [nodes.takes[shape] for shape in wanted]
+        self.may = list(zip(*(nodes.may[shape] for shape in wanted), strict=True))
+        self.main = scarcest(self.takes, self.numbers, nodes.offers)
 
     def run(self, style: Style, budget: Steps) -> dict[Shape, Ints] | None:
+        nodes = self.nodes
         order = style.ranked({number: takes[self.main] for number, takes in enumerate(self.takes)})
 
         def fits(row: int, taken: Counts) -> bool:
-            return self.exact or all(self.may[row][order[kind]] for kind, number in enumerate(taken) if number)
+            return nodes.alike or all(self.may[row][order[kind]] for kind, number in enumerate(taken) if number)
 
         def step(number: int) -> None:
             budget.left -= number
@@ -99,12 +114,12 @@ class _Packer:
 
         question = Question(
             self.main, [self.takes[number] for number in order], tuple(self.numbers[number] for number in order),
-            self.offers, list(zip(self.offers, self.may, strict=True)), self.exact,
+            nodes.offers, list(zip(nodes.offers, self.may, strict=True)), nodes.alike,
         )  # fmt: skip
         filled = Filling(question, style, fits, step).run()
         if filled is None:
             return None
-        counts = np.zeros((len(self.shapes), self.all_rows), dtype=np.int64)
+        counts = np.zeros((len(self.shapes), nodes.size), dtype=np.int64)
         for row, taken in filled:
-            counts[order, self.rows[row]] = taken
+            counts[order, nodes.used[row]] = taken
         return dict(zip(self.shapes, counts, strict=True))

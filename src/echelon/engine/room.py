@@ -80,6 +80,10 @@ class Room:
         """Whether what is placed may stay as it is, nothing being left to place."""
         return True
 
+    def _outline(self, level: int, low: int, high: int, row: int) -> object:
+        """Where the domains low..high of a level begin, counted from a row, and which of them bear a name."""
+        return ((self.layout.starts(level)[low:high] - row).tobytes(), self.layout.named(level)[low:high].tobytes())
+
     def claims_signature(self) -> tuple[object, ...]:
         return tuple(
             (exclusive.key, exclusive.rank, tuple(sorted(map(str, (d for d, groups in held.items() if groups)))))
@@ -144,7 +148,7 @@ class Counting(Room):
             if inner >= level:
                 low, high = self.layout.inner(level, index, inner)
                 parts.append(self._left[inner][low:high].tobytes())
-                parts.append((self.layout.starts(inner)[low:high] - row).tobytes())
+                parts.append(self._outline(inner, low, high, row))
         return tuple(parts)
 
     def _around(self, region: Region) -> list[tuple[int, int]]:
@@ -222,12 +226,12 @@ class Packing(Room):
         wider = max((other for other in self.levels if other < level), default=-1)
         return int(self.layout.domains(wider)[row])
 
-    def _inside(self, level: int, index: int, rows: slice) -> tuple[bytes, ...]:
+    def _inside(self, level: int, index: int, rows: slice) -> tuple[object, ...]:
         free = self.free[:, rows].tobytes()
         marks = [marks[rows].tobytes() for marks in (*self._fits.values(), *self._labels)]
-        bounds = []
+        bounds = list[object]()
         for inner in self.levels:
             if inner >= level:
                 low, high = self.layout.inner(level, index, inner)
-                bounds.append((self.layout.starts(inner)[low:high] - rows.start).tobytes())
+                bounds.append(self._outline(inner, low, high, rows.start))
         return (free, *marks, *bounds)

@@ -107,6 +107,18 @@ def test_an_unlisted_key_is_a_value_within_the_enclosing_domain() -> None:
     assert isinstance(cluster.decide(composite(1, gang(3, pods(3, cpu=1), key="island"), key="zone")), Blocked)
 
 
+@pytest.mark.parametrize("mixed", [False, True])
+def test_a_block_whose_nodes_have_no_rack_is_not_taken_for_one_whose_nodes_have(mixed: bool) -> None:
+    """Three blocks of equal nodes; only in the last are all nodes in racks, and two unequal gangs need two racks."""
+    cluster = Cluster()
+    for block, first in (("b1", None), ("b2", None), ("b3", "r1")):
+        cluster.nodes(f"{block}-x", 2, cpu=4, block=block, **({"rack": first} if first else {}))
+        cluster.nodes(f"{block}-y", 2, cpu=4, block=block, rack="r2")
+    sizes = ((1, 2, 2), (2, 2, 2)) if mixed else ((1,) * 5, (1,) * 6)
+    gangs = [gang(len(cores), *(pods(1, cpu=core) for core in cores), key="rack") for cores in sizes]
+    assert placed(cluster, composite(1, composite(2, *gangs, key="block"))).domains[gangs[0].id][0] == "b3"
+
+
 def test_keys_that_do_not_nest_still_work() -> None:
     cluster = Cluster().node("a", cpu=1, rack="r1", labels={"rail": "x"}).node("b", cpu=1, rack="r1")
     cluster.node("c", cpu=1, rack="r2", labels={"rail": "x"})
