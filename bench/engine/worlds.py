@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import count, product
 
 from echelon.engine.demand import Composite, Demand, Group, Leaf, PodClass, Shape
@@ -28,8 +29,12 @@ def machine(gpus: int = 8, slots: int = 8) -> dict[str, int]:
     return {"cpu": 12_000 * slots, "memory": 100 * GIB * slots, GPU: gpus, "pods": 110}
 
 
+@cache
 def shape(gpus: int = 8, slots: int | None = None) -> Shape:
-    """A pod that takes so many GPUs, with the cores and the memory that come with them."""
+    """A pod that takes so many GPUs, with the cores and the memory that come with them.
+
+    Equal shapes are one object, as the scheduler makes them.
+    """
     size = gpus if slots is None else slots
     return Shape((("cpu", 12_000 * size), ("memory", 100 * GIB * size), (GPU, gpus), ("pods", 1)))
 

@@ -41,7 +41,7 @@ def _introduce(rng: Random, view: ClusterView) -> None:
     for pod in list(view.all_running()):
         if rng.random() < 0.8:
             repels = (_term(rng),) if rng.random() < 0.2 else ()
-            view.bind(replace(pod, identity=_identity(rng), repels=repels))
+            view.bind(pod._replace(identity=_identity(rng), repels=repels))
 
 
 def _minding(rng: Random, group: Group, known: dict[Shape, Shape]) -> Group:

@@ -37,7 +37,7 @@ class Disguise:
             fresh.put_unit(Unit(self._id(unit.id), unit.priority))
         for pod in self._shuffled(old.all_running()):
             names = {"node": self.names[pod.node], "unit": self._id(pod.unit), "group": self._id(pod.group)}
-            fresh.bind(replace(pod, pod=self._id(pod.pod), **names))  # type: ignore[arg-type]
+            fresh.bind(pod._replace(pod=self._id(pod.pod), **names))  # type: ignore[arg-type]
             for budget in map(old.budget, pod.budgets):
                 if budget is not None:
                     fresh.put_budget(budget)

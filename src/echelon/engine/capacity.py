@@ -7,7 +7,7 @@ up is that of the rows that changed.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from .company import Company
 from .demand import Shape
 from .fit import EVERYWHERE, allowed
-from .layout import Bools, Ints, Layout, Rows, clip, distinct
+from .layout import Bools, Ints, Layout, Rows, clip, distinct, run
 from .terms import left_open, one_each
 
 #: Shapes kept, and the rows of all their arrays together: on a large cluster there are fewer of them.
@@ -24,8 +24,10 @@ KEPT, KEPT_ROWS = 256, 1 << 23
 LEAST_KEPT = 16
 #: Slots of a node for a shape that asks for nothing.
 UNLIMITED = 1 << 31
-#: Rows that are brought up to date one by one; more of them at once.
-FEW = 12
+#: More than there is of anything, and far from the end of the numbers.
+PLENTY = 1 << 60
+#: Changes that are brought up to date with plain numbers; more of them with arrays.
+FEW = 24
 
 
 class Slots:
@@ -40,6 +42,7 @@ class Slots:
         self._fits: Bools = np.zeros(0, dtype=np.bool_)
         self.rows: Ints = np.zeros(0, dtype=np.int64)
         self._rolls: dict[int, Ints] = {}
+        self._known = _Asked({}, Shape(()))
 
     def refresh(self) -> None:
         layout = self._layout
@@ -52,13 +55,15 @@ class Slots:
         elif self._judged < len(layout.relabelled):
             renewed = distinct(layout.relabelled[self._judged :])
             self._fits[renewed] = allowed(layout, self.shape, renewed)
-        if stale or behind > layout.size // 2 + FEW:
+        if stale or behind > layout.size // 2 + FEW or not layout.knows(self.shape.requests):
             self.rows = self._count(EVERYWHERE)
             self._rolls.clear()
+        elif behind == 1:
+            self._renew_one(layout.log[-1])
         elif behind > FEW:
             self._renew(distinct(layout.log[self._seen :]))
         else:
-            self._renew_each(dict.fromkeys(layout.log[self._seen :]))
+            self._renew_few(sorted(set(layout.log[self._seen :])))
         self._epoch, self._seen, self._judged = layout.epoch, len(layout.log), len(layout.relabelled)
 
     def roll(self, level: int) -> Ints:
@@ -78,27 +83,54 @@ class Slots:
         for level, roll in self._rolls.items():
             np.add.at(roll, self._layout.domains(level)[rows], change)
 
-    def _renew_each(self, rows: Iterable[int]) -> None:
-        """The same row by row, which is quicker for a few."""
-        layout, asked = self._layout, self._asked()
-        for row in rows:
-            fresh = 0
-            if asked is not None and self._fits[row]:
-                free = layout.free[:, row].tolist()
-                fresh = max(0, min([UNLIMITED, *[free[number] // amount for number, amount in asked]]))
-            change = fresh - self.rows.item(row)
-            if change:
-                self.rows[row] = fresh
-                for level, roll in self._rolls.items():
-                    roll[layout.domains(level)[row]] += change
+    def _renew_few(self, rows: list[int]) -> None:
+        """The same for a few rows, with as few operations as will do."""
+        where, asked = run(rows), self._asked()
+        each = self._layout.free[:, where] // asked.divisors
+        slots = np.minimum.reduce(each if asked.unasked is None else each + asked.unasked, initial=UNLIMITED)
+        fresh = (np.maximum(slots, 0) * self._fits[where]).tolist()
+        before = self.rows[where].tolist()
+        if fresh == before:
+            return
+        self.rows[where] = fresh
+        for level, roll in self._rolls.items():
+            domains = self._layout.domains(level)
+            first, last = domains.item(rows[0]), domains.item(rows[-1])
+            if first == last:
+                roll[first] += sum(fresh) - sum(before)
+                continue
+            for domain, new, old in zip(domains[where].tolist(), fresh, before, strict=True):
+                roll[domain] += new - old
 
-    def _asked(self) -> list[tuple[int, int]] | None:
-        """What a pod takes: numbers of resources and amounts; None if no node has one of them."""
-        known = self._layout.resources
-        wanted = [(name, amount) for name, amount in self.shape.requests if amount > 0]
-        if not all(name in known for name, _ in wanted):
-            return None
-        return [(known[name], clip(amount)) for name, amount in wanted]
+    def _renew_one(self, row: int) -> None:
+        fresh, layout = 0, self._layout
+        if self._fits[row]:
+            free = layout.free[:, row].tolist()
+            fresh = max(0, min([UNLIMITED, *[free[number] // amount for number, amount in self._asked().amounts]]))
+        change = fresh - self.rows.item(row)
+        if change:
+            self.rows[row] = fresh
+            for level, roll in self._rolls.items():
+                roll[layout.domains(level)[row]] += change
+
+    def _asked(self) -> _Asked:
+        if len(self._known.divisors) != len(self._layout.resources):
+            self._known = _Asked(self._layout.resources, self.shape)
+        return self._known
+
+
+class _Asked:
+    """What a pod of a shape takes, by the numbers of resources; for one node, and as columns for several."""
+
+    def __init__(self, resources: Mapping[str, int], shape: Shape) -> None:
+        wanted = {name: clip(amount) for name, amount in shape.requests if amount > 0}
+        self.amounts = [(resources[name], amount) for name, amount in wanted.items()]
+        each = [wanted.get(name, 0) for name in resources]
+        self.divisors: Ints = np.array([[amount or 1] for amount in each], dtype=np.int64)
+        #: Of what it does not ask for there is plenty.
+        self.unasked: Ints | None = None
+        if not all(each):
+            self.unasked = np.array([[0 if amount else PLENTY] for amount in each], dtype=np.int64)
 
 
 class TiedSlots(Slots):

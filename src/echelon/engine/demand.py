@@ -7,7 +7,7 @@ with the basic policy has a minimum of 1.  Children that are not ready are left 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
@@ -140,6 +140,17 @@ class Shape:
     identity: Identity | None = None
     #: What decides among nodes that are equally good.
     wishes: tuple[Wish, ...] = ()
+    #: Shapes are keys of many tables, and long to hash: 0 until it was done.
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        if not self._hash:
+            content = (
+                self.requests, self.node_selector, self.node_terms, self.tolerations, self.unsupported, self.volumes,
+                self.waits, self.affinity, self.anti_affinity, self.spread, self.identity, self.wishes,
+            )  # fmt: skip
+            object.__setattr__(self, "_hash", hash(content))
+        return self._hash
 
     @property
     def tied(self) -> bool:

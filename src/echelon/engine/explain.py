@@ -237,8 +237,8 @@ def _count(number: int, noun: str) -> str:
 def _common(domains: list[Domain]) -> Domain:
     """The longest path that all domains share; groups without one do not count."""
     paths = [domain for domain in domains if domain]
-    if not paths:
-        return ()
+    if len(paths) < 2:
+        return paths[0] if paths else ()
     shared = 0
     while all(len(path) > shared and path[shared] == paths[0][shared] for path in paths):
         shared += 1

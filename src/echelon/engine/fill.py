@@ -35,6 +35,9 @@ def compact(
         return _ordered(*_take(region.rows, own, count))
     low, high = layout.span(region.level, region.index)
     inside = slots[low:high]
+    if rolls is not None and rolls(region.level).item(region.index) == count:
+        rows = inside.nonzero()[0]  # all there is
+        return rows + low, inside[rows]
     own = _sparing_devices(layout, shape, inside, slice(low, high), count)
     rows, counts = _Descent(layout, rolls if own is inside else None).fill(own, region.level, region.index, count)
     return (rows, counts) if len(rows) == 1 else _ordered(rows, counts)

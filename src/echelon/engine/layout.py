@@ -25,7 +25,7 @@ Item = TypeVar("Item")
 
 #: Resources that every node has; all others are devices.
 PLAIN = ("cpu", "memory", "ephemeral-storage", "pods")
-#: Rows that are charged, and nodes that are added, one by one; more of them at once.
+#: Nodes that are added one by one; more of them at once.
 FEW = 8
 
 
@@ -57,6 +57,13 @@ def clip(amount: int) -> int:
 def distinct(numbers: Iterable[int]) -> Ints:
     """The different numbers in order; `np.unique` would load a masked-array package for it."""
     return np.array(sorted(set(numbers)), dtype=np.int64)
+
+
+def run(rows: Sequence[int]) -> Rows:
+    """Distinct rows in order, as a slice if they lie side by side: arrays are read and written quicker that way."""
+    if rows[-1] - rows[0] == len(rows) - 1:
+        return slice(rows[0], rows[-1] + 1)
+    return np.array(rows, dtype=np.int64)
 
 
 def merged(old: list[Item], at: Sequence[int], new: Sequence[Item]) -> list[Item]:
@@ -131,6 +138,7 @@ class Layout:
         self._first: Bools = np.zeros((len(self.levels), 0), dtype=np.bool_)
         self._labelled: Bools = np.zeros((len(self.levels), 0), dtype=np.bool_)
         self._derived: dict[Any, Any] = {}
+        self._charged: tuple[tuple[tuple[str, int], ...], Ints] = ((), np.zeros((0, 1), dtype=np.int64))
 
     # ---- rows
 
@@ -240,21 +248,43 @@ class Layout:
 
     def charge_rows(self, rows: Mapping[int, int], requests: Iterable[tuple[str, int]]) -> None:
         """Take as many pods' requests from each row as stands beside it."""
-        if len(rows) > FEW:
-            numbers = np.fromiter(rows, dtype=np.int64, count=len(rows))
-            self.charge_many(numbers, requests, np.fromiter(rows.values(), dtype=np.int64, count=len(rows)))
-        else:
-            for row, times in rows.items():
-                self.charge(row, requests, times)
+        if len(rows) == 1:
+            ((row, times),) = rows.items()
+            self.charge(row, requests, times)
+        elif rows:
+            ordered = sorted(rows)
+            counts = [rows[row] for row in ordered]
+            alike = counts.count(counts[0]) == len(counts)
+            self._charge(run(ordered), requests, counts[0] if alike else np.array(counts, dtype=np.int64))
+            self.log += ordered
+            self._shorten_log()
 
     def charge_many(self, rows: Ints, requests: Iterable[tuple[str, int]], counts: Ints) -> None:
         """Take `counts` pods' requests from distinct rows at once; negative numbers give back."""
-        for resource, amount in requests:
-            if resource not in self.resources:
-                self.learn((resource,))
-            self.free[self.resources[resource], rows] -= clip(amount) * counts
-        self.log.extend(rows.tolist())
+        self._charge(rows, requests, counts)
+        self.log += rows.tolist()
         self._shorten_log()
+
+    def _charge(self, rows: Rows, requests: Iterable[tuple[str, int]], counts: Ints | int) -> None:
+        """All resources in one go."""
+        each = self._column_of(tuple(requests))
+        taken = each * counts
+        if isinstance(rows, slice):
+            there = self.free[:, rows]
+            np.subtract(there, taken, out=there)
+        else:
+            self.free[:, rows] -= taken
+
+    def _column_of(self, requests: tuple[tuple[str, int], ...]) -> Ints:
+        """What one pod takes of every resource; the last answer is kept, since pods come in gangs."""
+        known, column = self._charged
+        if known != requests or len(column) != len(self.resources):
+            self.learn(resource for resource, _ in requests)
+            column = np.zeros((len(self.resources), 1), dtype=np.int64)
+            for resource, amount in requests:
+                column[self.resources[resource], 0] += clip(amount)
+            self._charged = requests, column
+        return column
 
     def touch(self, row: int) -> None:
         self.log.append(row)
@@ -370,5 +400,5 @@ class Layout:
         """What a domain is called: its values from the widest level down, missing labels left out."""
         if level < 0:
             return ()
-        row = int(self.starts(level)[index])
-        return tuple([value for value in self.path(row)[: level + 1] if value])
+        labels = self.nodes[self.starts(level).item(index)].labels
+        return tuple([labels[key] for key in self.levels[: level + 1] if labels.get(key)])

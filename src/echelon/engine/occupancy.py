@@ -5,6 +5,8 @@ Holders are counted per node; their domains are derived per (key, rank) and kept
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from .demand import Exclusive
@@ -41,21 +43,24 @@ class Occupancy:
         """Nobody holds anything any more."""
         self._holdings.clear()
 
-    def count(self, exclusive: Exclusive, group: int, node: str, times: int) -> None:
+    def count(self, exclusive: Exclusive, group: int, nodes: Iterable[str], times: int) -> None:
+        """Pods of a group begin (1) or cease (-1) to hold nodes; a node is named as often as there are pods on it."""
         holding = self._holdings.get(exclusive)
         if holding is None:
             holding = self._holdings[exclusive] = Holding()
-        before = holding.pods.get((group, node), 0)
-        after = before + times
-        if after:
-            holding.pods[group, node] = after
-        else:
-            del holding.pods[group, node]
+        pods, changed = holding.pods, list[str]()
+        for node in nodes:
+            before = pods.get((group, node), 0)
+            after = before + times
+            if after:
+                pods[group, node] = after
+            else:
+                del pods[group, node]
+            if (before > 0) != (after > 0):
+                changed.append(node)
         # What was derived from another shape of the layout is derived anew when next asked for.
-        if holding.shape == self._layout.shape and (before > 0) != (after > 0):
-            domain = self._note(holding, exclusive.key, group, node, 1 if after else -1)
-            if holding.taken is not None and isinstance(domain, int):
-                holding.taken[domain] = domain in holding.domains
+        if changed and holding.shape == self._layout.shape:
+            self._note(holding, exclusive.key, group, changed, times)
 
     def holders(self, exclusive: Exclusive) -> dict[Held, dict[int, int]]:
         """domain -> the groups that hold it (with the number of nodes they hold there)."""
@@ -90,22 +95,40 @@ class Occupancy:
             holding.shape, holding.taken = self._layout.shape, None
             holding.domains.clear()
             holding.of_group.clear()
+            nodes: dict[int, list[str]] = {}
             for group, node in holding.pods:
-                self._note(holding, exclusive.key, group, node, 1)
+                nodes.setdefault(group, []).append(node)
+            for group, held in nodes.items():
+                self._note(holding, exclusive.key, group, held, 1)
         return holding
 
-    def _note(self, holding: Holding, key: str, group: int, node: str, times: int) -> Held:
-        """Count a node of a group in its domain, which is returned."""
-        row = self._layout.row(node)
-        domain = None if row is None else self.domain(key, row)
-        if domain is None:
-            return None
-        groups = holding.domains.setdefault(domain, {})
-        groups[group] = groups.get(group, 0) + times
+    def _note(self, holding: Holding, key: str, group: int, nodes: Iterable[str], times: int) -> None:
+        """Count nodes of a group in their domains."""
+        rows = [row for row in map(self._layout.row, nodes) if row is not None]
         mine = holding.of_group.setdefault(group, {})
-        mine[domain] = None
-        if not groups[group]:
-            del groups[group], mine[domain]
-        if not groups:
-            del holding.domains[domain]
-        return domain
+        for domain, number in self._domains(key, rows).items():
+            groups = holding.domains.setdefault(domain, {})
+            groups[group] = groups.get(group, 0) + number * times
+            mine[domain] = None
+            if not groups[group]:
+                del groups[group], mine[domain]
+            if not groups:
+                del holding.domains[domain]
+            if holding.taken is not None and isinstance(domain, int):
+                holding.taken[domain] = bool(groups)
+        if not mine:
+            del holding.of_group[group]
+
+    def _domains(self, key: str, rows: list[int]) -> dict[Held, int]:
+        """How many of the rows lie in which domain of a key."""
+        found: dict[Held, int] = {}
+        level = self._layout.level_of.get(key)
+        known = None if level is None else self._layout.domains(level)
+        for row in rows:
+            domain = self.domain(key, row) if known is None else known.item(row)
+            found[domain] = found.get(domain, 0) + 1
+        found.pop(None, None)
+        if level is not None and not self._layout.all_named(level):
+            named = self._layout.named(level)
+            return {domain: number for domain, number in found.items() if named[int(domain or 0)]}
+        return found

@@ -122,7 +122,7 @@ class Trial:
             self.view.layout.charge(row, freed.items(), times)
         for pod in victim.pods:
             if pod.exclusive is not None:
-                self.view.occupancy.count(pod.exclusive, pod.group, pod.node, times)
+                self.view.occupancy.count(pod.exclusive, pod.group, (pod.node,), times)
             if pod.identity is not None:
                 self.view.company.count(pod, times)
 

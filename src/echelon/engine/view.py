@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from .capacity import Capacity
 from .company import Company
@@ -41,9 +42,11 @@ class Unit:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
-    """A pod that holds capacity on a node: bound, assumed, or nominated there."""
+class Running(NamedTuple):
+    """A pod that holds capacity on a node: bound, assumed, or nominated there.
+
+    A tuple, since thousands are made in a second.
+    """
 
     pod: int
     node: str
@@ -149,9 +152,11 @@ class ClusterView:
 
     def bind_all(self, pods: Iterable[Running]) -> None:
         """The same for the pods of a gang, with one change to the arrays for all that ask for the same."""
-        pods, fresh = list(pods), []
+        pods, fresh, checked = list(pods), list[Running](), None
         for pod in pods:
-            amounts("pod", pod.pod, "requests", pod.requests, 0)
+            if pod.requests is not checked:
+                amounts("pod", pod.pod, "requests", pod.requests, 0)
+                checked = pod.requests
         for pod in pods:
             old = self._running.get(pod.pod)
             if old == pod:
@@ -270,12 +275,17 @@ class ClusterView:
         """Take what pods ask for (1) or give it back (-1)."""
         rows: dict[int, int] = {}
         requests: tuple[tuple[str, int], ...] = ()
+        alone: tuple[Exclusive, int] | None = None
+        nodes: list[str] = []
         for pod in pods:
             if pod.exclusive is not None:
-                self._occupancy.count(pod.exclusive, pod.group, pod.node, times)
+                if alone is None or alone[0] is not pod.exclusive or alone[1] != pod.group:
+                    self._occupy(alone, nodes, times)
+                    alone, nodes = (pod.exclusive, pod.group), []
+                nodes.append(pod.node)
             if pod.identity is not None:
                 self._company.count(pod, times)
-            row = None if pod.node in self._joining or pod.node not in self._nodes else self._layout.row(pod.node)
+            row = self._row(pod.node)
             if row is None:
                 continue
             if pod.requests is not requests and pod.requests != requests:
@@ -283,6 +293,17 @@ class ClusterView:
                 rows, requests = {}, pod.requests
             rows[row] = rows.get(row, 0) + times
         self._layout.charge_rows(rows, requests)
+        self._occupy(alone, nodes, times)
+
+    def _row(self, node: str) -> int | None:
+        """The row of a node; None if it is not in the arrays, or on its way into or out of them."""
+        if (self._joining or self._leaving) and (node in self._joining or node not in self._nodes):
+            return None
+        return self._layout.row(node)
+
+    def _occupy(self, alone: tuple[Exclusive, int] | None, nodes: list[str], times: int) -> None:
+        if alone is not None:
+            self._occupancy.count(*alone, nodes, times)
 
     def try_node(self, node: Node) -> None:
         """A node that is no part of the cluster, until it is removed again."""
@@ -301,7 +322,7 @@ class ClusterView:
         self._company.clear()
         for pod in self._running.values():
             if pod.exclusive is not None:
-                self._occupancy.count(pod.exclusive, pod.group, pod.node, 1)
+                self._occupancy.count(pod.exclusive, pod.group, (pod.node,), 1)
             if pod.identity is not None:
                 self._company.count(pod, 1)
 

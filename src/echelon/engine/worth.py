@@ -22,6 +22,9 @@ from .regions import CLUSTER, Region, narrow, rows_of, split_by_label
 from .verdict import Objective
 from .view import ClusterView
 
+#: More slots than any domain has.
+LARGEST_NUMBER = int(np.iinfo(np.int64).max)
+
 
 @dataclass(slots=True)
 class Draft:
@@ -228,4 +231,4 @@ def _count(pods: list[tuple[Shape, int]], shape: Shape, more: int) -> None:
 
 
 def _tightest(domains: Ints, count: int) -> int:
-    return int(domains[domains >= count].min(initial=np.iinfo(np.int64).max)) - count
+    return int(domains[domains >= count].min(initial=LARGEST_NUMBER)) - count
