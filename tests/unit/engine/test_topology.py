@@ -164,6 +164,16 @@ def test_exclusive_groups_take_a_domain_each() -> None:
     assert verdict.proved
 
 
+def test_exclusive_groups_take_the_tightest_domains_that_nobody_of_their_rank_holds() -> None:
+    cluster = racks(3, 2, 1, 2, 2)
+    cluster.run("zr2-0", cpu=0.1, group=7, exclusive=exclusive("rack", 5))
+    cluster.run("zr4-0", cpu=0.1, group=8, exclusive=exclusive("rack", 6))
+    leaves = [gang(3, pods(3, cpu=1), exclusive=exclusive("rack", 5)) for _ in range(3)]
+    verdict = placed(cluster, composite(3, *leaves))
+    assert [verdict.domains[leaf.id][-1] for leaf in leaves] == ["r1", "r4", "r5"]
+    assert verdict.objective == verdict.bound == (0, 0, 0, 0, 4)
+
+
 def test_an_exclusive_group_grows_in_the_domain_it_holds() -> None:
     cluster = racks(2, 2)
     alone = exclusive("rack", 5)
