@@ -19,7 +19,7 @@ from echelon.runtime.plane import run_program
 
 from .contenders import Contender, echelon, kube_scheduler
 from .full import reasons
-from .measure import Outcome, run
+from .measure import BARE, Outcome, run
 from .scenarios import SCENARIOS, Scenario
 from .stage import Stage, stage
 
@@ -34,9 +34,12 @@ T = TypeVar("T")
 @click.option("--scenario", "names", multiple=True, type=click.Choice([*SCENARIOS, _FULL]), help="[default: all]")
 @click.option("--scale", type=click.FloatRange(0, 1, min_open=True), default=1.0, help="Part of the full size.")
 @click.option("--only", type=click.Choice(["echelon", _KUBE]), help="Leave the other scheduler out.")
+@click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Runs of each but kube-scheduler.")
 @click.option("--patience", type=float, default=600.0, show_default=True, help="Seconds a scheduler may take.")
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Keep the logs in this directory.")
-def main(names: tuple[str, ...], scale: float, only: str | None, patience: float, keep: Path | None) -> None:
+def main(
+    names: tuple[str, ...], scale: float, only: str | None, rounds: int, patience: float, keep: Path | None
+) -> None:
     """Both schedulers on a real control plane, and what its server can take at all."""
     if missing():
         click.echo(f"NO REAL CONTROL PLANE in {home()}: nothing measured; `make cluster-tools` builds it with Go.")
@@ -55,7 +58,7 @@ def main(names: tuple[str, ...], scale: float, only: str | None, patience: float
                     continue
                 chosen = [one for one in (echelon(plane), kube_scheduler(plane)) if only in (None, one.name)]
                 scenario = SCENARIOS[name](scale)
-                outcomes.append(run_program(_staged(plane, partial(_race, scenario, chosen, patience))))
+                outcomes.append(run_program(_staged(plane, partial(_race, scenario, chosen, rounds, patience))))
         console.print(_table(outcomes))
 
 
@@ -64,56 +67,55 @@ async def _staged(plane: ControlPlane, act: Callable[[Stage], Awaitable[T]]) -> 
         return await act(at)
 
 
-async def _race(scenario: Scenario, chosen: list[Contender], patience: float, at: Stage) -> Outcome:
-    return await run(at, scenario, chosen, patience)
+async def _race(scenario: Scenario, chosen: list[Contender], rounds: int, patience: float, at: Stage) -> Outcome:
+    return await run(at, scenario, chosen, rounds, patience)
 
 
 def _table(outcomes: list[Outcome]) -> Table:
     table = Table(
-        title=f"pods bound on a real control plane {VERSION}, from the scheduler's first moment as the leader"
+        title=f"pods bound on a real control plane {VERSION}, from the scheduler's first moment as the leader; medians",
+        caption="CPU of the scheduler | of etcd and kube-apiserver, until the last bind",
     )
     for heading in ("scenario", "who", "pods/s", "last bind", "last word", "CPU", "memory", "of the limit", "aim"):
         table.add_column(heading, justify="left" if heading in ("scenario", "who", "aim") else "right")
     for outcome in outcomes:
-        limit = outcome.limit
-        table.add_row(
-            outcome.scenario.title,
-            f"no scheduler, {limit.connections} at once",
-            f"{limit.rate:,.0f}",
-            "",
-            "",
-            "",
-            "",
-            "",
-        )
-        for result in outcome.results.values():
-            whole = result.bound == result.pods
-            table.add_row(
-                "",
-                result.contender,
-                f"{result.rate:,.0f}",
-                f"{result.to_last_bind:.2f} s" if whole else f"{result.bound} of {result.pods}",
-                f"{result.to_last_word:.2f} s" if result.to_last_word is not None else "–",
-                f"{result.cost.processor_seconds:.1f} s",
-                f"{result.cost.peak_megabytes:,.0f} MB",
-                f"{result.rate / limit.rate:.0%}",
-                _aim(outcome, result.contender),
-            )
+        for contender in outcome.results:
+            table.add_row(*_row(outcome, contender))
     return table
+
+
+def _row(outcome: Outcome, contender: str) -> list[str]:
+    middle, rates = outcome.median(contender), [one.rate for one in outcome.results[contender]]
+    shown = f"{outcome.rate(contender):,.0f}"
+    if len(rates) > 1:
+        shown += f" ({min(rates):,.0f}–{max(rates):,.0f})"
+    whole = middle.bound == middle.pods
+    last = f"{middle.seconds:.2f} s" if whole else f"{middle.bound} of {middle.pods}"
+    if contender == BARE:
+        who = f"no scheduler, {outcome.connections} at once"
+        return [outcome.scenario.title, who, shown, last, "", f"– | {middle.server:.1f} s", "", "", ""]
+    return [
+        "",
+        contender,
+        shown,
+        last,
+        f"{middle.to_last_word:.2f} s" if middle.to_last_word is not None else "–",
+        f"{middle.own:.2f} | {middle.server:.1f} s",
+        f"{middle.peak_megabytes:,.0f} MB",
+        f"{outcome.rate(contender) / outcome.rate(BARE):.0%}",
+        _aim(outcome, contender),
+    ]
 
 
 def _aim(outcome: Outcome, contender: str) -> str:
     """Whether Echelon is as fast as it means to be, beside kube-scheduler and beside the limit."""
     if contender == _KUBE:
         return ""
-    ours, theirs = outcome.results[contender], outcome.results.get(_KUBE)
-    share = ours.rate / outcome.limit.rate
+    share = outcome.rate(contender) / outcome.rate(BARE)
     words = [f"≥ {_SHARE:.0%} of the limit: {'reached' if share >= _SHARE else 'missed'}"]
-    if theirs is not None and theirs.to_last_bind:
-        faster = ours.rate / theirs.rate
-        words.append(
-            f"≥ {outcome.scenario.aim:.0f}×: {'reached' if faster >= outcome.scenario.aim else 'missed'}, {faster:.1f}×"
-        )
+    if _KUBE in outcome.results and outcome.rate(_KUBE):
+        faster, aim = outcome.rate(contender) / outcome.rate(_KUBE), outcome.scenario.aim
+        words.append(f"≥ {aim:.0f}×: {'reached' if faster >= aim else 'missed'}, {faster:.1f}×")
     return "; ".join(words)
 
 

@@ -31,6 +31,8 @@ class Contender:
     #: What it says once its caches are filled and only the lease is missing.
     waiting: str
     command: list[str]
+    #: Whether one run must do, because it takes minutes.
+    once: bool = False
 
 
 def echelon(plane: ControlPlane, *more: str) -> Contender:
@@ -59,17 +61,14 @@ def kube_scheduler(plane: ControlPlane) -> Contender:
     path = plane.directory / "kube-scheduler.yaml"
     path.write_text(yaml.safe_dump(configuration))
     command = [str(home() / "kube-scheduler"), f"--config={path}", "--secure-port=0", f"--feature-gates={GATES}"]
-    return Contender("kube-scheduler", lease, "Attempting to acquire leader lease", command)
+    return Contender("kube-scheduler", lease, "Attempting to acquire leader lease", command, once=True)
 
 
-@dataclass(frozen=True)
-class Cost:
-    processor_seconds: float
-    peak_megabytes: float
-
-    def since(self, before: Cost) -> Cost:
-        """The processor time spent meanwhile; a peak is a peak."""
-        return Cost(self.processor_seconds - before.processor_seconds, self.peak_megabytes)
+def processor_seconds(pid: int) -> float:
+    """What a process has spent since its start."""
+    # Fields after the command's name, which is in brackets and may hold anything.
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 class Running:
@@ -94,14 +93,15 @@ class Running:
             self.check()
             await asyncio.sleep(0.1)
 
-    def cost(self) -> Cost:
-        """Since its start."""
-        self.check()
-        proc = Path(f"/proc/{self._process.pid}")
-        # Fields after the command's name, which is in brackets and may hold anything.
-        fields = (proc / "stat").read_text().rpartition(")")[2].split()
-        peak = next(line for line in (proc / "status").read_text().splitlines() if line.startswith("VmHWM"))
-        return Cost((int(fields[11]) + int(fields[12])) / _TICKS, int(peak.split()[1]) / 1024)
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def peak_megabytes(self) -> float:
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+        return int(peak.split()[1]) / 1024
 
 
 @asynccontextmanager

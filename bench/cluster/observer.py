@@ -41,11 +41,17 @@ class _Event(msgspec.Struct):
 
 
 class Binds(threading.Thread):
-    """When which pod of a namespace was seen bound, to a fiftieth of a second."""
+    """When which pod of a namespace was seen bound, to a fiftieth of a second; reads the meters when all are."""
 
-    def __init__(self, endpoint: Endpoint, namespace: str, since: str) -> None:
+    def __init__(
+        self, endpoint: Endpoint, namespace: str, since: str, count: int, read: Callable[[], list[float]]
+    ) -> None:
         super().__init__(name="observer", daemon=True)
         self.seen: dict[str, float] = {}
+        self.read = read
+        #: What the meters said when the last was seen.
+        self.reading: list[float] = []
+        self._count = count
         self._endpoint = endpoint
         self._path = f"/api/v1/namespaces/{namespace}/pods?watch=1&resourceVersion={since}&timeoutSeconds=3000"
         self._decoder = msgspec.json.Decoder(_Event)
@@ -63,6 +69,8 @@ class Binds(threading.Thread):
             line.setblocking(False)
             while not self._over.wait(_NAP_SECONDS):
                 self._take_all(line)
+                if self.complete and not self.reading:
+                    self.reading = self.read()
 
     def _take_all(self, line: ssl.SSLSocket) -> None:
         with suppress(ssl.SSLWantReadError):
@@ -79,16 +87,18 @@ class Binds(threading.Thread):
     def stop(self) -> None:
         self._over.set()
         self.join()
+        self.reading = self.reading or self.read()
 
-    async def wait_for(self, count: int, seconds: float, check: Callable[[], None] = lambda: None) -> None:
-        """Until so many are bound, or the time is over."""
+    async def wait(self, seconds: float, check: Callable[[], None] = lambda: None) -> None:
+        """Until all are bound and the meters are read, or the time is over."""
         deadline = time.perf_counter() + seconds
-        while not self.complete(count) and time.perf_counter() < deadline:
+        while not self.reading and time.perf_counter() < deadline:
             check()
             await asyncio.sleep(0.1)
 
-    def complete(self, count: int) -> bool:
-        return len(self.seen) >= count
+    @property
+    def complete(self) -> bool:
+        return len(self.seen) >= self._count
 
     @property
     def last(self) -> float:

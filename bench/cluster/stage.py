@@ -36,6 +36,9 @@ T = TypeVar("T")
 class Stage:
     """One control plane and a client of it."""
 
+    #: Seconds of peace between one thing and the next.
+    settle = 1.0
+
     def __init__(self, plane: ControlPlane, verbs: HttpVerbs) -> None:
         self.plane = plane
         self.verbs = verbs
@@ -73,10 +76,10 @@ class Stage:
             await self._each((await self.verbs.list(resource, namespace)).items, remove)
 
     @asynccontextmanager
-    async def binds(self, namespace: str) -> AsyncIterator[Binds]:
-        """Follow what is bound in a namespace."""
+    async def binds(self, namespace: str, count: int, read: Callable[[], list[float]]) -> AsyncIterator[Binds]:
+        """Follow what is bound in a namespace, up to so many; `read` reads the meters."""
         listed = await self.verbs.list(PODS, namespace)
-        binds = Binds(self.endpoint, namespace, listed.resource_version)
+        binds = Binds(self.endpoint, namespace, listed.resource_version, count, read)
         binds.start()
         try:
             yield binds

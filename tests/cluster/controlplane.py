@@ -15,7 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
@@ -58,6 +58,8 @@ class ControlPlane:
     url: str
     kubeconfig: Path
     directory: Path
+    #: Process ids of what it consists of, by name.
+    pids: dict[str, int] = field(default_factory=dict)
 
     @property
     def kubectl(self) -> Path:
@@ -82,6 +84,7 @@ def control_plane(directory: Path, *, manager: bool = True) -> Iterator[ControlP
         server = stack.enter_context(_process(directory, "kube-apiserver", _apiserver(directory, client, secure, key)))
         certificate = directory / "certificates" / "apiserver.crt"
         _wait("kube-apiserver", server, plane, lambda: _ready(plane.url, certificate, token))
+        plane.pids.update({"etcd": etcd.pid, "kube-apiserver": server.pid})
         _write_kubeconfig(plane, certificate, token)
         if manager:
             stack.enter_context(_process(directory, "kube-controller-manager", _manager(plane, key)))
