@@ -86,7 +86,8 @@ async def _bare(stage: Stage, namespace: str, scenario: Scenario, connections: i
         begin = await bare.bind_all(stage.endpoint, requests, connections)
         await binds.wait(_SAID_SECONDS)
     await stage.clear(namespace)
-    return Result(count, len(binds.seen), binds.last - begin, binds.reading[0] - before[0])
+    spent = binds.spent_since(before)
+    return Result(count, len(binds.seen), binds.last - begin, *spent)
 
 
 def _binding(namespace: str, pod: Object, node: str) -> tuple[str, bytes]:
@@ -116,7 +117,7 @@ async def _race(stage: Stage, scenario: Scenario, contender: Contender, namespac
         said = await stage.all_said(namespace, _SAID_SECONDS if binds.complete else 0.0)
         peak = at_work.peak_megabytes
     await stage.clear(namespace)
-    server, own = (after - earlier for after, earlier in zip(binds.reading, before, strict=True))
+    server, own = binds.spent_since(before)
     last = binds.last - begin if binds.seen else 0.0
     return Result(count, len(binds.seen), last, server, own, said - begin if said is not None else None, peak)
 

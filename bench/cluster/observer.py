@@ -87,7 +87,6 @@ class Binds(threading.Thread):
     def stop(self) -> None:
         self._over.set()
         self.join()
-        self.reading = self.reading or self.read()
 
     async def wait(self, seconds: float, check: Callable[[], None] = lambda: None) -> None:
         """Until all are bound and the meters are read, or the time is over."""
@@ -95,6 +94,10 @@ class Binds(threading.Thread):
         while not self.reading and time.perf_counter() < deadline:
             check()
             await asyncio.sleep(0.1)
+
+    def spent_since(self, before: list[float]) -> list[float]:
+        """What the meters counted until the last was seen; nothing if it never was."""
+        return [after - earlier for after, earlier in zip(self.reading or before, before, strict=True)]
 
     @property
     def complete(self) -> bool:

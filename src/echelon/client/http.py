@@ -19,7 +19,7 @@ import aiohttp
 import msgspec
 
 from ..api.errors import ApiError
-from ..api.scheme import NODES, PODS, Object, Resource
+from ..api.scheme import PODS, Object, Resource
 from ..api.verbs import (
     DeleteOptions,
     ListOptions,
@@ -171,11 +171,12 @@ class HttpVerbs(Verbs):
             "apiVersion": "v1",
             "kind": "Binding",
             "metadata": metadata,
-            "target": {"apiVersion": NODES.api_version, "kind": NODES.kind, "name": node},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         # The body is our own: no server need look for unknown fields in it.
-        path = path_of(PODS, namespace, pod, "binding") + _query(options.dry_run, options.field_manager, "Ignore")
-        await self._call("POST", path, binding, options=options)
+        query = _query(options.dry_run, options.field_manager, "Ignore")
+        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/binding{query}"
+        await self._send("POST", path, binding, "application/json", options)
 
     async def evict(self, namespace: str, pod: str, options: DeleteOptions = DeleteOptions()) -> None:
         eviction = {
@@ -200,15 +201,21 @@ class HttpVerbs(Verbs):
         content_type: str = "application/json",
         options: WriteOptions = WriteOptions(),
     ) -> Object:
+        found: Object = msgspec.json.decode(await self._send(method, path, body, content_type, options))
+        return found
+
+    async def _send(self, method: str, path: str, body: Any, content_type: str, options: WriteOptions) -> bytes:
+        """Ask and be answered, refusals apart; what the server warns of is passed on."""
         raw = None if body is None else msgspec.json.encode(body)
-        with self._reachable(method, path):
+        try:
             answer = await self._wire.call(method, path, raw, content_type, _REQUEST_SECONDS)
+        except OSError as error:  # a TimeoutError is one
+            raise self._unreachable(method, path, error) from error
         if answer.status >= 400:
             raise _refusal(answer.status, answer.body)
         for warning in answer.warnings:
             options.warn(_unquoted(warning))
-        found: Object = msgspec.json.decode(answer.body)
-        return found
+        return answer.body
 
     async def _read(self, path: str, query: Mapping[str, str]) -> Object:
         """A list: long, and worth compressing."""
@@ -226,11 +233,14 @@ class HttpVerbs(Verbs):
         """Turn what went wrong between us and the server into a refusal that says so."""
         try:
             yield
-        except TimeoutError as error:
-            raise ApiError(504, "Timeout", f"{method} {self._server}{path}: no answer in time") from error
         except (aiohttp.ClientError, OSError) as error:
-            what = f"{method} {self._server}{path}: {error or type(error).__name__}"
-            raise ApiError(503, "ServiceUnavailable", what) from error
+            raise self._unreachable(method, path, error) from error
+
+    def _unreachable(self, method: str, path: str, error: Exception) -> ApiError:
+        if isinstance(error, TimeoutError):
+            return ApiError(504, "Timeout", f"{method} {self._server}{path}: no answer in time")
+        what = f"{method} {self._server}{path}: {error or type(error).__name__}"
+        return ApiError(503, "ServiceUnavailable", what)
 
     @staticmethod
     def _typed(resource: Resource, obj: Object) -> Object:

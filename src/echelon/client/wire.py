@@ -11,12 +11,11 @@ lists, which are few and large, do not.
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from types import TracebackType
-from typing import cast
+from typing import NamedTuple, cast
 from urllib.parse import quote, urlsplit
 
 import httptools
@@ -25,10 +24,11 @@ from .stream import HungUp, Stream
 
 #: A connection that has waited this long is not used again: the server may be closing it at this very moment.
 _IDLE_SECONDS = 60.0
+#: Paths that need no quoting: nearly all.
+_PLAIN = re.compile(r"[A-Za-z0-9/._~-]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     status: int
     body: bytes
     warnings: tuple[str, ...] = ()
@@ -89,8 +89,10 @@ class Wire:
         self._idle.clear()
 
     def _request(self, method: str, path: str, body: bytes | None, content_type: str) -> bytes:
-        target, _, query = path.partition("?")
-        line = f"{method} {self._prefix}{quote(target)}{'?' if query else ''}{query} HTTP/1.1\r\n{self._head}"
+        target, mark, query = path.partition("?")
+        if _PLAIN.fullmatch(target) is None:
+            target = quote(target)
+        line = f"{method} {self._prefix}{target}{mark}{query} HTTP/1.1\r\n{self._head}"
         if body is None:
             return f"{line}\r\n".encode("latin-1")
         head = f"{line}Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -115,50 +117,61 @@ class Wire:
         return connection
 
     async def _exchange(self, connection: _Connection, request: bytes, seconds: float) -> Answer:
-        with connection:
-            answer = await connection.exchange(request, seconds)
+        try:
+            answer = await connection.ask(request, seconds)
+        except BaseException:
+            connection.abort()  # its answer may still come
+            raise
         if connection.usable:
             self._idle.append(connection)
         return answer
 
 
 class _Connection(asyncio.Protocol):
-    """One request at a time; whoever leaves its block early breaks it, since its answer may still come."""
+    """One request at a time; a thousand a second, so nothing is made anew that can be kept."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._transport: asyncio.Transport | None = None
-        self._parser: httptools.HttpResponseParser | None = None
+        self._parser = httptools.HttpResponseParser(self)
         self._answer: asyncio.Future[Answer] | None = None
         self._body: list[bytes] = []
         self._warnings: list[str] = []
+        #: When the answer must be there; the alarm is set once for many requests and looks again when it rings.
+        self._deadline = 0.0
+        self._alarm: asyncio.TimerHandle | None = None
         #: Whether anything of an answer has come.
         self.answering = False
         self.since = 0.0
         self.usable = True
 
-    def __enter__(self) -> None:
-        self.answering = False
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if kind is not None:
-            self.abort()
-
-    async def exchange(self, request: bytes, seconds: float) -> Answer:
+    def ask(self, request: bytes, seconds: float) -> asyncio.Future[Answer]:
         assert self._transport is not None
+        self.answering = False
         self._answer = self._loop.create_future()
-        self._parser = httptools.HttpResponseParser(self)
         self._body, self._warnings = [], []
-        alarm = self._loop.call_later(seconds, self._fail, TimeoutError())
-        try:
-            self._transport.write(request)
-            return await self._answer
-        finally:
-            alarm.cancel()
-            self._answer = None
+        self._deadline = self._loop.time() + seconds
+        if self._alarm is not None and self._alarm.when() > self._deadline:
+            self._alarm.cancel()
+            self._alarm = None
+        if self._alarm is None:
+            self._alarm = self._loop.call_later(seconds, self._ring)
+        self._transport.write(request)
+        return self._answer
+
+    def _ring(self) -> None:
+        left, self._alarm = self._deadline - self._loop.time(), None
+        if self._answer is None or self._answer.done():
+            return
+        if left > 0:
+            self._alarm = self._loop.call_later(left, self._ring)
+        else:
+            self._fail(TimeoutError())
 
     def abort(self) -> None:
         self.usable = False
+        if self._alarm is not None:
+            self._alarm.cancel()
         if self._transport is not None:
             self._transport.abort()
 
@@ -175,7 +188,7 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.answering = True
-        if self._parser is None or self._answer is None:
+        if self._answer is None or self._answer.done():
             self.abort()  # an answer to nothing
             return
         try:
@@ -189,14 +202,13 @@ class _Connection(asyncio.Protocol):
     # -- what the parser calls -----------------------------------------------------------------------------
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if name.lower() == b"warning":
+        if len(name) == 7 and name.lower() == b"warning":
             self._warnings.append(value.decode("latin-1"))
 
     def on_body(self, body: bytes) -> None:
         self._body.append(body)
 
     def on_message_complete(self) -> None:
-        assert self._parser is not None
         status = self._parser.get_status_code()
         if status < 200:
             return

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Literal, TypeVar
+from typing import Literal
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from ..base.instants import parse
 from ..engine.verdict import Blocked, Evict, Placed
+from .counting import Book, Counters, Histograms
 from .hierarchy import Group, Member
 from .queue import Queue
 from .state import State
@@ -29,8 +30,7 @@ _POD_VICTIMS = tuple(2.0**power for power in range(7))
 _GROUP_VICTIMS = tuple(2.0**power for power in range(11))
 
 _ATTEMPT = ("result", "profile")
-#: name -> what it counts, its labels
-COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
+COUNTERS: Counters = {
     "scheduler_schedule_attempts_total": ("Attempts to schedule pods, members of groups included.", _ATTEMPT),
     "scheduler_podgroup_schedule_attempts_total": ("Attempts to schedule trees of groups.", _ATTEMPT),
     "scheduler_preemption_attempts_total": ("Preemptions begun for pods without a group.", ()),
@@ -41,8 +41,7 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "echelon_scheduler_pods_evicted_total": ("Pods evicted to make room.", ()),
     "echelon_scheduler_reservations_total": ("Reservations made for roots that starve, and given up.", ("event",)),
 }
-#: name -> what it measures, its labels, the upper bounds of its buckets
-HISTOGRAMS: dict[str, tuple[str, tuple[str, ...], tuple[float, ...]]] = {
+HISTOGRAMS: Histograms = {
     "scheduler_scheduling_attempt_duration_seconds": (
         "An attempt for a pod without a group, until the answer to its binding.", _ATTEMPT, _SECONDS
     ),
@@ -67,7 +66,6 @@ GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
 _LINES = ("active", "unschedulable", "preempting", "incomplete", "gated")
 
 Verdict = Placed | Evict | Blocked
-M = TypeVar("M", Counter, Histogram)
 #: How an attempt ends.
 Result = Literal["scheduled", "unschedulable", "waiting_on_preemption", "error"]
 
@@ -77,29 +75,9 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
-        self._counters = {
-            name: Counter(name, text, labels, registry=registry) for name, (text, labels) in COUNTERS.items()
-        }
-        self._histograms = {
-            name: Histogram(name, text, labels, buckets=buckets, registry=registry)
-            for name, (text, labels, buckets) in HISTOGRAMS.items()
-        }
-
-        #: What has been counted before: looking it up in the registry's own way costs ten times as much.
-        self._counting: dict[tuple[str, ...], Counter] = {}
-        self._measuring: dict[tuple[str, ...], Histogram] = {}
-
-    def _count(self, name: str, *labels: str, by: int = 1) -> None:
-        counter = self._counting.get((name, *labels))
-        if counter is None:
-            counter = self._counting[name, *labels] = _child(self._counters[name], labels)
-        counter.inc(by)
-
-    def _observe(self, name: str, value: float, *labels: str) -> None:
-        histogram = self._measuring.get((name, *labels))
-        if histogram is None:
-            histogram = self._measuring[name, *labels] = _child(self._histograms[name], labels)
-        histogram.observe(value)
+        self._book = Book(COUNTERS, HISTOGRAMS)
+        self._count, self._observe = self._book.count, self._book.observe
+        registry.register(self._book)
 
     def decided(self, root: Root, verdict: Verdict, seconds: float, steps: int) -> None:
         """The engine was asked."""
@@ -203,10 +181,6 @@ class Backlog:
             return "preempting"
         root = state.root
         return "incomplete" if isinstance(root, Group) and _pending_of(root) else ""
-
-
-def _child(metric: M, labels: tuple[str, ...]) -> M:
-    return metric.labels(*labels) if labels else metric
 
 
 def _name_of(verdict: Verdict) -> str:
