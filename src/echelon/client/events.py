@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -21,7 +21,7 @@ from ..base.instants import to_time
 
 log = logging.getLogger(__name__)
 
-_QUEUE_LIMIT = 50_000
+_LINE_LIMIT = 50_000
 _REMEMBERED = 4_096
 _MESSAGE_LIMIT = 1_024
 #: An event gives way to other writes for no longer than this.
@@ -53,7 +53,11 @@ class Recorder:
         self._verbs = verbs
         self._clock = clock
         self._component = component
-        self._queue: asyncio.Queue[tuple[_Word, float]] = asyncio.Queue(_QUEUE_LIMIT)
+        self._line: deque[tuple[_Word, float]] = deque()
+        #: Set while something is in line; set while nothing is in line or being written.
+        self._arrived = asyncio.Event()
+        self._done = asyncio.Event()
+        self._done.set()
         #: Events written lately, as (name, count).
         self._written: OrderedDict[_Said, tuple[str, int]] = OrderedDict()
         self._dropping = False
@@ -66,17 +70,22 @@ class Recorder:
     def record(
         self, resource: Resource, obj: Object, type_: Literal["Normal", "Warning"], reason: str, message: str
     ) -> None:
-        try:
-            self._queue.put_nowait(((resource, obj, type_, reason, message), self._clock.now()))
+        if len(self._line) < _LINE_LIMIT:
+            self._line.append(((resource, obj, type_, reason, message), self._clock.now()))
+            self._arrived.set()
+            self._done.clear()
             self._dropping = False
-        except asyncio.QueueFull:
+        else:
             if not self._dropping:
                 log.warning("too many events at once: from %s %s on they are dropped", resource.kind, meta.key(obj))
             self._dropping = True
 
     async def run(self) -> None:
         while True:
-            word, at = await self._queue.get()
+            await self._arrived.wait()
+            word, at = self._line.popleft()
+            if not self._line:
+                self._arrived.clear()
             if self._calm is not None:
                 await self._calm(at + _PATIENCE_SECONDS)
             said = _said(*word)
@@ -85,11 +94,12 @@ class Recorder:
             except (ApiError, OSError) as error:
                 log.debug("event about %s/%s not written: %s", said.namespace, said.name, error)
             finally:
-                self._queue.task_done()
+                if not self._line:
+                    self._done.set()
 
     async def flush(self) -> None:
         """Wait until everything recorded so far is written."""
-        await self._queue.join()
+        await self._done.wait()
 
     async def _write(self, said: _Said, at: float) -> None:
         stamp = to_time(at)

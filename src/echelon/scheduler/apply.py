@@ -10,8 +10,8 @@ one write per object at a time, the newest word wins.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,6 +37,7 @@ _OLD_NEWS_SECONDS = 15.0
 _FIRST_RETRY_SECONDS = 0.5
 _LAST_RETRY_SECONDS = 30.0
 
+Job = Callable[[], Awaitable[None]]
 #: Called when a binding ended: the member, and what went wrong if anything did.
 BindingEnded = Callable[[Member, str], None]
 
@@ -71,18 +72,25 @@ class _Pool:
     def __init__(self, name: str, size: int) -> None:
         self._name = name
         self._size = size
-        #: What can wait goes last, otherwise first come, first served.
-        self._line: asyncio.PriorityQueue[tuple[bool, int, Callable[[], Awaitable[None]]]] = asyncio.PriorityQueue()
-        self._numbers = itertools.count()
+        #: First come, first served; what can wait goes last.
+        self._line: deque[Job] = deque()
+        self._last: deque[Job] = deque()
+        #: Writers without work.
+        self._resting: list[asyncio.Future[None]] = []
         self._under_way = 0
         #: Set while nothing is in line or being written.
         self.idle = asyncio.Event()
         self.idle.set()
 
-    def submit(self, job: Callable[[], Awaitable[None]], *, can_wait: bool = False) -> None:
+    def submit(self, job: Job, *, can_wait: bool = False) -> None:
         self._under_way += 1
         self.idle.clear()
-        self._line.put_nowait((can_wait, next(self._numbers), job))
+        (self._last if can_wait else self._line).append(job)
+        while self._resting:
+            writer = self._resting.pop()
+            if not writer.done():
+                writer.set_result(None)
+                return
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -90,8 +98,14 @@ class _Pool:
                 group.create_task(self._work(), name=f"{self._name}-{number}")
 
     async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
-            _, _, job = await self._line.get()
+            if not (self._line or self._last):
+                rest = loop.create_future()
+                self._resting.append(rest)
+                await rest
+                continue
+            job = self._line.popleft() if self._line else self._last.popleft()
             try:
                 await job()
             except Exception:
@@ -108,6 +122,7 @@ class Enactor:
     def __init__(self, verbs: Verbs, caches: Caches, clock: Clock, metrics: Metrics) -> None:
         self._verbs = verbs
         self._caches = caches
+        self._nodes = caches.of(NODES)
         self._clock = clock
         self._metrics = metrics
         self._bindings = _Pool("scheduler-bind", _BINDINGS_AT_ONCE)
@@ -153,7 +168,7 @@ class Enactor:
         self._bindings.submit(lambda: self._bind(member, node, ended))
 
     async def _bind(self, member: Member, node: str, ended: BindingEnded) -> None:
-        if self._caches.of(NODES).get(node) is None:
+        if self._nodes.get(node) is None:
             # It went while the binding was in line; a real server would accept it all the same.
             ended(member, f"node {node} is gone")
             return

@@ -46,7 +46,7 @@ def _repeat(rebuilt: Translator, member: Member, own: Member | None) -> None:
     if own is None:
         return
     if own.assumed:
-        rebuilt.assume(member, own.assumed)
+        rebuilt.assume({member.id: own.assumed})
     if own.nominated:
         rebuilt.nominate(member, own.nominated)
     if own.reserved:

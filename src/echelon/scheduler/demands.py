@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from operator import attrgetter
 
 from ..api import meta
 from ..api.scheme import JOBS, Object
 from ..engine.demand import Bound, Composite, Demand, Exclusive, Leaf, PodClass, Shape
 from ..engine.demand import Group as Wanted
-from .hierarchy import POD_GROUP, Group, Member
+from .hierarchy import POD_GROUP, Group, Member, Policy
 
+_RANK = attrgetter("rank")
 #: Finds a Job by `namespace/name`.
 Jobs = Callable[[str], Object | None]
 
@@ -75,23 +77,31 @@ def leaf_of(group: Group, jobs: Jobs) -> Leaf:
         return group.leaf
     policy = group.policy
     assert policy is not None
-    classes: dict[tuple[Shape, str], list[Member]] = {}
-    for member in sorted(group.pending.values(), key=lambda m: m.rank):
-        shape = member.shape
-        if policy.unsupported:
-            shape = replace(shape, unsupported=(*shape.unsupported, *policy.unsupported))
-        classes.setdefault((shape, member.role), []).append(member)
+    # Equal shapes are one object: its number says as much as itself and is hashed faster.
+    classes: dict[tuple[int, str], list[Member]] = {}
+    for member in sorted(group.pending.values(), key=_RANK):
+        classes.setdefault((id(member.shape), member.role), []).append(member)
     group.leaf = Leaf(
         id=group.id,
         min_count=max(1, group.need),
-        classes=tuple(PodClass(shape, tuple(m.id for m in ms), role) for (shape, role), ms in classes.items()),
-        bound=tuple(Bound(m.id, m.place, m.role) for m in sorted(group.holding.values(), key=lambda m: m.rank)),
+        classes=tuple(
+            PodClass(_limited(members[0].shape, policy), tuple(m.id for m in members), role)
+            for (_, role), members in classes.items()
+        ),
+        bound=tuple(Bound(m.id, m.place, m.role) for m in sorted(group.holding.values(), key=_RANK)),
         topology=policy.topology,
         preferred=policy.preferred,
         exclusive=Exclusive(policy.exclusive, policy.priority) if policy.exclusive else None,
         final_size=None if policy.gang else _final_size(group, jobs),
     )
     return group.leaf
+
+
+def _limited(shape: Shape, policy: Policy) -> Shape:
+    """A shape with what its group asks for in vain."""
+    if not policy.unsupported:
+        return shape
+    return replace(shape, unsupported=(*shape.unsupported, *policy.unsupported))
 
 
 def _final_size(group: Group, jobs: Jobs) -> int | None:

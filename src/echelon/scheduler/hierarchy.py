@@ -10,7 +10,7 @@ Counts are kept per group and summed on demand, so an event costs the path to it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -119,6 +119,8 @@ class Member:
     told: float = 0.0
     #: What terms of other pods know it by.
     identity: Identity = field(default_factory=Identity)
+    #: The scheduler that it names, for good.
+    scheduler: str = ""
 
     @property
     def key(self) -> str:
@@ -143,9 +145,6 @@ class Member:
         """Whether it wants a place now: not placed, not gated, not being deleted."""
         return not self.place and not self.leaving and not self.obj["spec"].get("schedulingGates")
 
-    @property
-    def scheduler(self) -> str:
-        return str(self.obj["spec"].get("schedulerName") or "")
 
 
 class Tally(NamedTuple):
@@ -218,8 +217,11 @@ class Group:
             self._in_order = [self.children[key] for key in sorted(self.children)]
         return self._in_order
 
-    def subtree(self) -> Iterator[Group]:
+    def subtree(self) -> Iterable[Group]:
         """This group and all below it, parents first; a cycle is walked once."""
+        return (self,) if self.key.kind == POD_GROUP else self._walk()
+
+    def _walk(self) -> Iterator[Group]:
         seen: dict[GroupKey, None] = {}
         stack = [self]
         while stack:
@@ -229,7 +231,9 @@ class Group:
                 yield group
                 stack.extend(reversed(group.in_order))
 
-    def leaves(self) -> Iterator[Group]:
+    def leaves(self) -> Iterable[Group]:
+        if self.key.kind == POD_GROUP:
+            return (self,)
         return (group for group in self.subtree() if group.key.kind == POD_GROUP)
 
     @property
@@ -420,14 +424,17 @@ class Forest:
         group.pods_changed()
         self._prune(group)
 
-    def refile(self, member: Member) -> None:
-        """Put a pod where its state belongs, after any change of it."""
-        group = member.group
-        if group is None:
-            return
-        _file(group.pending, member, member.waiting)
-        _file(group.holding, member, bool(member.place) and not member.leaving)
-        group.pods_changed()
+    def refile(self, *members: Member) -> None:
+        """Put pods where their state belongs, after any change of them."""
+        changed: dict[int, Group] = {}
+        for member in members:
+            group = member.group
+            if group is not None:
+                _file(group.pending, member, member.waiting)
+                _file(group.holding, member, bool(member.place) and not member.leaving)
+                changed[group.id] = group
+        for group in changed.values():
+            group.pods_changed()
 
     def root(self, group: Group) -> Group:
         """The top of a group's tree; of a cycle the group with the smallest key."""

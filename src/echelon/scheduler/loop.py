@@ -330,9 +330,13 @@ class Scheduler:
 
     def _answers(self, root: Group) -> bool:
         """Whether a tree is ours: it has no pods yet, or one of them names us."""
-        names = self._settings.names
-        pods = [member for leaf in root.leaves() for member in leaf.members.values()]
-        return not pods or any(member.scheduler in names for member in pods)
+        names, empty = self._settings.names, True
+        for leaf in root.leaves():
+            for member in leaf.members.values():
+                if member.scheduler in names:
+                    return True
+                empty = False
+        return empty
 
     def _layout(self, root: Group) -> Problem | None:
         if root.layout is None:
@@ -397,8 +401,7 @@ class Scheduler:
         state.settled = False
         state.flying += len(verdict.assignment)
         state.placed |= verdict.groups
-        for number, node in verdict.assignment.items():
-            self._translator.assume(members[number], node)
+        self._translator.assume(verdict.assignment)
         for number in verdict.assignment:
             self._enactor.bind(members[number], self._binding_ended)
         self._states.succeeded(state)

@@ -29,7 +29,7 @@ class Memory:
 
     def recall(self, demand: Demand, *, brief: bool) -> Blocked | None:
         """The verdict on an equal demand, said of the groups of this one; a brief one only if that will do."""
-        known = self._known.get(likeness(demand))
+        known = self._known.get(likeness(demand)) if self._known else None
         if known is None or (known[2] and not brief):
             return None
         other, verdict, _ = known

@@ -119,6 +119,8 @@ class Preemption:
             self._evict([member for member in victims if not meta.deleting(member.obj)], message)
             for member in victims:
                 by_node.setdefault(member.node, []).append(member)
+        if not by_node:
+            return
         for member in list(self._translator.members.values()):
             node = (member.obj.get("status") or {}).get("nominatedNodeName") or ""
             state = self._states.get(self._translator.root_of(member).id)
@@ -143,9 +145,9 @@ class Preemption:
         found: dict[str, dict[int, Member]] = {}
         members = self._translator.members
         for member in members.values():
-            running = self._view.running(member.id)
-            condition = meta.find_condition(member.obj, "DisruptionTarget")
-            if condition is not None and member.node and running is not None and _marked(member):
+            running = self._view.running(member.id) if member.node else None
+            condition = meta.find_condition(member.obj, "DisruptionTarget") if running is not None else None
+            if condition is not None and running is not None and _marked(member):
                 mates = (members[pod.pod] for pod in self._view.pods_of(running.unit))
                 bound = {
                     mate.id: mate for mate in mates if mate.node and _bound_at(mate) <= condition["lastTransitionTime"]

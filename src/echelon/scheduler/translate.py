@@ -11,6 +11,7 @@ An event that changes nothing scheduling looks at costs a comparison.  The loop'
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -116,12 +117,15 @@ class Translator:
 
     # -- steps of the loop -----------------------------------------------------------------------------
 
-    def assume(self, member: Member, node: str) -> None:
-        """Decided: it holds its place from now on, until the watch confirms or the binding fails."""
-        member.assumed, member.nominated, member.reserved = node, "", ""
-        member.since = self._clock.now()
-        self._hold(member)
-        self.forest.refile(member)
+    def assume(self, places: Mapping[int, str]) -> None:
+        """Decided: these members hold their places from now on, until the watch confirms or the binding fails."""
+        now = self._clock.now()
+        members = [self.members[number] for number in places]
+        for member, node in zip(members, places.values(), strict=True):
+            member.assumed, member.nominated, member.reserved = node, "", ""
+            member.since = now
+        self._hold(*members)
+        self.forest.refile(*members)
 
     def forget(self, member: Member) -> None:
         """The binding failed: it holds nothing."""
@@ -293,6 +297,7 @@ class Translator:
             rank=_rank(pod),
             node=pod["spec"].get("nodeName") or "",
             identity=self._identity(pod),
+            scheduler=pod["spec"].get("schedulerName") or "",
             seen=self._clock.now(),
         )
         self.members[member.id] = member
@@ -374,39 +379,52 @@ class Translator:
 
     # -- what holds capacity ---------------------------------------------------------------------------
 
-    def _hold(self, member: Member) -> None:
-        """Enter a pod into the view where it takes up room."""
-        unit = self._unit_of(member)
-        former = self.view.running(member.id)
-        self.view.put_unit(unit)
-        budgets = self._budgets.cover(member.id, member.obj) if member.place else ()
-        self.view.bind(
-            Running(
-                pod=member.id,
-                node=member.spot,
-                requests=member.shape.requests,
-                unit=unit.id,
-                started=member.since,
-                group=member.group.id if member.group is not None else -1,
-                exclusive=exclusive_of(member.group),
-                budgets=budgets,
-                # A place that is only reserved repels others, but nobody counts on who is not there yet.
-                evictable=not member.leaving and bool(member.place or member.nominated),
-                identity=member.identity,
-                repels=member.shape.anti_affinity,
-                coming=not member.place,
-            )
-        )
-        if (former is None or former.coming) and member.place and self._is_wished(member.identity):
+    def _hold(self, *members: Member) -> None:
+        """Enter pods into the view where they take up room."""
+        view, room = self.view, False
+        entries, left, covered = list[Running](), list[int](), dict[str, None]()
+        for member in members:
+            unit = self._unit_of(member)
+            former = view.running(member.id)
+            view.put_unit(unit)
+            running = self._running(member, unit.id)
+            entries.append(running)
+            if (former is None or former.coming) and member.place and self._is_wished(member.identity):
+                room = True
+            if former is not None and former.unit != unit.id:
+                left.append(former.unit)
+            if running.budgets:
+                covered[meta.namespace(member.obj)] = None
+        view.bind_all(entries)
+        for former_unit in left:
+            self._retire_unit(former_unit)
+        for namespace in covered:
+            self._count_budgets(namespace)
+        if room:
             self._listener.room()
-        if former is not None and former.unit != unit.id:
-            self._retire_unit(former.unit)
-        if budgets:
-            self._count_budgets(meta.namespace(member.obj))
+
+    def _running(self, member: Member, unit: int) -> Running:
+        """A pod as what takes up room."""
+        placed, group = bool(member.place), member.group
+        return Running(
+            pod=member.id,
+            node=member.spot,
+            requests=member.shape.requests,
+            unit=unit,
+            started=member.since,
+            group=group.id if group is not None else -1,
+            exclusive=exclusive_of(group),
+            budgets=self._budgets.cover(member.id, member.obj) if placed else (),
+            # A place that is only reserved repels others, but nobody counts on who is not there yet.
+            evictable=not member.leaving and (placed or bool(member.nominated)),
+            identity=member.identity,
+            repels=member.shape.anti_affinity,
+            coming=not placed,
+        )
 
     def _is_wished(self, identity: Identity) -> bool:
         """Whether pods may be waiting for one like this to be somewhere."""
-        return any(means(peers, identity) for peers in self._wished)
+        return bool(self._wished) and any(means(peers, identity) for peers in self._wished)
 
     def _release(self, member: Member) -> None:
         running = self.view.running(member.id)

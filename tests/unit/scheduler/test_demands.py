@@ -106,7 +106,7 @@ def test_counts_follow_single_pods_up_the_tree() -> None:
     assert (root.tally.ready, root.tally.waiting, root.tally.pending) == (True, 3, 3)
     for name in ("a0", "a1", "b0"):
         assert not root.tally.holds
-        stage.translator.assume(stage.member(name), "n1")
+        stage.translator.assume({stage.member(name).id: "n1"})
     assert (root.tally.holds, root.tally.pending) == (True, 0)
     stage.translator.evict(stage.member("a1"))
     assert not root.tally.holds

@@ -39,7 +39,7 @@ def test_our_own_binding_confirmed_by_the_watch_is_no_news() -> None:
     stage = Stage()
     pod = make_pod("p", group="g")
     stage.put(make_node("n1"), make_pod_group("g"), pod)
-    stage.translator.assume(stage.member("p"), "n1")
+    stage.translator.assume({stage.member("p").id: "n1"})
     heard = len(stage.heard.roots)
     stage.change(pod, nodeName="n1")
     assert (stage.member("p").node, stage.member("p").assumed) == ("n1", "")
@@ -51,7 +51,7 @@ def test_a_failed_binding_gives_the_place_back() -> None:
     stage = Stage()
     stage.put(make_node("n1"), make_pod("p"))
     member = stage.member("p")
-    stage.translator.assume(member, "n1")
+    stage.translator.assume({member.id: "n1"})
     assert len(stage.view.pods_on("n1")) == 1
     stage.translator.forget(member)
     assert stage.view.pods_on("n1") == []
