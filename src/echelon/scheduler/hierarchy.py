@@ -146,7 +146,6 @@ class Member:
         return not self.place and not self.leaving and not self.obj["spec"].get("schedulingGates")
 
 
-
 class Tally(NamedTuple):
     """What a group amounts to, its whole subtree included."""
 
