@@ -37,6 +37,7 @@ SPREAD = 4
 COMPANIES = 16
 
 
+TRACE = False
 class _Reckoned(NamedTuple):
     """Victims that arithmetic names, and what no eviction goes below."""
 
@@ -80,6 +81,13 @@ class Inquiry:
         if not self._is_plain() and not self.fits(self.victims):
             return []
         start = self._below_threshold(self.victims)
+        if len(self.victims) > 24 and (not self.counted or any(v.budgets for v in self.victims)):
+            from .ransom import Ransom
+            r = Ransom(self, best)
+            found = r.settle(max(v.priority for v in start))
+            if TRACE: print(self.region.key, len(self.victims), found, r.log, r.cuts)
+            if found is not None:
+                return found
         if best.loss is not None and self._bound(start) > rank_of(best.loss):
             return []
         bound = self._first(start, best)
@@ -103,7 +111,7 @@ class Inquiry:
         reckoned = self._reckon(start) if len(start) > FEW else None
         enough = reckoned is not None and (self.counted or self.fits(reckoned.victims))
         chosen = reckoned.victims if reckoned is not None and enough else self._picked(start)
-        spared = self._spare(chosen)
+        spared = self.spare(chosen)
         best.offer(self.trial.loss(spared), spared)
         return self._bound(start) if reckoned is None else reckoned.bound
 
@@ -143,7 +151,7 @@ class Inquiry:
         for kept in self._companies():
             start = [victim for victim in self.victims if victim.unit not in kept]
             if start and self.fits(start):
-                spared = self._spare(start)
+                spared = self.spare(start)
                 best.offer(self.trial.loss(spared), spared)
         return Branches(self, self.victims, best).explore() if len(self.victims) <= BRANCHED else [self.promise]
 
@@ -168,10 +176,10 @@ class Inquiry:
 
     def has_room(self, gone: Iterable[Victim]) -> bool:
         """Whether the aim would fit once these are gone if its pods minded nobody."""
-        return self._found(self._bare, list(gone))
+        return self._found(self.bare, list(gone))
 
     @cached_property
-    def _bare(self) -> Part:
+    def bare(self) -> Part:
         return bare(self.aim)
 
     def _found(self, aim: Part, gone: list[Victim]) -> bool:
@@ -238,7 +246,7 @@ class Inquiry:
     def _price(self, victim: Victim) -> tuple[int, int, int, int]:
         return (self.trial.violates(victim), victim.priority, victim.work, victim.unit)
 
-    def _spare(self, start: list[Victim]) -> list[Victim]:
+    def spare(self, start: list[Victim]) -> list[Victim]:
         """Spare the dearest as long as the rest suffices, until none can be spared any more."""
         kept = sorted(start, key=self._price, reverse=True)
         if self.ledger is not None:
