@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 #: With at most so many victims equal losses are told apart by ids too, as far as the budget reaches.
 FEW = 24
 NOBODY = -(1 << 62)
-#: What a look at one branch costs in steps, searches apart.
+#: What a look at one branch costs in steps, searches apart, and the share of what is left that all of them may cost.
 ONE_BRANCH = 20
+SHARE = 2
 
 
 class Branches:
@@ -31,11 +32,14 @@ class Branches:
         anchors = inquiry.anchors
         self.victims = sorted(victims, key=lambda v: (v.unit not in anchors, -v.priority, -v.work, -v.unit))
         self._decided_first = sum(victim.unit in anchors for victim in victims)
+        #: Starts that were given up although the budget ended before it was known that they lead nowhere.
+        self._in_doubt: list[tuple[int, tuple[Victim, ...]]] = []
 
     def explore(self) -> list[Rank]:
         """Improve the best; what the budget left open could lose this much at least."""
         pending: list[tuple[int, tuple[Victim, ...]]] = [(0, ())]
-        while pending and self.inquiry.effort.left > 0:
+        end = self.inquiry.effort.left // SHARE
+        while pending and self.inquiry.effort.left > end:
             at, taken = pending.pop()
             if self._hopeless(self._rank(at, taken)):
                 continue
@@ -43,18 +47,25 @@ class Branches:
             if self._worth_going_on(at, taken):
                 pending.append((at + 1, (*taken, self.victims[at])))
                 pending.append((at + 1, taken))
-        ranks = [self._rank(at, taken) for at, taken in pending]
+        ranks = [self._rank(at, taken) for at, taken in (*pending, *self._in_doubt)]
         return [rank for rank in ranks if not self._hopeless(rank)]
 
     def _worth_going_on(self, at: int, taken: tuple[Victim, ...]) -> bool:
         """Whether the victims from here on have to be decided."""
         rest = (*taken, *self.victims[at:])
         if at < self._decided_first:
-            return self.inquiry.has_room(rest)
+            return self._noted(self.inquiry.has_room(rest), at, taken, self.inquiry.in_doubt(rest, self.inquiry.bare))
         if taken and self.inquiry.fits(taken):
             self.best.offer(self.trial.loss(taken), taken)
             return False
-        return at < len(self.victims) and self.inquiry.fits(rest)
+        if taken and self.inquiry.in_doubt(taken):
+            self._in_doubt.append((at, taken))
+        return at < len(self.victims) and self._noted(self.inquiry.fits(rest), at, taken, self.inquiry.in_doubt(rest))
+
+    def _noted(self, fits: bool, at: int, taken: tuple[Victim, ...], in_doubt: bool) -> bool:
+        if not fits and in_doubt:
+            self._in_doubt.append((at, taken))
+        return fits
 
     def _rank(self, at: int, taken: tuple[Victim, ...]) -> Rank:
         """Nothing below here loses less: the loss so far grows by what the missing slots cost at least."""

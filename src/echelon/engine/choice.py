@@ -11,21 +11,23 @@ One worker, a fixed seed, deterministic time: the same question gets the same an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .demand import Shape
 from .layout import Layout
 from .parts import Part, walk
 from .regions import Region, rows_of
 from .victims import Victim
 from .ways import Node, Nodes, Resource, Terms, TooMany, Way
 
-#: Steps that are worth one unit of the solver's deterministic time.
+#: Steps that are worth one unit of the solver's deterministic time, and those that any answer costs.
 STEPS_PER_UNIT = 100_000
+ONE_ANSWER = 100
 #: Variables beyond this are not even written down.
 LARGEST_MODEL = 40_000
 #: No total may come near what 64 bits hold.
@@ -33,10 +35,10 @@ LARGEST_COST = 1 << 60
 
 
 class Budgets(NamedTuple):
-    """What budgets still allow, and how far beyond that all of them together may be violated."""
+    """What budgets still allow, and how often all of them together may be violated."""
 
     allowed: Mapping[int, int]
-    #: None if that is what is asked for.
+    #: None if that is the question.
     over: int | None
 
 
@@ -52,27 +54,30 @@ class _Seat:
 
 
 class Answer(NamedTuple):
-    """Units that go at least (None if the solver names nobody), what they cost, and what any others cost at least."""
+    """Units that the solver names, if it names any, what they cost, and what any others cost at least."""
 
     units: frozenset[int] | None
     cost: int
     bound: int
-    #: Whether nobody can suffice.
+    #: Whether no units suffice.
     impossible: bool = False
 
 
 class Choice:
-    """One aim in one region, and victims with their costs."""
+    """One aim in one region, and victims with their costs; budgets, if there are any, bind or are the question."""
 
     def __init__(
         self, layout: Layout, aim: Part, region: Region, victims: Sequence[Victim], cost: Mapping[int, int],
-        budgets: Budgets | None,
+        budgets: Budgets | None, limit: int | None = None,
     ) -> None:  # fmt: skip
-        """With budgets, they bind; without, the cost is all that counts.  Raises `TooMany`."""
+        """Only what costs less than the limit counts.  Raises `TooMany` if the question is too large."""
+        if sum(cost.values()) > LARGEST_COST:
+            raise TooMany
         self.layout, self.aim, self.region, self.budgets = layout, aim, region, budgets
-        covered = {v.unit: {b: n for b, n in v.budgets.items() if b in budgets.allowed} for v in victims} if budgets else {}
+        live = budgets.allowed if budgets is not None else {}
+        covered = {v.unit: {b: n for b, n in v.budgets.items() if b in live} for v in victims if v.budgets}
         self.terms = Terms(cost, covered)
-        numbers: dict[Any, int] = {}
+        numbers: dict[Shape, int] = {}
         for part in walk(aim):
             for ask in part.asks:
                 numbers[ask.shape] = numbers.get(ask.shape, 0) + ask.most
@@ -82,35 +87,37 @@ class Choice:
         self._library = cp_model
         self.cp = cp_model.CpModel()
         self._size = 0
+        #: For every node the variables of its ways.
         self.chosen: list[tuple[Node, list[Any]]] = []
+        #: For every victim on several nodes whether it goes.
         self.goes: dict[int, Any] = {}
-        self._write()
+        self._write(limit)
 
-    # ---- asking
-
-    def ask(self, steps: int, least: int = 0) -> tuple[Answer, int]:
+    def ask(self, steps: int) -> tuple[Answer, int]:
         """The best that can be told within so many steps, and the steps it took."""
         solver = self._library.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = 0
         solver.parameters.linearization_level = 2
-        solver.parameters.max_deterministic_time = max(1, steps) / STEPS_PER_UNIT
+        solver.parameters.cp_model_presolve = False  # on these it takes longer than the answer
+        solver.parameters.max_deterministic_time = steps / STEPS_PER_UNIT
         status = solver.solve(self.cp)
-        spent = 1 + int(solver.response_proto.deterministic_time * STEPS_PER_UNIT)
+        spent = ONE_ANSWER + int(solver.response_proto.deterministic_time * STEPS_PER_UNIT)
         if status == self._library.INFEASIBLE:
-            return Answer(None, 0, 0, True), spent
-        bound = max(least, int(solver.best_objective_bound) if status != self._library.MODEL_INVALID else 0)
+            return Answer(None, 0, 0, impossible=True), spent
+        bound = max(0, solver.response_proto.inner_objective_lower_bound)
         if status not in (self._library.OPTIMAL, self._library.FEASIBLE):
             return Answer(None, 0, bound), spent
-        units = set[int]()
+        units = frozenset(unit for way in self._ways_gone(solver) for unit in way.units)
+        return Answer(units, sum(self.terms.cost[unit] for unit in units), bound), spent
+
+    def _ways_gone(self, solver: Any) -> Iterator[Way]:
         for node, variables in self.chosen:
             for way, variable in zip(node.ways, variables, strict=True):
                 if solver.value(variable):
-                    units.update(way.units)
-        cost = sum(self.terms.cost[unit] for unit in units)
-        return Answer(frozenset(units), cost, bound), spent
+                    yield way
 
-    def forbid(self, units: frozenset[int]) -> None:
+    def object_to(self, units: frozenset[int]) -> None:
         """These alone do not suffice: someone else must go."""
         others = [
             variable
@@ -128,39 +135,45 @@ class Choice:
             raise TooMany
         return self.cp.new_int_var(0, most, "")
 
-    def _write(self) -> None:
-        seats = self._seats()
-        leaves = [seat for seat in seats if seat.parts[0].is_leaf and seat.parts[0].need]
-        for node in self.ground.nodes:
-            first, *others = node.ways
-            variables = [self._integer(1) for _ in others]
-            if len(variables) > 1:
-                self.cp.add_at_most_one(variables)
-            self.chosen.append((node, [1 - sum(variables), *variables]))
-        for unit in self.ground.shared:
-            self.goes[unit] = self._integer(1)
-        for node, variables in self.chosen:
-            for unit in {unit: None for way in node.ways for unit in way.units if unit in self.goes}:
-                using = [v for way, v in zip(node.ways, variables, strict=True) if unit in way.units]
-                self.cp.add(sum(using) <= self.goes[unit])
-        measures = _deciding(self.ground)
-        if measures is not None:
-            self._by_pieces(leaves, measures)
+    def _write(self, limit: int | None) -> None:
+        leaves = [seat for seat in self._seats() if seat.parts[0].is_leaf and seat.parts[0].need]
+        self._write_ways()
+        sizes = _deciding(self.ground)
+        if sizes is not None:
+            self._by_pieces(leaves, sizes)
         else:
             self._by_pods(leaves)
         beyond = self._beyond(self.budgets) if self.budgets is not None else []
         if self.budgets is not None and self.budgets.over is None:
             self.cp.minimize(sum(beyond))
             return
-        ways = [way.cost * v for node, vs in self.chosen for way, v in zip(node.ways, vs, strict=True) if way.cost]
-        self.cp.minimize(sum(ways) + sum(self.terms.cost[unit] * goes for unit, goes in self.goes.items()))
+        costs = [self.terms.cost[unit] * goes for unit, goes in self.goes.items()]
+        for node, variables in self.chosen:
+            costs += [way.cost * v for way, v in zip(node.ways, variables, strict=True) if way.cost]
+        self.cp.minimize(sum(costs))
+        if limit is not None:
+            self.cp.add(sum(costs) < limit)
+
+    def _write_ways(self) -> None:
+        """Every node goes one of its ways, the first if no other; who is on several nodes goes from all or none."""
+        self.goes = {unit: self._integer(1) for unit in self.ground.shared}
+        for node in self.ground.nodes:
+            others = [self._integer(1) for _ in node.ways[1:]]
+            if len(others) > 1:
+                self.cp.add_at_most_one(others)
+            variables = [1 - sum(others), *others]
+            self.chosen.append((node, variables))
+            for unit in dict.fromkeys(unit for way in node.ways for unit in way.units):
+                if unit in self.goes:
+                    using = [v for way, v in zip(node.ways, variables, strict=True) if unit in way.units]
+                    self.cp.add(sum(using) <= self.goes[unit])
 
     def _beyond(self, budgets: Budgets) -> list[Any]:
         """For every budget how many pods go beyond what it allows."""
         used: dict[int, list[Any]] = {}
         for node, variables in self.chosen:
             for way, variable in zip(node.ways, variables, strict=True):
-                for budget, number in way.covered:
+                for budget, number in way.covered.items():
                     used.setdefault(budget, []).append(number * variable)
         for unit, goes in self.goes.items():
             for budget, number in self.terms.budgets.get(unit, {}).items():
@@ -219,17 +232,17 @@ class Choice:
         return seat
 
     def _admitted(self, part: Part, outer_level: int, outer: int, level: int) -> list[int]:
+        """Domains inside another one that have a name for each key, those of bound members if there are any."""
         low, high = self.layout.inner(outer_level, outer, level) if level > outer_level else (outer, outer + 1)
-        listed = [key for key in part.keys if key in self.layout.level_of]
-        pinned = set(self.layout.domains(level)[list(part.pins)].tolist()) if listed else set[int]()
-        found = []
-        for index in range(low, high):
-            row = int(self.layout.starts(level)[index])
-            wider = [self.layout.level_of[key] for key in listed]
-            named = all(bool(self.layout.named(each)[self.layout.domains(each)[row]]) for each in wider)
-            if named and pinned <= {index}:
-                found.append(index)
-        return found
+        rows = self.layout.starts(level)[low:high]
+        fine = np.ones(high - low, dtype=np.bool_)
+        for key in part.keys:
+            if key in self.layout.level_of:
+                domains = self.layout.domains(self.layout.level_of[key])
+                fine &= self.layout.named(self.layout.level_of[key])[domains[rows]]
+                for pin in part.pins:
+                    fine &= domains[rows] == domains[pin]
+        return (low + np.flatnonzero(fine)).tolist()
 
     def _composition(self, seat: _Seat) -> None:
         """How a leaf that takes some of its members makes up its number."""

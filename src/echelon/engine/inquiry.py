@@ -1,9 +1,9 @@
 """One aim in one region: which units have to go for it, from a first answer to the least loss.
 
 More evictions mostly never make an aim fit worse.  Then the highest priority that must go is found by bisection, a
-first answer by sparing the dearest units as long as the aim still fits, and the least loss by `branches`, or among
-many victims by arithmetic alone (`knapsack`).  Where pods want the company of victims, sets of these to keep are
-tried for a first answer.
+first answer by sparing the dearest units as long as the aim still fits, and the least loss by `branches`; among many
+victims by arithmetic alone (`knapsack`), and where that does not decide by the solver (`ransom`).  Where pods want the
+company of victims, sets of these to keep are tried for a first answer.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from .branches import FEW, Branches
 from .gaps import Gaps, Ledger, Market, is_uniform, least_cost
 from .knapsack import Books
 from .parts import Part, bare, shapes_of
+from .ransom import Ransom
 from .regions import Region
 from .search import search
 from .victims import Best, Rank, Trial, Victim, rank_of
@@ -37,7 +38,6 @@ SPREAD = 4
 COMPANIES = 16
 
 
-TRACE = False
 class _Reckoned(NamedTuple):
     """Victims that arithmetic names, and what no eviction goes below."""
 
@@ -65,55 +65,75 @@ class Inquiry:
         self.counted = gaps.shape is not None and region.rows is None and is_uniform(gaps.layout, aim, region.level)
         rows = sum(len(victim.freed) for victim in victims)
         self.ledger = Ledger(gaps, region) if self._is_plain() and rows <= SPREAD * len(victims) else None
+        #: Whether the solver has named victims that suffice, which spares a lengthy search for a first answer.
+        self._answered = False
+        #: By aim and victims gone: whether it fits; those of which the budget ended before that was known.
         self._known: dict[tuple[bool, frozenset[int]], bool] = {}
-        #: Whether some "no" only meant that the budget ended.
-        self._doubts = False
+        self._in_doubt: set[tuple[bool, frozenset[int]]] = set()
 
     def improve(self, best: Best) -> list[Rank]:
         """Put the least loss in this region into `best` if it is less; what stayed open loses at least this."""
         if not self.gaps.could_suffice(self.region):
             return []
-        open_ranks = self._with_company(best) if self.anchors else self._alone(best)
-        return [self.promise] if self._doubts else open_ranks
+        return self._with_company(best) if self.anchors else self._alone(best)
 
     def _alone(self, best: Best) -> list[Rank]:
-        """The case in which more evictions never hurt."""
+        """The case in which more evictions never hurt: one method after the other, until nothing is left open."""
         if not self._is_plain() and not self.fits(self.victims):
-            return []
+            return [self.promise] if self.in_doubt(self.victims) else []
         start = self._below_threshold(self.victims)
-        if len(self.victims) > 24 and (not self.counted or any(v.budgets for v in self.victims)):
-            from .ransom import Ransom
-            r = Ransom(self, best)
-            found = r.settle(max(v.priority for v in start))
-            if TRACE: print(self.region.key, len(self.victims), found, r.log, r.cuts)
-            if found is not None:
-                return found
-        if best.loss is not None and self._bound(start) > rank_of(best.loss):
+        if best.loss is not None and self._bound(self._certain(start)) > rank_of(best.loss):
             return []
-        bound = self._first(start, best)
+        methods: list[Callable[[list[Victim], Best], list[Rank]]] = [self._first, self._branched, self._asked]
+        if len(self.victims) > FEW:
+            exact = self.counted and not any(victim.budgets for victim in self.victims)
+            methods = (
+                [self._first, self._asked, self._branched] if exact else [self._asked, self._first, self._branched]
+            )
+        left = [self.promise]
+        for method in methods:
+            ranks = method(start, best)
+            if not ranks:
+                return []
+            left = max(left, ranks, key=min)
+        return left
+
+    def _first(self, start: list[Victim], best: Best) -> list[Rank]:
+        """Offer an answer from a sufficient set in which none can be spared, reckoned where arithmetic can.
+
+        Budgets are left out of account, as if evictions could not violate any; one more answer violates none.
+        """
+        reckoned = self._reckon(start) if len(start) > FEW else None
+        bound = self._bound(self._certain(start))
+        if not self._answered:
+            enough = reckoned is not None and (self.counted or self.fits(reckoned.victims))
+            self._offer(reckoned.victims if reckoned is not None and enough else self._picked(start), best)
         if best.loss is not None and best.loss.budget_violations:
             harmless = self._harmless()
             if harmless and self.fits(harmless):
-                self._first(self._below_threshold(harmless), best)
-        if best.loss is not None and bound >= rank_of(best.loss) and len(start) > FEW:
-            return []
-        # Priorities come after violations: where there are budgets, higher ones may be better.
-        open_to_all = self.victims if any(victim.budgets for victim in self.victims) else start
-        if len(open_to_all) > BRANCHED:
-            return [bound]
-        return [max(bound, rank) for rank in Branches(self, open_to_all, best).explore()]
+                self._offer(self._picked(self._below_threshold(harmless)), best)
+        if reckoned is not None and reckoned.bound[1] == bound[1]:
+            bound = max(bound, reckoned.bound)
+        settled = best.loss is not None and bound >= rank_of(best.loss) and len(start) > FEW
+        return [] if settled else [bound]
 
-    def _first(self, start: list[Victim], best: Best) -> Rank:
-        """Offer an answer from a sufficient set in which none can be spared; nothing from the set loses less than this.
-
-        Budgets are left out of account, as if evictions could not violate any.
-        """
-        reckoned = self._reckon(start) if len(start) > FEW else None
-        enough = reckoned is not None and (self.counted or self.fits(reckoned.victims))
-        chosen = reckoned.victims if reckoned is not None and enough else self._picked(start)
+    def _offer(self, chosen: list[Victim], best: Best) -> None:
         spared = self.spare(chosen)
         best.offer(self.trial.loss(spared), spared)
-        return self._bound(start) if reckoned is None else reckoned.bound
+
+    def _asked(self, start: list[Victim], best: Best) -> list[Rank]:
+        """What the solver says."""
+        lowest = max(victim.priority for victim in self._certain(start))
+        before = best.loss
+        ranks = Ransom(self, best).settle(lowest)
+        self._answered = best.loss is not before and not self.counted
+        return [self.promise] if ranks is None else ranks
+
+    def _branched(self, start: list[Victim], best: Best) -> list[Rank]:
+        """Take or leave, one after the other, if they are few."""
+        # Priorities come after violations: where there are budgets, higher ones may be better.
+        victims = self.victims if any(victim.budgets for victim in self.victims) else start
+        return Branches(self, victims, best).explore() if len(victims) <= BRANCHED else [self.promise]
 
     def _reckon(self, start: list[Victim]) -> _Reckoned | None:
         """What arithmetic alone finds: exactly where slots decide, else for the pods of each shape by themselves."""
@@ -147,13 +167,19 @@ class Inquiry:
     def _with_company(self, best: Best) -> list[Rank]:
         """The case in which some victims had better stay."""
         if not self.has_room(self.victims):
-            return []
+            return [self.promise] if self.in_doubt(self.victims, self.bare) else []
         for kept in self._companies():
             start = [victim for victim in self.victims if victim.unit not in kept]
             if start and self.fits(start):
                 spared = self.spare(start)
                 best.offer(self.trial.loss(spared), spared)
-        return Branches(self, self.victims, best).explore() if len(self.victims) <= BRANCHED else [self.promise]
+        left = [self.promise]
+        if len(self.victims) <= BRANCHED:
+            left = Branches(self, self.victims, best).explore()
+        if left:
+            ranks = Ransom(self, best).settle(min(victim.priority for victim in self.victims))
+            left = left if ranks is None else max(left, ranks, key=min) if ranks else []
+        return left
 
     def _companies(self) -> Iterator[frozenset[int]]:
         """Sets of wanted neighbours to keep: all, none, and all but the cheapest, more and more of these."""
@@ -178,19 +204,32 @@ class Inquiry:
         """Whether the aim would fit once these are gone if its pods minded nobody."""
         return self._found(self.bare, list(gone))
 
+    def in_doubt(self, gone: Iterable[Victim], aim: Part | None = None) -> bool:
+        """Whether the budget ended before it was known if the aim fits once these are gone."""
+        return self._key(aim or self.aim, gone) in self._in_doubt
+
+    def refuted(self, gone: Iterable[Victim]) -> bool:
+        """Whether it is proved that the aim does not fit once these are gone; where slots decide, every "no" is."""
+        key = self._key(self.aim, gone)
+        return self.counted or (self._known.get(key) is False and key not in self._in_doubt)
+
+    def _key(self, aim: Part, gone: Iterable[Victim]) -> tuple[bool, frozenset[int]]:
+        return aim is self.aim, frozenset(victim.unit for victim in gone)
+
     @cached_property
     def bare(self) -> Part:
         return bare(self.aim)
 
     def _found(self, aim: Part, gone: list[Victim]) -> bool:
-        key = (aim is self.aim, frozenset(victim.unit for victim in gone))
+        key = self._key(aim, gone)
         if key not in self._known:
             self.trial.take_out(gone)
             outcome = self._searched(aim, FIT_STEPS[0])
             if isinstance(outcome, NotFound) and not outcome.proved and self.effort.left > 0:
                 outcome = self._searched(aim, FIT_STEPS[1])
             self._known[key] = isinstance(outcome, Found)
-            self._doubts |= isinstance(outcome, NotFound) and not outcome.proved
+            if isinstance(outcome, NotFound) and not outcome.proved:
+                self._in_doubt.add(key)
         return self._known[key]
 
     def _searched(self, aim: Part, most: int) -> Found | NotFound:
@@ -235,6 +274,16 @@ class Inquiry:
             else:
                 low = middle + 1
         return [victim for victim in victims if victim.priority <= levels[high]]
+
+    def _certain(self, start: list[Victim]) -> list[Victim]:
+        """Those of `start` up to the lowest priority that could suffice, as far as that is proved."""
+        found = start
+        for level in sorted({victim.priority for victim in start}, reverse=True):
+            lower = [victim for victim in start if victim.priority < level]
+            if not lower or self.refuted(lower):
+                break
+            found = lower
+        return found
 
     def _picked(self, start: list[Victim]) -> list[Victim]:
         """Those of a sufficient set that free the cheapest slots, if slots tell; else all of it."""

@@ -1,69 +1,78 @@
 """The least loss among many victims, number by number: violations, highest priority, then work and units.
 
-Each number is a question to the solver (`choice`), unless counting answers it.  What the solver names is a lower
-bound; it is the least loss if the search finds that those victims suffice.
+Each number is a question to the solver (`choice`) unless counting answers it.  What the solver is told is necessary, so
+what it finds is a lower bound; it is the least loss if the search finds that those whom it names suffice.  If they do
+not, somebody else must go as well: that is said, and the question asked again.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from .choice import Budgets, Choice
+from .choice import Answer, Budgets, Choice
+from .parts import walk
 from .victims import Best, Rank, Victim, rank_of
 from .ways import TooMany
 
 if TYPE_CHECKING:
     from .inquiry import Inquiry
 
-#: So often the solver is told that its victims do not suffice.
-CUTS = 12
+#: So often the solver is told that those whom it names do not suffice.
+OBJECTIONS = 12
+#: The most steps of one question, what writing it down costs for each node, and the least it is asked with.
+ONE_QUESTION = 20_000
+ONE_NODE = 3
+WORTH_ASKING = 500
+#: More violations than any eviction has.
+TOO_OFTEN = 1 << 30
 
 
 class Ransom:
-    """One inquiry without company."""
+    """One inquiry in which more evictions never hurt."""
 
     def __init__(self, inquiry: Inquiry, best: Best) -> None:
         self.inquiry, self.best, self.trial = inquiry, best, inquiry.trial
-        self.victims = inquiry.victims
         covered: Counter[int] = Counter()
-        for victim in self.victims:
+        for victim in inquiry.victims:
             covered.update(victim.budgets)
         allowed = {budget: self.trial.allowed(budget) for budget in sorted(covered)}
-        #: Budgets that could be violated.
+        #: What budgets allow that could be violated.
         self.allowed = {budget: room for budget, room in allowed.items() if covered[budget] > room}
-        self.levels = sorted({victim.priority for victim in self.victims})
-        self.cuts = 0
-        self.log: list[str] = []
+        self.levels = sorted({victim.priority for victim in inquiry.victims})
+        #: Whether the fit of an aim depends on what is free on each node, and not on who is gone.
+        self._by_room = inquiry.aim is inquiry.bare and all(part.exclusive is None for part in walk(inquiry.aim))
+        self._objections = 0
 
     def settle(self, lowest: int) -> list[Rank] | None:
         """Offer the least loss; what stays open loses at least this.  None if the question is too large.
 
-        `lowest` is the priority up to which someone must go, budgets or not.
+        No eviction suffices in which all are below the priority `lowest`.
         """
         levels = [level for level in self.levels if level >= lowest]
         try:
-            violations, level = self._start(levels)
-            while True:
-                rank: Rank = (violations, level, 0, 1)
-                if self.best.loss is not None and rank > rank_of(self.best.loss):
+            violations, level = self._least_start(levels)
+            while violations < TOO_OFTEN:
+                if self.best.loss is not None and (violations, level, 0, 1) > rank_of(self.best.loss):
                     return []
-                outcome = self._cheapest(violations, level)
-                if outcome is not None:
-                    return outcome
-                later = [each for each in levels if each > level]
-                if later:
-                    level = later[0]
-                elif self.allowed and violations < 1 << 20:
+                found = self._cheapest(violations, level)
+                if found is not None:
+                    return found
+                if level < levels[-1]:
+                    level = levels[levels.index(level) + 1]
+                elif self.allowed:
                     violations, level = violations + 1, levels[0]
                 else:
                     return []
+            return []
         except TooMany:
             return None
 
-    def _start(self, levels: list[int]) -> tuple[int, int]:
-        """The fewest violations, and the lowest priority up to which no more of them are needed."""
+    # ---- violations and priority
+
+    def _least_start(self, levels: list[int]) -> tuple[int, int]:
+        """The fewest violations, and the lowest priority up to which no more of them are needed; or less."""
         if not self.allowed:
             return 0, levels[0]
         fewest = self._violations(levels[-1])
@@ -76,61 +85,75 @@ class Ransom:
                 low = middle + 1
         return fewest, levels[high]
 
-    def _up_to(self, level: int) -> list[Victim]:
-        return [victim for victim in self.victims if victim.priority <= level]
-
     def _violations(self, level: int) -> int:
         """No eviction of victims up to a priority violates budgets less often."""
         victims = self._up_to(level)
-        free = [victim for victim in victims if not any(budget in self.allowed for budget in victim.budgets)]
-        if self.inquiry.fits(free):
+        if self.inquiry.fits(victim for victim in victims if not self._covered(victim)):
             return 0
-        budgets = Budgets(self.allowed, None)
-        choice = self._choice(victims, dict.fromkeys((victim.unit for victim in victims), 0), budgets)
-        answer = self._ask(choice)
-        return 1 << 30 if answer.impossible else answer.bound
+        costless = dict.fromkeys((victim.unit for victim in victims), 0)
+        answer = self._ask(self._choice(victims, costless, Budgets(self.allowed, None)))
+        return TOO_OFTEN if answer.impossible else answer.bound
+
+    def _up_to(self, level: int) -> list[Victim]:
+        return [victim for victim in self.inquiry.victims if victim.priority <= level]
+
+    def _covered(self, victim: Victim) -> bool:
+        return any(budget in self.allowed for budget in victim.budgets)
+
+    # ---- work and units
 
     def _cheapest(self, violations: int, level: int) -> list[Rank] | None:
-        """Offer the cheapest within these; what stays open, None if nobody suffices."""
+        """Offer the cheapest within these numbers; what stays open, or None if nobody suffices."""
         victims = self._up_to(level)
         if not violations:
             closed = {budget for budget, room in self.allowed.items() if not room}
-            victims = [victim for victim in victims if not closed.intersection(victim.budgets)]
+            victims = [victim for victim in victims if closed.isdisjoint(victim.budgets)]
         weight = len(victims) + 1
+        limit = self._limit(violations, level, weight)
         cost = {victim.unit: victim.work * weight + 1 for victim in victims}
         budgets = Budgets(self.allowed, violations) if self.allowed else None
-        choice = self._choice(victims, cost, budgets)
+        choice = self._choice(victims, cost, budgets, limit)
         while True:
             answer = self._ask(choice)
             bound: Rank = (violations, level, *divmod(answer.bound, weight))
             if answer.impossible:
-                return None
+                return None if limit is None else []
             if answer.units is None:
                 return [bound]
             chosen = [victim for victim in victims if victim.unit in answer.units]
             if self.inquiry.fits(chosen):
-                if answer.cost > answer.bound:
-                    chosen = self.inquiry.spare(chosen)
-                self.best.offer(self.trial.loss(chosen), chosen)
-                return [bound] if answer.cost > answer.bound else []
-            self.cuts += 1
-            if self.cuts > CUTS or self.inquiry.effort.left <= 0:
+                return self._offer(chosen, [bound] if answer.cost > answer.bound else [])
+            self._objections += 1
+            proved = self._by_room and self.inquiry.refuted(chosen)
+            if not proved or self._objections > OBJECTIONS or self.inquiry.effort.left <= 0:
                 return [bound]
-            choice.forbid(answer.units)
+            choice.object_to(answer.units)
 
-    def _choice(self, victims: Sequence[Victim], cost: dict[int, int], budgets: Budgets | None) -> Choice:
+    def _limit(self, violations: int, level: int, weight: int) -> int | None:
+        """What an answer must cost less than, to be better than the best with the same first numbers."""
+        loss = self.best.loss
+        if loss is None or (loss.budget_violations, loss.highest_priority) != (violations, level):
+            return None
+        return loss.work * weight + min(loss.units, weight)
+
+    def _offer(self, chosen: list[Victim], still_open: list[Rank]) -> list[Rank]:
+        if still_open:
+            chosen = self.inquiry.spare(chosen)
+        self.best.offer(self.trial.loss(chosen), chosen)
+        return still_open
+
+    # ---- asking
+
+    def _choice(
+        self, victims: Sequence[Victim], cost: Mapping[int, int], budgets: Budgets | None, limit: int | None = None
+    ) -> Choice:
         self.trial.take_out(())
-        import time
-        t=time.process_time()
         inquiry = self.inquiry
-        c = Choice(inquiry.gaps.layout, inquiry.bare, inquiry.region, victims, cost, budgets)
-        self.log.append(f"build {len(victims)} victims {c._size} vars {1000*(time.process_time()-t):.0f} ms {'viol' if budgets and budgets.over is None else ''}")
-        return c
+        choice = Choice(inquiry.gaps.layout, inquiry.bare, inquiry.region, victims, cost, budgets, limit)
+        inquiry.effort.left -= ONE_NODE * len(choice.ground.nodes)
+        return choice
 
-    def _ask(self, choice: Choice):
-        import time
-        t=time.process_time()
-        answer, spent = choice.ask(max(self.inquiry.effort.left, 2000))
-        self.log.append(f"solve {spent} steps {1000*(time.process_time()-t):.0f} ms gap {answer.cost-answer.bound}")
+    def _ask(self, choice: Choice) -> Answer:
+        answer, spent = choice.ask(min(max(self.inquiry.effort.left, WORTH_ASKING), ONE_QUESTION))
         self.inquiry.effort.left -= spent
         return answer
