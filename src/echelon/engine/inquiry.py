@@ -23,8 +23,8 @@ from .regions import Region
 from .search import search
 from .victims import Best, Rank, Trial, Victim, rank_of
 
-#: Steps that one "does it fit now" may cost, and those it may cost if that left the answer open and the decision
-#: has not cost too much yet.
+#: Steps that one "does it fit now" may cost, and those it may cost if that left an answer open on which much depends
+#: and the decision has not cost too much yet.
 FIT_STEPS = (4_000, 40_000)
 #: What beginning a search costs in steps, about.
 ONE_SEARCH = 50
@@ -190,7 +190,7 @@ class Inquiry:
             yield frozenset(wanted[: len(wanted) * share // COMPANIES])
         yield frozenset()
 
-    def fits(self, gone: Iterable[Victim]) -> bool:
+    def fits(self, gone: Iterable[Victim], patiently: bool = True) -> bool:
         """Whether the aim fits in the region once these are gone; an open answer counts as no."""
         chosen = list(gone)
         if self.ledger is not None and len(chosen) <= COUNTED:
@@ -198,7 +198,7 @@ class Inquiry:
             return self.ledger.enough()
         if self.counted:
             return self.gaps.holds(self.aim, self.region, chosen)
-        return self._found(self.aim, chosen)
+        return self._found(self.aim, chosen, patiently)
 
     def has_room(self, gone: Iterable[Victim]) -> bool:
         """Whether the aim would fit once these are gone if its pods minded nobody."""
@@ -220,17 +220,21 @@ class Inquiry:
     def bare(self) -> Part:
         return bare(self.aim)
 
-    def _found(self, aim: Part, gone: list[Victim]) -> bool:
+    def _found(self, aim: Part, gone: list[Victim], patiently: bool = True) -> bool:
         key = self._key(aim, gone)
         if key not in self._known:
-            self.trial.take_out(gone)
-            outcome = self._searched(aim, FIT_STEPS[0])
-            if isinstance(outcome, NotFound) and not outcome.proved and self.effort.left > 0:
-                outcome = self._searched(aim, FIT_STEPS[1])
-            self._known[key] = isinstance(outcome, Found)
-            if isinstance(outcome, NotFound) and not outcome.proved:
-                self._in_doubt.add(key)
+            self._look(key, aim, gone, FIT_STEPS[0])
+        if patiently and key in self._in_doubt and self.effort.left > 0:
+            self._look(key, aim, gone, FIT_STEPS[1])
         return self._known[key]
+
+    def _look(self, key: tuple[bool, frozenset[int]], aim: Part, gone: list[Victim], most: int) -> None:
+        self.trial.take_out(gone)
+        outcome = self._searched(aim, most)
+        self._known[key] = isinstance(outcome, Found)
+        self._in_doubt.discard(key)
+        if isinstance(outcome, NotFound) and not outcome.proved:
+            self._in_doubt.add(key)
 
     def _searched(self, aim: Part, most: int) -> Found | NotFound:
         steps = Steps(most)
@@ -269,7 +273,8 @@ class Inquiry:
         low, high = 0, len(levels) - 1
         while low < high:
             middle = (low + high) // 2
-            if self.fits([victim for victim in victims if victim.priority <= levels[middle]]):
+            lower = [victim for victim in victims if victim.priority <= levels[middle]]
+            if self.fits(lower, patiently=len(victims) <= FEW):
                 high = middle
             else:
                 low = middle + 1
@@ -312,7 +317,7 @@ class Inquiry:
         at, run = 0, 1
         while at < len(kept):
             rest = kept[:at] + kept[at + run :]
-            if rest and self.fits(rest):
+            if rest and self.fits(rest, patiently=False):
                 kept, run = rest, run * 2
             elif run > 1:
                 run = max(1, run // 4)
