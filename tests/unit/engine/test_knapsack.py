@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from echelon.engine import bargain, inquiry, knapsack
+from echelon.engine import bargain, choice, inquiry, knapsack
 from echelon.engine.demand import Group
 from echelon.engine.verdict import Evict
 from echelon.testing.placement import NOW, Cluster, composite, fresh_id, gang, pods
@@ -55,9 +55,10 @@ def occupy(rng: Random, cluster: Cluster, room: dict[str, int], spans: tuple[int
 
 @pytest.fixture(autouse=True)
 def reckoned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arithmetic, however few the units."""
+    """Arithmetic, however few the units, and nothing else."""
     monkeypatch.setattr(inquiry, "FEW", 0)
     monkeypatch.setattr(inquiry, "BRANCHED", 0)
+    monkeypatch.setattr(choice, "LARGEST_MODEL", 0)
 
 
 def loses_least(cluster: Cluster, root: Group, expected: tuple[int, int] | None) -> None:
