@@ -12,12 +12,15 @@ from rich.console import Console
 from rich.table import Table
 
 from echelon.engine.check import problems
+from echelon.engine.verdict import Evict, Verdict
 
-from . import blocked, gangs, growth, preemption, tight
+from . import blocked, contests, gangs, growth, preemption, tight
 from .harness import Case, World, ending, run, timed
 from .worlds import NOW
 
 CASES = (*gangs.CASES, *tight.CASES, *blocked.CASES, *preemption.CASES)
+#: How a contest ends.
+ENDS = ("least", "open", "no need")
 console = Console(width=150)
 
 
@@ -28,6 +31,8 @@ def main() -> None:
         decisions(cases, options.rounds, options.greedy_seconds)
     if not options.words or "families" in options.words:
         families(options.instances, options.family_seconds)
+    if not options.words or "contests" in options.words:
+        losses(options.instances // 2, options.family_seconds)
     if not options.words or "growth" in options.words:
         grows()
     console.print(f"{process_time():.0f} s of CPU time in all")
@@ -35,10 +40,14 @@ def main() -> None:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.engine", description=__doc__)
-    parser.add_argument("words", nargs="*", help="parts of case names, or `families`, `growth`; all if left out")
+    parser.add_argument(
+        "words", nargs="*", help="parts of case names, or `families`, `contests`, `growth`; all if left out"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="runs of each case, of which the median counts")
     parser.add_argument("--greedy-seconds", type=float, default=10, help="when the greedy loop is given up")
-    parser.add_argument("--instances", type=int, default=100, help="random instances of each tight family")
+    parser.add_argument(
+        "--instances", type=int, default=100, help="instances of each tight family, half of each contest"
+    )
     parser.add_argument("--family-seconds", type=float, default=40, help="when a family takes no more instances")
     return parser.parse_args()
 
@@ -59,28 +68,47 @@ def decisions(cases: list[Case], rounds: int, greedy_seconds: float) -> None:
 def families(instances: int, seconds: float) -> None:
     table = Table("tight family", "instances", "placed", "proved", "exhausted", "median", "p95", "worst")
     for name, build in tight.FAMILIES.items():
-        counts, times = family(build, instances, seconds)
-        ranked = sorted(times)
-        table.add_row(
-            name, str(len(times)), *(str(counts[end]) for end in ("placed", "proved", "exhausted")),
-            _ms(median(ranked)), _ms(ranked[int(len(ranked) * 0.95)]), _ms(ranked[-1]),
-        )  # fmt: skip
+        counts, times = family(build, instances, seconds, ending)
+        ends = (str(counts[end]) for end in ("placed", "proved", "exhausted"))
+        table.add_row(name, str(len(times)), *ends, *_spread(times))
         console.log(f"{name}: {dict(counts)}")
     console.print(table)
 
 
-def family(build: Callable[[int], World], instances: int, seconds: float) -> tuple[Counter[str], list[float]]:
+def losses(instances: int, seconds: float) -> None:
+    """Preemption: of how many evictions it is proved that none loses less."""
+    table = Table("contest", "instances", "least loss proved", "not proved", "no need", "median", "p95", "worst")
+    for name, build in contests.FAMILIES.items():
+        counts, times = family(build, instances, seconds, _worth)
+        table.add_row(name, str(len(times)), *(str(counts[end]) for end in ENDS), *_spread(times))
+        console.log(f"{name}: {dict(counts)}")
+    console.print(table)
+
+
+def _worth(verdict: Verdict) -> str:
+    return ENDS[2] if not isinstance(verdict, Evict) else ENDS[0] if verdict.least else ENDS[1]
+
+
+def family(
+    build: Callable[[int], World], instances: int, seconds: float, end: Callable[[Verdict], str]
+) -> tuple[Counter[str], list[float]]:
     """How the instances ended and how long each took."""
     counts, times, started = Counter[str](), list[float](), process_time()
     for seed in range(instances):
         view, (demand,) = build(seed)
         elapsed, (verdict,) = timed(view, [demand])
         assert not problems(view, demand, verdict, NOW)
-        counts[ending(verdict)] += 1
+        counts[end(verdict)] += 1
         times.append(elapsed)
         if process_time() - started > seconds:
             break
     return counts, times
+
+
+def _spread(times: list[float]) -> tuple[str, str, str]:
+    """Median, 95th percentile and worst."""
+    ranked = sorted(times)
+    return _ms(median(ranked)), _ms(ranked[int(len(ranked) * 0.95)]), _ms(ranked[-1])
 
 
 def grows() -> None:

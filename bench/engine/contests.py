@@ -16,7 +16,7 @@ from echelon.engine.demand import Composite, Demand, Group, Shape
 from echelon.engine.view import Budget, ClusterView, Running, Unit
 
 from .harness import World
-from .worlds import BLOCK, NOW, RACK, RUNNING, all_of, gang, mixed_gang, next_id, shape, tree
+from .worlds import BLOCK, GIB, NOW, RACK, RUNNING, all_of, gang, mixed_gang, next_id, shape, tree
 
 #: Pods that take little or much of cpu and memory for their GPUs, and one that takes no GPU at all.
 UNEVEN = [shape(gpus, slots) for gpus, slots in ((4, 2), (2, 3), (1, 2), (2, 1), (0, 1))]
@@ -25,8 +25,8 @@ UNEVEN = [shape(gpus, slots) for gpus, slots in ((4, 2), (2, 3), (1, 2), (2, 1),
 class Tenants:
     """Fills a cluster with units."""
 
-    def __init__(self, seed: int, view: ClusterView, budgets: int = 0) -> None:
-        self.rng, self.view = Random(seed), view
+    def __init__(self, seed: int, view: ClusterView, budgets: int = 0, covered: float = 0.6) -> None:
+        self.rng, self.view, self.covered = Random(seed), view, covered
         self.left = {name: [8, 8] for name in view.node_names()}
         self.budgets = [Budget(number + 1, self.rng.randint(0, 3)) for number in range(budgets)]
         for budget in self.budgets:
@@ -37,7 +37,7 @@ class Tenants:
         """One unit with a pod on each of these nodes."""
         unit, started = next(self._units), NOW - self.rng.randint(60, 90_000)
         self.view.put_unit(Unit(unit, self.rng.randint(1, 4), f"unit-{unit}"))
-        covered = (self.rng.choice(self.budgets).id,) if self.budgets and self.rng.random() < 0.6 else ()
+        covered = (self.rng.choice(self.budgets).id,) if self.budgets and self.rng.random() < self.covered else ()
         for name in names:
             self.left[name][0] -= gpus
             self.left[name][1] -= slots
@@ -65,7 +65,19 @@ class Tenants:
                 gpus, slots = self.rng.choice(open_kinds)
                 self.unit([name], shape(gpus, slots), slots, gpus)
 
+    def small(self, most: int) -> None:
+        """Pods of tenths of a slot without GPUs, many on each node."""
+        for name in self.left:
+            left = 80
+            for _ in range(most):
+                size = min(left, self.rng.randint(1, 6))
+                if size:
+                    left -= size
+                    one = Shape((("cpu", 1_200 * size), ("memory", 10 * GIB * size), ("pods", 1)))
+                    self.unit([name], one, 0, 0)
 
+
+#: (GPUs, slots) of single pods.
 EVEN = [(1, 1), (2, 2), (2, 2), (4, 4), (8, 8)]
 ODD = [(1, 2), (2, 1), (2, 3), (4, 2), (0, 1)]
 
@@ -110,6 +122,27 @@ def uneven(racks: int, key: str | None, budgets: int, seed: int) -> World:
     return view, [Demand(mixed_gang(numbers, key), priority=100)]
 
 
+def all_covered(racks: int, key: str | None, budgets: int, seed: int) -> World:
+    """Everyone is under a budget, and budgets allow little: some are violated whoever goes."""
+    view = tree(1, 2, racks // 2, 16)
+    tenants = Tenants(seed, view, budgets, covered=1.0)
+    tenants.gangs(0.3, (2, 3, 4), 40)
+    tenants.singles(EVEN)
+    numbers = [(shape(gpus), tenants.rng.randint(2, 4) * (1 if key else racks)) for gpus in (8, 2)]
+    return view, [Demand(mixed_gang(numbers, key), priority=100)]
+
+
+def small_pods(racks: int, seed: int) -> World:
+    """A gang of 48- and 18-core pods among more than twenty small pods on every node."""
+    view = tree(1, 2, racks // 2, 16)
+    tenants = Tenants(seed, view)
+    tenants.small(40)
+    numbers = [(shape(0, slots), tenants.rng.randint(1, 3)) for slots in (4, 2)]
+    return view, [
+        Demand(mixed_gang([*numbers, (Shape((("cpu", 18_000), ("memory", 50 * GIB), ("pods", 1))), 4)]), priority=100)
+    ]
+
+
 def rack_gangs(racks: int, budgets: int, driver: bool, seed: int) -> World:
     """Four rack-gangs of four 8-GPU pods under a block, each with a driver without GPUs if wanted."""
     view = tree(1, 2, racks // 2, 16)
@@ -143,6 +176,9 @@ FAMILIES: dict[str, Callable[[int], World]] = {
     "mixed gang in a rack, gangs and singles": partial(mixed_among_units, 8, RACK, 0),
     "mixed gang, ~170 singles, 20 budgets": partial(mixed_among_singles, 4, None, 20),
     "mixed gang in a rack, units, 30 budgets": partial(mixed_among_units, 8, RACK, 30),
+    "mixed gang, ~170 units, all under 20 budgets": partial(all_covered, 4, None, 20),
+    "mixed gang in a rack, ~340 units, all under 40 budgets": partial(all_covered, 8, RACK, 40),
+    "mixed gang, ~1,400 small pods on 64 nodes": partial(small_pods, 4),
     "24 equal pods, ~130 units, 15 budgets": partial(equal_with_budgets, 4, None, 15),
     "192 equal pods, ~1,100 units, 100 budgets": partial(equal_with_budgets, 32, None, 100),
     "6 equal pods in a rack, ~280 units, 30 budgets": partial(equal_with_budgets, 8, RACK, 30),
