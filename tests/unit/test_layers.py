@@ -69,9 +69,9 @@ def test_imports_follow_the_layers(path: Path) -> None:
             assert name[0] not in IMPURE_MODULES, f"{path} is pure and imports {name[0]}"
 
 
-def test_the_solver_has_one_door() -> None:
+def test_the_solver_is_asked_for_placements_and_for_victims_only() -> None:
     users = [path.name for path in _modules() if any(name[0] == "ortools" for name in _imports(path))]
-    assert users == ["exact.py"]
+    assert users == ["choice.py", "exact.py"]
 
 
 def test_no_empty_rooms() -> None:
