@@ -209,7 +209,7 @@ class Inquiry:
         return self._key(aim or self.aim, gone) in self._in_doubt
 
     def refuted(self, gone: Iterable[Victim]) -> bool:
-        """Whether it is proved that the aim does not fit once these are gone; where slots decide, every "no" is."""
+        """Whether it is proved that the aim does not fit once these are gone, given that it was found not to."""
         key = self._key(self.aim, gone)
         return self.counted or (self._known.get(key) is False and key not in self._in_doubt)
 
@@ -283,8 +283,9 @@ class Inquiry:
     def _certain(self, start: list[Victim]) -> list[Victim]:
         """Those of `start` up to the lowest priority that could suffice, as far as that is proved."""
         found = start
-        for level in sorted({victim.priority for victim in start}, reverse=True):
-            lower = [victim for victim in start if victim.priority < level]
+        while not self.counted:
+            highest = max(victim.priority for victim in found)
+            lower = [victim for victim in found if victim.priority < highest]
             if not lower or self.refuted(lower):
                 break
             found = lower
