@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from .agenda import Found, Put, Steps
+from .agenda import Found, NotFound, Put, Steps
+from .choose import Choice, as_chosen, choose, counted, reduced
 from .demand import Composite, Demand, Exclusive, Group, Leaf
 from .fill import compact
 from .growth import Growth
@@ -40,16 +41,41 @@ class Outcome:
 
 def place(view: ClusterView, demand: Demand, steps: Steps) -> Outcome:
     """Place a demand on what is free now, as well as can be told within the budget."""
+    budget = steps.left
     quick = _quickly(view, demand, steps)
     placed = quick.placed
     settled = quick.proved if placed is None else placed.objective == placed.bound
-    if settled or not is_small(view, demand):
+    if settled:
         return quick
+    if not is_small(view, demand):
+        # The last word is worth a quarter of the budget, even if all of that is spent.
+        return _chosen(view, demand, placed, Steps(max(steps.left, budget // 4)))
     exact = improve(view, demand, placed.objective if placed else None, steps)
     better = _verdict(view, demand, exact.draft).placed if exact.draft else placed
     if better is not None and exact.proved:
         better = replace(better, bound=better.objective)
     return Outcome(better, exact.proved)
+
+
+def _chosen(view: ClusterView, demand: Demand, placed: Placed | None, steps: Steps) -> Outcome:
+    """A placement that leaves less out, if there is one: the solver says what, the search says where."""
+    if placed is not None and placed.objective[:3] <= placed.bound[:3]:
+        return Outcome(placed)
+    choice = choose(view, demand, placed, steps)
+    if isinstance(choice, NotFound):
+        return Outcome(placed, choice.proved)
+    better = _verdict(view, demand, as_chosen(view, demand.root, _laid_out(view, demand, choice, steps))).placed
+    best = min(filter(None, (placed, better)), key=lambda found: found.objective)
+    return Outcome(replace(best, bound=max(best.bound, choice.bound)))
+
+
+def _laid_out(view: ClusterView, demand: Demand, choice: Choice, steps: Steps) -> Choice:
+    """The same pods, where the search would have them."""
+    smaller = reduced(demand.root, choice)
+    if smaller is None:
+        return choice
+    found = _quickly(view, replace(demand, root=smaller), steps.some(2)).placed
+    return choice if found is None else replace(choice, pods=counted(view, demand, found))
 
 
 def _quickly(view: ClusterView, demand: Demand, steps: Steps) -> Outcome:

@@ -87,6 +87,13 @@ def settle_homes(view: ClusterView, root: Group, draft: Draft) -> dict[int, int]
     return missed
 
 
+def find_homes(view: ClusterView, root: Group, draft: Draft) -> None:
+    """The regions of groups that hold, where only their pods are known."""
+    everyone = groups_of(root)
+    rows = _rows_below(view, root, draft)
+    _narrow(view.layout, root, CLUSTER, draft, rows, {group.id: len(group.preferred) for group in everyone})
+
+
 def _rows_below(view: ClusterView, group: Group, draft: Draft) -> dict[int, list[int]]:
     """The rows of all pods of each group, new and bound."""
     found: dict[int, list[int]] = {}
