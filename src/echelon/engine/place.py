@@ -12,10 +12,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from .agenda import Found, NotFound, Put, Steps
-from .choose import Choice, as_chosen, choose, counted, reduced
 from .demand import Composite, Demand, Exclusive, Group, Leaf
 from .fill import compact
 from .growth import Growth
+from .omissions import Selection, as_draft, counted, reduced, select
 from .optimum import improve, is_small
 from .parts import Canon, Goal, Part
 from .ranks import members, straighten
@@ -48,8 +48,8 @@ def place(view: ClusterView, demand: Demand, steps: Steps) -> Outcome:
     if settled:
         return quick
     if not is_small(view, demand):
-        # The last word is worth a quarter of the budget, even if all of that is spent.
-        return _chosen(view, demand, placed, Steps(max(steps.left, budget // 4)))
+        # The last word is worth a quarter of the budget, whether or not all of that is spent.
+        return _selected(view, demand, placed, Steps(budget // 4))
     exact = improve(view, demand, placed.objective if placed else None, steps)
     better = _verdict(view, demand, exact.draft).placed if exact.draft else placed
     if better is not None and exact.proved:
@@ -57,25 +57,25 @@ def place(view: ClusterView, demand: Demand, steps: Steps) -> Outcome:
     return Outcome(better, exact.proved)
 
 
-def _chosen(view: ClusterView, demand: Demand, placed: Placed | None, steps: Steps) -> Outcome:
-    """A placement that leaves less out, if there is one: the solver says what, the search says where."""
-    if placed is not None and placed.objective[:3] <= placed.bound[:3]:
+def _selected(view: ClusterView, demand: Demand, placed: Placed | None, steps: Steps) -> Outcome:
+    """A placement that leaves less out or misses fewer wishes: the solver says what, the search says where."""
+    if placed is not None and placed.objective[:4] <= placed.bound[:4]:
         return Outcome(placed)
-    choice = choose(view, demand, placed, steps)
-    if isinstance(choice, NotFound):
-        return Outcome(placed, choice.proved)
-    better = _verdict(view, demand, as_chosen(view, demand.root, _laid_out(view, demand, choice, steps))).placed
+    selected = select(view, demand, placed, steps)
+    if isinstance(selected, NotFound):
+        return Outcome(placed, selected.proved)
+    better = _verdict(view, demand, as_draft(view, demand.root, _laid_out(view, demand, selected, steps))).placed
     best = min(filter(None, (placed, better)), key=lambda found: found.objective)
-    return Outcome(replace(best, bound=max(best.bound, choice.bound)))
+    return Outcome(replace(best, bound=max(best.bound, selected.bound)))
 
 
-def _laid_out(view: ClusterView, demand: Demand, choice: Choice, steps: Steps) -> Choice:
+def _laid_out(view: ClusterView, demand: Demand, selected: Selection, steps: Steps) -> Selection:
     """The same pods, where the search would have them."""
-    smaller = reduced(demand.root, choice)
+    smaller = reduced(demand.root, selected)
     if smaller is None:
-        return choice
-    found = _quickly(view, replace(demand, root=smaller), steps.some(2)).placed
-    return choice if found is None else replace(choice, pods=counted(view, demand, found))
+        return selected
+    found = _attempt(view, replace(demand, root=smaller), steps.some(2), selected.keys).placed
+    return selected if found is None else replace(selected, pods=counted(view, demand, found))
 
 
 def _quickly(view: ClusterView, demand: Demand, steps: Steps) -> Outcome:

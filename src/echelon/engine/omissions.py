@@ -1,0 +1,432 @@
+"""What to leave out when not everything fits, and who gets a preferred domain, as questions to CP-SAT.
+
+The quick answer places the minimum, adds what still fits and tries preferred keys one by one; a different beginning
+may end better.  Where the quick answer does not meet its bound, and the tree is too large for `optimum`, this model
+says which groups hold, how many pods of which role they get and which groups share a domain of which preferred key.
+Where exactly they go is then searched as usual, with that as the demand.
+
+    pods per class and node ─┐
+    groups that hold ────────┼─► least (roles, groups, members) left out ─► least preferred keys missed
+    domains per keyed group ─┘   each with a bound if the budget ends first
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from .agenda import NotFound, Put, Steps
+from .demand import Composite, Demand, Exclusive, Group, Leaf, PodClass, Shape
+from .layout import Ints, Layout
+from .parts import Canon, Part, merge, walk
+from .regions import CLUSTER
+from .verdict import Objective, Placed
+from .view import ClusterView
+from .worth import Draft, find_homes, groups_of, keys_of
+
+#: Steps that are worth one unit of the solver's deterministic time.
+STEPS_PER_UNIT = 100_000
+#: Classes of pods times places for them.
+LARGEST_MODEL = 20_000
+
+_Kind = tuple[Shape, str]
+#: How many pods of a leaf and class are on which row.
+_Pods = dict[int, dict[_Kind, dict[int, int]]]
+
+
+@dataclass(slots=True)
+class Selection:
+    """Pods of every class that are placed, by leaf; groups that hold, and the preferred keys that some are held to."""
+
+    pods: _Pods
+    holding: frozenset[int]
+    keys: dict[int, str]
+    #: Nothing is better than this.
+    bound: Objective = (0, 0, 0, 0, 0)
+
+
+def select(view: ClusterView, demand: Demand, known: Placed | None, steps: Steps) -> Selection | NotFound:
+    """Which groups and members to place; nothing if that is proved, or the solver cannot be asked or is not done."""
+    if steps.left <= 0 or not _can_be_told(view, demand):
+        return NotFound(proved=False)
+    from ortools.sat.python import cp_model  # half a second and 60 MB
+
+    model = _Model(view, demand, cp_model)
+    if known is not None:
+        model.begin_with(known)
+    asked = _Asked(model, cp_model, steps)
+    settled = known is not None and known.objective[:3] == known.bound[:3]
+    return asked.wishes(known.objective) if known is not None and settled else asked.everything()
+
+
+class _Asked:
+    """The questions in turn; each answer is the beginning of the next."""
+
+    def __init__(self, model: _Model, library: Any, steps: Steps) -> None:
+        self._model, self._steps, self._library = model, steps, library
+
+    def everything(self) -> Selection | NotFound:
+        """The least left out, and then the fewest wishes missed."""
+        model = self._model
+        solver, ended = self._solve(model.left_out())
+        if solver is None:
+            return NotFound(proved=ended)
+        selected, least = model.selection(solver), model.parts_of(solver.best_objective_bound)
+        selected.bound = (*least, 0, 0)
+        if not ended or not model.wishing:
+            return selected
+        model.begin_at(solver)
+        better = self.wishes(selected.bound)
+        return better if isinstance(better, Selection) else selected
+
+    def wishes(self, left_out: Objective) -> Selection | NotFound:
+        """The fewest wishes missed by those who leave so much out and no more."""
+        model = self._model
+        model.cp.add(model.left_out() == model.weight_of(left_out))
+        solver, _ = self._solve(model.missed())
+        if solver is None:
+            return NotFound(proved=False)
+        selected = model.selection(solver)
+        selected.bound = (*left_out[:3], _up(solver.best_objective_bound), 0)
+        return selected
+
+    def _solve(self, least: Any) -> tuple[Any, bool]:
+        """A solver with an answer, or None; whether it came to its end."""
+        self._model.cp.minimize(least)
+        solver = self._library.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.random_seed = 0
+        solver.parameters.linearization_level = 2
+        solver.parameters.max_deterministic_time = max(0, self._steps.left) / STEPS_PER_UNIT
+        status = solver.solve(self._model.cp)
+        self._steps.left -= 1 + int(solver.response_proto.deterministic_time * STEPS_PER_UNIT)
+        if status in (self._library.OPTIMAL, self._library.FEASIBLE):
+            return solver, status == self._library.OPTIMAL
+        return None, status == self._library.INFEASIBLE
+
+
+def reduced(root: Group, selected: Selection) -> Group | None:
+    """The tree as far as it was chosen, all of it needed; None if what runs in a group left out pins those above."""
+    if isinstance(root, Leaf):
+        return _reduced_leaf(root, selected)
+    children = []
+    for child in root.children:
+        if child.id in selected.holding:
+            smaller = reduced(child, selected)
+            if smaller is None:
+                return None
+            children.append(smaller)
+        elif any(leaf.bound for leaf in Demand(child).leaves()):
+            return None
+    return replace(root, min_groups=len(children), children=tuple(children))
+
+
+def _reduced_leaf(leaf: Leaf, selected: Selection) -> Leaf:
+    chosen = selected.pods[leaf.id]
+    classes = tuple(
+        PodClass(shape, tuple(members[: sum(chosen[shape, role].values())]), role)
+        for (shape, role), members in merge(leaf.classes).items()
+    )
+    count = sum(len(pods.members) for pods in classes)
+    return replace(leaf, classes=classes, min_count=max(leaf.min_count, count + len(leaf.bound)))
+
+
+def counted(view: ClusterView, demand: Demand, placed: Placed) -> _Pods:
+    """The pods of a placement as a selection has them."""
+    found: _Pods = {}
+    for leaf in demand.leaves():
+        classes = found[leaf.id] = {}
+        for kind, members in merge(leaf.classes).items():
+            rows = (view.layout.row(placed.assignment[member]) for member in members if member in placed.assignment)
+            classes[kind] = dict(Counter(row for row in rows if row is not None))
+    return found
+
+
+def as_draft(view: ClusterView, root: Group, selected: Selection) -> Draft:
+    """A selection as a placement."""
+    parts = {part.group: part for part in walk(Canon(view).part(root, "everything"))}
+    draft = Draft({group.id: CLUSTER for group in groups_of(root) if group.id in selected.holding})
+    for leaf, classes in selected.pods.items():
+        for kind, rows in classes.items():
+            if rows:
+                draft.puts.append(_put(parts[leaf], kind, rows))
+    find_homes(view, root, draft)
+    return draft
+
+
+def _put(part: Part, kind: _Kind, rows: Mapping[int, int]) -> Put:
+    ask = next(ask for ask in part.asks if (ask.shape, ask.role) == kind)
+    return Put(part, ask, np.array(list(rows), dtype=np.int64), np.array(list(rows.values()), dtype=np.int64))
+
+
+def _can_be_told(view: ClusterView, demand: Demand) -> bool:
+    """Whether nobody minds who is near, exclusive domains are listed levels, and the model is not too large."""
+    for leaf in demand.leaves():
+        if leaf.exclusive is not None and leaf.exclusive.key not in view.layout.level_of:
+            return False
+        if any(pods.shape.tied for pods in leaf.classes):
+            return False
+    return len(_places(view, demand)) * sum(len(leaf.classes) for leaf in demand.leaves()) <= LARGEST_MODEL
+
+
+class _Model:
+    def __init__(self, view: ClusterView, demand: Demand, library: Any) -> None:
+        self.view, self.layout, self.demand = view, view.layout, demand
+        self.cp, self.sum, self.weighted = library.CpModel(), library.LinearExpr.sum, library.LinearExpr.weighted_sum
+        self.groups = groups_of(demand.root)
+        self.leaves = [group for group in self.groups if isinstance(group, Leaf)]
+        self.places = _places(view, demand)
+        self.holds = {group.id: self._flag() for group in self.groups}
+        self.pods: dict[int, dict[_Kind, dict[int, Any]]] = {}
+        for leaf in self.leaves:
+            self.pods[leaf.id] = {kind: self._class(kind, members) for kind, members in merge(leaf.classes).items()}
+        self._hold()
+        self._fit()
+        for group in self.groups:
+            for key in keys_of(group, None, self.layout):
+                self._together(group, key, self.holds[group.id], 0)
+        self._alone()
+        self.wishing = [group for group in self.groups if group.preferred]
+        self._honoured: dict[int, dict[str, Any]] = {}
+        self._roles = [flag for leaf in self.leaves for flag in self._missing_roles(leaf)]
+        self._members = [variable for rows in self._classes() for variable in rows.values()]
+        self.cp.add(self.sum(self._members) >= 1)
+
+    # ---- what is a placement
+
+    def _class(self, kind: _Kind, members: list[int]) -> dict[int, Any]:
+        slots = self.view.capacity.slots(kind[0]).rows
+        most = {first: min(int(slots[rows].sum()), len(members)) for first, rows in self.places.items()}
+        return {first: self.cp.new_int_var(0, number, "") for first, number in most.items() if number > 0}
+
+    def _hold(self) -> None:
+        """What is left out leaves all below it out; the root is not."""
+        self.cp.add(self.holds[self.demand.root.id] == 1)
+        for group in self.groups:
+            holds = self.holds[group.id]
+            if isinstance(group, Composite):
+                children = [self.holds[child.id] for child in group.children]
+                self.cp.add(self.sum(children) >= group.min_groups * holds)
+                for child in children:
+                    self.cp.add_implication(child, holds)
+                continue
+            everyone = []
+            for kind, members in merge(group.classes).items():
+                placed = list(self.pods[group.id][kind].values())
+                self.cp.add(self.sum(placed) <= len(members) * holds)
+                everyone += placed
+            self.cp.add(self.sum(everyone) + len(group.bound) >= group.min_count * holds)
+
+    def _fit(self) -> None:
+        """No place gives more than it has."""
+        shapes = {shape: self.view.capacity.slots(shape).rows for shape in _shapes(self.demand)}
+        if len(shapes) == 1:
+            (slots,) = shapes.values()
+            for first, rows in self.places.items():
+                pods = [classes[first] for classes in self._classes() if first in classes]
+                self.cp.add(self.sum(pods) <= int(slots[rows].sum()))
+            return
+        used: dict[tuple[int, int], tuple[list[Any], list[int]]] = {}
+        for classes in self.pods.values():
+            for (shape, _), places in classes.items():
+                for name, amount in shape.requests:
+                    for row, variable in places.items() if amount > 0 else ():
+                        variables, amounts = used.setdefault((self.layout.resources[name], row), ([], []))
+                        variables.append(variable)
+                        amounts.append(amount)
+        for (resource, row), (variables, amounts) in used.items():
+            self.cp.add(self.weighted(variables, amounts) <= self.layout.free.item(resource, row))
+
+    def _together(self, group: Group, key: str, wanted: Any, otherwise: Any) -> None:
+        """All pods of a group share a domain of a key if that is wanted, those that run included."""
+        domains, chosen = _domains(self.layout, key), dict[int, Any]()
+        for leaf in Demand(group).leaves():
+            most = sum(len(pods.members) for pods in leaf.classes)
+            for rows in self.pods[leaf.id].values():
+                for domain, variables in _by_domain(rows, domains).items():
+                    if domain >= 0 and domain not in chosen:
+                        chosen[domain] = self._flag()
+                    self.cp.add(self.sum(variables) <= most * (chosen.get(domain, 0) + otherwise))
+        pinned = sorted({domains.item(row) for row in self._pins(group)})
+        for domain in pinned:
+            if domain < 0 or len(pinned) > 1:
+                self.cp.add(wanted == 0)
+            else:
+                self.cp.add_implication(wanted, chosen.setdefault(domain, self._flag()))
+        self.cp.add_at_most_one(chosen.values())
+
+    def _alone(self) -> None:
+        """One group of a rank per exclusive domain."""
+        users: dict[object, list[Any]] = {}
+        for leaf in self.leaves:
+            if leaf.exclusive is not None:
+                for domain, uses in self._used(leaf, leaf.exclusive):
+                    users.setdefault((leaf.exclusive, domain), []).append(uses)
+        for uses in users.values():
+            self.cp.add_at_most_one(uses)
+
+    def _used(self, leaf: Leaf, exclusive: Exclusive) -> Iterator[tuple[int, Any]]:
+        """Domains that a leaf may have for itself, with whether it does."""
+        domains, holders = _domains(self.layout, exclusive.key), self.view.occupancy.holders(exclusive)
+        most = sum(len(pods.members) for pods in leaf.classes)
+        inside: dict[int, list[Any]] = {domains.item(row): [] for row in self._pins(leaf)}
+        pinned = list(inside)
+        for rows in self.pods[leaf.id].values():
+            for domain, variables in _by_domain(rows, domains).items():
+                inside.setdefault(domain, []).extend(variables)
+        for domain, variables in inside.items():
+            uses = self._flag()
+            self.cp.add(self.sum(variables) <= most * uses)
+            if domain in pinned:
+                self.cp.add_implication(self.holds[leaf.id], uses)
+            if any(group != leaf.id for group in holders.get(domain, ())):
+                self.cp.add(uses == 0)
+            yield domain, uses
+
+    def _pins(self, group: Group) -> list[int]:
+        rows = (self.layout.row(bound.node) for leaf in Demand(group).leaves() for bound in leaf.bound)
+        return [row for row in rows if row is not None]
+
+    def _flag(self) -> Any:
+        return self.cp.new_bool_var("")
+
+    # ---- what it is worth
+
+    def left_out(self) -> Any:
+        """Roles, groups and members left out, as one number."""
+        asked = sum(len(pods.members) for leaf in self.leaves for pods in leaf.classes)
+        #: What one group and one role weigh: more than all members, more than all groups.
+        self._group = asked + 1
+        self._role = (len(self.groups) + 1) * self._group
+        absent = len(self.groups) - self.sum(list(self.holds.values()))
+        return self._role * self.sum(self._roles) + self._group * absent + asked - self.sum(self._members)
+
+    def weight_of(self, value: Objective) -> int:
+        roles, groups, members, *_ = value
+        return self._role * roles + self._group * groups + members
+
+    def parts_of(self, bound: float) -> tuple[int, int, int]:
+        roles, rest = divmod(_up(bound), self._role)
+        return roles, *divmod(rest, self._group)
+
+    def missed(self) -> Any:
+        """Preferred keys missed; the rules that go with them are written down now."""
+        weights, flags, all_of_them = list[int](), list[Any](), 0
+        for group in self.wishing:
+            length = len(group.preferred)
+            honoured = {key: self._flag() for key in group.preferred}
+            for number, (key, flag) in enumerate(honoured.items()):
+                self.cp.add_implication(flag, self.holds[group.id])
+                self._together(group, key, flag, 1 - flag)
+                weights.append(length - number)
+            self.cp.add_at_most_one(honoured.values())
+            flags += honoured.values()
+            all_of_them += length
+            self._honoured[group.id] = honoured
+        return all_of_them - self.weighted(flags, weights)
+
+    def _missing_roles(self, leaf: Leaf) -> Iterator[Any]:
+        """For every role of a leaf that nobody plays yet, whether it is missing."""
+        by_role: dict[str, list[Any]] = {}
+        for (_, role), rows in self.pods[leaf.id].items():
+            by_role.setdefault(role, []).extend(rows.values())
+        present = {bound.role for bound in leaf.bound}
+        for role, variables in by_role.items():
+            if role not in present:
+                missing = self._flag()
+                self.cp.add(missing + self.sum(variables) >= 1)
+                yield missing
+
+    def _classes(self) -> Iterator[dict[int, Any]]:
+        for classes in self.pods.values():
+            yield from classes.values()
+
+    # ---- the beginning and the end
+
+    def begin_with(self, known: Placed) -> None:
+        for group, holds in self.holds.items():
+            self.cp.add_hint(holds, group in known.groups)
+        for leaf, classes in counted(self.view, self.demand, known).items():
+            for kind, rows in classes.items():
+                for first, variable in self.pods[leaf][kind].items():
+                    self.cp.add_hint(variable, sum(rows.get(row, 0) for row in self.places[first].tolist()))
+
+    def begin_at(self, solver: Any) -> None:
+        self.cp.clear_hints()
+        for variable in (*self.holds.values(), *self._members):
+            self.cp.add_hint(variable, solver.value(variable))
+
+    def selection(self, solver: Any) -> Selection:
+        used: dict[tuple[int, Shape], int] = {}
+        pods = {
+            leaf: {
+                (shape, role): dict(self._spread(solver, shape, places, used))
+                for (shape, role), places in classes.items()
+            }
+            for leaf, classes in self.pods.items()
+        }
+        holding = frozenset(group for group, holds in self.holds.items() if solver.value(holds))
+        honoured = ((group, key, flag) for group, flags in self._honoured.items() for key, flag in flags.items())
+        return Selection(pods, holding, {group: key for group, key, flag in honoured if solver.value(flag)})
+
+    def _spread(
+        self, solver: Any, shape: Shape, places: Mapping[int, Any], used: dict[tuple[int, Shape], int]
+    ) -> Iterator[tuple[int, int]]:
+        """Pods of a class onto the rows of their places, after those that others have used."""
+        slots = self.view.capacity.slots(shape).rows
+        for first, variable in places.items():
+            left = solver.value(variable)
+            for row in self.places[first].tolist() if left else ():
+                free = slots.item(row) - used.get((row, shape), 0) if len(self.places[first]) > 1 else left
+                if left and free:
+                    count = min(left, free)
+                    used[row, shape] = used.get((row, shape), 0) + count
+                    left -= count
+                    yield row, count
+
+
+def _places(view: ClusterView, demand: Demand) -> dict[int, Ints]:
+    """Rows that need not be told apart, by the first of them: where pods are equal, those of the same domains."""
+    layout, groups = view.layout, groups_of(demand.root)
+    rows = np.arange(layout.size, dtype=np.int64)
+    keys = {key for group in groups for key in (*keys_of(group, None, layout), *group.preferred)}
+    if len(_shapes(demand)) > 1:
+        kinds = rows
+    elif keys:
+        columns = np.stack([_domains(layout, key) for key in sorted(keys)])
+        kinds = np.unique(columns, axis=1, return_inverse=True)[1].reshape(-1)
+    else:
+        kinds = np.zeros_like(rows)
+    order = np.argsort(kinds, kind="stable")
+    found = np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1)
+    return {alike.item(0): alike for alike in found}
+
+
+def _shapes(demand: Demand) -> list[Shape]:
+    return list(dict.fromkeys(pods.shape for leaf in demand.leaves() for pods in leaf.classes))
+
+
+def _domains(layout: Layout, key: str) -> Ints:
+    """The domain of every row, below 0 for those without one."""
+    level = layout.level_of.get(key)
+    if level is None:
+        return layout.column(key).ids
+    domains = layout.domains(level)
+    return np.where(layout.named(level)[domains], domains, -1)
+
+
+def _up(bound: float) -> int:
+    """The least whole number that a bound allows."""
+    return max(0, ceil(bound - 1e-6))
+
+
+def _by_domain(rows: Mapping[int, Any], domains: Ints) -> dict[int, list[Any]]:
+    found: dict[int, list[Any]] = {}
+    for row, variable in rows.items():
+        found.setdefault(domains.item(row), []).append(variable)
+    return found
