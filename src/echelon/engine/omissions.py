@@ -32,7 +32,7 @@ from .worth import Draft, find_homes, groups_of, keys_of
 #: Steps that are worth one unit of the solver's deterministic time.
 STEPS_PER_UNIT = 100_000
 #: Classes of pods times places for them.
-LARGEST_MODEL = 20_000
+LARGEST_MODEL = 5_000
 
 _Kind = tuple[Shape, str]
 #: How many pods of a leaf and class are on which row.
