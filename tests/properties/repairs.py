@@ -16,7 +16,7 @@ World = tuple[ClusterView, Demand]
 
 
 def repaired(view: ClusterView, demand: Demand, fix: Fix) -> Iterator[World]:
-    """The worlds that a fix may mean: one, unless the sentence leaves a choice of nodes or units open."""
+    """The worlds that a fix may mean: one, unless the sentence leaves a choice of nodes open."""
     match fix.kind:
         case "free":
             yield from _freed(view, demand, fix)
@@ -24,7 +24,7 @@ def repaired(view: ClusterView, demand: Demand, fix: Fix) -> Iterator[World]:
             model = _word(r"like (\S+)", fix)
             yield _with_clones(view, model, fix.amount), demand
         case "evict":
-            yield from _evicted(view, demand, fix)
+            yield _evicted(view, demand, fix)
         case "release":
             yield _released(view, demand, fix)
         case "widen":
@@ -87,13 +87,12 @@ def _with_clones(view: ClusterView, model: str, count: int) -> ClusterView:
     return fresh
 
 
-def _evicted(view: ClusterView, demand: Demand, fix: Fix) -> Iterator[World]:
-    units = {unit.name: unit.id for unit in view.units()}
-    named = [units[name] for name in fix.text.removeprefix("evict ").removesuffix(" …").split(", ")]
-    others = [unit.id for unit in view.units() if unit.id not in named and unit.priority < demand.priority]
-    for more in combinations(others, fix.amount - len(named)):
-        gone = {pod.pod for unit in (*named, *more) for pod in view.pods_of(unit) if pod.evictable}
-        yield copied(view, lambda pod, _, gone=gone: pod in gone), demand  # type: ignore[misc]
+def _evicted(view: ClusterView, demand: Demand, fix: Fix) -> World:
+    named = [unit.name for unit in map(view.unit, fix.units) if unit is not None]
+    assert len(named) == fix.amount
+    assert all(name in fix.text for name in named[:3])
+    gone = {pod.pod for unit in fix.units for pod in view.pods_of(unit) if pod.evictable}
+    return copied(view, lambda pod, _: pod in gone), demand
 
 
 def _released(view: ClusterView, demand: Demand, fix: Fix) -> World:

@@ -30,9 +30,11 @@ def contradicts(view: ClusterView, group: Group) -> bool:
 
 
 @examples(250)
-@given(st.booleans().flatmap(lambda victims: instances(victims, max_nodes=10, max_pods=8, minding=True)))
-def test_every_fix_proposed_to_pods_that_mind_others_makes_them_fit(instance: Instance) -> None:
-    view, demand = instance.cluster.view, Demand(instance.demand.root, PRIORITY, may_preempt=False)
+@given(st.booleans().flatmap(lambda victims: instances(victims, max_nodes=10, max_pods=8, minding=True)), st.booleans())
+def test_every_fix_proposed_to_pods_that_mind_others_makes_them_fit(instance: Instance, least: bool) -> None:
+    """Whether they may not preempt, or are of a priority below all others."""
+    priority = min([unit.priority for unit in instance.cluster.view.units()], default=0) if least else PRIORITY
+    view, demand = instance.cluster.view, Demand(instance.demand.root, priority, may_preempt=least)
     if contradicts(view, demand.root):
         return
     verdict = judged(view, demand)
@@ -40,5 +42,6 @@ def test_every_fix_proposed_to_pods_that_mind_others_makes_them_fit(instance: In
         for fix in verdict.fixes:
             worlds = repaired(view, demand, fix)
             assert any(isinstance(judged(*world), Placed) for world in worlds), fix
+        assert [fix.cost for fix in verdict.fixes] == sorted(fix.cost for fix in verdict.fixes)
         texts = [(fix.kind, fix.group, fix.text) for fix in verdict.fixes]
         assert len(set(texts)) == len(texts)

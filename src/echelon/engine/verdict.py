@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 #: A domain is the path of label values from the widest level down; () is the whole cluster.
 Domain = tuple[str, ...]
@@ -83,6 +83,27 @@ class Shortage:
 FixKind = Literal["free", "add", "widen", "lower", "evict", "release", "field"]
 
 
+class Cost(NamedTuple):
+    """What a fix costs; the first number that differs decides.
+
+    Others' running work is dearest and machines come next, since both are taken from outside the demand.  Then
+    what the demand gives up for good: members, then closeness.  What it loses only once comes last.
+    """
+
+    #: Running pods of others that have to go.
+    evicted: int = 0
+    nodes_added: int = 0
+    #: Pods by which minima are lowered.
+    members: int = 0
+    #: Levels by which keys are widened.
+    levels: int = 0
+    #: Own members that start anew.
+    restarts: int = 0
+
+
+FREE = Cost()
+
+
 @dataclass(frozen=True, slots=True)
 class Fix:
     """A change that makes the demand fit, found by trying it; `text` is the sentence for a person."""
@@ -94,6 +115,9 @@ class Fix:
     domain: Domain = ()
     #: All groups to which it must be done, where several that are alike fail for the same reason.
     groups: tuple[int, ...] = ()
+    #: Whom to evict.
+    units: tuple[int, ...] = ()
+    cost: Cost = FREE
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,205 @@
+"""Fixes that change the cluster: nodes added or emptied, units evicted that the demand itself may not evict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+
+from ..base.paths import spoken
+from .demand import Leaf, Shape, given
+from .preempt import preempt
+from .regions import Region, path_of, rows_of
+from .trials import NAMED, Trials, fewest, listed
+from .verdict import Cost, Fix, Shortage
+from .view import ClusterView, Node
+
+#: No fix asks for more nodes than this to be emptied, or to be added.
+NODES_FREED, NODES_ADDED = 512, 64
+#: Nodes whose units are considered for eviction, and single units that are tried.
+NODES_SEARCHED, UNITS_TRIED = 64, 4
+
+
+class ClusterFixes:
+    def __init__(self, trials: Trials, now: float) -> None:
+        self.trials, self.view, self.demand, self.now = trials, trials.view, trials.demand, now
+        self.causes = trials.causes
+
+    def added(self) -> Iterator[Fix]:
+        yield from self._first(self._added)
+
+    def evicting(self) -> Iterator[Fix]:
+        """Nodes to empty, and units to evict although the demand may not."""
+        yield from self._first(self._freed)
+        if self.demand.may_preempt:
+            yield from self._first(self._forbidden)
+            return
+        evict = preempt(self.view, replace(self.demand, may_preempt=True), self.now)
+        if evict is not None:
+            yield self._eviction(evict.units)
+
+    def _first(self, find: Callable[[Shortage], Fix | None]) -> Iterator[Fix]:
+        """The fix for the innermost cause for which there is one."""
+        found = (find(alike[0]) for alike in self.causes)
+        yield from islice((fix for fix in found if fix is not None), 1)
+
+    def _eviction(self, ids: Sequence[int]) -> Fix:
+        units = [unit for unit in map(self.view.unit, ids) if unit is not None]
+        pods = sum(pod.evictable for unit in ids for pod in self.view.pods_of(unit))
+        names = [f"{unit.name or f'unit {unit.id}'} (priority {unit.priority})" for unit in units]
+        text = f"evict {listed(names)}" + (f" ({len(units)} units)" if len(units) > NAMED else "")
+        return Fix("evict", text, amount=len(units), units=tuple(ids), cost=Cost(evicted=pods))
+
+    def _forbidden(self, shortage: Shortage) -> Fix | None:
+        """A few units in the best domain whose eviction would do, whatever their priority; many are told as nodes."""
+        shape, region = self.trials.largest(shortage), self.trials.best_region(shortage)
+        if shape is None or region is None:
+            return None
+        missing = 1 if shortage.of_groups else shortage.need - shortage.have
+        gains = self._gains(shape, region)
+        alone = sorted((unit for unit in gains if gains[unit] >= missing), key=self._size)
+        together = sorted(gains, key=lambda unit: (-gains[unit], *self._size(unit)))[:NAMED]
+        trials = [self._holders(shortage, region), *([unit] for unit in alone[:UNITS_TRIED])]
+        trials += [together[:number] for number in range(2, len(together) + 1)]
+        for number, units in enumerate(trials):
+            promising = not number or sum(gains[unit] for unit in units) >= missing
+            if units and promising and self._fits_gone(units):
+                return self._eviction(units)
+        return None
+
+    def _holders(self, shortage: Shortage, region: Region) -> list[int]:
+        """Whoever holds the domain that a group wants for itself, if they are few."""
+        group = self.trials.groups[shortage.group]
+        exclusive = group.exclusive if isinstance(group, Leaf) else None
+        if exclusive is None:
+            return []
+        names = [self.view.layout.name(row) for row in rows_of(self.view.layout, region).tolist()]
+        pods = [pod for name in names for pod in self.trials.strangers(name) if pod.exclusive == exclusive]
+        units = sorted({pod.unit for pod in pods if pod.evictable and pod.group != group.id})
+        return units if len(units) <= NAMED else []
+
+    def _gains(self, shape: Shape, region: Region) -> dict[int, int]:
+        """Unit -> slots of the shape on nodes of a region that come free if the unit goes."""
+        layout, gains = self.view.layout, dict[int, int]()
+        for name in self.trials.by_use(shape, region)[:NODES_SEARCHED]:
+            row = layout.row(name)
+            assert row is not None
+            free = {resource: int(layout.free[number, row]) for resource, number in layout.resources.items()}
+            given_back: dict[int, dict[str, int]] = {}
+            for pod in self.trials.strangers(name):
+                if pod.evictable and self.view.unit(pod.unit) is not None:
+                    back = given_back.setdefault(pod.unit, {})
+                    for resource, amount in pod.requests:
+                        back[resource] = back.get(resource, 0) + amount
+            before = _slots(free, shape)
+            for unit, back in given_back.items():
+                after = _slots({name: amount + back.get(name, 0) for name, amount in free.items()}, shape)
+                gains[unit] = gains.get(unit, 0) + after - before
+        return {unit: gain for unit, gain in gains.items() if gain > 0}
+
+    def _size(self, unit: int) -> tuple[int, int, int]:
+        known = self.view.unit(unit)
+        return len(self.view.pods_of(unit)), known.priority if known else 0, unit
+
+    def _fits_gone(self, units: list[int]) -> bool:
+        gone = [
+            pod for unit in units for pod in self.view.pods_of(unit) if pod.evictable and pod.pod not in self.trials.own
+        ]
+        with self.view.without(gone):
+            return self.trials.fits(self.demand.root)
+
+    def _freed(self, shortage: Shortage) -> Fix | None:
+        """The fewest nodes, emptiest first, that must be empty in the best domain."""
+        shape, region = self.trials.largest(shortage), self.trials.best_region(shortage)
+        if shape is None or region is None:
+            return None
+        busy = [name for name in self.trials.by_use(shape, region) if self.trials.strangers(name)]
+        most, guess = min(len(busy), NODES_FREED), self._guess(shortage, shape, self._model(shape, region))
+        number = fewest(most, lambda count: self._fits_without(busy[:count]), guess)
+        if not number:
+            return None
+        text = f"free {_nodes(number)}{self._where(region)} ({listed(busy[:number])})"
+        pods = sum(len(self.trials.strangers(name)) for name in busy[:number])
+        path = path_of(self.view.layout, region)
+        return Fix("free", text, shortage.group, number, path, cost=Cost(evicted=pods))
+
+    def _added(self, shortage: Shortage) -> Fix | None:
+        """The fewest nodes like the best one there that must be added to the best domain."""
+        shape, region = self.trials.largest(shortage), self.trials.best_region(shortage)
+        model = None if shape is None or region is None else self._model(shape, region)
+        if model is None or region is None:
+            return None
+        where, path = self._where(region, "to"), path_of(self.view.layout, region)
+        most, guess = min(NODES_ADDED, shortage.need), self._guess(shortage, shape, model)
+        with _clones(self.view, model, most) as clones:
+            number = fewest(most, lambda count: self._fits_with(clones, count), guess)
+        if number and self._minds() and number < most:
+            # Empty places are domains too, and a spread over hosts counts them: once more with no others.
+            with _clones(self.view, model, number) as clones:
+                number = number if self._fits_with(clones, number) else 0
+        if not number:
+            return None
+        text = f"add {_nodes(number)} like {model.name}{where}"
+        return Fix("add", text, shortage.group, number, path, cost=Cost(nodes_added=number))
+
+    def _minds(self) -> bool:
+        """Whether pods of the demand are to be spread: then empty nodes matter."""
+        return any(pods.shape.spread for leaf in self.demand.leaves() for pods in leaf.classes)
+
+    def _guess(self, shortage: Shortage, shape: Shape | None, model: Node | None) -> int:
+        """Nodes like this that make up for the missing pods of a leaf; where groups are missing, begin with one."""
+        if shortage.of_groups or shape is None or model is None:
+            return 1
+        return -(-(shortage.need - shortage.have) // max(1, _slots(model.allocatable, shape)))
+
+    def _fits_without(self, names: list[str]) -> bool:
+        with self.view.without([pod for name in names for pod in self.trials.strangers(name)]):
+            return self.trials.fits(self.demand.root)
+
+    def _fits_with(self, clones: list[Node], count: int) -> bool:
+        """Whether it fits with so many of the clones; the others are places without capacity."""
+        for number, clone in enumerate(clones):
+            self.view.put_node(clone if number < count else replace(clone, allocatable={}))
+        return self.trials.fits(self.demand.root)
+
+    def _model(self, shape: Shape, region: Region) -> Node | None:
+        """The node of a region that would take most pods of the shape if it were empty."""
+        best: tuple[int, Node] | None = None
+        for name in self.trials.by_use(shape, region):
+            node = self.view.node(name)
+            assert node is not None
+            slots = _slots(node.allocatable, shape)
+            if slots > 0 and (best is None or slots > best[0]):
+                best = (slots, node)
+        return best[1] if best else None
+
+    def _where(self, region: Region, word: str = "in") -> str:
+        return f" {word} {spoken(path_of(self.view.layout, region))}" if region.level >= 0 else ""
+
+
+def _nodes(number: int) -> str:
+    return "1 node" if number == 1 else f"{number} nodes"
+
+
+def _slots(free: Mapping[str, int], shape: Shape) -> int:
+    """How many pods of a shape go into so much."""
+    wanted = [(resource, amount) for resource, amount in shape.requests if amount > 0]
+    return max(0, min((free.get(resource, given(resource)) // amount for resource, amount in wanted), default=0))
+
+
+@contextmanager
+def _clones(view: ClusterView, model: Node, count: int) -> Iterator[list[Node]]:
+    """Copies of a node, for which the view holds places without capacity meanwhile: rows are dear to move."""
+    clones = []
+    for number in range(1, count + 1):
+        name = f"{model.name}+{number}"
+        labels = {key: name if value == model.name else value for key, value in model.labels.items()}
+        clones.append(replace(model, name=name, labels=labels))
+    for clone in clones:
+        view.try_node(replace(clone, allocatable={}))
+    try:
+        yield clones
+    finally:
+        for clone in clones:
+            view.remove_node(clone.name)

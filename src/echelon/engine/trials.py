@@ -1,0 +1,106 @@
+"""The ground on which fixes are tried: whether a changed demand fits, and where the best chance lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .agenda import Found, Steps
+from .altered import every_group, every_leaf
+from .capacity import room
+from .demand import Demand, Group, Shape
+from .fit import allowed
+from .parts import Canon, weight
+from .regions import CLUSTER, Region, rows_of
+from .search import search
+from .verdict import Shortage
+from .view import ClusterView, Running
+
+#: Steps for one trial and for all of them; an open answer counts as "does not fit".
+TRIAL_STEPS = 1_000
+ALL_STEPS = 10_000
+#: Units, nodes or pods that are told by name; more are counted.
+NAMED = 3
+#: What a trial costs before its search begins.
+STEPS_PER_GROUP = 3
+
+
+class Trials:
+    """One blocked demand, its causes, and a budget for all that is tried."""
+
+    def __init__(self, view: ClusterView, demand: Demand, causes: list[list[Shortage]]) -> None:
+        """`causes` holds shortages by kind, innermost first; what helps one of a kind is tried for all of it."""
+        self.view, self.demand, self.causes = view, demand, causes
+        self.groups = {group.id: group for group in every_group(demand.root)}
+        self.steps = Steps(ALL_STEPS)
+        self._regions: dict[int, Region | None] = {}
+        self.own = {bound.member for leaf in demand.leaves() for bound in leaf.bound}
+
+    def fits(self, root: Group) -> bool:
+        """Whether the tree would advance: come to hold, or hold more than it does now."""
+        for aim in Canon(self.view).aims(root):
+            self.steps.left -= STEPS_PER_GROUP * len(self.groups)
+            if self.steps.left <= 0:
+                return False
+            trial = Steps(min(TRIAL_STEPS, self.steps.left))
+            self.steps.left -= trial.left
+            found = search(self.view, aim, CLUSTER, trial)
+            self.steps.left += trial.left
+            if isinstance(found, Found):
+                return True
+        return False
+
+    def largest(self, shortage: Shortage) -> Shape | None:
+        shapes = [pods.shape for leaf in every_leaf(self.groups[shortage.group]) for pods in leaf.classes]
+        return max(shapes, key=weight) if shapes else None
+
+    def best_region(self, shortage: Shortage) -> Region | None:
+        """The first domain that was tried, if it is one of a listed level."""
+        if shortage.group not in self._regions:
+            self._regions[shortage.group] = self._find_region(shortage)
+        return self._regions[shortage.group]
+
+    def _find_region(self, shortage: Shortage) -> Region | None:
+        layout = self.view.layout
+        level = layout.level_of.get(shortage.key) if shortage.key else -1
+        if level is None or not shortage.tried:
+            return None
+        best = shortage.tried[0].domain
+        domains = range(len(layout.starts(level)))
+        return next((Region(level, index) for index in domains if layout.domain_path(level, index) == best), None)
+
+    def by_use(self, shape: Shape, region: Region) -> list[str]:
+        """Nodes of a region that the shape may use, emptiest first."""
+        layout = self.view.layout
+        rows = rows_of(layout, region)
+        rows = rows[allowed(layout, shape, rows)]
+        slots = room(layout, layout.free[:, rows], shape)
+        order = np.lexsort((rows, -slots))
+        names = [layout.name(int(row)) for row in rows[order].tolist()]
+        return sorted(names, key=lambda name: len(self.view.pods_on(name)))
+
+    def strangers(self, name: str) -> list[Running]:
+        """Pods on a node that are not members of the demand."""
+        return [pod for pod in self.view.pods_on(name) if pod.pod not in self.own]
+
+
+def listed(names: list[str]) -> str:
+    """The first few by name."""
+    return ", ".join(names[:NAMED]) + (" …" if len(names) > NAMED else "")
+
+
+def fewest(most: int, enough: Callable[[int], bool], guess: int) -> int:
+    """The least number from 1 to `most` that is enough, 0 if none is; more never hurts, a good guess comes cheap."""
+    high = max(1, min(guess, most))
+    low = high - 1
+    if low and enough(low):
+        low, high = 0, low
+    while high <= most and not enough(high):
+        low, high = high, min(high * 2, most) if high < most else most + 1
+    if high > most:
+        return 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

@@ -1,0 +1,126 @@
+"""Fixes: each makes the demand fit, the cheapest of each kind is told, cheapest first."""
+
+from __future__ import annotations
+
+import pytest
+
+from echelon.engine.demand import Bound
+from echelon.engine.verdict import Blocked, Cost, Verdict
+from echelon.engine.view import Limits
+from echelon.testing.placement import Cluster, composite, exclusive, gang, pods
+
+
+def blocked(verdict: Verdict) -> Blocked:
+    assert isinstance(verdict, Blocked), verdict
+    return verdict
+
+
+def racks(*sizes: int) -> Cluster:
+    cluster = Cluster()
+    for number, size in enumerate(sizes, 1):
+        cluster.nodes(f"r{number}", size, gpu=8, block="b1", rack=f"r{number}")
+    return cluster
+
+
+def test_fixes_come_cheapest_first_own_wishes_before_machines_before_the_work_of_others() -> None:
+    cluster = racks(4, 4)
+    for node in ("r1-0", "r1-1", "r2-0", "r2-1"):
+        cluster.run(node, gpu=8, priority=9)
+    leaf = gang(4, pods(4, gpu=8), key="rack")
+    verdict = blocked(cluster.decide(leaf, priority=5))
+    assert [(fix.text, fix.cost) for fix in verdict.fixes] == [
+        ("widen rack to block", Cost(levels=1)),
+        ("lower minCount from 4 to 2", Cost(members=2)),
+        ("add 2 nodes like r1-2 to b1/r1", Cost(nodes_added=2)),
+        ("free 2 nodes in b1/r1 (r1-0, r1-1)", Cost(evicted=2)),
+    ]
+    whole = gang(8, pods(8, gpu=8), key="block")
+    assert [fix.kind for fix in blocked(cluster.decide(whole, priority=5)).fixes] == ["lower", "add", "free"]
+
+
+def test_a_unit_that_priority_protects_is_named_with_its_priority() -> None:
+    cluster = racks(2)
+    unit = cluster.run("r1-0", gpu=8, priority=9)
+    cluster.run("r1-1", gpu=8, priority=9, unit=unit)
+    verdict = blocked(cluster.decide(gang(2, pods(2, gpu=8), key="rack"), priority=5))
+    fix = next(fix for fix in verdict.fixes if fix.kind == "evict")
+    assert (fix.text, fix.units, fix.cost) == (f"evict unit-{unit} (priority 9)", (unit,), Cost(evicted=2))
+
+
+def test_the_smallest_unit_that_will_do_is_named() -> None:
+    cluster = racks(3)
+    large = cluster.run("r1-0", gpu=8, priority=9)
+    cluster.run("r1-1", gpu=8, priority=9, unit=large)
+    small = cluster.run("r1-2", gpu=8, priority=99)
+    verdict = blocked(cluster.decide(gang(1, pods(1, gpu=8)), priority=5))
+    assert [fix.units for fix in verdict.fixes if fix.kind == "evict"] == [(small,)]
+
+
+def test_two_units_are_named_if_neither_will_do_alone() -> None:
+    cluster = racks(2)
+    units = [cluster.run(f"r1-{node}", gpu=8, priority=9 + node) for node in (0, 1)]
+    verdict = blocked(cluster.decide(gang(2, pods(2, gpu=8)), priority=5))
+    (fix,) = (fix for fix in verdict.fixes if fix.kind == "evict")
+    assert fix.text == f"evict unit-{units[0]} (priority 9), unit-{units[1]} (priority 10)"
+
+
+def test_the_holder_of_an_exclusive_domain_is_named() -> None:
+    cluster = racks(2)
+    unit = cluster.run("r1-0", gpu=1, priority=5, group=77, exclusive=exclusive("rack", 5))
+    verdict = blocked(cluster.decide(gang(1, pods(1, gpu=1), exclusive=exclusive("rack", 5)), priority=5))
+    assert [fix.text for fix in verdict.fixes if fix.kind == "evict"] == [f"evict unit-{unit} (priority 5)"]
+
+
+def test_what_preemption_could_do_is_proposed_to_a_demand_that_may_not_preempt() -> None:
+    cluster = Cluster().node("n", cpu=2)
+    unit = cluster.run("n", cpu=2, priority=1)
+    verdict = blocked(cluster.decide(gang(1, pods(1, cpu=2)), priority=5, may_preempt=False))
+    assert verdict.fixes[-1].text == f"evict unit-{unit} (priority 1)"
+
+
+def test_a_minimum_is_lowered_to_what_the_others_leave() -> None:
+    """Alone the second gang would find two nodes; the first takes one of them."""
+    first, second = gang(1, pods(1, gpu=8)), gang(3, pods(3, gpu=8))
+    verdict = blocked(racks(2).decide(composite(2, first, second)))
+    fix = next(fix for fix in verdict.fixes if fix.kind == "lower")
+    assert (fix.text, fix.group, fix.cost) == ("lower minCount from 3 to 1", second.id, Cost(members=2))
+
+
+@pytest.mark.conformance("SCH-E17")
+def test_releasing_the_survivor_is_the_first_fix() -> None:
+    cluster = Cluster().nodes("a", 3, cpu=1, rack="r1").nodes("b", 8, cpu=1, rack="r2")
+    leaf = gang(4, pods(3, cpu=1), key="rack", bound=(Bound(1, "a-0"),))
+    cluster.run("a-0", cpu=1, pod=1, group=leaf.id)
+    fix = blocked(cluster.decide(leaf)).fixes[0]
+    assert (fix.kind, fix.group, fix.amount) == ("release", leaf.id, 1)
+
+
+def test_freeing_the_named_number_of_nodes_makes_it_fit() -> None:
+    cluster = racks(4)
+    busy = [cluster.run(f"r1-{index}", gpu=1) for index in range(3)]
+    leaf = gang(3, pods(3, gpu=8), key="rack")
+    fix = next(fix for fix in blocked(cluster.decide(leaf)).fixes if fix.kind == "free")
+    assert (fix.amount, fix.domain) == (2, ("b1", "r1"))
+    for unit in busy[: fix.amount]:
+        for pod in cluster.view.pods_of(unit):
+            cluster.view.unbind(pod.pod)
+    assert not isinstance(cluster.decide(leaf), Blocked)
+
+
+def test_adding_the_named_number_of_nodes_makes_it_fit() -> None:
+    cluster = racks(2)
+    leaf = gang(5, pods(5, gpu=8), key="rack")
+    fix = next(fix for fix in blocked(cluster.decide(leaf)).fixes if fix.kind == "add")
+    assert fix.amount == 3
+    cluster.nodes("more", fix.amount - 1, gpu=8, block="b1", rack="r1")
+    assert isinstance(cluster.decide(leaf), Blocked)
+    cluster.node("last", gpu=8, block="b1", rack="r1")
+    assert not isinstance(cluster.decide(leaf), Blocked)
+
+
+def test_no_more_fixes_are_looked_for_than_asked() -> None:
+    leaf = gang(5, pods(5, gpu=8), key="rack")
+    cluster = Cluster(limits=Limits(fixes=1)).nodes("n", 4, gpu=8, rack="r")
+    assert len(blocked(cluster.decide(leaf)).fixes) == 1
+    none = Cluster(limits=Limits(fixes=0)).nodes("n", 4, gpu=8, rack="r")
+    assert blocked(none.decide(leaf)).fixes == ()
