@@ -165,14 +165,10 @@ class ClusterFixes:
 
     def _model(self, shape: Shape, region: Region) -> Node | None:
         """The node of a region that would take most pods of the shape if it were empty."""
-        best: tuple[int, Node] | None = None
-        for name in self.trials.by_use(shape, region):
-            node = self.view.node(name)
-            assert node is not None
-            slots = _slots(node.allocatable, shape)
-            if slots > 0 and (best is None or slots > best[0]):
-                best = (slots, node)
-        return best[1] if best else None
+        nodes = [node for node in map(self.view.node, self.trials.by_use(shape, region)) if node is not None]
+        slots = [_slots(node.allocatable, shape) for node in nodes]
+        most = max(slots, default=0)
+        return nodes[slots.index(most)] if most else None
 
     def _where(self, region: Region, word: str = "in") -> str:
         return f" {word} {spoken(path_of(self.view.layout, region))}" if region.level >= 0 else ""

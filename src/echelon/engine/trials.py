@@ -35,6 +35,7 @@ class Trials:
         self.groups = {group.id: group for group in every_group(demand.root)}
         self.steps = Steps(ALL_STEPS)
         self._regions: dict[int, Region | None] = {}
+        self._nodes: dict[tuple[Shape, int, int], list[str]] = {}
         self.own = {bound.member for leaf in demand.leaves() for bound in leaf.bound}
 
     def fits(self, root: Group) -> bool:
@@ -72,12 +73,18 @@ class Trials:
 
     def by_use(self, shape: Shape, region: Region) -> list[str]:
         """Nodes of a region that the shape may use, emptiest first."""
+        key = (shape, region.level, region.index)
+        if key not in self._nodes:
+            self._nodes[key] = self._find_nodes(shape, region)
+        return self._nodes[key]
+
+    def _find_nodes(self, shape: Shape, region: Region) -> list[str]:
         layout = self.view.layout
         rows = rows_of(layout, region)
         rows = rows[allowed(layout, shape, rows)]
         slots = room(layout, layout.free[:, rows], shape)
         order = np.lexsort((rows, -slots))
-        names = [layout.name(int(row)) for row in rows[order].tolist()]
+        names = [layout.name(row) for row in rows[order].tolist()]
         return sorted(names, key=lambda name: len(self.view.pods_on(name)))
 
     def strangers(self, name: str) -> list[Running]:
