@@ -8,25 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from repairs import repaired
 
-from echelon.engine.demand import Bound, Composite, Demand, Group, Leaf
+from echelon.engine.demand import Demand
 from echelon.engine.verdict import Blocked, Placed
-from echelon.engine.view import ClusterView
 from echelon.testing.placement import judged
 
 pytestmark = pytest.mark.timeout(3600)
-
-
-def bound_below(group: Group) -> list[Bound]:
-    if isinstance(group, Leaf):
-        return list(group.bound)
-    return [bound for child in group.children for bound in bound_below(child)]
-
-
-def contradicts(view: ClusterView, group: Group) -> bool:
-    """Whether bound members already break a key: then no change of room could help, and the scheduler says so first."""
-    domains = {view.domain_of(bound.node, group.topology) for bound in bound_below(group)} if group.topology else set()
-    children = group.children if isinstance(group, Composite) else ()
-    return len(domains) > 1 or None in domains or any(contradicts(view, child) for child in children)
 
 
 @examples(250)
@@ -35,8 +21,6 @@ def test_every_fix_proposed_to_pods_that_mind_others_makes_them_fit(instance: In
     """Whether they may not preempt, or are of a priority below all others."""
     priority = min([unit.priority for unit in instance.cluster.view.units()], default=0) if least else PRIORITY
     view, demand = instance.cluster.view, Demand(instance.demand.root, priority, may_preempt=least)
-    if contradicts(view, demand.root):
-        return
     verdict = judged(view, demand)
     if isinstance(verdict, Blocked):
         for fix in verdict.fixes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .agenda import Steps
+from .contradict import contradicted
 from .demand import Composite, Demand, Group, given
 from .diagnose import present, shortages
 from .fixes import fixes
@@ -45,7 +46,7 @@ def _thoroughly(view: ClusterView, demand: Demand, now: float, steps: Steps) -> 
         evict = preempt(view, demand, now)
         if evict is not None:
             return evict
-    lacking = shortages(view, demand)
+    lacking = contradicted(view, demand, shortages(view, demand))
     return Blocked(outcome.proved, lacking, fixes(view, demand, lacking, now), demand.may_preempt)
 
 

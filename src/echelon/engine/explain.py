@@ -69,7 +69,7 @@ def _evicting(evict: Evict) -> str:
 
 
 def _blocked(blocked: Blocked, names: Names) -> str:
-    causes = [shortage for shortage in blocked.shortages if shortage.have < shortage.need]
+    causes = [shortage for shortage in blocked.shortages if shortage.fails]
     if not causes:
         reason = "its groups fit one by one but not together" if blocked.proved else "its groups fit one by one"
         return _verdict_word(blocked, reason)
@@ -82,7 +82,7 @@ def _blocked(blocked: Blocked, names: Names) -> str:
 
 
 def _subject(blocked: Blocked) -> int:
-    return next((shortage.group for shortage in blocked.shortages if shortage.have < shortage.need), -1)
+    return next((shortage.group for shortage in blocked.shortages if shortage.fails), -1)
 
 
 def _verdict_word(blocked: Blocked, reason: str) -> str:
@@ -91,7 +91,7 @@ def _verdict_word(blocked: Blocked, reason: str) -> str:
 
 def _blocked_group(blocked: Blocked, group_id: int, names: Names) -> str:
     own = next((shortage for shortage in blocked.shortages if shortage.group == group_id), None)
-    if own is None or own.have >= own.need:
+    if own is None or not own.fails:
         return f"{_alone(own)}waits for the rest of its tree: {_blocked(blocked, names)}"
     inner = _cause_below(blocked, own)
     if inner is not None:
@@ -108,7 +108,7 @@ def _cause_below(blocked: Blocked, own: Shortage) -> Shortage | None:
     if not own.of_groups or own.have or not own.tried:
         return None
     best = own.tried[0].domain
-    causes = (shortage for shortage in blocked.shortages if shortage.have < shortage.need)
+    causes = (shortage for shortage in blocked.shortages if shortage.fails)
     found = next((cause for cause in causes if cause.within[: len(best)] == best), own)
     return None if found.group == own.group else found
 
@@ -146,6 +146,8 @@ def _cause(shortage: Shortage, names: Names) -> str:
     noun = "group" if shortage.of_groups else "pod"
     scope = f" in one {_level(shortage.key)}" if shortage.key else ""
     text = f"{_name(shortage.group, names)} needs {_count(shortage.need, noun)}"
+    if shortage.contradiction:
+        return f"{text}{_each(shortage)}{scope} but can never hold: {shortage.contradiction}"
     if shortage.present < shortage.need:
         return f"{text} but has {f'only {shortage.present}' if shortage.present else 'none'}"
     text += f"{_each(shortage)}{scope}"

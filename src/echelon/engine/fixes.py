@@ -17,7 +17,7 @@ from .view import ClusterView
 def fixes(view: ClusterView, demand: Demand, shortages: tuple[Shortage, ...], now: float) -> tuple[Fix, ...]:
     """Changes that make the demand fit, cheapest first, at most as many as the options allow."""
     most = view.options.limits.fixes
-    causes = [shortage for shortage in shortages if shortage.have < shortage.need] or list(shortages[:1])
+    causes = [shortage for shortage in shortages if shortage.fails] or list(shortages[:1])
     kinds: dict[tuple[object, ...], list[Shortage]] = {}
     for shortage in causes:
         kinds.setdefault((shortage.need, shortage.have, shortage.key, shortage.of_groups), []).append(shortage)

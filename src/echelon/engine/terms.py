@@ -153,10 +153,11 @@ def told(peers: Peers) -> str:
     """Pods as people name them."""
     if peers.labels is None:
         return "no pod"
-    return ", ".join(_told(requirement) for requirement in peers.labels) or "any pod"
+    return ", ".join(map(told_requirement, peers.labels)) or "any pod"
 
 
-def _told(requirement: Requirement) -> str:
+def told_requirement(requirement: Requirement) -> str:
+    """A requirement on labels as people write it."""
     key, values = requirement.key, ", ".join(requirement.values)
     match requirement.operator:
         case "In":
@@ -165,6 +166,10 @@ def _told(requirement: Requirement) -> str:
             return f"{key} not in ({values})"
         case "DoesNotExist":
             return f"no {key}"
+        case "Gt":
+            return f"{key} > {values}"
+        case "Lt":
+            return f"{key} < {values}"
     return key
 
 

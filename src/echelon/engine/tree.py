@@ -10,7 +10,7 @@ Every number is read from the verdict.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..base.paths import spoken
@@ -50,11 +50,21 @@ def drawn(branch: Branch) -> list[str]:
 
 def _branch(group: Group, told: Mapping[int, Shortage], names: Mapping[int, str]) -> Branch:
     shortage = told[group.id]
-    holds = shortage.have >= shortage.need
+    holds = not shortage.fails
     children = group.children if isinstance(group, Composite) else ()
     below = tuple(_branch(child, told, names) for child in children)
-    lines = () if holds else (*map(_domain, shortage.tried), *_rest(shortage), *_reasons(shortage))
+    lines = () if holds else tuple(_lines(shortage))
     return Branch(group.id, holds, f"{names.get(group.id, f'group {group.id}')} {_need(shortage)}", lines, below)
+
+
+def _lines(shortage: Shortage) -> Iterator[str]:
+    """Domain by domain what is there; a contradiction needs no arithmetic."""
+    if shortage.contradiction:
+        yield f"can never hold: {shortage.contradiction}"
+        return
+    yield from map(_domain, shortage.tried)
+    yield from _rest(shortage)
+    yield from _reasons(shortage)
 
 
 def _need(shortage: Shortage) -> str:
@@ -64,7 +74,7 @@ def _need(shortage: Shortage) -> str:
         return f"{text}, has {shortage.present or 'none'}"
     text += f" in one {_level(shortage.key)}" if shortage.key else ""
     text += f" (within {spoken(shortage.within)})" if shortage.within else ""
-    return f"{text}: fits in {_place(shortage.tried[0])}" if shortage.have >= shortage.need and shortage.tried else text
+    return f"{text}: fits in {_place(shortage.tried[0])}" if not shortage.fails and shortage.tried else text
 
 
 def _domain(count: DomainCount) -> str:

@@ -78,6 +78,13 @@ class Shortage:
     each_key: str = ""
     #: Nodes of bound members that leave it no domain at all.
     held_on: tuple[str, ...] = ()
+    #: Why it could hold in no cluster, "" if it could.
+    contradiction: str = ""
+
+    @property
+    def fails(self) -> bool:
+        """Whether it does not even hold by itself."""
+        return self.have < self.need or bool(self.contradiction)
 
 
 FixKind = Literal["free", "add", "widen", "lower", "evict", "release", "field"]
