@@ -95,7 +95,11 @@ def _two_places() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("spec", "words"), [(_near_and_far(), "the cluster has room for 1;"), (_two_places(), "outside the node")]
+    ("spec", "words"),
+    [
+        (_near_and_far(), "(near app=x on the same node) and spec.affinity.podAntiAffinity."),
+        (_two_places(), "spec.nodeSelector (kubernetes.io/hostname=n1) and spec.affinity.nodeAffinity."),
+    ],
 )
 @in_virtual_time
 async def test_constraints_that_contradict_each_other_are_named(world: World, spec: dict[str, Any], words: str) -> None:

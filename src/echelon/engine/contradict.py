@@ -126,7 +126,8 @@ def _means_all(wide: Peers, narrow: Peers) -> bool:
 
 
 def _words(term: PodTerm, path: str, word: str) -> str:
-    return f"{path} ({word} {told(term.peers)} in the same {_short(term.key)})"
+    level = _short(term.key)
+    return f"{path} ({word} {told(term.peers)} {'on' if level == 'node' else 'in'} the same {level})"
 
 
 # ---- labels of nodes
