@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from echelon.engine.demand import Bound, Composite, Demand, Group, Leaf, PodClass
@@ -83,8 +82,3 @@ def contested(draw: st.DrawFn, mixed: bool) -> tuple[Cluster, Demand]:
                 budgets=covering, exclusive=holding, evictable=draw(st.integers(0, 9)) > 0,
             )  # fmt: skip
     return cluster, Demand(draw(trees(cluster, mixed, depth=draw(st.integers(0, 2)))), priority=50)
-
-
-def examples(number: int) -> settings:
-    """So many examples, the same ones in every run."""
-    return settings(max_examples=number, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

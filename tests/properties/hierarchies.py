@@ -33,12 +33,14 @@ from echelon.testing.placement import GPU, LEVELS, NOW, Cluster, amounts, exclus
 KEYS = (LEVELS["zone"], LEVELS["block"], LEVELS["rack"], LEVELS["rack"], LEVELS["host"], "pool")
 PRIORITY = 50
 LONG = bool(os.environ.get("ECHELON_LONG"))
+#: Instances of a long run for one of a short one: together more than 50,000 comparisons with brute force.
+MORE = 16
 
 
 def examples(number: int) -> settings:
     """So many instances, the same in every run; many more in a long one."""
     return settings(
-        max_examples=number * 25 if LONG else number,
+        max_examples=number * MORE if LONG else number,
         deadline=None,
         derandomize=True,
         database=None,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from company import identities, terms, ties
-from engine_instances import KEYS, clusters, examples
-from hypothesis import given, seed, settings
+from engine_instances import KEYS, clusters
+from hierarchies import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle import feasible, least_loss
 
@@ -83,19 +83,3 @@ def test_pods_that_mind_others_are_placed_exactly_when_brute_force_places_them(
 @given(neighbourhoods(priority=10))
 def test_pods_that_mind_others_evict_whom_they_must(instance: tuple[Cluster, Demand]) -> None:
     evicts_whom_it_must(*instance)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("number", range(4))
-def test_many_more_neighbourhoods_agree_with_brute_force(number: int) -> None:
-    """The same comparisons on fresh instances, seeded so that a failure can be repeated."""
-
-    @seed(number)
-    @settings(examples(2_000), derandomize=False, database=None)
-    @given(neighbourhoods(priority=100), neighbourhoods(priority=10))
-    def compare(placing: tuple[Cluster, Demand], evicting: tuple[Cluster, Demand]) -> None:
-        places_exactly(*placing)
-        evicts_whom_it_must(*evicting)
-
-    compare()

@@ -22,8 +22,6 @@ from echelon.engine.search import model
 from echelon.engine.verdict import Placed
 from echelon.testing.placement import NOW, Cluster, composite, gang, pods
 
-pytestmark = pytest.mark.timeout(3600)
-
 
 def answer(cluster: Cluster, root: Group, steps: int = 50_000) -> Found | NotFound | None:
     part = Canon(cluster.view).part(root, "minimum")

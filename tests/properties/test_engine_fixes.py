@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hierarchies import PRIORITY, Instance, examples, instances
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,8 +10,6 @@ from repairs import repaired
 from echelon.engine.demand import Demand
 from echelon.engine.verdict import Blocked, Placed
 from echelon.testing.placement import judged
-
-pytestmark = pytest.mark.timeout(3600)
 
 
 @examples(250)

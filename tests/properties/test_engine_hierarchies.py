@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hierarchies import Instance, examples, instances
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,8 +15,6 @@ from echelon.engine.demand import Demand
 from echelon.engine.verdict import Blocked, Evict, Placed
 from echelon.engine.view import ClusterView, Limits, Node, Options
 from echelon.testing.placement import LEVELS, NOW
-
-pytestmark = pytest.mark.timeout(3600)
 
 
 def is_best(view: ClusterView, demand: Demand) -> None:

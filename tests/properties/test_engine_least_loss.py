@@ -17,8 +17,6 @@ from echelon.engine.victims import Best, Rank, Victim, rank_of
 from echelon.engine.worth import groups_of
 from echelon.testing.placement import NOW
 
-pytestmark = pytest.mark.timeout(3600)
-
 
 def loses_least(instance: Instance) -> None:
     view, demand = instance.cluster.view, instance.demand

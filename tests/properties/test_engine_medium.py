@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hierarchies import Instance, draw_instance, examples
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -10,8 +9,6 @@ from solver_oracle import Undecided, best_objective
 
 from echelon.engine.verdict import Placed
 from echelon.testing.placement import judged
-
-pytestmark = pytest.mark.timeout(3600)
 
 
 def medium() -> st.SearchStrategy[Instance]:

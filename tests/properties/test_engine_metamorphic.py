@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-import pytest
 from disguise import Disguise
 from hierarchies import PRIORITY, Instance, examples, instances
 from hypothesis import given
@@ -20,7 +19,6 @@ from echelon.engine.verdict import Blocked, Evict, Loss, Placed, Verdict
 from echelon.engine.view import Node
 from echelon.testing.placement import LEVELS, amounts, judged
 
-pytestmark = pytest.mark.timeout(3600)
 either = st.booleans().flatmap(instances)
 
 

@@ -18,8 +18,6 @@ from echelon.engine.verdict import Blocked, Evict, Placed, Shortage, Verdict
 from echelon.engine.view import ClusterView
 from echelon.testing.placement import NOW
 
-pytestmark = pytest.mark.timeout(3600)
-
 
 def groups_of(group: Group) -> Iterator[Group]:
     yield group

@@ -20,8 +20,6 @@ from echelon.engine.search import model
 from echelon.engine.verdict import Placed
 from echelon.testing.placement import NOW, Cluster, composite, gang, pods
 
-pytestmark = pytest.mark.timeout(3600)
-
 
 def racks(sizes: list[list[int]]) -> Cluster:
     """Blocks of racks of so many one-core nodes."""

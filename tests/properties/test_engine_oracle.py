@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-from engine_instances import contested, examples, instances
-from hypothesis import given, seed, settings
+from engine_instances import contested, instances
+from hierarchies import examples
+from hypothesis import given
 from optimum import optimum
 from oracle import feasible, least_loss
 
@@ -69,20 +69,3 @@ def test_equal_pods_evict_what_loses_least(instance: tuple[Cluster, Demand]) -> 
 @given(contested(mixed=True))
 def test_mixed_pods_evict_what_loses_least(instance: tuple[Cluster, Demand]) -> None:
     loses_least(*instance)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("mixed", [False, True])
-@pytest.mark.parametrize("number", range(4))
-def test_many_more_instances_agree_with_brute_force(mixed: bool, number: int) -> None:
-    """The same comparisons on fresh instances, seeded so that a failure can be repeated."""
-
-    @seed(number)
-    @settings(examples(3_000), derandomize=False, database=None)
-    @given(instances(mixed), contested(mixed))
-    def compare(placing: tuple[Cluster, Demand], evicting: tuple[Cluster, Demand]) -> None:
-        agrees(*placing)
-        loses_least(*evicting)
-
-    compare()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine_instances import KEYS, examples
+from engine_instances import KEYS
+from hierarchies import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
