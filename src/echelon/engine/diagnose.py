@@ -13,7 +13,7 @@ import numpy as np
 from .agenda import Found, Steps
 from .bounds import copies, own_level
 from .capacity import room as room_of
-from .demand import Composite, Demand, Group, Leaf, Shape
+from .demand import Composite, Demand, Group, Leaf, Shape, given
 from .fit import allowed, exclusions
 from .layout import Bools, Ints, clip, distinct
 from .parts import Canon, Part, weight
@@ -28,6 +28,8 @@ RegionAt = Callable[[int], Region]
 
 #: Steps for one "how many would fit" question; the answer is a number for people, not a verdict.
 TRIAL_STEPS = 2_000
+#: Domains of which the best are told.
+DOMAINS_LOOKED_AT = 64
 
 
 def shortages(view: ClusterView, demand: Demand) -> tuple[Shortage, ...]:
@@ -82,7 +84,7 @@ class _Group:
     def judged(self) -> tuple[Shortage, Region]:
         """What it lacks, and the region in which its children are to be looked at."""
         regions, offers = self._offers()
-        order = np.argsort(-offers, kind="stable")[: self.view.options.limits.domains_listed].tolist()
+        order = self._order(regions, offers)[: self.view.options.limits.domains_listed]
         tried = [(self._count(region, int(offers[spot])), region) for spot in order for region in (regions(spot),)]
         tried.sort(key=lambda pair: (-pair[0].have, -self._promise_to_children(pair[1])))
         best = max((count.have for count, _ in tried), default=self.bound)
@@ -93,6 +95,21 @@ class _Group:
         )  # fmt: skip
         inside = tried[0][1] if tried and tried[0][1].rows is None else self.around
         return shortage, inside
+
+    def _order(self, regions: RegionAt, offers: Ints) -> list[int]:
+        """The best domains first; of those that offer equally little, the ones where more could be had."""
+        order: list[int] = np.argsort(-offers, kind="stable")[:DOMAINS_LOOKED_AT].tolist()
+        shape = self._largest()
+        if shape is None:
+            return order
+        return sorted(order, key=lambda spot: (-offers[spot], not self._could_hold(shape, regions(spot))))
+
+    def _could_hold(self, shape: Shape, region: Region) -> bool:
+        """Whether a domain has a node that would take such a pod if it were empty."""
+        rows = rows_of(self.layout, region)
+        nodes = (self.layout.nodes[row].allocatable for row in rows[allowed(self.layout, shape, rows)].tolist())
+        wanted = [(name, amount) for name, amount in shape.requests if amount > 0]
+        return any(all(node.get(name, given(name)) >= amount for name, amount in wanted) for node in nodes)
 
     def _held_on(self) -> tuple[str, ...]:
         return tuple(self.layout.name(row) for row in self.part.pins)

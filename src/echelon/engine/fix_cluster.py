@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice
 
 from ..base.paths import spoken
 from .demand import Leaf, Shape, given
@@ -39,10 +38,16 @@ class ClusterFixes:
         if evict is not None:
             yield self._eviction(evict.units)
 
-    def _first(self, find: Callable[[Shortage], Fix | None]) -> Iterator[Fix]:
-        """The fix for the innermost cause for which there is one."""
-        found = (find(alike[0]) for alike in self.causes)
-        yield from islice((fix for fix in found if fix is not None), 1)
+    def _first(self, find: Callable[[Shortage, Shape, Region], Fix | None]) -> Iterator[Fix]:
+        """The fix for the innermost cause for which there is one, in the best domain where there is one."""
+        for alike in self.causes:
+            shape = self.trials.largest(alike[0])
+            regions = self.trials.best_regions(alike[0])
+            found = (find(alike[0], shape, region) for region in regions if shape is not None)
+            fix = next((fix for fix in found if fix is not None), None)
+            if fix is not None:
+                yield fix
+                return
 
     def _eviction(self, ids: Sequence[int]) -> Fix:
         units = [unit for unit in map(self.view.unit, ids) if unit is not None]
@@ -51,11 +56,8 @@ class ClusterFixes:
         text = f"evict {listed(names)}" + (f" ({len(units)} units)" if len(units) > NAMED else "")
         return Fix("evict", text, amount=len(units), units=tuple(ids), cost=Cost(evicted=pods))
 
-    def _forbidden(self, shortage: Shortage) -> Fix | None:
-        """A few units in the best domain whose eviction would do, whatever their priority; many are told as nodes."""
-        shape, region = self.trials.largest(shortage), self.trials.best_region(shortage)
-        if shape is None or region is None:
-            return None
+    def _forbidden(self, shortage: Shortage, shape: Shape, region: Region) -> Fix | None:
+        """A few units in a domain whose eviction would do, whatever their priority; many are told as nodes."""
         missing = 1 if shortage.of_groups else shortage.need - shortage.have
         gains = self._gains(shape, region)
         alone = sorted((unit for unit in gains if gains[unit] >= missing), key=self._size)
@@ -109,11 +111,8 @@ class ClusterFixes:
         with self.view.without(gone):
             return self.trials.fits(self.demand.root)
 
-    def _freed(self, shortage: Shortage) -> Fix | None:
-        """The fewest nodes, emptiest first, that must be empty in the best domain."""
-        shape, region = self.trials.largest(shortage), self.trials.best_region(shortage)
-        if shape is None or region is None:
-            return None
+    def _freed(self, shortage: Shortage, shape: Shape, region: Region) -> Fix | None:
+        """The fewest nodes, emptiest first, that must be empty in a domain."""
         busy = [name for name in self.trials.by_use(shape, region) if self.trials.strangers(name)]
         most, guess = min(len(busy), NODES_FREED), self._guess(shortage, shape, self._model(shape, region))
         number = fewest(most, lambda count: self._fits_without(busy[:count]), guess)
@@ -124,11 +123,10 @@ class ClusterFixes:
         path = path_of(self.view.layout, region)
         return Fix("free", text, shortage.group, number, path, cost=Cost(evicted=pods))
 
-    def _added(self, shortage: Shortage) -> Fix | None:
-        """The fewest nodes like the best one there that must be added to the best domain."""
-        shape, region = self.trials.largest(shortage), self.trials.best_region(shortage)
-        model = None if shape is None or region is None else self._model(shape, region)
-        if model is None or region is None:
+    def _added(self, shortage: Shortage, shape: Shape, region: Region) -> Fix | None:
+        """The fewest nodes like the best one there that must be added to a domain."""
+        model = self._model(shape, region)
+        if model is None:
             return None
         where, path = self._where(region, "to"), path_of(self.view.layout, region)
         most, guess = min(NODES_ADDED, shortage.need), self._guess(shortage, shape, model)

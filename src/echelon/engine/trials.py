@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -22,6 +22,8 @@ TRIAL_STEPS = 1_000
 ALL_STEPS = 10_000
 #: Units, nodes or pods that are told by name; more are counted.
 NAMED = 3
+#: Domains in which remedies are looked for.
+REGIONS = 3
 #: What a trial costs before its search begins.
 STEPS_PER_GROUP = 3
 
@@ -34,7 +36,7 @@ class Trials:
         self.view, self.demand, self.causes = view, demand, causes
         self.groups = {group.id: group for group in every_group(demand.root)}
         self.steps = Steps(ALL_STEPS)
-        self._regions: dict[int, Region | None] = {}
+        self._regions: dict[int, list[Region]] = {}
         self._nodes: dict[tuple[Shape, int, int], list[str]] = {}
         self.own = {bound.member for leaf in demand.leaves() for bound in leaf.bound}
 
@@ -56,20 +58,21 @@ class Trials:
         shapes = [pods.shape for leaf in every_leaf(self.groups[shortage.group]) for pods in leaf.classes]
         return max(shapes, key=weight) if shapes else None
 
-    def best_region(self, shortage: Shortage) -> Region | None:
-        """The first domain that was tried, if it is one of a listed level."""
+    def best_regions(self, shortage: Shortage) -> list[Region]:
+        """The first domains that were tried, if they are of a listed level: the best one may be past help."""
         if shortage.group not in self._regions:
-            self._regions[shortage.group] = self._find_region(shortage)
+            self._regions[shortage.group] = list(self._find_regions(shortage))
         return self._regions[shortage.group]
 
-    def _find_region(self, shortage: Shortage) -> Region | None:
+    def _find_regions(self, shortage: Shortage) -> Iterator[Region]:
         layout = self.view.layout
         level = layout.level_of.get(shortage.key) if shortage.key else -1
-        if level is None or not shortage.tried:
-            return None
-        best = shortage.tried[0].domain
-        domains = range(len(layout.starts(level)))
-        return next((Region(level, index) for index in domains if layout.domain_path(level, index) == best), None)
+        if level is None:
+            return
+        paths = [layout.domain_path(level, index) for index in range(len(layout.starts(level)))]
+        for count in shortage.tried[:REGIONS]:
+            if count.domain in paths:
+                yield Region(level, paths.index(count.domain))
 
     def by_use(self, shape: Shape, region: Region) -> list[str]:
         """Nodes of a region that the shape may use, emptiest first."""
