@@ -7,6 +7,7 @@ group or Workload, that of the group hierarchy.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,7 +99,7 @@ class _World:
     async def read(verbs: Verbs, namespace: str) -> _World:
         async def items(resource: Resource, space: str) -> list[Object]:
             try:
-                return (await verbs.list(resource, space)).items
+                return sorted((await verbs.list(resource, space)).items, key=as_counted)
             except ApiError as error:
                 if error.code in (403, 404):  # kinds that this cluster does not serve or show
                     return []
@@ -187,6 +188,12 @@ class _World:
             return ""
         labels = meta.labels(self.nodes[node]) if node in self.nodes else {}
         return spoken([*(labels[key] for key in _DOMAIN_KEYS if key in labels), node])
+
+
+def as_counted(obj: Object) -> list[tuple[int, str]]:
+    """Orders names with numbers in them as people count: worker-2 before worker-10."""
+    words = re.split(r"(\d+)", meta.name(obj))
+    return [(int(word), "") if word.isdigit() else (-1, word) for word in words]
 
 
 def _group_state(resource: Resource, group: Object) -> tuple[str, str]:
