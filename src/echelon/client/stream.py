@@ -16,6 +16,8 @@ import httptools
 
 #: More than this waiting for its reader, and nothing more is read from the socket.
 _HIGH_WATER = 4 << 20
+#: What is read at a time.
+_READ_BYTES = 64 << 10
 #: Data that comes so soon after other data is a storm, and this is how long it may gather.
 _GATHER_SECONDS = 0.005
 
@@ -24,7 +26,7 @@ class HungUp(ConnectionError):
     """The server closed the connection before its answer was whole."""
 
 
-class Stream(asyncio.Protocol):
+class Stream(asyncio.BufferedProtocol):
     """One answer on a connection of its own."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, silence: float) -> None:
@@ -32,6 +34,7 @@ class Stream(asyncio.Protocol):
         self._silence = silence
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
+        self._buffer = memoryview(bytearray(_READ_BYTES))
         self._lines: list[bytes] = []
         self._tail = b""
         self._waiting_bytes = 0
@@ -120,10 +123,13 @@ class Stream(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, _: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, size: int) -> None:
         before, self._heard = self._heard, self._loop.time()
         try:
-            self._parser.feed_data(data)
+            self._parser.feed_data(self._buffer[:size])
         except httptools.HttpParserError as error:
             self._fail(HungUp(f"not an answer in HTTP: {error}"))
         if self._heard - before < 2 * _GATHER_SECONDS or self._waiting_bytes > _HIGH_WATER:

@@ -11,7 +11,6 @@ lists, which are few and large, do not.
 from __future__ import annotations
 
 import asyncio
-import re
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -24,8 +23,8 @@ from .stream import HungUp, Stream
 
 #: A connection that has waited this long is not used again: the server may be closing it at this very moment.
 _IDLE_SECONDS = 60.0
-#: Paths that need no quoting: nearly all.
-_PLAIN = re.compile(r"[A-Za-z0-9/._~-]*")
+#: What is read at a time; an answer is one object.
+_READ_BYTES = 16 << 10
 
 
 class Answer(NamedTuple):
@@ -90,9 +89,7 @@ class Wire:
 
     def _request(self, method: str, path: str, body: bytes | None, content_type: str) -> bytes:
         target, mark, query = path.partition("?")
-        if _PLAIN.fullmatch(target) is None:
-            target = quote(target)
-        line = f"{method} {self._prefix}{target}{mark}{query} HTTP/1.1\r\n{self._head}"
+        line = f"{method} {self._prefix}{quote(target)}{mark}{query} HTTP/1.1\r\n{self._head}"
         if body is None:
             return f"{line}\r\n".encode("latin-1")
         head = f"{line}Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -127,13 +124,15 @@ class Wire:
         return answer
 
 
-class _Connection(asyncio.Protocol):
+class _Connection(asyncio.BufferedProtocol):
     """One request at a time; a thousand a second, so nothing is made anew that can be kept."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
+        #: What has just been read; without it the transport would find a quarter of a megabyte for every answer.
+        self._buffer = memoryview(bytearray(_READ_BYTES))
         self._answer: asyncio.Future[Answer] | None = None
         self._body: list[bytes] = []
         self._warnings: list[str] = []
@@ -186,13 +185,16 @@ class _Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self.since = self._loop.time()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, _: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, size: int) -> None:
         self.answering = True
         if self._answer is None or self._answer.done():
             self.abort()  # an answer to nothing
             return
         try:
-            self._parser.feed_data(data)
+            self._parser.feed_data(self._buffer[:size])
         except httptools.HttpParserError as error:
             self._fail(HungUp(f"not an answer in HTTP: {error}"))
 
