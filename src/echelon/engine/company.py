@@ -93,10 +93,11 @@ class Company:
         self.changes += 1
         kind = Kind(pod.identity, pod.evictable, not pod.coming)
         _add(self._pods, kind, pod.node, times)
-        for question in self._concerned(kind):
-            answer = self._answers[question]
-            answer[pod.node] = answer.get(pod.node, 0) + times
-        if kind not in self._pods:
+        if self._answers:
+            for question in self._concerned(kind):
+                answer = self._answers[question]
+                answer[pod.node] = answer.get(pod.node, 0) + times
+        if times < 0 and kind not in self._pods:
             self._counts_for.pop(kind, None)
         for term in pod.repels:
             _add(self._repelling, term, pod.node, times)

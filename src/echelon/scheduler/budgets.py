@@ -69,6 +69,8 @@ class Budgets:
 
     def cover(self, number: int, pod: Object) -> tuple[int, ...]:
         """A pod holds a place: the ids of the budgets that cover it."""
+        if not self._spaces:
+            return ()
         found = [c for c in self._spaces.get(meta.namespace(pod), {}).values() if c.covers(pod)]
         for cover in found:
             cover.pods[number] = None
