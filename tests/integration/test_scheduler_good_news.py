@@ -74,6 +74,15 @@ async def test_good_news_and_events_do_not_wait_for_ever(world: World) -> None:
 
 
 @in_virtual_time
+async def test_beside_bindings_they_have_every_tenth_turn(world: World) -> None:
+    journal = await _gangs_of_one(world, 320)
+    last = max(journal.when("bind"))
+    beside = [at for what in ("podgroups", "events") for at in journal.when(what) if at < last]
+    meanwhile = [at for at in journal.when("bind") if at >= min(beside)]
+    assert 0 < len(beside) <= len(meanwhile) / 9 + 1
+
+
+@in_virtual_time
 async def test_a_group_learns_its_reason_before_all_pods_of_another_learn_theirs(world: World) -> None:
     journal = Journal(world)
     await world.stop()

@@ -24,8 +24,6 @@ log = logging.getLogger(__name__)
 _LINE_LIMIT = 50_000
 _REMEMBERED = 4_096
 _MESSAGE_LIMIT = 1_024
-#: An event gives way to other writes for no longer than this.
-_PATIENCE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -61,11 +59,11 @@ class Recorder:
         #: Events written lately, as (name, count).
         self._written: OrderedDict[_Said, tuple[str, int]] = OrderedDict()
         self._dropping = False
-        self._calm: Callable[[float], Awaitable[None]] | None = None
+        self._turn: Callable[[float], Awaitable[None]] | None = None
 
-    def give_way(self, calm: Callable[[float], Awaitable[None]]) -> None:
-        """Before each write wait for this, which returns at the instant it is given at the latest."""
-        self._calm = calm
+    def give_way(self, turn: Callable[[float], Awaitable[None]]) -> None:
+        """Before each write wait for this; it is told since when the event waits."""
+        self._turn = turn
 
     def record(
         self, resource: Resource, obj: Object, type_: Literal["Normal", "Warning"], reason: str, message: str
@@ -86,8 +84,8 @@ class Recorder:
             word, at = self._line.popleft()
             if not self._line:
                 self._arrived.clear()
-            if self._calm is not None:
-                await self._calm(at + _PATIENCE_SECONDS)
+            if self._turn is not None:
+                await self._turn(at)
             said = _said(*word)
             try:
                 await self._write(said, at)

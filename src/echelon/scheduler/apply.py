@@ -3,15 +3,14 @@
     loop ─► Enactor ─► pools of writers (bounded) ─► Verbs ─► caches.observe
 
 Nothing here decides.  Bindings have a pool of their own, so that they never queue behind explanations; good news and
-events also leave the server to them (`calm`).  Conditions are written only when they differ from what the object says,
-one write per object at a time, the newest word wins.
+events also leave the server to them (`Pool.courtesy`).  Conditions are written only when they differ from what the
+object says, one write per object at a time, the newest word wins.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,20 +23,22 @@ from ..base.clock import Clock
 from ..client.informer import Caches
 from .hierarchy import Member
 from .metrics import Metrics
+from .pool import Job, Pool
 
 log = logging.getLogger(__name__)
 
 #: Enough to keep a server busy while the next tree is decided; more would only stand in line there.
 _BINDINGS_AT_ONCE = 32
 _OTHER_WRITES_AT_ONCE = 16
-#: That a group is scheduled is said when no binding is under way any more; after this long one by one beside them, and
-#: after that long without regard to them.
+#: That a group is scheduled is said when no binding is under way any more; after this long one by one beside them, in a
+#: tenth of the turns, and after that long without regard to them.  The same for events, which nobody acts on.
 _GOOD_NEWS_SECONDS = 3.0
 _OLD_NEWS_SECONDS = 15.0
+_EVENT_SECONDS = 5.0
+_OLD_EVENT_SECONDS = 60.0
 _FIRST_RETRY_SECONDS = 0.5
 _LAST_RETRY_SECONDS = 30.0
 
-Job = Callable[[], Awaitable[None]]
 #: Called when a binding ended: the member, and what went wrong if anything did.
 BindingEnded = Callable[[Member, str], None]
 
@@ -62,58 +63,8 @@ class _Note:
     fields: dict[str, Any] = field(default_factory=dict)
     flying: dict[str, Word] = field(default_factory=dict)
     flying_fields: dict[str, Any] = field(default_factory=dict)
-    #: Until when it may wait for bindings to be through; 0 is not at all.
+    #: Since when it waits for bindings to be through; 0 if it does not.
     patient: float = 0.0
-
-
-class _Pool:
-    """A fixed number of writers over one line of work."""
-
-    def __init__(self, name: str, size: int) -> None:
-        self._name = name
-        self._size = size
-        #: First come, first served; what can wait goes last.
-        self._line: deque[Job] = deque()
-        self._last: deque[Job] = deque()
-        #: Writers without work.
-        self._resting: list[asyncio.Future[None]] = []
-        self._under_way = 0
-        #: Set while nothing is in line or being written.
-        self.idle = asyncio.Event()
-        self.idle.set()
-
-    def submit(self, job: Job, *, can_wait: bool = False) -> None:
-        self._under_way += 1
-        self.idle.clear()
-        (self._last if can_wait else self._line).append(job)
-        while self._resting:
-            writer = self._resting.pop()
-            if not writer.done():
-                writer.set_result(None)
-                return
-
-    async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for number in range(self._size):
-                group.create_task(self._work(), name=f"{self._name}-{number}")
-
-    async def _work(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            if not (self._line or self._last):
-                rest = loop.create_future()
-                self._resting.append(rest)
-                await rest
-                continue
-            job = self._line.popleft() if self._line else self._last.popleft()
-            try:
-                await job()
-            except Exception:
-                log.exception("%s: a write failed in an unforeseen way", self._name)
-            finally:
-                self._under_way -= 1
-                if not self._under_way:
-                    self.idle.set()
 
 
 class Enactor:
@@ -125,8 +76,8 @@ class Enactor:
         self._nodes = caches.of(NODES)
         self._clock = clock
         self._metrics = metrics
-        self._bindings = _Pool("scheduler-bind", _BINDINGS_AT_ONCE)
-        self._others = _Pool("scheduler-write", _OTHER_WRITES_AT_ONCE)
+        self._bindings = Pool("scheduler-bind", _BINDINGS_AT_ONCE, clock)
+        self._others = Pool("scheduler-write", _OTHER_WRITES_AT_ONCE, clock)
         self._notes: dict[str, _Note] = {}
         #: Good news in line, the oldest first.
         self._patient: asyncio.Queue[_Note] = asyncio.Queue()
@@ -146,20 +97,11 @@ class Enactor:
     @property
     def at_rest(self) -> bool:
         """Whether nothing is in line or being written; what failed may wait for its next try."""
-        return self._bindings.idle.is_set() and self._others.idle.is_set() and self._patient.empty()
+        return self._bindings.idle and self._others.idle and self._patient.empty()
 
-    async def calm(self, until: float) -> None:
-        """Return when no binding is under way, at that moment at the latest."""
-        left = until - self._clock.now()
-        if left <= 0 or self._bindings.idle.is_set():
-            return
-        waits = [asyncio.ensure_future(wait) for wait in (self._bindings.idle.wait(), self._clock.sleep(left))]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+    async def let_events_pass(self, since: float) -> None:
+        """Return when an event that waits since then may be written."""
+        await self._bindings.courtesy(since + _EVENT_SECONDS, since + _OLD_EVENT_SECONDS)
 
     # -- bindings --------------------------------------------------------------------------------------
 
@@ -260,7 +202,7 @@ class Enactor:
 
     def say_later(self, resource: Resource, obj: Object, *words: Word) -> bool:
         """The same, when bindings are through."""
-        return self._say(resource, obj, words, {}, self._clock.now() + _GOOD_NEWS_SECONDS)
+        return self._say(resource, obj, words, {}, self._clock.now())
 
     def _say(
         self, resource: Resource, obj: Object, words: Collection[Word], fields: Mapping[str, Any], patient: float
@@ -291,11 +233,12 @@ class Enactor:
     async def _tell_good_news(self) -> None:
         while True:
             note = await self._patient.get()
-            await self.calm(note.patient)
+            latest = note.patient + _OLD_NEWS_SECONDS
+            if note.patient:
+                await self._bindings.courtesy(note.patient + _GOOD_NEWS_SECONDS, latest)
             if not note.patient:
                 continue  # bad news took it along
-            late = self._clock.now() - note.patient
-            if self._bindings.idle.is_set() or late > _OLD_NEWS_SECONDS - _GOOD_NEWS_SECONDS:
+            if self._bindings.idle or self._clock.now() >= latest:
                 self._submit(note)
             else:
                 note.patient = 0.0
@@ -356,7 +299,7 @@ class Enactor:
             fresh["lastTransitionTime"] = old["lastTransitionTime"]
         return fresh
 
-    def _later(self, seconds: float, job: Callable[[], Awaitable[None]]) -> None:
+    def _later(self, seconds: float, job: Job) -> None:
         async def wait() -> None:
             await self._clock.sleep(seconds)
             self._others.submit(job)

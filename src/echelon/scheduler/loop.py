@@ -88,7 +88,7 @@ class Scheduler:
         self.metrics.registry.register(Backlog(settings.names, self._states.all, self._queue, clock.now))
         self._translator = Translator(self.view, caches, clock, self)
         self._enactor = Enactor(verbs, caches, clock, self.metrics)
-        recorder.give_way(self._enactor.calm)
+        recorder.give_way(self._enactor.let_events_pass)
         self._reporter = Reporter(self._enactor, recorder, clock)
         self._preemption = Preemption(
             settings.names[0],
