@@ -107,43 +107,39 @@ def _members(group: str, size: int, requests: dict[str, str]) -> list[Object]:
     return [pod(f"{group}-{index}", group, requests) for index in range(size)]
 
 
-def small_gangs(scale: float) -> Scenario:
-    count, nodes = _scaled(1000, scale), _scaled(5000, scale)
+def _gangs(
+    name: str,
+    title: str,
+    aim: float,
+    nodes: list[Object],
+    count: int,
+    size: int,
+    requests: dict[str, str],
+    key: str = "",
+) -> Scenario:
+    """Gangs of equal size, each in one domain of `key`."""
     names = [f"gang-{index}" for index in range(count)]
-    return Scenario(
-        "small",
-        f"{count:,} gangs of 3 on {nodes:,} nodes",
-        3.0,
-        [_node(index, _PLAIN_NODE) for index in range(nodes)],
-        [gang(name, 3) for name in names],
-        [one for name in names for one in _members(name, 3, _PLAIN_POD)],
-    )
+    groups = [gang(one, size, key) for one in names]
+    return Scenario(name, title, aim, nodes, groups, [pod for one in names for pod in _members(one, size, requests)])
+
+
+def small_gangs(scale: float) -> Scenario:
+    count, size = _scaled(1000, scale), _scaled(5000, scale)
+    nodes = [_node(index, _PLAIN_NODE) for index in range(size)]
+    return _gangs("small", f"{count:,} gangs of 3 on {size:,} nodes", 3.0, nodes, count, 3, _PLAIN_POD)
 
 
 def large_gangs(scale: float) -> Scenario:
-    size, nodes = _scaled(500, scale), _scaled(1000, scale)
-    names = [f"gang-{index}" for index in range(3)]
-    return Scenario(
-        "large",
-        f"3 gangs of {size} on {nodes:,} nodes",
-        10.0,
-        [_node(index, _PLAIN_NODE) for index in range(nodes)],
-        [gang(name, size) for name in names],
-        [one for name in names for one in _members(name, size, _PLAIN_POD)],
-    )
+    size, count = _scaled(500, scale), _scaled(1000, scale)
+    nodes = [_node(index, _PLAIN_NODE) for index in range(count)]
+    return _gangs("large", f"3 gangs of {size} on {count:,} nodes", 10.0, nodes, 3, size, _PLAIN_POD)
 
 
 def rack_gangs(scale: float) -> Scenario:
     count, racks = _scaled(50, scale), _scaled(64, scale)
-    names = [f"gang-{index}" for index in range(count)]
-    return Scenario(
-        "racks",
-        f"{count} rack-gangs of 16 × 8 GPUs on {racks} racks × 16",
-        10.0,
-        [_node(index, _GPU_NODE, per_rack=_RACK_SIZE) for index in range(racks * _RACK_SIZE)],
-        [gang(name, _RACK_SIZE, RACK) for name in names],
-        [one for name in names for one in _members(name, _RACK_SIZE, _GPU_POD)],
-    )
+    nodes = [_node(index, _GPU_NODE, per_rack=_RACK_SIZE) for index in range(racks * _RACK_SIZE)]
+    title = f"{count} rack-gangs of 16 × 8 GPUs on {racks} racks × 16"
+    return _gangs("racks", title, 10.0, nodes, count, _RACK_SIZE, _GPU_POD, RACK)
 
 
 def block_gangs(scale: float) -> Scenario:

@@ -51,6 +51,14 @@ async def _nodes(world: World, count: int, first: int = 0, **labels: str) -> Non
     await world.create(*(make_node(f"n{number}", cpu=1, **labels) for number in range(first, first + count)))
 
 
+async def _busy(world: World, nodes: int, jobs: int | None = None) -> Stream:
+    """So many nodes, and a small job on each of them or on some."""
+    await _nodes(world, nodes)
+    stream = Stream(world)
+    await stream.submit(nodes if jobs is None else jobs)
+    return stream
+
+
 async def _gang(world: World, name: str = "big", size: int = 8, **spec: object) -> list[str]:
     await world.create(make_pod_group(name, gang=size, **spec))
     priority = spec.get("priority")
@@ -59,9 +67,7 @@ async def _gang(world: World, name: str = "big", size: int = 8, **spec: object) 
 
 async def _starving(world: World, nodes: int, **spec: object) -> tuple[Stream, list[str]]:
     """A full cluster, a gang that needs all of it, and newcomers that have gone before it."""
-    await _nodes(world, nodes)
-    stream = Stream(world)
-    await stream.submit(nodes)
+    stream = await _busy(world, nodes)
     gang = await _gang(world, size=nodes, **spec)
     await world.settle(2)
     await stream.flow(7)
@@ -115,9 +121,7 @@ async def test_small_jobs_keep_flowing_around_a_reservation(world: World) -> Non
 @pytest.mark.conformance("SCH-E20")
 @in_virtual_time
 async def test_two_starving_gangs_are_both_placed(world: World) -> None:
-    await _nodes(world, 8)
-    stream = Stream(world)
-    await stream.submit(8)
+    stream = await _busy(world, 8)
     first, second = await _gang(world, "one", 4), await _gang(world, "two", 4)
     await stream.flow(22)
     assert await world.scheduled(*first, *second)
@@ -151,9 +155,7 @@ async def test_room_is_kept_where_pods_end_rather_than_where_services_run(world:
 
 @in_virtual_time
 async def test_room_is_kept_where_a_deadline_is_near(world: World) -> None:
-    await _nodes(world, 4)
-    stream = Stream(world)
-    await stream.submit(2)
+    stream = await _busy(world, 4, jobs=2)
     await world.create(*(make_pod(f"brief{number}", activeDeadlineSeconds=600, **JOB) for number in range(2)))
     await world.settle(1)
     await _gang(world, size=2)
@@ -167,9 +169,7 @@ async def test_room_is_kept_where_a_deadline_is_near(world: World) -> None:
 @in_virtual_time
 async def test_no_room_is_kept_before_someone_younger_went_first(world: World) -> None:
     """Nobody takes anything away from the gang, so nothing need be kept for it."""
-    await _nodes(world, 4)
-    stream = Stream(world)
-    await stream.submit(4)
+    await _busy(world, 4)
     await _gang(world, size=4)
     await world.settle(300)
     assert "reserved" not in (await world.condition("big"))[2]
@@ -198,9 +198,7 @@ async def test_a_reservation_ends_with_the_gang(world: World) -> None:
 
 @in_virtual_time
 async def test_a_reservation_moves_when_its_node_is_cordoned_or_vanishes(world: World) -> None:
-    await _nodes(world, 4)
-    stream = Stream(world)
-    await stream.submit(4)
+    stream = await _busy(world, 4)
     gang = await _gang(world, size=2)
     await stream.flow(7)
     for name in ("n0", "n1"):
@@ -247,9 +245,7 @@ async def test_a_scheduler_that_starts_anew_keeps_room_again(world: World) -> No
 
 @in_virtual_time
 async def test_a_gang_for_which_no_place_is_large_enough_reserves_nothing(world: World) -> None:
-    await _nodes(world, 4)
-    stream = Stream(world)
-    await stream.submit(4)
+    stream = await _busy(world, 4)
     await _gang(world, size=5)
     await stream.flow(12)
     assert "reserved" not in (await world.condition("big"))[2]

@@ -29,6 +29,7 @@ from ..engine.verdict import Blocked, Evict, Placed
 from ..engine.view import ClusterView, Limits, Options
 from . import demands
 from .apply import Enactor
+from .around import Around
 from .company import introduced
 from .consistency import differences
 from .hierarchy import Group, Member, Problem
@@ -90,26 +91,9 @@ class Scheduler:
         self._enactor = Enactor(verbs, caches, clock, self.metrics)
         recorder.give_way(self._enactor.let_events_pass)
         self._reporter = Reporter(self._enactor, recorder, clock)
-        self._preemption = Preemption(
-            settings.names[0],
-            self.view,
-            self._translator,
-            self._states,
-            self._enactor,
-            self._reporter,
-            self.metrics,
-            self.room,
-        )
-        self.reservations = Reservations(
-            settings.patience,
-            self._brief,
-            self._translator,
-            self._states,
-            self._reporter,
-            self.metrics,
-            clock,
-            self.room,
-        )
+        around = Around(self._translator, self._states, self._reporter, self.metrics, self.room)
+        self._preemption = Preemption(settings.names[0], around, self._enactor)
+        self.reservations = Reservations(settings.patience, self._brief, around, clock)
         self._following = self._leading = False
         self._jobs = caches.of(JOBS)
         self._workloads = caches.of(WORKLOADS)

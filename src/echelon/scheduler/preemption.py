@@ -8,48 +8,32 @@ A place that is only kept can be taken by someone more important; the one who lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from ..api import meta
 from ..engine.verdict import Blocked, Evict
-from ..engine.view import ClusterView
 from .apply import Enactor
+from .around import Around
 from .hierarchy import Group, Member
-from .metrics import Metrics
-from .report import Reporter, key_of, kind_of
-from .state import State, States
-from .translate import Root, Translator
+from .report import key_of, kind_of
+from .state import State
+from .translate import Root
 
 
 class Preemption:
     """Evictions under way and the places kept meanwhile."""
 
-    def __init__(
-        self,
-        name: str,
-        view: ClusterView,
-        translator: Translator,
-        states: States,
-        enactor: Enactor,
-        reporter: Reporter,
-        metrics: Metrics,
-        room: Callable[[], None],
-    ) -> None:
+    def __init__(self, name: str, around: Around, enactor: Enactor) -> None:
         self._name = name
-        self._view = view
-        self._translator = translator
-        self._states = states
+        self._around = around
         self._enactor = enactor
-        self._reporter = reporter
-        self._metrics = metrics
-        self._room = room
         #: victim -> the roots that wait for it to be gone
         self._awaited: dict[int, dict[int, None]] = {}
 
     def begin(self, state: State, verdict: Evict) -> None:
         """Evict whole units and keep their places for the preemptor."""
-        root, members = state.root, self._translator.members
-        victims = [members[pod.pod] for unit in verdict.units for pod in self._view.pods_of(unit)]
+        root, members = state.root, self._around.translator.members
+        victims = [members[pod.pod] for unit in verdict.units for pod in self._around.view.pods_of(unit)]
         leaving = [member for member in victims if member.place]
         for member in victims:
             if not member.place:
@@ -58,40 +42,40 @@ class Preemption:
         self._mark_groups(verdict.units, message, root)
         for member in leaving:
             self._await(state, member)
-            self._reporter.evicted(member, root)
+            self._around.reporter.evicted(member, root)
         self._evict(leaving, message)
-        self._metrics.preempting(root, len(leaving), verdict.loss.budget_violations)
+        self._around.metrics.preempting(root, len(leaving), verdict.loss.budget_violations)
         for number, node in verdict.placement.assignment.items():
             state.nominated[number] = members[number]
-            self._translator.nominate(members[number], node)
+            self._around.translator.nominate(members[number], node)
         if leaving:
-            self._reporter.making_room(root, verdict, len(leaving))
+            self._around.reporter.making_room(root, verdict, len(leaving))
         else:
-            self._states.again(state)
+            self._around.states.again(state)
 
     def withdraw(self, state: State) -> None:
         """Give up the places kept for a root; whoever asks next may have them."""
         if not state.nominated:
             return
         for member in state.nominated.values():
-            self._translator.withdraw(member)
+            self._around.translator.withdraw(member)
         state.nominated.clear()
-        self._room()
+        self._around.room()
 
     def gone(self, member: Member) -> None:
         """A pod has left: those who waited for it may be able to go on."""
         for waiting in self._awaited.pop(member.id, {}):
-            state = self._states.get(waiting)
+            state = self._around.states.get(waiting)
             if state is not None:
                 state.victims.pop(member.id, None)
                 if not state.victims:
-                    self._states.again(state)
+                    self._around.states.again(state)
 
     def displaced(self, state: State) -> None:
         """A node at which room was being made is gone: nothing is worth waiting for there."""
         self.withdraw(state)
         state.victims.clear()
-        self._states.again(state)
+        self._around.states.again(state)
 
     def release_partial(self, state: State, verdict: Blocked) -> None:
         """A gang that cannot be completed gives back what it holds.
@@ -102,7 +86,7 @@ class Preemption:
         root = state.root
         if not isinstance(root, Group) or state.flying or root.tally.holds:
             return
-        if self._reporter.was_scheduled(root):
+        if self._around.reporter.was_scheduled(root):
             released = {fix.group for fix in verdict.fixes if fix.kind == "release"}
             leaves = [leaf for leaf in root.leaves() if leaf.id in released and _evicted_whole(leaf)]
         else:
@@ -121,13 +105,13 @@ class Preemption:
                 by_node.setdefault(member.node, []).append(member)
         if not by_node:
             return
-        for member in list(self._translator.members.values()):
+        for member in list(self._around.translator.members.values()):
             node = (member.obj.get("status") or {}).get("nominatedNodeName") or ""
-            state = self._states.get(self._translator.root_of(member).id)
+            state = self._around.states.get(self._around.translator.root_of(member).id)
             if state is None or not member.waiting or node not in by_node:
                 continue
             state.nominated[member.id] = member
-            self._translator.nominate(member, node)
+            self._around.translator.nominate(member, node)
             for victim in by_node[node]:
                 self._await(state, victim)
 
@@ -143,12 +127,12 @@ class Preemption:
         Members that were bound after the mark, while its victims leave slowly, are a new beginning of the group.
         """
         found: dict[str, dict[int, Member]] = {}
-        members = self._translator.members
+        members = self._around.translator.members
         for member in members.values():
-            running = self._view.running(member.id) if member.node else None
+            running = self._around.view.running(member.id) if member.node else None
             condition = meta.find_condition(member.obj, "DisruptionTarget") if running is not None else None
             if condition is not None and running is not None and _marked(member):
-                mates = (members[pod.pod] for pod in self._view.pods_of(running.unit))
+                mates = (members[pod.pod] for pod in self._around.view.pods_of(running.unit))
                 bound = {
                     mate.id: mate for mate in mates if mate.node and _bound_at(mate) <= condition["lastTransitionTime"]
                 }
@@ -161,22 +145,22 @@ class Preemption:
 
     def _evict(self, members: Collection[Member], message: str) -> None:
         for member in members:
-            self._translator.evict(member)
-        self._enactor.evict(members, message, lambda member: member.id in self._translator.members)
+            self._around.translator.evict(member)
+        self._enactor.evict(members, message, lambda member: member.id in self._around.translator.members)
 
     def _mark_groups(self, units: Collection[int], message: str, preemptor: Root) -> None:
         text = f"Preempted by {kind_of(preemptor)} {key_of(preemptor)}"
         for unit in units:
-            group = self._translator.forest.by_id(unit)
+            group = self._around.translator.forest.by_id(unit)
             if group is not None:
-                self._reporter.evicted_group(group, message, text)
+                self._around.reporter.evicted_group(group, message, text)
 
     def _give_way(self, member: Member) -> None:
         """A place that was only kept is taken by someone more important; its root looks again."""
-        state = self._states.get(self._translator.root_of(member).id)
+        state = self._around.states.get(self._around.translator.root_of(member).id)
         if state is not None:
             self.withdraw(state)
-            self._states.again(state)
+            self._around.states.again(state)
 
 
 def _marked(member: Member) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..base.clock import Clock
 
@@ -29,18 +29,12 @@ class _Sleeper:
     wants_room: bool
 
 
-@dataclass(order=True, slots=True)
-class _Entry:
-    rank: Rank
-    root: int = field(compare=False)
-
-
 class Queue:
     """Each root is in it at most once."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._heap: list[_Entry] = []
+        self._heap: list[tuple[Rank, int]] = []
         self._active: dict[int, Rank] = {}
         self._asleep: dict[int, _Sleeper] = {}
         self._attempts: dict[int, int] = {}
@@ -71,7 +65,7 @@ class Queue:
         if self._active.get(root) == rank:
             return
         self._active[root] = rank
-        heapq.heappush(self._heap, _Entry(rank, root))
+        heapq.heappush(self._heap, (rank, root))
         self._arrived.set()
 
     def sleep(self, root: int, rank: Rank, seconds: float, *, wants_room: bool) -> None:
@@ -112,11 +106,11 @@ class Queue:
         """The first root, as soon as there is one."""
         while True:
             while self._heap:
-                entry = heapq.heappop(self._heap)
+                rank, root = heapq.heappop(self._heap)
                 # A root that was dropped or re-ranked has left a stale entry behind.
-                if self._active.get(entry.root) == entry.rank:
-                    del self._active[entry.root]
-                    return entry.root
+                if self._active.get(root) == rank:
+                    del self._active[root]
+                    return root
             self._arrived.clear()
             await self._arrived.wait()
 

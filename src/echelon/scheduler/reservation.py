@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -25,13 +25,12 @@ from ..engine.cycle import decide
 from ..engine.demand import Demand, given
 from ..engine.reserve import soonest
 from ..engine.verdict import Domain, Evict, Placed
-from ..engine.view import ClusterView, Node, Options, Running
+from ..engine.view import Node, Options, Running
+from .around import Around
 from .hierarchy import Member
 from .memory import likeness
-from .metrics import Metrics
-from .report import Reporter, key_of, kind_of
-from .state import State, States, priority_of
-from .translate import Translator
+from .report import key_of, kind_of
+from .state import State, priority_of
 
 _DAY = 24 * 3600
 #: What it costs to wait for a pod of which nothing is known, and for one that is meant to run for ever.
@@ -92,26 +91,11 @@ class _Passed:
 class Reservations:
     """Who has room kept for them, and what that means for everybody else."""
 
-    def __init__(
-        self,
-        patience: Patience,
-        options: Options,
-        translator: Translator,
-        states: States,
-        reporter: Reporter,
-        metrics: Metrics,
-        clock: Clock,
-        room: Callable[[], None],
-    ) -> None:
+    def __init__(self, patience: Patience, options: Options, around: Around, clock: Clock) -> None:
         self._patience = patience
         self._options = options
-        self._view: ClusterView = translator.view
-        self._translator = translator
-        self._states = states
-        self._reporter = reporter
-        self._metrics = metrics
+        self._around = around
         self._clock = clock
-        self._room = room
         self._held: dict[int, Reservation] = {}
         self._passed = _Passed()
         #: By likeness of a demand: whose reservations stand in its way, until something changes.
@@ -127,9 +111,9 @@ class Reservations:
 
     def recover(self) -> None:
         """What was placed before we came tells who was passed over."""
-        for member in self._translator.members.values():
+        for member in self._around.translator.members.values():
             if member.node:
-                self._passed.note(priority_of(self._translator.root_of(member)), member.rank[1])
+                self._passed.note(priority_of(self._around.translator.root_of(member)), member.rank[1])
 
     # -- in a decision ---------------------------------------------------------------------------------
 
@@ -145,7 +129,7 @@ class Reservations:
         """Look at the cluster without what is kept for this root, and for all below a priority."""
         below = [one for one in self._held.values() if priority is not None and one.priority < priority]
         own = self._held.get(state.root.id)
-        with self._view.without(self._kept([*below, *([own] if own else ())])):
+        with self._around.view.without(self._kept([*below, *([own] if own else ())])):
             yield
 
     def placed(self, state: State, nodes: Collection[str]) -> None:
@@ -162,15 +146,15 @@ class Reservations:
         if one is None:
             return
         for member in one.places.values():
-            self._translator.unreserve(member)
+            self._around.translator.unreserve(member)
         self.forget()
-        self._room()
+        self._around.room()
 
     def _clear(self, nodes: set[str], priority: int) -> None:
         """Whoever is less important and has room kept on these nodes looks for another place."""
         for one in [one for one in self._held.values() if one.priority < priority and nodes & one.nodes.keys()]:
             self.end(one.state.root.id)
-            self._states.again(one.state)
+            self._around.states.again(one.state)
 
     def forget(self) -> None:
         """Something changed: who stands in whose way is to be asked anew."""
@@ -208,7 +192,7 @@ class Reservations:
         if one is None:
             return ""
         left = [pod for pod in one.awaited if self._is_in_way(one, pod)]
-        busy = {running.node for pod in left if (running := self._view.running(pod)) is not None}
+        busy = {running.node for pod in left if (running := self._around.view.running(pod)) is not None}
         where = f" in {spoken(one.domain)}" if one.domain else ""
         text = f"{len(one.nodes) - len(busy)} of {len(one.nodes)} reserved nodes{where} are free for it"
         return f"{text}, waiting for {len(left)} pods there to end" if left else text
@@ -220,9 +204,9 @@ class Reservations:
             return ""
         like = likeness(demand)
         if like not in self._behind:
-            self._view.options = self._options
-            with self._view.without(self._kept(self._held.values())):
-                verdict = decide(self._view, replace(demand, may_preempt=False), self._clock.now())
+            self._around.view.options = self._options
+            with self._around.view.without(self._kept(self._held.values())):
+                verdict = decide(self._around.view, replace(demand, may_preempt=False), self._clock.now())
             self._behind[like] = _whose(others, verdict) if isinstance(verdict, Placed) else ""
         return self._behind[like]
 
@@ -237,19 +221,19 @@ class Reservations:
         """Room is kept for few at a time; someone more important takes the turn of the least important."""
         if len(self._held) < self._patience.at_once:
             return True
-        last = max(self._held.values(), key=lambda one: self._states.rank(one.state), default=None)
+        last = max(self._held.values(), key=lambda one: self._around.states.rank(one.state), default=None)
         if last is None or last.priority >= priority_of(state.root):
             return False
         self.end(last.state.root.id)
-        self._states.again(last.state)
+        self._around.states.again(last.state)
         return True
 
     def _reserve(self, state: State, demand: Demand, moved: float) -> bool:
-        leaving = [member for member in self._translator.members.values() if member.leaving and member.place]
-        gone = [running for member in leaving if (running := self._view.running(member.id)) is not None]
-        self._view.options = self._options
+        leaving = [member for member in self._around.translator.members.values() if member.leaving and member.place]
+        gone = [running for member in leaving if (running := self._around.view.running(member.id)) is not None]
+        self._around.view.options = self._options
         with self.lifted(state, demand.priority):
-            found = soonest(self._view, demand, gone, self._cost)
+            found = soonest(self._around.view, demand, gone, self._cost)
         if found is None or not found.placement.assignment:
             # Not even without everyone it may wait for; that is a dear thing to find out.
             state.reserve_from = self._clock.now() + self._patience.after_seconds
@@ -259,9 +243,10 @@ class Reservations:
         return True
 
     def _enter(self, state: State, demand: Demand, found: Evict, leaving: list[Running], moved: float) -> None:
-        members, assignment = self._translator.members, found.placement.assignment
-        nodes = {name: node for name in sorted(set(assignment.values())) if (node := self._view.node(name)) is not None}
-        ending = [pod for unit in found.units for pod in self._view.pods_of(unit)]
+        members, assignment = self._around.translator.members, found.placement.assignment
+        view, wanted = self._around.view, sorted(set(assignment.values()))
+        nodes = {name: node for name in wanted if (node := view.node(name)) is not None}
+        ending = [pod for unit in found.units for pod in self._around.view.pods_of(unit)]
         awaited = {pod.pod: None for pod in (*ending, *leaving) if pod.node in nodes}
         places = {number: members[number] for number in assignment}
         domain = found.placement.domains.get(state.root.id, ())
@@ -277,18 +262,18 @@ class Reservations:
             made=self._clock.now(),
         )
         for number, name in assignment.items():
-            self._translator.reserve(members[number], name)
+            self._around.translator.reserve(members[number], name)
         self.forget()
-        self._reporter.reserved(state.root, self.told(state))
-        self._metrics.reserved("made")
+        self._around.reporter.reserved(state.root, self.told(state))
+        self._around.metrics.reserved("made")
 
     def _lapse(self, state: State, now: float) -> None:
         """Nobody in its way ends: others have their turn for as long as it had."""
         pause = self._hold(state)
         state.reserve_from = now + pause
         state.lapses += 1
-        self._reporter.lapsed(state.root, pause)
-        self._metrics.reserved("lapsed")
+        self._around.reporter.lapsed(state.root, pause)
+        self._around.metrics.reserved("lapsed")
 
     def _hold(self, state: State) -> float:
         return self._patience.hold_seconds * (1 << state.lapses)
@@ -302,16 +287,16 @@ class Reservations:
                 del one.awaited[pod]
         if now - one.moved >= self._hold(one.state) or one.wanted != _members(demand):
             return False
-        return all(self._view.node(name) == node for name, node in one.nodes.items()) and self._fits(one)
+        return all(self._around.view.node(name) == node for name, node in one.nodes.items()) and self._fits(one)
 
     def _is_in_way(self, one: Reservation, pod: int) -> bool:
-        running = self._view.running(pod)
+        running = self._around.view.running(pod)
         return running is not None and running.node in one.nodes
 
     def _fits(self, one: Reservation) -> bool:
         """Whether the places are enough once the awaited are gone: strangers may have come."""
         for name, node in one.nodes.items():
-            pods = self._view.pods_on(name)
+            pods = self._around.view.pods_on(name)
             asked = {resource for pod in pods if pod.pod in one.places for resource, amount in pod.requests if amount}
             used = Counter[str]()
             for pod in pods:
@@ -322,12 +307,12 @@ class Reservations:
         return True
 
     def _kept(self, held: Iterable[Reservation]) -> list[Running]:
-        found = (self._view.running(number) for one in held for number in one.places)
+        found = (self._around.view.running(number) for one in held for number in one.places)
         return [running for running in found if running is not None]
 
     def _cost(self, pod: Running) -> int:
         """How long it may take until a pod has ended."""
-        spec = self._translator.members[pod.pod].obj["spec"]
+        spec = self._around.translator.members[pod.pod].obj["spec"]
         limit = spec.get("activeDeadlineSeconds")
         if limit is not None:
             return max(0, min(int(pod.started + limit - self._clock.now()), _UNKNOWN_END))

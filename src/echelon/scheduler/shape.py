@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import msgspec
+
+from ..api import meta
 from ..api.scheme import Object
 from ..base import quantity
 from ..engine.demand import PORT, PORT_SHARES, NodeTerm, Requirement, Shape, Toleration, Wish
@@ -24,7 +27,38 @@ _VOLUMES_ANYWHERE = frozenset(
 #: Volumes that are claims: `volumes` says what they ask for.
 _CLAIMS = frozenset(("persistentVolumeClaim", "ephemeral"))
 
+#: What differs between pods of one shape; nothing of it decides where they fit.
+_APART = frozenset(("hostname", "nodeName", "schedulingGroup"))
+#: So many specs are remembered with their shape.
+_REMEMBERED = 4096
+
 Amounts = dict[str, int]
+
+
+class Shapes:
+    """Every shape once, so that comparing them costs nothing; a spec that was met before is not read again."""
+
+    def __init__(self) -> None:
+        self._known: dict[Shape, Shape] = {}
+        self._read: dict[bytes, Shape] = {}
+
+    def of(self, pod: Object) -> Shape:
+        spec = pod["spec"]
+        told: list[Any] = [{name: value for name, value in spec.items() if name not in _APART}]
+        if "affinity" in spec or "topologySpreadConstraints" in spec:
+            # Terms between pods speak of the pod's own namespace and labels.
+            told += meta.namespace(pod), meta.labels(pod)
+        words = msgspec.json.encode(told)
+        shape = self._read.get(words)
+        if shape is None:
+            if len(self._read) >= _REMEMBERED:
+                self._read.clear()
+            shape = self._read[words] = self.one(of_pod(pod))
+        return shape
+
+    def one(self, shape: Shape) -> Shape:
+        """The one that stands for all equal to it."""
+        return self._known.setdefault(shape, shape)
 
 
 def of_pod(pod: Object) -> Shape:

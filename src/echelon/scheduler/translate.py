@@ -76,8 +76,7 @@ class Translator:
         self._listener = listener
         self._budgets = Budgets(self._ids)
         self._volumes = volumes.Volumes()
-        #: Equal shapes are one object, so that comparing them costs nothing.
-        self._shapes: dict[Shape, Shape] = {}
+        self._shapes = shape.Shapes()
         self._namespaces: dict[str, dict[str, str]] = {}
         #: Whose coming could let pods in, with the number of pods that wish for it.
         self._wished: Counter[Peers] = Counter()
@@ -301,7 +300,7 @@ class Translator:
             seen=self._clock.now(),
         )
         self.members[member.id] = member
-        self._wished.update(company.wanted(member))
+        self._wish(member)
         group = _group_name(pod)
         if group:
             self.forest.enter(member, group)
@@ -340,7 +339,7 @@ class Translator:
         member = self.members.pop(number, None)
         if member is None:
             return
-        self._wished -= Counter(company.wanted(member))
+        self._unwish(member)
         self._on_storage(self._volumes.leave(pod))
         root = self.root_of(member)
         held = bool(member.spot)
@@ -363,14 +362,15 @@ class Translator:
             self._listener.touched(self.forest.root(changed))
 
     def _shape(self, pod: Object) -> Shape:
-        found = volumes.applied(shape.of_pod(pod), meta.namespace(pod), self._volumes.of(pod))
-        return self._shapes.setdefault(found, found)
+        plain = self._shapes.of(pod)
+        found = volumes.applied(plain, meta.namespace(pod), self._volumes.of(pod))
+        return plain if found is plain else self._shapes.one(found)
 
     def _reshape(self, member: Member, pod: Object) -> None:
         """Its spec or its labels changed."""
-        self._wished -= Counter(company.wanted(member))
+        self._unwish(member)
         member.shape, member.identity = self._shape(pod), self._identity(pod)
-        self._wished.update(company.wanted(member))
+        self._wish(member)
 
     def _identity(self, pod: Object) -> Identity:
         identity = company.identity_of(pod, self._namespaces.get(meta.namespace(pod), {}))
@@ -421,6 +421,15 @@ class Translator:
             repels=member.shape.anti_affinity,
             coming=not placed,
         )
+
+    def _wish(self, member: Member) -> None:
+        wanted = company.wanted(member)
+        if wanted:
+            self._wished.update(wanted)
+
+    def _unwish(self, member: Member) -> None:
+        if self._wished:
+            self._wished -= Counter(company.wanted(member))
 
     def _is_wished(self, identity: Identity) -> bool:
         """Whether pods may be waiting for one like this to be somewhere."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from echelon.engine.demand import PORT, PORT_SHARES, NodeTerm, Peers, PodTerm, Requirement, Spread, Toleration, Wish
-from echelon.scheduler.shape import of_pod, requests
+from echelon.scheduler.shape import Shapes, of_pod, requests
 from echelon.testing.builders import GPU, make_pod
 
 
@@ -149,3 +149,48 @@ def test_a_host_port_takes_the_port_of_all_addresses_and_an_address_takes_a_shar
 def test_on_the_host_network_container_ports_are_host_ports() -> None:
     assert _ports({"containerPort": 80}) == {}
     assert _ports({"containerPort": 80}, hostNetwork=True) == {"host port 80/TCP": PORT_SHARES}
+
+
+def _apart(name: str, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    pod = make_pod(name, group=f"group-of-{name}", hostname=name, nodeName=f"node-of-{name}", **spec)
+    pod["metadata"]["labels"] = labels or {"own": name}
+    return pod
+
+
+def test_pods_that_differ_in_name_group_and_place_share_one_shape() -> None:
+    shapes = Shapes()
+    assert shapes.of(_apart("a")) is shapes.of(_apart("b"))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"nodeSelector": {"disk": "fast"}},
+        {"tolerations": [{"operator": "Exists"}]},
+        {"containers": [_container("7")]},
+        {"overhead": {"cpu": "1"}},
+    ],
+    ids=lambda spec: next(iter(spec)),
+)
+def test_a_spec_met_before_does_not_stand_for_another(spec: dict[str, Any]) -> None:
+    shapes = Shapes()
+    plain, other = shapes.of(_apart("a")), shapes.of(_apart("b", **spec))
+    assert plain != other
+    assert other == of_pod(_apart("b", **spec))
+
+
+def test_a_term_that_looks_at_the_own_labels_makes_other_shapes_of_other_labels() -> None:
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+        "matchLabelKeys": ["version"],
+    }
+    shapes = Shapes()
+    one, other, same = (
+        shapes.of(_apart(name, {"app": "x", "version": version}, topologySpreadConstraints=[spread]))
+        for name, version in (("a", "1"), ("b", "2"), ("c", "1"))
+    )
+    assert one != other
+    assert one is same
