@@ -10,13 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import feasible
 
+from echelon.engine import place
+from echelon.engine import search as door
 from echelon.engine.agenda import Found, NotFound, Steps
+from echelon.engine.backtrack import Backtrack
 from echelon.engine.check import problems
+from echelon.engine.cycle import decide
 from echelon.engine.demand import Demand, Group
+from echelon.engine.filling import Counts, Filling, Question, Style
+from echelon.engine.flow import by_flow
 from echelon.engine.nest import nest
-from echelon.engine.parts import Canon
-from echelon.engine.regions import CLUSTER
-from echelon.engine.search import model
+from echelon.engine.parts import Canon, Part
+from echelon.engine.regions import CLUSTER, Region
+from echelon.engine.search import model, search
 from echelon.engine.verdict import Placed
 from echelon.testing.placement import NOW, Cluster, composite, gang, pods
 
@@ -32,7 +38,11 @@ def racks(sizes: list[list[int]]) -> Cluster:
 
 def answer(cluster: Cluster, root: Group, steps: int = 20_000) -> Found | NotFound | None:
     part = Canon(cluster.view).part(root, "minimum")
-    return nest(model(cluster.view, part, CLUSTER), part, CLUSTER, Steps(steps))
+
+    def inside(tree: Part, region: Region, share: Steps) -> Found | NotFound:
+        return search(cluster.view, tree, region, share)
+
+    return nest(model(cluster.view, part, CLUSTER), part, CLUSTER, Steps(steps), inside)
 
 
 @examples(150)
@@ -134,3 +144,93 @@ def test_an_ended_budget_is_no_proof() -> None:
     leaves = [gang(size, pods(size, cpu=1), key="rack") for size in sizes]
     cluster = racks([[sum(sizes) // 8 + 1] * 8])
     assert answer(cluster, composite(24, *leaves), steps=2) == NotFound(proved=False)
+
+
+# ---- trees that are regular only down to some depth
+
+
+class _OnlyInside(Backtrack):
+    """A search that knows nothing of whole trees, only of what is inside a domain."""
+
+    def run(self, region: Region) -> Found | NotFound:
+        return NotFound(proved=False) if region.level < 0 else super().run(region)
+
+
+def irregular(seed: int) -> tuple[Cluster, Group]:
+    """Two or three blocks, some nodes in no rack; rack gangs with members to spare, gangs of a whole block, and
+    composites that can do without a child."""
+    rng = Random(seed)
+    cluster, equal = Cluster(), rng.random() < 0.4
+    for block in range(rng.randint(2, 3)):
+        for rack in range(rng.randint(1, 2)):
+            labels = {} if rng.random() < 0.15 else {"rack": f"r{rack}"}
+            cluster.nodes(f"n-{block}-{rack}", rng.randint(1, 2), cpu=rng.randint(2, 4), block=f"b{block}", **labels)
+    composites = []
+    for _ in range(rng.randint(2, 3)):
+        gangs = []
+        for _ in range(rng.randint(1, 2)):
+            drawn = [pods(1, cpu=1 if equal else rng.randint(1, 2)) for _ in range(rng.randint(1, 3))]
+            key = rng.choice(("rack", "rack", None))
+            gangs.append(gang(max(1, len(drawn) - rng.randint(0, 1)), *drawn, **({"key": key} if key else {})))
+        composites.append(composite(max(1, len(gangs) - rng.randint(0, 1)), *gangs, key="block"))
+    return cluster, composite(len(composites), *composites)
+
+
+@examples(150)
+@given(st.integers(0, 1 << 32))
+def test_irregular_trees_are_answered_as_by_brute_force(seed: int) -> None:
+    cluster, root = irregular(seed)
+    found = answer(cluster, root)
+    assert isinstance(found, Found) == feasible(cluster.view, Demand(root))
+    assert isinstance(found, Found) or found == NotFound(proved=True)
+
+
+@examples(100)
+@given(st.integers(0, 1 << 32))
+def test_what_is_put_together_from_domains_is_a_placement(seed: int) -> None:
+    """With the searches over whole trees out of the way, verdicts come from domains, and the checker passes them."""
+    cluster, root = irregular(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(door, "Backtrack", _OnlyInside)
+        patch.setattr(door, "exact", lambda *_: None)
+        patch.setattr(place, "is_small", lambda *_: False)
+        verdict = decide(cluster.view, Demand(root, may_preempt=False), NOW)
+    if isinstance(verdict, Placed):
+        assert problems(cluster.view, Demand(root), verdict, NOW) == []
+    assert isinstance(verdict, Placed) == feasible(cluster.view, Demand(root))
+
+
+# ---- one level as a flow
+
+
+@examples(100)
+@given(st.integers(0, 1 << 32))
+def test_a_flow_finds_what_filling_domain_by_domain_finds(seed: int) -> None:
+    rng = Random(seed)
+    sizes = rng.sample(range(1, 10), k=rng.randint(1, 4))
+    rooms = [rng.randint(3, 15) for _ in range(rng.randint(1, 4))]
+    question = Question(
+        0, [(size,) for size in sizes], tuple(rng.randint(1, 3) for _ in sizes), [(room,) for room in rooms],
+        rooms, exact=True,
+    )  # fmt: skip
+    filled = by_flow(question, Steps(20_000))
+    complete = Filling(question, Style(), lambda *_: True, lambda _: None).run()
+    assert (filled is None) == (complete is None)
+    if filled is not None:
+        assert _sum([taken for _, taken in filled]) == question.numbers
+        assert all(sum(map(int.__mul__, taken, sizes)) <= rooms[spot] for spot, taken in filled)
+
+
+def _sum(sets: list[Counts]) -> Counts:
+    return tuple(map(sum, zip(*sets, strict=True)))
+
+
+def test_racks_that_chance_rarely_fills_are_filled_by_the_flow() -> None:
+    """Gangs that fill 16 racks to the last slot in few ways, found within a budget that short tries have used up."""
+    sizes = [112, 109, 108, 101, 86, 84, 84, 80, 72, 71, 71, 70, 60, 59, 59, 55, 53, 53, 47, 46, 40, 39, 36, 34, 34]
+    sizes += [30, 30, 29, 28, 28, 28, 26, 23, 22, 15, 14, 14, 13, 13, 12, 10, 10, 10, 8, 6, 6, 6, 4]
+    cluster = Cluster()
+    for rack in range(16):
+        cluster.nodes(f"r{rack}", 2, cpu=64, rack=f"r{rack}")
+    root = composite(len(sizes), *(gang(size, pods(size, cpu=1), key="rack") for size in sizes))
+    assert isinstance(cluster.decide(root), Placed)

@@ -66,6 +66,11 @@ class _Frame:
     alternatives: Iterator[Agenda | None] = field(default_factory=lambda: iter(()))
 
 
+def descent(part: Part) -> int:
+    """Steps to seat every group and spread every class of pods once."""
+    return PACKING_STEP * sum(2 + len(each.asks) for each in walk(part))
+
+
 class Backtrack:
     """One run.  With a `habit` it puts equal pods where the habit says and nowhere else: quick, and no proof."""
 

@@ -1,9 +1,7 @@
 """What the own search left open, as a question to CP-SAT: irregular trees, optional groups, mixed pods of many sizes.
 
 A variable says which domain a group is seated in (for equal leaves: how many are), another how many nodes of a kind
-are filled with which set of pods.  One worker, a fixed seed and a budget of deterministic time: the same question
-gets the same answer on every machine.  The solver is loaded when it is first asked, which few demands ever do.
-Everything is counted in pods, so numbers stay small.
+are filled with which set of pods.  Everything is counted in pods, so numbers stay small.
 """
 
 from __future__ import annotations
@@ -22,9 +20,8 @@ from .pack import Order, deal
 from .parts import Part
 from .regions import Region, rows_of
 from .room import Counting, Packing
+from .solver import Solver
 
-#: Steps that are worth one unit of the solver's deterministic time.
-STEPS_PER_UNIT = 100_000
 #: Variables beyond this are not even written down.
 LARGEST_MODEL = 60_000
 #: Ways to fill a node that are written down; nodes that can be filled in more ways are left open.
@@ -39,23 +36,14 @@ def exact(room: Counting | Packing, part: Part, region: Region, steps: Steps) ->
     """Place the tree, or prove that it cannot be; None if it is too large or has rules that the solver is not told."""
     if not told(room, part, region):
         return None
-    from ortools.sat.python import cp_model  # half a second and 60 MB
-
-    model = _Model(room, cp_model)
+    solver = Solver()
+    model = _Model(room, solver.cp)
     try:
         model.build(part, region)
     except _TooLarge:
         return None
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.random_seed = 0
-    solver.parameters.linearization_level = 2
-    solver.parameters.max_deterministic_time = steps.left / STEPS_PER_UNIT
-    status = solver.solve(model.cp)
-    steps.left -= 1 + int(solver.response_proto.deterministic_time * STEPS_PER_UNIT)
-    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return model.found(solver)
-    return NotFound(proved=status == cp_model.INFEASIBLE)
+    found = solver.solve(steps, linearization=2)
+    return model.found(solver) if found else NotFound(proved=found is False)
 
 
 def told(room: Counting | Packing, root: Part, region: Region) -> bool:
@@ -86,9 +74,8 @@ class _Seat:
 
 
 class _Model:
-    def __init__(self, room: Counting | Packing, library: Any) -> None:
-        self.room, self.layout = room, room.layout
-        self.cp = library.CpModel()
+    def __init__(self, room: Counting | Packing, cp: Any) -> None:
+        self.room, self.layout, self.cp = room, room.layout, cp
         self.seats: list[_Seat] = []
         self.nodes: _Nodes | None = None
         self._size = 0
@@ -190,7 +177,7 @@ class _Model:
 
     # ---- the answer
 
-    def found(self, solver: Any) -> Found:
+    def found(self, solver: Solver) -> Found:
         found = Found([], [])
         for seat in self.seats:
             waiting = list(seat.parts)
@@ -264,7 +251,7 @@ class _Nodes:
                 self.shares[level, shape, index] = self.model.integer(slots[index])
             self.model.cp.add(sum(self.shares[level, shape, index] for index in inner) == sum(pods))
 
-    def put(self, solver: Any, found: Found) -> None:
+    def put(self, solver: Solver, found: Found) -> None:
         """Rows for the pods of all leaves."""
         counts = np.zeros((len(self.shapes), self.layout.size), dtype=np.int64)
         for kinds in self.fills.values():
@@ -280,7 +267,7 @@ class _Nodes:
                     if part.group in regions:
                         self._deal(solver, seat, part, regions[part.group], pods, found)
 
-    def _of_level(self, solver: Any, level: int, counts: Ints) -> Ints:
+    def _of_level(self, solver: Solver, level: int, counts: Ints) -> Ints:
         """Take from the counts what leaves of a level get in each narrowest domain."""
         pods = np.zeros_like(counts)
         for (where, shape, domain), share in self.shares.items():
@@ -292,7 +279,7 @@ class _Nodes:
                 pods[shape, low:high] += taken
         return pods
 
-    def _deal(self, solver: Any, seat: _Seat, part: Part, region: Region, pods: Ints, found: Found) -> None:
+    def _deal(self, solver: Solver, seat: _Seat, part: Part, region: Region, pods: Ints, found: Found) -> None:
         rows = rows_of(self.layout, region)
         for number, ask in enumerate(part.asks):
             wanted = ask.most if part.need == part.supply else part.need

@@ -28,6 +28,8 @@ FIRST_TRY = 150
 TRIES = 6
 #: One try in each such round is longer by this factor, and thinks longer about every choice.
 LONGER = 16
+#: And one that asks the solver by this.
+FLOW = 128
 #: Sets that are built up piece by piece for the price of one step.
 PIECES_PER_STEP = 8
 
@@ -53,6 +55,8 @@ class Style(NamedTuple):
     hardest_first: bool = False
     #: Domains are left equally full, not as full as can be: easier where parts of a full domain hardly fit together.
     even: bool = False
+    #: Where one number decides, the solver is asked for all domains of a level at once.
+    flow: bool = False
 
     def ranked(self, sizes: Mapping[int, int]) -> list[int]:
         """Kinds in the order in which they go into a domain, largest first or nearly so."""
@@ -61,11 +65,12 @@ class Style(NamedTuple):
         return sorted(weights, key=lambda kind: (-weights[kind], kind))
 
 
-def styles(first: int = FIRST_TRY, uneven: bool = True) -> Iterator[tuple[Style, int]]:
+def styles(first: int = FIRST_TRY, uneven: bool = True, flow: bool = False) -> Iterator[tuple[Style, int]]:
     """Orders to try one after the other and the steps for each, without end; the first few have `first` steps.
 
     How long a search takes depends on luck with the first choices, so many short tries are better than a long one;
-    that they get longer makes the whole complete.  Unless `uneven`, every other try leaves domains equally full.
+    that they get longer makes the whole complete.  Unless `uneven`, every other try leaves domains equally
+    full; with `flow`, the solver is asked now and then.
     """
     seed, steps = 0, first
     while True:
@@ -74,6 +79,8 @@ def styles(first: int = FIRST_TRY, uneven: bool = True) -> Iterator[tuple[Style,
             yield Style(seed, large_domains_first=False), steps
             seed += 1
         yield Style(seed - TRIES, hardest_first=True), steps * LONGER
+        if flow:
+            yield Style(seed - TRIES, flow=True), steps * FLOW
         steps *= 2
 
 

@@ -1,16 +1,18 @@
-"""Nested packing, for trees in which every group must hold in one domain of its own key and little may be left over.
+"""Nested packing, for trees in which groups must hold in domains of one key side by side and little may be left over.
 
 Composites go into blocks, their gangs into racks, pods onto nodes: at each level the same question, which parts go
 into which domain (`filling`), and whether a set's children fit inside is the same question one level down.  Where
 amounts decide (`amounts.Measure`) no node is looked at until all is settled; elsewhere pods that share a domain are
-packed node by node (`pack`).  The search deals in kinds of parts: those that need the same are one kind.  Rounds of
-growing budget try different orders in turn; if one of them has nothing left to try and nothing was given up on the
-way, that is a proof.
+packed node by node (`pack`).  From the depth on at which a tree is no longer regular (optional groups, members beyond
+a minimum, several keys), what shares a domain is a question for the whole search (`inner`).  The search deals in
+kinds of parts: those that need the same are one kind.  Rounds of growing budget try different orders in turn; if one
+of them has nothing left to try and nothing was given up on the way, that is a proof.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,19 +23,25 @@ from .bounds import own_level
 from .capacity import roll_up
 from .demand import Shape
 from .filling import FIRST_TRY, Amounts, Counts, Filling, OutOfSteps, Question, Style, Unsuited, scarcest, styles
+from .flow import by_flow
+from .inner import Inner, carried_over, inner
 from .layout import Ints
 from .pack import Nodes, Order, deal, pack
-from .parts import Part, shapes_of
+from .parts import Part, shapes_of, walk
 from .regions import Region, rows_of
 from .room import Counting, Packing
 
 #: Kinds and how many of each, in order.
 Bag = tuple[tuple[int, int], ...]
 
+#: Asks the whole search about what is inside a domain.
+Inside = Callable[[Part, Region, Steps], Found | NotFound]
+
 #: The share of a round that the content of one domain may take.
 INSIDE = 4
-#: Where pods must be laid out on nodes to know whether they fit, tries are longer by this factor.
-WITH_NODES = 16
+#: Where pods must be laid out on nodes to know whether they fit, tries are longer by this factor, and where the whole
+#: search must be asked by that.
+WITH_NODES, WITH_SEARCH = 16, 96
 
 
 @dataclass(slots=True)
@@ -43,15 +51,17 @@ class _Plan:
     #: Inner domains, counted from the first inside; what is seated in each, and how that is arranged.
     inner: list[tuple[int, Bag, _Plan]] = field(default_factory=list)
     pods: dict[Shape, Ints] | None = None
+    #: Or what the whole search has found, for these parts in this domain.
+    answer: tuple[Inner, Found, Region] | None = None
 
 
-def nest(room: Counting | Packing, part: Part, region: Region, steps: Steps) -> Found | NotFound | None:
+def nest(room: Counting | Packing, part: Part, region: Region, steps: Steps, inside: Inside) -> Found | NotFound | None:
     """Place the tree, or prove that it cannot be; None if the tree is of another kind."""
-    if region.rows is not None or part.keys or not part.children or not _suits(room, part, region.level):
+    depth = 0 if region.rows is not None or part.keys else _regular(room, part, region)
+    if not depth:
         return None
-    packing = _Nest(room, part)
-    exact = packing.measure.exact
-    for style, share in styles(FIRST_TRY if exact else FIRST_TRY * WITH_NODES, uneven=exact):
+    packing = _Nest(room, part, depth, inside)
+    for style, share in styles(FIRST_TRY * packing.effort, uneven=packing.effort == 1, flow=packing.flows):
         budget = Steps(min(share, steps.left))
         steps.left -= budget.left
         try:
@@ -66,30 +76,60 @@ def nest(room: Counting | Packing, part: Part, region: Region, steps: Steps) -> 
     return NotFound(proved=False)
 
 
-def _suits(room: Counting | Packing, root: Part, around: int) -> bool:
-    """Whether all groups must hold, and those of one depth share one listed level inside that of the depth above."""
-    parts = [root]
-    while not parts[0].is_leaf:
-        if any(part.need < len(part.children) for part in parts):
-            return False
-        parts = [child for part in parts for child in part.children]
-        levels = {own_level(room, part) for part in parts}
-        if len(levels) > 1 or len({part.is_leaf for part in parts}) > 1 or min(levels) <= around:
-            return False
-        if any(part.pins or part.exclusive is not None or len(part.keys) != 1 for part in parts):
-            return False
-        (around,) = levels
+def _regular(room: Counting | Packing, root: Part, region: Region) -> int:
+    """To which depth all groups must hold, those of one depth in domains of one level inside those of the depth above.
+
+    0 if that is not so at all, if something anywhere makes domains differ that look alike or ties them together, or
+    if there is but one domain and the whole search would be asked the same again.
+    """
+    if any(part.pins or part.exclusive is not None or _unlisted(room, part) for part in walk(root)):
+        return 0
+    parts, depth, around = [root], 0, region.level
+    while all(part.children and part.need >= len(part.children) for part in parts):
+        below = [child for part in parts for child in part.children]
+        levels = {own_level(room, part) for part in below}
+        if len(levels) > 1 or min(levels) <= around or any(len(part.keys) != 1 for part in below):
+            break
+        parts, depth, (around,) = below, depth + 1, levels
+    low, high = room.layout.inner(region.level, region.index, around)
+    return depth if high - low > 1 or _plain(room, parts) else 0
+
+
+def _plain(room: Counting | Packing, parts: list[Part]) -> bool:
+    """Whether parts are leaves that take all of their members, or so many of equal ones."""
     counted = isinstance(room, Counting)
-    return all(0 < part.need <= part.supply and (counted or part.need == part.supply) for part in parts)
+    return all(
+        part.is_leaf and 0 < part.need <= part.supply and (counted or part.need == part.supply) for part in parts
+    )
+
+
+def _unlisted(room: Counting | Packing, part: Part) -> bool:
+    return any(key not in room.layout.level_of for key in part.keys)
+
+
+def _at(root: Part, depth: int) -> list[Part]:
+    """The parts of a depth."""
+    parts = [root]
+    for _ in range(depth):
+        parts = [child for part in parts for child in part.children]
+    return parts
 
 
 class _Nest:
     """What all rounds share: amounts and kinds, and what is known of sets of parts in domains."""
 
-    def __init__(self, room: Counting | Packing, part: Part) -> None:
-        self.room, self.layout = room, room.layout
+    def __init__(self, room: Counting | Packing, part: Part, depth: int, inside: Inside) -> None:
+        self.room, self.layout, self._depth, self._inside = room, room.layout, depth, inside
+        #: Whether the innermost parts are packed here.
+        self._plain = _plain(room, _at(part, depth))
         self._shapes = shapes_of(part)
         self.measure = Measure(room, self._shapes)
+        #: Whether amounts decide alone what fits.
+        self._exact = self._plain and self.measure.exact
+        #: Whether a level can be solved as a flow.
+        self.flows = self._exact and len(self.measure.offers) == 1
+        #: How dear it is to look inside a domain, compared with adding up amounts.
+        self.effort = 1 if self._exact else WITH_NODES if self._plain else WITH_SEARCH
         #: Kinds by content; one part of each, the kinds of its children, the amounts it needs.
         self._kinds: dict[object, int] = {}
         self._like: list[Part] = []
@@ -112,7 +152,7 @@ class _Nest:
         self._doubts = 0
         self._style, self._steps, self._floor, self._share = style, budget, 0, budget.left // INSIDE
         try:
-            plan = self._plan(((self.kind(part), 1),), region)
+            plan = self._plan(((self.kind(part, 0), 1),), region)
         except OutOfSteps:
             return None
         if plan is None:
@@ -123,19 +163,20 @@ class _Nest:
 
     # ---- kinds and amounts
 
-    def kind(self, part: Part) -> int:
-        """Equal for parts that need the same, pod for pod or in the amounts that decide."""
+    def kind(self, part: Part, depth: int) -> int:
+        """Equal for parts of a depth that need the same, pod for pod or in the amounts that decide."""
         known = self._kind_of.get(part.type)
         if known is not None:
             return known
-        children = Counter(self.kind(child) for child in part.children)
-        if part.children:
+        children = Counter[int]()
+        if depth < self._depth:
+            children.update(self.kind(child, depth + 1) for child in part.children)
             needs = _sum(children, self._needs)
             content: object = tuple(sorted(children.items()))
         else:
-            needs = self._leaf_needs(part)
-            content = needs if self.measure.exact else ("type", part.type)
-        found = self._kinds.setdefault((part.is_leaf, content), len(self._like))
+            needs = self._least(part)
+            content = needs if self._exact else ("type", part.type)
+        found = self._kinds.setdefault((depth, content), len(self._like))
         if found == len(self._like):
             self._like.append(part)
             self._children.append(children)
@@ -143,11 +184,20 @@ class _Nest:
         self._kind_of[part.type] = found
         return found
 
-    def _leaf_needs(self, leaf: Part) -> Amounts:
+    def _least(self, part: Part) -> Amounts:
+        """The least that a part needs of each amount."""
+        if part.children:
+            each = [self._least(child) for child in part.children]
+            return tuple(sum(sorted(amounts)[: part.need]) for amounts in zip(*each, strict=True))
         if isinstance(self.room, Counting):
-            return (leaf.need,)
-        takes = [(self.measure.takes(ask.shape), ask.most) for ask in leaf.asks]
-        return tuple(sum(one[dim] * most for one, most in takes) for dim in range(len(self.measure.offers)))
+            return (part.need,)
+        more = part.need - sum(ask.least for ask in part.asks)
+        takes = [self.measure.takes(ask.shape) for ask in part.asks]
+        return tuple(
+            sum(one[dim] * ask.least for one, ask in zip(takes, part.asks, strict=True))
+            + _cheapest([(one[dim], ask.most - ask.least) for one, ask in zip(takes, part.asks, strict=True)], more)
+            for dim in range(len(self.measure.offers))
+        )
 
     def _offered(self, level: int) -> list[Amounts]:
         """What each domain of a level has of each amount."""
@@ -176,7 +226,9 @@ class _Nest:
                 children[child] += number * times
         if children:
             return self._domains(children, region)
-        return _Plan() if self.measure.exact else self._packed(bag, region)
+        if self._exact:
+            return _Plan()
+        return self._packed(bag, region) if self._plain else self._searched(bag, region)
 
     def _domains(self, children: Counter[int], region: Region) -> _Plan | None:
         """Parts of one level into the domains of their key inside a region."""
@@ -190,7 +242,7 @@ class _Nest:
         needs = [self._needs[kind] for kind in children]
         main = scarcest(needs, tuple(children.values()), have)
         kinds = self._style.ranked({kind: self._needs[kind][main] for kind in children})
-        decided = self.measure.exact and self._like[kinds[0]].is_leaf
+        decided = self._exact and not self._children[kinds[0]]
 
         def fits(spot: int, taken: Counts) -> bool:
             return decided or self._arranged(_bag(kinds, taken), Region(level, indexes[spot])) is not None
@@ -199,16 +251,28 @@ class _Nest:
             main, [self._needs[kind] for kind in kinds], tuple(children[kind] for kind in kinds), have,
             [self._mark(level, index) for index in indexes], decided,
         )  # fmt: skip
-        filled = Filling(question, self._style, fits, self._step).run()
+        filled = self._by_flow(question) if decided and self._style.flow else None
+        filled = filled or Filling(question, self._style, fits, self._step).run()
         if filled is None:
             return None
         plan = _Plan()
         for spot, taken in filled:
-            bag, inner = _bag(kinds, taken), Region(level, indexes[spot])
-            arranged = _Plan() if decided else self._arranged(bag, inner)
+            bag, domain = _bag(kinds, taken), Region(level, indexes[spot])
+            arranged = _Plan() if decided else self._arranged(bag, domain)
             assert arranged is not None
             plan.inner.append((indexes[spot] - low, bag, arranged))
         return plan
+
+    def _by_flow(self, question: Question) -> list[tuple[int, Counts]] | None:
+        """One level at once; None if the solver finds no way or is not made for the question."""
+        budget = Steps(self._steps.left - self._floor)
+        before = budget.left
+        try:
+            return by_flow(question, budget)
+        except Unsuited:
+            return None
+        finally:
+            self._step(before - budget.left)
 
     def _arranged(self, bag: Bag, region: Region) -> _Plan | None:
         """The same as `_plan`, from memory if possible, and within a share of the round."""
@@ -269,24 +333,43 @@ class _Nest:
             found = self._looked_at[mark] = Nodes(self.room, self._shapes, rows, self.measure)
         return found
 
+    def _searched(self, bag: Bag, region: Region) -> _Plan | None:
+        """Parts of any kind inside a domain."""
+        asked = inner([self._like[kind] for kind, number in bag for _ in range(number)])
+        budget = Steps(self._steps.left - self._floor)
+        before = budget.left
+        answer = self._inside(asked.tree, region, budget)
+        if isinstance(answer, NotFound) and not answer.proved:
+            self._step(before)
+        self._step(before - budget.left)
+        return _Plan(answer=(asked, answer, region)) if isinstance(answer, Found) else None
+
     # ---- the placement
 
-    def _realise(self, plan: _Plan, parts: list[Part], region: Region, found: Found) -> None:
+    def _realise(self, plan: _Plan, parts: list[Part], region: Region, found: Found, depth: int = 0) -> None:
         """Parts for kinds, nodes for pods."""
+        if plan.answer is not None:
+            asked, answer, domain = plan.answer
+            there = carried_over(self.layout, asked, answer, domain, parts, region)
+            found.seats += there.seats
+            if isinstance(self.room, Packing):  # where slots are counted, nodes are chosen when all is settled
+                found.puts += there.puts
+            return
         found.seats += [(part, region) for part in parts]
         waiting: dict[int, list[Part]] = {}
-        for part in parts:
-            for child in part.children:
-                waiting.setdefault(self.kind(child), []).append(child)
+        if depth < self._depth:
+            for part in parts:
+                for child in part.children:
+                    waiting.setdefault(self.kind(child, depth + 1), []).append(child)
         if not waiting and isinstance(self.room, Packing):
             orders = [Order(part, ask, ask.most) for part in parts for ask in part.asks]
             rows = rows_of(self.layout, region)
             found.puts += self._largest_first(orders, rows) if plan.pods is None else deal(orders, rows, plan.pods)
-        for spot, bag, inner in plan.inner:
+        for spot, bag, plan_inside in plan.inner:
             taken = [waiting[kind].pop() for kind, number in bag for _ in range(number)]
             level = own_level(self.room, taken[0])
             first, _ = self.layout.inner(region.level, region.index, level)
-            self._realise(inner, taken, Region(level, first + spot), found)
+            self._realise(plan_inside, taken, Region(level, first + spot), found, depth + 1)
 
     def _largest_first(self, orders: list[Order], rows: Ints) -> list[Put]:
         """Pods onto nodes, largest first into the tightest: right where amounts decide."""
@@ -308,6 +391,15 @@ class _Nest:
 
 def _bag(kinds: list[int], taken: Counts) -> Bag:
     return tuple((kind, number) for kind, number in zip(kinds, taken, strict=True) if number)
+
+
+def _cheapest(prices: list[tuple[int, int]], number: int) -> int:
+    """What so many cost, the cheapest first; a price and how many are to be had for it each."""
+    total = 0
+    for price, most in sorted(prices):
+        total += price * min(number, most)
+        number -= min(number, most)
+    return total
 
 
 def _sum(children: Counter[int], needs: list[Amounts]) -> Amounts:

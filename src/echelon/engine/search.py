@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from .agenda import Found, NotFound, Put, Steps
-from .backtrack import Backtrack, close_together, one_by_one, tightest_first
+from .backtrack import Backtrack, Habit, close_together, descent, one_by_one, tightest_first
 from .exact import exact, told
 from .fill import compact
 from .layout import Ints
@@ -41,26 +41,35 @@ def search(view: ClusterView, part: Part, region: Region, steps: Steps, claims: 
             return answer
         room = model(view, part, region, claims)
     if isinstance(room, Counting):
-        first = 200 + 2 * sum(1 for _ in walk(part))  # enough for one descent and a little more
-        outcome = Backtrack(room, part, Steps(min(first, steps.left))).run(region)
-        if isinstance(outcome, NotFound) and not outcome.proved:
+        with _share(steps, 200 + 2 * sum(1 for _ in walk(part))) as share:  # one descent and a little more
+            outcome = Backtrack(room, part, share).run(region)
+        if _open(outcome):
             outcome = _thoroughly(view, part, region, steps, claims)
         return _locate(room, outcome)
-    for habit in (close_together, tightest_first):
-        outcome = Backtrack(room, part, Steps(min(QUICK, steps.left)), habit).run(region)
-        if isinstance(outcome, Found):
-            return outcome
-        room = model(view, part, region, claims)
-    return _thoroughly(view, part, region, steps, claims)
+    outcome = _by_habit(room, part, region, steps, close_together)
+    return outcome if isinstance(outcome, Found) else _thoroughly(view, part, region, steps, claims)
+
+
+def _by_habit(room: Packing, part: Part, region: Region, steps: Steps, habit: Habit) -> Found | NotFound:
+    """One descent and a little more."""
+    with _share(steps, descent(part) * 5 // 4) as share:
+        return Backtrack(room, part, share, habit).run(region)
 
 
 def _thoroughly(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims) -> Found | NotFound:
     """Nested packing where the tree is made for it, then the complete search, and the solver for what they leave."""
     outcome: Found | NotFound | None
+
+    def inside(inner: Part, domain: Region, share: Steps) -> Found | NotFound:
+        return search(view, inner, domain, share, claims)
+
     with _share(steps, steps.left // 2) as share:
-        outcome = nest(model(view, part, region, claims), part, region, share)
-    if _open(outcome):
+        outcome = nest(model(view, part, region, claims), part, region, share, inside)
+    room = model(view, part, region, claims)
+    if _open(outcome) and isinstance(room, Packing):
+        outcome = _by_habit(room, part, region, steps, tightest_first)
         room = model(view, part, region, claims)
+    if _open(outcome):
         with _share(steps, steps.left // 4 if told(room, part, region) else steps.left) as share:
             outcome = Backtrack(room, part, share).run(region)
     if _open(outcome) and steps.left > 0:
@@ -77,8 +86,8 @@ def _open(outcome: Found | NotFound | None) -> bool:
 @contextmanager
 def _share(steps: Steps, most: int) -> Iterator[Steps]:
     """A part of the budget; what is left of it goes back."""
-    share = Steps(most)
-    steps.left -= most
+    share = Steps(max(0, min(most, steps.left)))
+    steps.left -= share.left
     yield share
     steps.left += max(0, share.left)
 
