@@ -194,6 +194,9 @@ class Backtrack:
                 self.room.give(region, part.need)
         else:
             for shares in compositions(part):
+                if self.steps.left <= 0:  # there may be more ways than anyone can look at
+                    self.open = True
+                    return
                 if rest is None and self.habit is None and not self.room.between_pods:
                     packed = self._packed(part, region, shares)
                     if packed is not None:
@@ -207,9 +210,6 @@ class Backtrack:
 
     def _packed(self, part: Part, region: Region, shares: list[int]) -> Iterator[Agenda | None] | None:
         """The last leaf has its nodes for itself; None if they are too many or too unlike for that."""
-        if self.steps.left <= 0:
-            self.open = True
-            return iter(())
         assert isinstance(self.room, Packing)
         orders = [Order(part, ask, share) for ask, share in zip(part.asks, shares, strict=True) if share]
         wanted = Counter[Shape]()

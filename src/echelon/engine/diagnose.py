@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from .agenda import Found, Steps
+from .agenda import Found, NotFound, Steps
+from .backtrack import descent
 from .bounds import copies, own_level
 from .capacity import room as room_of
 from .demand import Composite, Demand, Group, Leaf, Shape, given
@@ -26,8 +27,9 @@ from .view import ClusterView
 
 RegionAt = Callable[[int], Region]
 
-#: Steps for one "how many would fit" question; the answer is a number for people, not a verdict.
-TRIAL_STEPS = 2_000
+#: Steps for one "how many would fit" question, and the share of the decision's budget for all of them, but not less
+#: than so many: the answers are numbers for people, not a verdict.  What they do not settle is told as not settled.
+TRIAL_STEPS, SHARE, FEWEST = 2_000, 5, 2_000
 #: Domains of which the best are told.
 DOMAINS_LOOKED_AT = 64
 
@@ -38,6 +40,7 @@ def shortages(view: ClusterView, demand: Demand) -> tuple[Shortage, ...]:
     A group is judged inside the best domain of the keyed groups above it, since that is where it would have to be.
     """
     canon, known = Canon(view), dict[tuple[object, ...], tuple[Shortage, Region]]()
+    steps = Steps(max(FEWEST, view.options.limits.steps // SHARE))
     found: list[tuple[tuple[bool, int], Shortage]] = []
     level: list[tuple[Group, Region]] = [(demand.root, CLUSTER)]
     depth = 0
@@ -48,7 +51,7 @@ def shortages(view: ClusterView, demand: Demand) -> tuple[Shortage, ...]:
             # Groups that are alike lack the same.
             kind = (part.type, *_held(group), around.key)
             if kind not in known:
-                known[kind] = _Group(view, group, part, around).judged()
+                known[kind] = _Group(view, group, part, around, steps).judged()
             shortage, best = known[kind]
             found.append(((shortage.have >= shortage.need, -depth), replace(shortage, group=group.id)))
             if isinstance(group, Composite):
@@ -74,8 +77,11 @@ def present(group: Group) -> int:
 class _Group:
     """One group by itself, as if it had the region around it alone."""
 
-    def __init__(self, view: ClusterView, group: Group, part: Part, around: Region) -> None:
+    def __init__(self, view: ClusterView, group: Group, part: Part, around: Region, steps: Steps) -> None:
         self.view, self.group, self.part, self.layout, self.around = view, group, part, view.layout, around
+        self.steps, self.settled = steps, True
+        #: What was reached in domains that are alike.
+        self._known: dict[object, int] = {}
         self.room: Counting | Packing = model(view, self.part, around)
         self.need, self.bound = _held(group)
         if self.part.supply and self.bound >= self.need and isinstance(group, Leaf):
@@ -91,7 +97,7 @@ class _Group:
         shortage = Shortage(
             self.group.id, self.need, best, self._key(), tuple(count for count, _ in tried), len(offers),
             self._exclusions(), isinstance(self.group, Composite), present(self.group),
-            path_of(self.layout, self.around), *self._each(), self._held_on() if not len(offers) else (),
+            path_of(self.layout, self.around), *self._each(), self._held_on() if not len(offers) else (), self.settled,
         )  # fmt: skip
         inside = tried[0][1] if tried and tried[0][1].rows is None else self.around
         return shortage, inside
@@ -208,17 +214,42 @@ class _Group:
         return isinstance(self.group, Leaf) and isinstance(self.room, Counting)
 
     def _reached(self, region: Region, promised: int) -> int:
-        """The most that fits in a region, by trying; what the trial budget cannot settle counts as too much."""
+        """The most that fits in a region, by trying; of domains that are alike one is tried."""
+        alike = object() if region.rows is not None else (promised, self.room.content(region.level, region.index))
+        if alike not in self._known:
+            self._known[alike] = self._tried(region, promised)
+        return self._known[alike]
+
+    def _tried(self, region: Region, promised: int) -> int:
+        """What the trial budget cannot settle counts as too much."""
         part = replace(self.part, keys=(), exclusive=None)
         low, high = min(promised, self.bound), min(promised, self.need)
+        goal = high
         while low < high:
-            goal = (low + high + 1) // 2 if high < self.need else high
-            smaller = relaxed(part, goal - self.bound)
-            if isinstance(search(self.view, smaller, region, Steps(TRIAL_STEPS)), Found):
+            found = self._search(relaxed(part, goal - self.bound), region)
+            if isinstance(found, Found):
                 low = goal
             else:
                 high = goal - 1
+                self.settled &= found.proved
+            goal = (low + high + 1) // 2
         return promised if low == self.need else low
+
+    def _search(self, part: Part, region: Region) -> Found | NotFound:
+        """Of children that may be chosen the cheapest come first, all of them, which is the easier question."""
+        if 0 < part.need < len(part.children):
+            found = self._trial(replace(part, children=part.children[: part.need]), region)
+            if isinstance(found, Found):
+                return found
+        return self._trial(part, region)
+
+    def _trial(self, part: Part, region: Region) -> Found | NotFound:
+        """Within the budget, but there is always enough to try once."""
+        trial = Steps(max(descent(part), min(TRIAL_STEPS, self.steps.left // 2)))
+        self.steps.left -= trial.left
+        found = search(self.view, part, region, trial)
+        self.steps.left += max(0, trial.left)
+        return found
 
     def _short_of(self, region: Region) -> str:
         """The resource that runs out first for the largest pods below."""
@@ -316,8 +347,11 @@ def relaxed(part: Part, need: int) -> Part:
     if part.is_leaf:
         least = {part.asks[0].shape: need} if len(part.asks) == 1 else {}
         return replace(part, need=need, pods=need, least=least, asks=tuple(replace(ask, least=0) for ask in part.asks))
-    pods = sum(sorted(child.pods for child in part.children)[:need])
-    return replace(part, need=need, pods=pods, least=part.least if need >= len(part.children) else {})
+    if need >= len(part.children):
+        return replace(part, need=need)
+    # The cheapest make the minimum.
+    children = tuple(sorted(part.children, key=lambda child: (child.pods, child.type, child.group)))
+    return replace(part, need=need, pods=sum(child.pods for child in children[:need]), least={}, children=children)
 
 
 def _leaves(part: Part) -> list[Part]:

@@ -157,7 +157,7 @@ def _cause(shortage: Shortage, names: Names) -> str:
     if not shortage.domains_tried:
         where = f" in {spoken(shortage.within)}" if shortage.within else ""
         return f"{text} but no node{where} has the label {shortage.key}"
-    text += f" but {_offers(shortage)}"
+    text += f" but {_offers(shortage)}{'' if shortage.settled else ', as far as the step budget told'}"
     reasons = sorted(shortage.exclusions.items(), key=lambda item: (-item[1], item[0]))[:REASONS_TOLD]
     if reasons:
         text += "; " + ", ".join(_reason(reason, number) for reason, number in reasons)

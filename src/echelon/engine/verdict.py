@@ -78,6 +78,8 @@ class Shortage:
     each_key: str = ""
     #: Nodes of bound members that leave it no domain at all.
     held_on: tuple[str, ...] = ()
+    #: Whether the numbers are settled; otherwise the budget for explaining ended first, and at least so many fit.
+    settled: bool = True
     #: Why it could hold in no cluster, "" if it could.
     contradiction: str = ""
 

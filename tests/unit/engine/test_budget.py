@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from echelon.base.rng import Rng
+from echelon.engine import diagnose
+from echelon.engine.agenda import Found, NotFound, Steps
 from echelon.engine.demand import Leaf
 from echelon.engine.explain import sentence
+from echelon.engine.parts import Part
+from echelon.engine.regions import Region
+from echelon.engine.search import search
 from echelon.engine.verdict import Blocked, Placed
-from echelon.engine.view import Limits
+from echelon.engine.view import ClusterView, Limits
 from echelon.testing.placement import Cluster, composite, gang, pods
 
 
@@ -51,6 +58,39 @@ def test_an_ended_budget_is_no_proof_and_says_so() -> None:
     assert isinstance(verdict, Blocked)
     assert not verdict.proved
     assert "within the step budget" in sentence(verdict, {})
+
+
+def test_numbers_that_the_budget_did_not_settle_say_so() -> None:
+    """Forty nodes, each to be filled to the last core by three pods that only chance brings together."""
+    rng, sizes = Rng(1), list[int]()
+    for _ in range(40):
+        one, two = 260 + rng.below(140), 260 + rng.below(100)
+        sizes += [one, two, 1000 - one - two]
+    verdict = Cluster(limits=Limits(steps=0)).nodes("n", 40, cpu=1000).decide(flat(sizes))
+    assert isinstance(verdict, Blocked)
+    (shortage,) = verdict.shortages
+    assert not shortage.settled
+    assert 0 < shortage.have < shortage.need
+    assert "as far as the step budget told" in sentence(verdict, {})
+
+
+def test_an_explanation_takes_no_more_than_its_share_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty groups of unlike pods in a cluster that is too full: each number is tried, none at length."""
+    cluster, taken = Cluster(limits=Limits(steps=20_000)), list[int]()
+    for rack in range(8):
+        cluster.nodes(f"r{rack}", 6, cpu=16, rack=f"r{rack}")
+    gangs = [gang(5, pods(2, cpu=5 + number % 3), pods(3, cpu=3), key="rack") for number in range(60)]
+
+    def counted(view: ClusterView, part: Part, region: Region, steps: Steps) -> Found | NotFound:
+        before = steps.left
+        found = search(view, part, region, steps)
+        taken.append(before - steps.left)
+        return found
+
+    monkeypatch.setattr(diagnose, "search", counted)
+    verdict = cluster.decide(composite(60, *gangs))
+    assert isinstance(verdict, Blocked)
+    assert 0 < sum(taken) <= 20_000
 
 
 def test_unequal_gangs_that_cannot_share_racks_are_proved_blocked() -> None:
