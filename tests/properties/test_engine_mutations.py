@@ -10,7 +10,7 @@ from hierarchies import Instance, examples, instances
 from hypothesis import given
 from oracle import accepts
 
-from echelon.engine.check import judge, problems
+from echelon.engine.check import judge, loss_of, problems
 from echelon.engine.cycle import decide
 from echelon.engine.demand import Composite, Demand, Group
 from echelon.engine.diagnose import shortages
@@ -134,7 +134,13 @@ def cheaper(_: Instance, evict: Evict) -> Iterator[Evict]:
     yield replace(evict, loss=replace(evict.loss, budget_violations=evict.loss.budget_violations - 1))
 
 
-@pytest.mark.parametrize("mutation", [too_few, too_many, cheaper])
+def surer(_: Instance, evict: Evict) -> Iterator[Evict]:
+    """More is said to be lost by any eviction than this one loses, number by number."""
+    for number, value in enumerate(evict.bound):
+        yield replace(evict, bound=(*evict.bound[:number], value + 1, *evict.bound[number + 1 :]))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mutation", [too_few, too_many, cheaper, surer])
 @examples(80)
 @given(instances(victims=True))
 def test_an_eviction_tampered_with_is_caught(
@@ -145,6 +151,22 @@ def test_an_eviction_tampered_with_is_caught(
         assert accepts(instance.cluster.view, instance.demand, evict.placement, frozenset(evict.units))
         for wrong in mutation(instance, evict):
             assert problems(instance.cluster.view, instance.demand, wrong, NOW), wrong
+
+
+@examples(80)
+@given(instances(victims=True, max_nodes=8, max_pods=8))
+def test_an_eviction_that_is_said_to_lose_least_but_does_not_is_caught(instance: Instance) -> None:
+    """Everyone who can go goes, and that is said to be the least; it is judged as such if nobody can be spared."""
+    view, demand = instance.cluster.view, instance.demand
+    least = decide(view, demand, NOW)
+    if not isinstance(least, Evict):
+        return
+    lower = [unit.id for unit in view.units() if unit.priority < demand.priority]
+    units = tuple(unit for unit in lower if any(pod.evictable for pod in view.pods_of(unit)))
+    loss = loss_of(view, units, NOW)
+    if loss > least.loss:
+        rank = (loss.budget_violations, loss.highest_priority, loss.work, loss.units)
+        assert problems(view, demand, Evict(units, loss, least.placement, rank), NOW)
 
 
 # ---- proofs

@@ -16,6 +16,7 @@ from itertools import combinations
 
 from .check_company import company
 from .check_facts import Facts, bound_nodes, fits, groups_of, has, selected, tolerated, waiting
+from .check_kinds import Allowance
 from .check_search import fits as can_be_placed
 from .check_shortages import shortage_problems
 from .check_worth import objective_problems, rank_problems
@@ -25,8 +26,13 @@ from .view import ClusterView
 
 #: Steps of the judge's own search for one question.
 STEPS = 1_500
-#: Units up to which every cheaper eviction is tried.
-UNITS = 5
+#: Steps of all its searches on large clusters.
+BEYOND = 30_000
+#: Units up to which every cheaper eviction is looked at, and evictions that are tried for a judgement.
+UNITS = 10
+TRIED = 40
+#: Among more units: victims and others of whom one takes the place of the other.
+EXCHANGED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +85,12 @@ class _Court:
         self.view, self.demand, self.now, self.steps = view, demand, now, steps
         self.groups = groups_of(demand.root)
         self.tied = any(pods.shape.tied for leaf in demand.leaves() for pods in leaf.classes)
+        self.allowance = Allowance(BEYOND)
         self.open = False
 
     def _fits(self, gone: frozenset[int]) -> bool:
         """Whether the demand fits without the units in `gone`, as far as that can be told."""
-        found = can_be_placed(Facts(self.view, gone), self.demand, self.steps)
+        found = can_be_placed(Facts(self.view, gone), self.demand, self.steps, self.allowance)
         self.open |= found is None
         return bool(found)
 
@@ -171,7 +178,7 @@ class _Court:
             fewer = gone - {unit_id}
             if fewer and (not list(self.placement(evict.placement, fewer)) or self._fits(fewer)):
                 yield f"unit {unit_id} could be spared"
-        yield from self._cheaper(evict)
+        yield from self._bound(evict)
 
     def _victims(self, evict: Evict) -> Iterator[str]:
         for unit_id in evict.units:
@@ -186,20 +193,48 @@ class _Court:
         if evict.loss != loss:
             yield f"the loss is {loss}, not {evict.loss}"
 
-    def _cheaper(self, evict: Evict) -> Iterator[str]:
-        """Among few units, any eviction that would have cost less; between pods only a minimum is promised."""
-        units = self._lower_units()
-        if len(units) > UNITS or self.tied:
+    def _bound(self, evict: Evict) -> Iterator[str]:
+        """What is said to be the least that any eviction loses, and that this one is."""
+        if evict.bound > _rank(evict.loss):
+            yield f"the bound {evict.bound} lies above the loss {_rank(evict.loss)}"
+        if self.tied:
+            self.open = True  # between pods more evictions may be worse, so that nothing follows from a few
+        elif len(self._lower_units()) <= UNITS:
+            yield from self._cheaper(evict)
+        else:
             self.open = True
-            return
-        sets = [chosen for size in range(1, len(units) + 1) for chosen in combinations(units, size)]
-        losses = sorted((loss_of(self.view, chosen, self.now), chosen) for chosen in sets)
-        for loss, chosen in losses:
-            if loss >= evict.loss:
+            yield from self._exchanges(evict)
+
+    def _cheaper(self, evict: Evict) -> Iterator[str]:
+        """Among few units, any eviction that would have cost less: what contains less fits no better."""
+        units = self._lower_units()
+        losses = {
+            frozenset(chosen): loss_of(self.view, chosen, self.now)
+            for size in range(1, len(units) + 1)
+            for chosen in combinations(units, size)
+        }
+        cheaper = {chosen for chosen, loss in losses.items() if loss < evict.loss}
+        largest = [
+            chosen for chosen in cheaper if all(chosen | {unit} not in cheaper for unit in units if unit not in chosen)
+        ]
+        largest.sort(key=lambda chosen: losses[chosen])
+        self.open |= len(largest) > TRIED
+        for chosen in largest[:TRIED]:
+            if self._fits(chosen):
+                yield f"evicting {tuple(sorted(chosen))} would cost less"
                 return
-            if self._fits(frozenset(chosen)):
-                yield f"evicting {chosen} would cost less"
-                return
+
+    def _exchanges(self, evict: Evict) -> Iterator[str]:
+        """Among many units, an eviction below the bound in which a cheap unit takes the place of a dear one."""
+        alone = {unit: loss_of(self.view, (unit,), self.now) for unit in self._lower_units()}
+        others = sorted((unit for unit in alone if unit not in evict.units), key=lambda unit: alone[unit])
+        dearest = sorted((unit for unit in evict.units if unit in alone), key=lambda unit: alone[unit], reverse=True)
+        for victim in dearest[:EXCHANGED]:
+            for other in others[:EXCHANGED]:
+                chosen = tuple(unit for unit in evict.units if unit != victim) + (other,)
+                if _rank(loss_of(self.view, chosen, self.now)) < evict.bound and self._fits(frozenset(chosen)):
+                    yield f"evicting {tuple(sorted(chosen))} would cost less"
+                    return
 
     def _lower_units(self) -> list[int]:
         lower = (unit.id for unit in self.view.units() if unit.priority < self.demand.priority)
@@ -219,6 +254,10 @@ class _Court:
                 yield f"it is said that preemption cannot help, but evicting {sorted(units)} does"
         elif self.demand.may_preempt:
             yield "preemption was not tried although the demand may preempt"
+
+
+def _rank(loss: Loss) -> tuple[int, int, int, int]:
+    return (loss.budget_violations, loss.highest_priority, loss.work, loss.units)
 
 
 def _overcommitted(facts: Facts, assignment: Mapping[int, str], shapes: Mapping[int, Shape]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from itertools import combinations
 from .check_bounds import Counting, Place, need
 from .check_company import company
 from .check_facts import Facts, Identity, bound_nodes, satisfied, selected, supply, tolerated
+from .check_kinds import Allowance, Kinds
 from .demand import Composite, Demand, Group, Leaf, Shape, given
 
 #: Nodes and pods beyond which nothing is tried: the number of ways would only end the steps.
@@ -27,18 +28,25 @@ class OutOfSteps(Exception):
     """The question stays open."""
 
 
-def fits(facts: Facts, demand: Demand, steps: int) -> bool | None:
-    """Whether a demand can be placed, or can advance if it already holds; None if the steps did not suffice."""
+def fits(facts: Facts, demand: Demand, steps: int, allowance: Allowance | None = None) -> bool | None:
+    """Whether a demand can be placed, or can advance if it already holds; None if the steps did not suffice.
+
+    Beyond small clusters only as far as the allowance goes.
+    """
     counting = Counting(facts, demand)
     if counting.excluded():
         return False
-    if len(facts.nodes) > NODES or sum(number for leaf in demand.leaves() for _, number in supply(leaf)) > PODS:
+    aims = [replace(demand, root=aim) for aim in _aims(demand.root)]
+    share = steps // max(1, len(aims))
+    if len(facts.nodes) <= NODES and sum(number for leaf in demand.leaves() for _, number in supply(leaf)) <= PODS:
+        try:
+            return any(_Ways(facts, aim, share).exist() for aim in aims)
+        except OutOfSteps:
+            pass
+    if allowance is None:
         return None
-    try:
-        aims = list(_aims(demand.root))
-        return any(_Ways(facts, replace(demand, root=aim), steps // max(1, len(aims))).exist() for aim in aims)
-    except OutOfSteps:
-        return None
+    answers = [Kinds(facts, aim, allowance).fits() for aim in aims]
+    return True if True in answers else None if None in answers else False
 
 
 def _aims(group: Group) -> Iterator[Group]:
