@@ -11,10 +11,11 @@ from time import process_time
 from rich.console import Console
 from rich.table import Table
 
-from echelon.engine.check import problems
-from echelon.engine.verdict import Evict, Verdict
+from echelon.engine.check import judge, problems
+from echelon.engine.cycle import decide
+from echelon.engine.verdict import Blocked, Evict, Verdict
 
-from . import blocked, contests, gangs, growth, preemption, tight
+from . import blocked, contests, gangs, growth, preemption, proofs, tight
 from .harness import Case, World, ending, run, timed
 from .worlds import NOW
 
@@ -33,6 +34,8 @@ def main() -> None:
         families(options.instances, options.family_seconds)
     if not options.words or "contests" in options.words:
         losses(options.instances // 2, options.family_seconds)
+    if not options.words or "proofs" in options.words:
+        confirmations(options.instances // 2)
     if not options.words or "growth" in options.words:
         grows()
     console.print(f"{process_time():.0f} s of CPU time in all")
@@ -41,12 +44,12 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.engine", description=__doc__)
     parser.add_argument(
-        "words", nargs="*", help="parts of case names, or `families`, `contests`, `growth`; all if left out"
+        "words", nargs="*", help="parts of case names, or `families`, `contests`, `proofs`, `growth`; all if left out"
     )
     parser.add_argument("--rounds", type=int, default=5, help="runs of each case, of which the median counts")
     parser.add_argument("--greedy-seconds", type=float, default=10, help="when the greedy loop is given up")
     parser.add_argument(
-        "--instances", type=int, default=100, help="instances of each tight family, half of each contest"
+        "--instances", type=int, default=100, help="instances of each tight family, half as many of other kinds"
     )
     parser.add_argument("--family-seconds", type=float, default=40, help="when a family takes no more instances")
     return parser.parse_args()
@@ -82,6 +85,24 @@ def losses(instances: int, seconds: float) -> None:
         counts, times = family(build, instances, seconds, _worth)
         table.add_row(name, str(len(times)), *(str(counts[end]) for end in ENDS), *_spread(times))
         console.log(f"{name}: {dict(counts)}")
+    console.print(table)
+
+
+def confirmations(instances: int) -> None:
+    """Of demands that just do not fit: proofs, and how many of these the judge confirms."""
+    table = Table("just too much", "instances", "proved", "confirmed", "judged in", "worst")
+    for name, build in proofs.FAMILIES.items():
+        times, confirmed = list[float](), 0
+        for view, (demand,) in map(build, range(instances)):
+            verdict = decide(view, demand, NOW)
+            if isinstance(verdict, Blocked) and verdict.proved:
+                started = process_time()
+                judgement = judge(view, demand, verdict, NOW)
+                times.append((process_time() - started) * 1000)
+                assert not judgement.problems, judgement.problems
+                confirmed += judgement.confirmed
+        table.add_row(name, str(instances), str(len(times)), str(confirmed), _ms(median(times)), _ms(max(times)))
+        console.log(f"{name}: {confirmed} of {len(times)} proofs confirmed")
     console.print(table)
 
 

@@ -7,7 +7,6 @@ does not fit because of how it is cut.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from random import Random
 
 from echelon.engine.demand import Composite, Demand, Group
@@ -73,7 +72,7 @@ def some_of(seed: int) -> World:
     view, free = held(rng, (8,))
     blocks: list[Group] = []
     for _ in range(3):
-        sizes = [max(1, rng.choice(free) - rng.randint(0, 2)) for _ in range(len(free) // 2 + 1)]
+        sizes = [rng.choice(free) + rng.randint(0, 1) for _ in range(len(free) // 2 + 1)]
         children = tuple(gang(size, shape(8), RACK) for size in sizes)
         blocks.append(Composite(next_id(), len(children) - 1, children, BLOCK))
     return view, [Demand(Composite(next_id(), 2, tuple(blocks)))]

@@ -8,9 +8,11 @@ from dataclasses import replace
 import pytest
 from hierarchies import Instance, examples, instances
 from hypothesis import given
-from oracle import accepts
+from oracle import accepts, feasible
 
 from echelon.engine.check import judge, loss_of, problems
+from echelon.engine.check_facts import Facts, satisfied
+from echelon.engine.check_kinds import Allowance, Kinds
 from echelon.engine.cycle import decide
 from echelon.engine.demand import Composite, Demand, Group
 from echelon.engine.diagnose import shortages
@@ -208,6 +210,15 @@ def test_proofs_are_confirmed_on_small_clusters(instance: Instance) -> None:
     verdict = decide(instance.cluster.view, instance.demand, NOW)
     if isinstance(verdict, Blocked) and verdict.proved:
         assert judge(instance.cluster.view, instance.demand, verdict, NOW, steps=100_000).confirmed
+
+
+@examples(150)
+@given(instances(max_nodes=8, max_pods=8))
+def test_the_search_over_kinds_never_contradicts_brute_force(instance: Instance) -> None:
+    """What is meant for many nodes that are alike, on few that are not."""
+    if not satisfied(instance.demand.root):
+        found = Kinds(Facts(instance.cluster.view), instance.demand, Allowance(30_000)).fits()
+        assert found is None or found == feasible(instance.cluster.view, instance.demand)
 
 
 def miscounted(shortage: Shortage) -> Iterator[Shortage]:

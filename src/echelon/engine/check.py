@@ -213,7 +213,7 @@ class _Court:
             for size in range(1, len(units) + 1)
             for chosen in combinations(units, size)
         }
-        cheaper = {chosen for chosen, loss in losses.items() if loss < evict.loss}
+        cheaper = {chosen: None for chosen, loss in losses.items() if _rank(loss) < _rank(evict.loss)}
         largest = [
             chosen for chosen in cheaper if all(chosen | {unit} not in cheaper for unit in units if unit not in chosen)
         ]
@@ -231,7 +231,7 @@ class _Court:
         dearest = sorted((unit for unit in evict.units if unit in alone), key=lambda unit: alone[unit], reverse=True)
         for victim in dearest[:EXCHANGED]:
             for other in others[:EXCHANGED]:
-                chosen = tuple(unit for unit in evict.units if unit != victim) + (other,)
+                chosen = (*(unit for unit in evict.units if unit != victim), other)
                 if _rank(loss_of(self.view, chosen, self.now)) < evict.bound and self._fits(frozenset(chosen)):
                     yield f"evicting {tuple(sorted(chosen))} would cost less"
                     return
