@@ -28,7 +28,9 @@ from .view import ClusterView
 STEPS = 1_500
 #: Steps of all its searches on large clusters.
 BEYOND = 30_000
-#: Units up to which every cheaper eviction is looked at, and evictions that are tried for a judgement.
+#: Units among which nobody has an excuse for not finding the least loss; those among which everything below the bound
+#: is looked at, and evictions that are tried for that.
+FEW = 5
 UNITS = 10
 TRIED = 40
 #: Among more units: victims and others of whom one takes the place of the other.
@@ -213,12 +215,13 @@ class _Court:
             for size in range(1, len(units) + 1)
             for chosen in combinations(units, size)
         }
-        cheaper = {chosen: None for chosen, loss in losses.items() if _rank(loss) < _rank(evict.loss)}
+        limit = _rank(evict.loss) if len(units) <= FEW else evict.bound
+        cheaper = {chosen: None for chosen, loss in losses.items() if _rank(loss) < limit}
         largest = [
             chosen for chosen in cheaper if all(chosen | {unit} not in cheaper for unit in units if unit not in chosen)
         ]
         largest.sort(key=lambda chosen: losses[chosen])
-        self.open |= len(largest) > TRIED
+        self.open |= len(largest) > TRIED or limit < _rank(evict.loss)
         for chosen in largest[:TRIED]:
             if self._fits(chosen):
                 yield f"evicting {tuple(sorted(chosen))} would cost less"
