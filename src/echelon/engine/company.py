@@ -1,4 +1,4 @@
-"""Who runs where, as terms about other pods ask: pods of a kind per node, and pods that keep others away.
+"""Who runs where, as terms about other pods ask: pods of a kind per node, pods that keep others away or wish for them.
 
 Answers are kept per question and follow every pod that comes or goes; pods without an identity are nobody's company.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple, Protocol, TypeVar
 
-from .demand import Identity, Peers, PodTerm, Requirement
+from .demand import Identity, Peers, PodTerm, Requirement, Wish
 
 Key = TypeVar("Key")
 
@@ -42,6 +42,8 @@ class Known(Protocol):
     def identity(self) -> Identity | None: ...
     @property
     def repels(self) -> tuple[PodTerm, ...]: ...
+    @property
+    def wishes(self) -> tuple[Wish, ...]: ...
     @property
     def evictable(self) -> bool: ...
     @property
@@ -86,6 +88,7 @@ class Company:
         #: Which questions an identity counts for.
         self._counts_for: dict[Kind, list[Question]] = {}
         self._repelling: dict[PodTerm, dict[str, int]] = {}
+        self._wishing: dict[Wish, dict[str, int]] = {}
 
     def count(self, pod: Known, times: int) -> None:
         """A pod with an identity comes (1) or goes (-1)."""
@@ -101,11 +104,13 @@ class Company:
             self._counts_for.pop(kind, None)
         for term in pod.repels:
             _add(self._repelling, term, pod.node, times)
+        for wish in pod.wishes:
+            _add(self._wishing, wish, pod.node, times)
 
     def clear(self) -> None:
         """Nobody runs anywhere any more."""
         self.changes += 1
-        for table in (self._pods, self._answers, self._counts_for, self._repelling):
+        for table in (self._pods, self._answers, self._counts_for, self._repelling, self._wishing):
             table.clear()
 
     def of(self, question: Question) -> Mapping[str, int]:
@@ -125,6 +130,10 @@ class Company:
     def repelling(self) -> Mapping[PodTerm, Mapping[str, int]]:
         """Required anti-affinity of running pods: term -> node -> pods that have it."""
         return self._repelling
+
+    def wishing(self) -> Mapping[Wish, Mapping[str, int]]:
+        """What running pods wish of others: wish -> node -> pods that have it."""
+        return self._wishing
 
     def _concerned(self, kind: Kind) -> list[Question]:
         found = self._counts_for.get(kind)

@@ -173,6 +173,8 @@ class PodClass:
     shape: Shape
     members: tuple[int, ...]
     role: str = ""
+    #: Set where soft terms of this demand or of running pods could mean the members: it decides nothing but taste.
+    identity: Identity | None = None
 
 
 @dataclass(frozen=True, slots=True)

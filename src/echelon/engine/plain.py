@@ -121,7 +121,7 @@ def at_once(view: ClusterView, demand: Demand) -> Placed | None:
     layout, shape, count = view.layout, pods.shape, len(pods.members)
     if not count or leaf.min_count > count or shape.tied or not layout.knows(shape.requests):
         return None
-    if has_wishes(layout, shape):
+    if has_wishes(layout, pods):
         return None
     level = _level(view, leaf)
     if level is None:

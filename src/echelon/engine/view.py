@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from .capacity import Capacity
 from .company import Company
-from .demand import Exclusive, Identity, PodTerm, Taint, given
+from .demand import Exclusive, Identity, PodTerm, Taint, Wish, given
 from .layout import Ints, Layout, NodeLike
 from .occupancy import Occupancy
 from .refuse import amounts
@@ -65,6 +65,8 @@ class Running(NamedTuple):
     repels: tuple[PodTerm, ...] = ()
     #: Nominated: its place is kept, but it does not run yet, and may never.
     coming: bool = False
+    #: What it wishes of others: its preferred terms about pods, and the pods it needs near.
+    wishes: tuple[Wish, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,13 @@ from ..engine.demand import (
     Demand,
     Identity,
     Leaf,
+    NodeTerm,
     Operator,
     Peers,
     PodClass,
     PodTerm,
     Requirement,
+    Shape,
     Spread,
     Wish,
 )
@@ -40,6 +42,8 @@ _OPERATORS: dict[str, Operator] = {
     "Exists": "Exists",
     "DoesNotExist": "DoesNotExist",
 }
+#: What kube-scheduler gives a required term of a running pod that means the newcomer (hardPodAffinityWeight).
+HARD_AFFINITY_WEIGHT = 1
 #: Every namespace has this label, whether its object says so or not.
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
@@ -146,14 +150,28 @@ def _sorted(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
 
 def introduced(demand: Demand, members: Mapping[int, Member], company: Company) -> Demand:
     """The demand with the identity of those that a term of its own or of running pods could mean."""
-    peers = dict.fromkeys(term.peers for term in company.repelling())
+    binding = dict.fromkeys(term.peers for term in company.repelling())
+    soft = dict.fromkeys(_peers(company.wishing()))
     for leaf in demand.leaves():
         for pods in leaf.classes:
-            peers |= dict.fromkeys(wanted(pods))
-            peers |= dict.fromkeys(term.peers for term in pods.shape.anti_affinity)
-    if not peers:
+            binding |= dict.fromkeys(wanted(pods))
+            binding |= dict.fromkeys(term.peers for term in pods.shape.anti_affinity)
+            soft |= dict.fromkeys(_peers(pods.shape.wishes))
+    if not binding and not soft:
         return demand
-    return replace(demand, root=_introduced(demand.root, members, _Glance(list(peers))))
+    return replace(demand, root=_introduced(demand.root, members, _Glance(list(binding)), _Glance(list(soft))))
+
+
+def _peers(wishes: Iterable[Wish]) -> Iterator[Peers]:
+    return (wish.about.peers for wish in wishes if not isinstance(wish.about, NodeTerm))
+
+
+def wishes_of(shape: Shape) -> tuple[Wish, ...]:
+    """What a running pod wishes of those to come; whom it needs near, it is glad to see more of."""
+    if not shape.wishes and not shape.affinity:
+        return ()
+    needed = (Wish(HARD_AFFINITY_WEIGHT, term) for term in shape.affinity)
+    return (*(wish for wish in shape.wishes if isinstance(wish.about, PodTerm)), *needed)
 
 
 def wanted(pods: PodClass | Member) -> list[Peers]:
@@ -183,18 +201,21 @@ class _Glance:
         return self._known[seen]
 
 
-def _introduced(group: Wanted, members: Mapping[int, Member], glance: _Glance) -> Wanted:
+def _introduced(group: Wanted, members: Mapping[int, Member], binding: _Glance, soft: _Glance) -> Wanted:
     if isinstance(group, Composite):
-        return replace(group, children=tuple(_introduced(child, members, glance) for child in group.children))
-    return _leaf(group, members, glance)
+        return replace(group, children=tuple(_introduced(child, members, binding, soft) for child in group.children))
+    return _leaf(group, members, binding, soft)
 
 
-def _leaf(leaf: Leaf, members: Mapping[int, Member], glance: _Glance) -> Leaf:
+def _leaf(leaf: Leaf, members: Mapping[int, Member], binding: _Glance, soft: _Glance) -> Leaf:
     classes: list[PodClass] = []
     for pods in leaf.classes:
         by_identity: dict[Identity | None, list[int]] = {}
         for member in pods.members:
-            by_identity.setdefault(glance.of(members[member].identity), []).append(member)
+            by_identity.setdefault(binding.of(members[member].identity), []).append(member)
         for identity, alike in by_identity.items():
-            classes.append(PodClass(replace(pods.shape, identity=identity), tuple(alike), pods.role))
+            # Taste tells no members of a class apart: that would change how they are counted.
+            liked = soft.of(members[alike[0]].identity)
+            shape = pods.shape if identity is None else replace(pods.shape, identity=identity)
+            classes.append(PodClass(shape, tuple(alike), pods.role, liked))
     return replace(leaf, classes=tuple(classes))

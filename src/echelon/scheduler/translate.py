@@ -420,6 +420,7 @@ class Translator:
             identity=member.identity,
             repels=member.shape.anti_affinity,
             coming=not placed,
+            wishes=company.wishes_of(member.shape),
         )
 
     def _wish(self, member: Member) -> None:

@@ -24,6 +24,7 @@ from echelon.engine.demand import (
     Shape,
     Taint,
     Toleration,
+    Wish,
 )
 from echelon.engine.verdict import Verdict
 from echelon.engine.view import Budget, ClusterView, Limits, Node, Options, Running, Unit
@@ -136,13 +137,14 @@ class Cluster:
         identity: Identity | None = None,
         repels: tuple[PodTerm, ...] = (),
         coming: bool = False,
+        wishes: tuple[Wish, ...] = (),
     ) -> int:
         """A running pod; returns its unit, a fresh one unless given."""
         unit_id = fresh_id() if unit is None else unit
         self.view.put_unit(Unit(unit_id, priority, f"unit-{unit_id}"))
         pod_id = fresh_id() if pod is None else pod
         requests = amounts(cpu, gpu)
-        own = (group, exclusive, budgets, evictable, identity, repels, coming)
+        own = (group, exclusive, budgets, evictable, identity, repels, coming, wishes)
         self.view.bind(Running(pod_id, node, requests, unit_id, started, *own))
         return unit_id
 

@@ -18,7 +18,7 @@ from echelon.engine.demand import (
     Taint,
     Wish,
 )
-from echelon.engine.soft import scores
+from echelon.engine.liking import Liking
 from echelon.engine.verdict import Placed
 from echelon.testing.placement import LEVELS, NOW, Cluster, basic, composite, gang, pods, shape, tolerate
 
@@ -40,7 +40,13 @@ def placed(cluster: Cluster, root: Group) -> list[str]:
 def score(cluster: Cluster, one: Shape) -> dict[str, int]:
     layout = cluster.view.layout
     names = [layout.name(row) for row in range(layout.size)]
-    return dict(zip(names, scores(cluster.view, one, layout.domains(len(layout.levels) - 1)).tolist(), strict=True))
+    return dict(
+        zip(
+            names,
+            Liking(cluster.view, one, None, layout.domains(len(layout.levels) - 1)).scores().tolist(),
+            strict=True,
+        )
+    )
 
 
 def four() -> Cluster:

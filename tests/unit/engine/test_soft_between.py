@@ -1,0 +1,113 @@
+"""What members of one demand wish of one another, and what running pods wish of those to come."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from echelon.engine.check import problems
+from echelon.engine.demand import Demand, Group, Identity, NodeTerm, Peers, PodClass, PodTerm, Requirement, Wish
+from echelon.engine.demand import Spread as Evenly
+from echelon.engine.verdict import Placed
+from echelon.testing.placement import LEVELS, NOW, Cluster, basic, composite, gang, pods
+
+WEB = Peers((Requirement("app", "In", ("web",)),), ("ns",))
+DB = Peers((Requirement("app", "In", ("db",)),), ("ns",))
+A_WEB, A_DB = Identity("ns", (("app", "web"),)), Identity("ns", (("app", "db"),))
+
+
+def term(weight: int, level: str, peers: Peers = WEB) -> Wish:
+    return Wish(weight, PodTerm(LEVELS[level], peers))
+
+
+def webs(number: int, *wishes: Wish, cpu: float = 1, identity: Identity = A_WEB) -> PodClass:
+    return replace(pods(number, cpu=cpu, wishes=wishes), identity=identity)
+
+
+def racks(number: int, nodes: int, cpu: float = 4) -> Cluster:
+    cluster = Cluster()
+    for rack in range(number):
+        cluster.nodes(f"r{rack}", nodes, cpu=cpu, zone="z", rack=f"r{rack}")
+    return cluster
+
+
+def placed(cluster: Cluster, root: Group) -> Placed:
+    verdict = cluster.decide(root)
+    assert isinstance(verdict, Placed), verdict
+    assert problems(cluster.view, Demand(root), verdict, NOW) == []
+    return verdict
+
+
+def by_node(cluster: Cluster, root: Group) -> dict[str, int]:
+    return dict(Counter(placed(cluster, root).assignment.values()))
+
+
+def by_rack(cluster: Cluster, root: Group) -> dict[str, int]:
+    return dict(Counter(name.split("-")[0] for name in placed(cluster, root).assignment.values()))
+
+
+def test_a_gang_that_would_rather_be_apart_spreads_where_there_is_room() -> None:
+    wish = term(-1, "host")
+    assert sorted(by_node(racks(2, 2), gang(4, webs(4, wish))).values()) == [1, 1, 1, 1]
+    assert sorted(by_node(racks(2, 2), gang(6, webs(6, wish))).values()) == [1, 1, 2, 2]
+    assert by_rack(racks(3, 2), gang(6, webs(6, term(-1, "rack")))) == {"r0": 2, "r1": 2, "r2": 2}
+
+
+def test_a_gang_that_would_rather_be_together_stays_together() -> None:
+    cluster = racks(3, 2)
+    for rack in range(3):
+        cluster.run(f"r{rack}-0", cpu=1, identity=A_DB)
+    assert by_rack(cluster, gang(6, webs(6, term(1, "rack")))) == {"r0": 6}
+
+
+def test_a_required_rack_comes_before_the_wish_to_be_apart() -> None:
+    found = by_node(racks(3, 2), gang(6, webs(6, term(-100, "rack"), term(-1, "host")), key="rack"))
+    assert sorted(found.values()) == [3, 3]
+
+
+def test_a_soft_spread_is_even_among_the_members() -> None:
+    wish = Wish(1, Evenly(LEVELS["rack"], 1, WEB))
+    assert by_rack(racks(3, 2), gang(9, webs(9, wish))) == {"r0": 3, "r1": 3, "r2": 3}
+
+
+def test_members_count_with_those_that_run() -> None:
+    cluster = racks(3, 2)
+    for node in ("r0-0", "r0-1"):
+        cluster.run(node, identity=A_WEB)
+    assert by_rack(cluster, gang(2, webs(2, term(-1, "rack")))) == {"r1": 1, "r2": 1}
+
+
+@pytest.mark.parametrize(("weight", "together"), [(1, True), (-1, False)])
+def test_groups_of_one_tree_attract_and_repel_one_another(weight: int, together: bool) -> None:
+    db = gang(1, webs(1, Wish(1, _on("r1-0")), identity=A_DB))
+    web = gang(2, webs(2, term(weight, "rack", DB)))
+    found = placed(racks(2, 2), composite(2, db, web)).assignment
+    homes = {found[member].split("-")[0] for member in web.classes[0].members}
+    assert found[db.classes[0].members[0]] == "r1-0"
+    assert homes == ({"r1"} if together else {"r0"})
+
+
+def _on(node: str) -> NodeTerm:
+    return NodeTerm((Requirement(LEVELS["host"], "In", (node,)),))
+
+
+@pytest.mark.parametrize(("weight", "node"), [(1, "r1"), (-1, "r0")])
+def test_running_pods_wish_something_of_the_newcomer(weight: int, node: str) -> None:
+    cluster = racks(2, 1)
+    cluster.run("r1-0", cpu=1, identity=A_DB, wishes=(term(weight, "host"),))
+    assert by_rack(cluster, basic(webs(1))) == {node: 1}
+
+
+def test_a_gang_of_thousands_is_spread_in_portions() -> None:
+    cluster = racks(30, 20, cpu=8)
+    found = by_node(cluster, gang(1200, webs(1200, term(-1, "host"))))
+    assert sorted(set(found.values())) == [2]
+
+
+def test_the_worth_of_a_placement_is_the_same_with_and_without_wishes() -> None:
+    leaf = gang(4, webs(4, term(-1, "host")), key="rack", preferred=("rack",))
+    plain = gang(4, pods(4, cpu=1), key="rack", preferred=("rack",))
+    one, other = placed(racks(2, 4), leaf), placed(racks(2, 4), plain)
+    assert one.objective == other.objective == one.bound
