@@ -13,6 +13,7 @@ from echelon.engine.demand import Demand
 from echelon.engine.verdict import Verdict
 from echelon.engine.view import ClusterView, Running
 from echelon.scheduler import loop
+from echelon.testing.placement import copied
 
 #: Nodes up to which every decision is judged; beyond, a test would spend its time on that.
 NODES_JUDGED = 300
@@ -42,7 +43,7 @@ def every_verdict_is_judged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         if len(view.node_names()) <= NODES_JUDGED:
             # A scheduler looks past what it reserved for the one it decides about.
             gone = {pod.pod for pods in looked_past for pod in pods}
-            seen = as_seen(view, gone) if gone else view
+            seen = copied(view, lambda pod: pod.pod in gone) if gone else view
             wrong.extend(f"{text} in {verdict} on {demand}" for text in problems(seen, demand, verdict, now))
         return verdict
 
@@ -50,20 +51,3 @@ def every_verdict_is_judged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(ClusterView, "without", noting)
     yield
     assert not wrong
-
-
-def as_seen(view: ClusterView, without: set[int]) -> ClusterView:
-    """A view of the same cluster in which some pods are not."""
-    seen = ClusterView(view.options)
-    for node in map(view.node, view.node_names()):
-        assert node is not None
-        seen.put_node(node)
-    for unit in view.units():
-        seen.put_unit(unit)
-    for pod in view.all_running():
-        if pod.pod not in without:
-            seen.bind(pod)
-        for budget in map(view.budget, pod.budgets):
-            if budget is not None:
-                seen.put_budget(budget)
-    return seen

@@ -9,8 +9,8 @@ from itertools import combinations
 
 from echelon.engine.demand import Composite, Demand, Group, Leaf, PodClass
 from echelon.engine.verdict import Fix
-from echelon.engine.view import ClusterView, Node
-from echelon.testing.placement import LEVELS
+from echelon.engine.view import ClusterView, Node, Running
+from echelon.testing.placement import LEVELS, copied
 
 World = tuple[ClusterView, Demand]
 
@@ -43,23 +43,6 @@ def _word(pattern: str, fix: Fix) -> str:
     return found[1]
 
 
-def copied(view: ClusterView, without: Callable[[int, str], bool] = lambda pod, node: False) -> ClusterView:
-    """The view anew, without the pods that `without` names by id and node."""
-    fresh = ClusterView(view.options)
-    for node in map(view.node, view.node_names()):
-        assert node is not None
-        fresh.put_node(node)
-    for unit in view.units():
-        fresh.put_unit(unit)
-    for pod in view.all_running():
-        for budget in map(view.budget, pod.budgets):
-            if budget is not None:
-                fresh.put_budget(budget)
-        if not without(pod.pod, pod.node):
-            fresh.bind(pod)
-    return fresh
-
-
 def _freed(view: ClusterView, demand: Demand, fix: Fix) -> Iterator[World]:
     """The nodes it names are empty but for the demand's own pods; others of the domain make up the number."""
     own = {bound.member for leaf in demand.leaves() for bound in leaf.bound}
@@ -68,7 +51,11 @@ def _freed(view: ClusterView, demand: Demand, fix: Fix) -> Iterator[World]:
     others = [name for name in inside if name not in named]
     for more in combinations(others, fix.amount - len(named)):
         chosen = {*named, *more}
-        yield copied(view, lambda pod, node, chosen=chosen: node in chosen and pod not in own), demand  # type: ignore[misc]
+        yield copied(view, _standing_on(chosen, own)), demand
+
+
+def _standing_on(nodes: set[str], own: set[int]) -> Callable[[Running], bool]:
+    return lambda pod: pod.node in nodes and pod.pod not in own
 
 
 def _path(view: ClusterView, name: str) -> tuple[str, ...]:
@@ -92,7 +79,7 @@ def _evicted(view: ClusterView, demand: Demand, fix: Fix) -> World:
     assert len(named) == fix.amount
     assert all(name in fix.text for name in named[:3])
     gone = {pod.pod for unit in fix.units for pod in view.pods_of(unit) if pod.evictable}
-    return copied(view, lambda pod, _: pod in gone), demand
+    return copied(view, lambda pod: pod.pod in gone), demand
 
 
 def _released(view: ClusterView, demand: Demand, fix: Fix) -> World:
@@ -104,7 +91,7 @@ def _released(view: ClusterView, demand: Demand, fix: Fix) -> World:
         PodClass(shapes.get(bound.role, leaf.classes[0].shape), (bound.member,), bound.role) for bound in leaf.bound
     )
     waiting = replace(leaf, bound=(), classes=leaf.classes + again)
-    return copied(view, lambda pod, _: pod in members), _changed(demand, (leaf.id,), lambda _: waiting)
+    return copied(view, lambda pod: pod.pod in members), _changed(demand, (leaf.id,), lambda _: waiting)
 
 
 def _with_minimum(group: Group, minimum: int) -> Group:

@@ -7,14 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from optimum import Value, optimum
 from oracle import feasible, least_loss
-from repairs import copied
 
 from echelon.engine.check import problems
 from echelon.engine.cycle import decide
 from echelon.engine.demand import Demand
 from echelon.engine.verdict import Blocked, Evict, Placed
 from echelon.engine.view import ClusterView, Limits, Node, Options
-from echelon.testing.placement import LEVELS, NOW
+from echelon.testing.placement import LEVELS, NOW, copied
 
 
 def is_best(view: ClusterView, demand: Demand) -> None:

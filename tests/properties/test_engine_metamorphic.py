@@ -12,12 +12,12 @@ from disguise import Disguise
 from hierarchies import PRIORITY, Instance, examples, instances
 from hypothesis import given
 from hypothesis import strategies as st
-from repairs import copied, repaired
+from repairs import repaired
 
 from echelon.engine.demand import Demand
 from echelon.engine.verdict import Blocked, Evict, Loss, Placed, Verdict
 from echelon.engine.view import Node
-from echelon.testing.placement import LEVELS, amounts, judged
+from echelon.testing.placement import LEVELS, amounts, copied, judged
 
 either = st.booleans().flatmap(instances)
 
@@ -81,5 +81,5 @@ def test_evicting_what_a_verdict_names_makes_the_demand_fit(instance: Instance) 
     verdict = judged(instance.cluster.view, instance.demand)
     if isinstance(verdict, Evict):
         gone = {pod.pod for unit in verdict.units for pod in instance.cluster.view.pods_of(unit) if pod.evictable}
-        without = copied(instance.cluster.view, lambda pod, _: pod in gone)
+        without = copied(instance.cluster.view, lambda pod: pod.pod in gone)
         assert isinstance(judged(without, instance.demand), Placed)

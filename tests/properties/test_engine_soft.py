@@ -8,12 +8,11 @@ import pytest
 from hierarchies import Instance, examples, instances
 from hypothesis import given
 from hypothesis import strategies as st
-from repairs import copied
 
 from echelon.engine.demand import Composite, Group, Identity, Peers, PodTerm, Requirement, Spread, Wish
 from echelon.engine.verdict import Placed
 from echelon.engine.view import ClusterView
-from echelon.testing.placement import LEVELS, judged
+from echelon.testing.placement import LEVELS, copied, judged
 
 pytestmark = pytest.mark.timeout(3600)
 

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from .demand import Bound, Composite, Group, Leaf, PodClass, Shape
 
 Change = Callable[[Group], Group]
-
-
-def every_group(group: Group) -> Iterator[Group]:
-    """A group and all below it."""
-    yield group
-    if isinstance(group, Composite):
-        for child in group.children:
-            yield from every_group(child)
-
-
-def every_leaf(group: Group) -> Iterator[Leaf]:
-    return (each for each in every_group(group) if isinstance(each, Leaf))
 
 
 def rebuilt(group: Group, change: Change) -> Group:

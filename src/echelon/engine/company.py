@@ -61,10 +61,11 @@ def means(peers: Peers, identity: Identity) -> bool:
 
 
 def _holds(requirements: tuple[Requirement, ...], labels: Mapping[str, str]) -> bool:
-    return all(_one(requirement, labels.get(requirement.key)) for requirement in requirements)
+    return all(meets(requirement, labels.get(requirement.key)) for requirement in requirements)
 
 
-def _one(requirement: Requirement, value: str | None) -> bool:
+def meets(requirement: Requirement, value: str | None) -> bool:
+    """Whether a label with this value (None: without the label) is what a requirement on pods asks for."""
     match requirement.operator:
         case "In":
             return value in requirement.values

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..base.paths import spoken
+from .company import meets
 from .demand import Composite, Demand, Group, Leaf, NodeTerm, Peers, PodTerm, Requirement, Shape
+from .fit import compares
 from .terms import joins, matches, told, told_requirement
 from .verdict import Shortage
 from .view import ClusterView
@@ -173,19 +175,9 @@ def _satisfiable(requirements: list[Requirement]) -> bool:
 
 
 def _meets(value: str, requirement: Requirement) -> bool:
-    match requirement.operator:
-        case "In":
-            return value in requirement.values
-        case "NotIn":
-            return value not in requirement.values
-        case "Exists":
-            return True
-        case "DoesNotExist":
-            return False
-    if not value.lstrip("-").isdigit():
-        return False
-    limit = _number(requirement)
-    return int(value) > limit if requirement.operator == "Gt" else int(value) < limit
+    if requirement.operator in ("Gt", "Lt"):
+        return compares(value, requirement)
+    return meets(requirement, value)
 
 
 def _number(requirement: Requirement) -> int:

@@ -113,11 +113,12 @@ def _matching(layout: Layout, requirement: Requirement, rows: Rows) -> Bools:
             verdicts[-1] = True
         case "Gt" | "Lt":
             for value, number in column.values.items():
-                verdicts[number] = _compares(value, requirement)
+                verdicts[number] = compares(value, requirement)
     return verdicts[column.ids[rows]]
 
 
-def _compares(value: str, requirement: Requirement) -> bool:
+def compares(value: str, requirement: Requirement) -> bool:
+    """Whether a value is above or below the number that `Gt` or `Lt` names."""
     try:
         have, limit = int(value), int(requirement.values[0])
     except (ValueError, IndexError):

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from .agenda import Found, Steps
-from .demand import Composite, Group, Leaf
+from .demand import Group, Leaf
 from .parts import Canon, Goal
 from .regions import CLUSTER
 from .search import search
 from .view import ClusterView
+from .worth import groups_of
 
 #: A larger leaf may make room for the wishes of another, so that all are asked again; no more often than this.
 ROUNDS = 3
@@ -31,11 +32,11 @@ class Growth:
         """A placement of as much of the tree as goes, at least what is found."""
         for _ in range(ROUNDS):
             before = _size(found)
-            for group in _groups(root):
+            for group in groups_of(root):
                 root, found = self._raise(root, group, found)
             if _size(found) == before:
                 break
-        leaves = [group for group in _groups(root) if isinstance(group, Leaf)]
+        leaves = [group for group in groups_of(root) if isinstance(group, Leaf)]
         # Two leaves that want each other's company can only grow together, which is not tried.
         if any(pods.shape.affinity or pods.shape.spread for leaf in leaves for pods in leaf.classes):
             self.proved = False
@@ -59,14 +60,6 @@ class Growth:
 
 def _size(found: Found) -> tuple[int, int]:
     return len(found.seats), sum(int(put.counts.sum()) for put in found.puts)
-
-
-def _groups(root: Group) -> list[Group]:
-    found: list[Group] = [root]
-    for group in found:
-        if isinstance(group, Composite):
-            found.extend(group.children)
-    return found
 
 
 def _least(group: Group) -> int:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from .agenda import Found, Steps
-from .altered import every_group, every_leaf
 from .capacity import room
 from .demand import Demand, Group, Shape
 from .fit import allowed
@@ -16,6 +15,7 @@ from .regions import CLUSTER, Region, rows_of
 from .search import search
 from .verdict import Shortage
 from .view import ClusterView, Running
+from .worth import groups_of
 
 #: Steps for one trial and for all of them; an open answer counts as "does not fit".
 TRIAL_STEPS = 1_000
@@ -34,7 +34,7 @@ class Trials:
     def __init__(self, view: ClusterView, demand: Demand, causes: list[list[Shortage]]) -> None:
         """`causes` holds shortages by kind, innermost first; what helps one of a kind is tried for all of it."""
         self.view, self.demand, self.causes = view, demand, causes
-        self.groups = {group.id: group for group in every_group(demand.root)}
+        self.groups = {group.id: group for group in groups_of(demand.root)}
         self.steps = Steps(ALL_STEPS)
         self._regions: dict[int, list[Region]] = {}
         self._nodes: dict[tuple[Shape, int, int], list[str]] = {}
@@ -55,7 +55,8 @@ class Trials:
         return False
 
     def largest(self, shortage: Shortage) -> Shape | None:
-        shapes = [pods.shape for leaf in every_leaf(self.groups[shortage.group]) for pods in leaf.classes]
+        leaves = Demand(self.groups[shortage.group]).leaves()
+        shapes = [pods.shape for leaf in leaves for pods in leaf.classes]
         return max(shapes, key=weight) if shapes else None
 
     def best_regions(self, shortage: Shortage) -> list[Region]:

@@ -6,7 +6,7 @@ verdict = cluster.decide(gang(3, pods(3, cpu=1), key="rack"))
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 
 from echelon.engine.check import problems
@@ -26,7 +26,7 @@ from echelon.engine.demand import (
     Toleration,
     Wish,
 )
-from echelon.engine.verdict import Verdict
+from echelon.engine.verdict import Blocked, Verdict
 from echelon.engine.view import Budget, ClusterView, Limits, Node, Options, Running, Unit
 
 LEVELS = {
@@ -166,6 +166,37 @@ def judged(view: ClusterView, demand: Demand, now: float = NOW) -> Verdict:
     wrong = problems(view, demand, verdict, now)
     assert not wrong, f"{wrong} in {verdict}"
     return verdict
+
+
+def blocked(verdict: Verdict) -> Blocked:
+    """The verdict, which is to be a blocked one."""
+    assert isinstance(verdict, Blocked), verdict
+    return verdict
+
+
+def copied(view: ClusterView, without: Callable[[Running], bool] = lambda pod: False) -> ClusterView:
+    """A view of the same cluster in which some pods are not."""
+    fresh = ClusterView(view.options)
+    for node in map(view.node, view.node_names()):
+        assert node is not None
+        fresh.put_node(node)
+    for unit in view.units():
+        fresh.put_unit(unit)
+    for pod in view.all_running():
+        for budget in map(view.budget, pod.budgets):
+            if budget is not None:
+                fresh.put_budget(budget)
+        if not without(pod):
+            fresh.bind(pod)
+    return fresh
+
+
+def gpu_racks(*sizes: int) -> Cluster:
+    """Racks `r1`, `r2`, … of one block, with so many nodes of 8 GPUs each: `r1-0`, `r1-1`, …"""
+    cluster = Cluster()
+    for number, size in enumerate(sizes, 1):
+        cluster.nodes(f"r{number}", size, gpu=8, block="b1", rack=f"r{number}")
+    return cluster
 
 
 def tolerate(key: str) -> tuple[Toleration, ...]:

@@ -15,7 +15,7 @@ from echelon.engine.room import Counting
 from echelon.engine.search import model
 from echelon.engine.ties import Tied
 from echelon.engine.verdict import Blocked, Evict, Placed
-from echelon.testing.placement import LEVELS, NOW, Cluster, composite, gang, pods
+from echelon.testing.placement import LEVELS, NOW, Cluster, blocked, composite, gang, pods
 
 HOST, RACK, ZONE = LEVELS["host"], LEVELS["rack"], LEVELS["zone"]
 
@@ -39,28 +39,25 @@ def racks(sizes: dict[str, int], cpu: int = 8) -> Cluster:
     return cluster
 
 
-@pytest.mark.parametrize(("number", "placed"), [(5, True), (6, False)])
-def test_one_per_node_is_a_matter_of_counting(number: int, placed: bool) -> None:
-    cluster = racks({"a": 2, "b": 3})
-    leaf = gang(number, one_per(HOST, number))
-    assert isinstance(model(cluster.view, Canon(cluster.view).part(leaf, "minimum"), CLUSTER), Counting)
+@pytest.mark.parametrize(
+    ("key", "kind", "most"),
+    [
+        pytest.param(HOST, Counting, 5, id="per-node: a matter of counting"),
+        pytest.param(RACK, Tied, 2, id="per-rack: the rules between pods are needed"),
+    ],
+)
+@pytest.mark.parametrize("more", [0, 1])
+def test_one_per_domain(key: str, kind: type[Counting | Tied], most: int, more: int) -> None:
+    cluster, leaf = racks({"a": 2, "b": 3}), gang(most + more, one_per(key, most + more))
+    assert isinstance(model(cluster.view, Canon(cluster.view).part(leaf, "minimum"), CLUSTER), kind)
     verdict = cluster.decide(leaf)
-    assert isinstance(verdict, Placed if placed else Blocked)
     if isinstance(verdict, Placed):
-        assert len(set(verdict.assignment.values())) == number
+        assert not more
+        assert len(set(verdict.assignment.values())) == most
     else:
-        assert verdict.proved
-        assert "has room for 5" in sentence(verdict, {})
-
-
-@pytest.mark.parametrize(("number", "placed"), [(2, True), (3, False)])
-def test_one_per_rack_needs_the_rules_between_pods(number: int, placed: bool) -> None:
-    cluster = racks({"a": 2, "b": 3})
-    leaf = gang(number, one_per(RACK, number))
-    assert isinstance(model(cluster.view, Canon(cluster.view).part(leaf, "minimum"), CLUSTER), Tied)
-    verdict = cluster.decide(leaf)
-    assert isinstance(verdict, Placed if placed else Blocked)
-    assert isinstance(verdict, Placed) or verdict.proved
+        assert more
+        assert blocked(verdict).proved
+        assert f"has room for {most}" in sentence(verdict, {})
 
 
 def test_extras_that_would_break_a_term_stay_out() -> None:

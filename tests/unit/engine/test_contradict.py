@@ -7,8 +7,8 @@ import pytest
 from echelon.engine.demand import Bound, Identity, Leaf, NodeTerm, Peers, PodTerm, Requirement
 from echelon.engine.explain import for_group, sentence
 from echelon.engine.tree import drawn, tree
-from echelon.engine.verdict import Blocked, Placed, Verdict
-from echelon.testing.placement import LEVELS, Cluster, composite, fresh_id, gang, pods
+from echelon.engine.verdict import Placed
+from echelon.testing.placement import LEVELS, Cluster, blocked, composite, fresh_id, gang, pods
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 ME = Identity("d", (("app", "x"),))
@@ -21,11 +21,6 @@ def racks() -> Cluster:
     for rack in ("r1", "r2"):
         cluster.nodes(rack, 3, cpu=8, gpu=8, zone="z", block="b", rack=rack)
     return cluster
-
-
-def blocked(verdict: Verdict) -> Blocked:
-    assert isinstance(verdict, Blocked), verdict
-    return verdict
 
 
 def told(leaf: Leaf) -> str:

@@ -5,25 +5,12 @@ from __future__ import annotations
 from echelon.engine.demand import Taint
 from echelon.engine.explain import for_group, sentence
 from echelon.engine.tree import drawn, tree
-from echelon.engine.verdict import Blocked, Verdict
-from echelon.testing.placement import Cluster, composite, exclusive, gang, pods
-
-
-def blocked(verdict: Verdict) -> Blocked:
-    assert isinstance(verdict, Blocked), verdict
-    return verdict
-
-
-def racks(*sizes: int) -> Cluster:
-    cluster = Cluster()
-    for number, size in enumerate(sizes, 1):
-        cluster.nodes(f"r{number}", size, gpu=8, block="b1", rack=f"r{number}")
-    return cluster
+from echelon.testing.placement import Cluster, blocked, composite, exclusive, gang, gpu_racks, pods
 
 
 def test_a_gang_reads_what_is_missing_where_and_what_helps() -> None:
     leaf = gang(5, pods(5, gpu=8), key="rack")
-    verdict = blocked(racks(4, 2).decide(leaf))
+    verdict = blocked(gpu_racks(4, 2).decide(leaf))
     assert sentence(verdict, {leaf.id: "train"}) == (
         "train needs 5 pods in one rack but b1/r1 has room for 4 (short of nvidia.com/gpu), b1/r2 for 2; "
         "fix: widen rack to block, or lower minCount from 5 to 4, or add 1 node like r1-0 to b1/r1"
@@ -34,7 +21,7 @@ def test_every_group_of_a_tree_has_a_shortage_and_a_sentence() -> None:
     small, large = gang(2, pods(2, gpu=8), key="rack"), gang(5, pods(5, gpu=8), key="rack")
     root = composite(2, small, large, key="block")
     names = {root.id: "root", small.id: "small", large.id: "large"}
-    verdict = blocked(racks(4, 2).decide(root))
+    verdict = blocked(gpu_racks(4, 2).decide(root))
     assert {shortage.group for shortage in verdict.shortages} == set(names)
     assert verdict.shortages[0].group == large.id
     assert for_group(verdict, large.id, names).startswith("large needs 5 pods in one rack but b1/r1 has room for 4")
@@ -46,7 +33,7 @@ def test_every_group_of_a_tree_has_a_shortage_and_a_sentence() -> None:
 def test_groups_that_fit_one_by_one_but_not_together_count_what_fits() -> None:
     children = [gang(4, pods(4, gpu=8), key="rack") for _ in range(3)]
     root = composite(3, *children, key="block")
-    shortage = blocked(racks(4, 4, 3).decide(root)).shortages[0]
+    shortage = blocked(gpu_racks(4, 4, 3).decide(root)).shortages[0]
     assert (shortage.group, shortage.need, shortage.have) == (root.id, 3, 2)
 
 
@@ -90,7 +77,7 @@ def test_a_leaf_that_fits_elsewhere_is_short_where_its_parent_must_be() -> None:
 
 
 def test_the_tree_tells_every_level_and_domain_with_its_arithmetic() -> None:
-    cluster = racks(4, 3)
+    cluster = gpu_racks(4, 3)
     cluster.run("r1-0", gpu=8)
     small, large = gang(2, pods(2, gpu=8), key="rack"), gang(4, pods(4, gpu=8), key="rack")
     root = composite(2, small, large, key="block")
@@ -121,14 +108,14 @@ def test_an_unsupported_field_is_named() -> None:
 
 
 def test_a_domain_that_is_held_names_its_holder() -> None:
-    cluster = racks(2)
+    cluster = gpu_racks(2)
     unit = cluster.run("r1-0", gpu=1, group=77, exclusive=exclusive("rack", 5))
     leaf = gang(1, pods(1, gpu=1), exclusive=exclusive("rack", 5))
     assert f"b1/r1 is held by unit-{unit}" in sentence(blocked(cluster.decide(leaf)), {})
 
 
 def test_placed_and_evicting_verdicts_read_well() -> None:
-    cluster = racks(2)
+    cluster = gpu_racks(2)
     leaf = gang(2, pods(2, gpu=8), key="rack")
     assert sentence(cluster.decide(leaf), {}) == "2 pods placed on 2 nodes in b1/r1"
     cluster.run("r1-0", gpu=8, priority=3)

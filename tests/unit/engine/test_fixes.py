@@ -5,25 +5,13 @@ from __future__ import annotations
 import pytest
 
 from echelon.engine.demand import Bound
-from echelon.engine.verdict import Blocked, Cost, Verdict
+from echelon.engine.verdict import Blocked, Cost
 from echelon.engine.view import Limits
-from echelon.testing.placement import Cluster, composite, exclusive, gang, pods
-
-
-def blocked(verdict: Verdict) -> Blocked:
-    assert isinstance(verdict, Blocked), verdict
-    return verdict
-
-
-def racks(*sizes: int) -> Cluster:
-    cluster = Cluster()
-    for number, size in enumerate(sizes, 1):
-        cluster.nodes(f"r{number}", size, gpu=8, block="b1", rack=f"r{number}")
-    return cluster
+from echelon.testing.placement import Cluster, blocked, composite, exclusive, gang, gpu_racks, pods
 
 
 def test_fixes_come_cheapest_first_own_wishes_before_machines_before_the_work_of_others() -> None:
-    cluster = racks(4, 4)
+    cluster = gpu_racks(4, 4)
     for node in ("r1-0", "r1-1", "r2-0", "r2-1"):
         cluster.run(node, gpu=8, priority=9)
     leaf = gang(4, pods(4, gpu=8), key="rack")
@@ -39,7 +27,7 @@ def test_fixes_come_cheapest_first_own_wishes_before_machines_before_the_work_of
 
 
 def test_a_unit_that_priority_protects_is_named_with_its_priority() -> None:
-    cluster = racks(2)
+    cluster = gpu_racks(2)
     unit = cluster.run("r1-0", gpu=8, priority=9)
     cluster.run("r1-1", gpu=8, priority=9, unit=unit)
     verdict = blocked(cluster.decide(gang(2, pods(2, gpu=8), key="rack"), priority=5))
@@ -48,7 +36,7 @@ def test_a_unit_that_priority_protects_is_named_with_its_priority() -> None:
 
 
 def test_the_smallest_unit_that_will_do_is_named() -> None:
-    cluster = racks(3)
+    cluster = gpu_racks(3)
     large = cluster.run("r1-0", gpu=8, priority=9)
     cluster.run("r1-1", gpu=8, priority=9, unit=large)
     small = cluster.run("r1-2", gpu=8, priority=99)
@@ -57,7 +45,7 @@ def test_the_smallest_unit_that_will_do_is_named() -> None:
 
 
 def test_two_units_are_named_if_neither_will_do_alone() -> None:
-    cluster = racks(2)
+    cluster = gpu_racks(2)
     units = [cluster.run(f"r1-{node}", gpu=8, priority=9 + node) for node in (0, 1)]
     verdict = blocked(cluster.decide(gang(2, pods(2, gpu=8)), priority=5))
     (fix,) = (fix for fix in verdict.fixes if fix.kind == "evict")
@@ -65,7 +53,7 @@ def test_two_units_are_named_if_neither_will_do_alone() -> None:
 
 
 def test_the_holder_of_an_exclusive_domain_is_named() -> None:
-    cluster = racks(2)
+    cluster = gpu_racks(2)
     unit = cluster.run("r1-0", gpu=1, priority=5, group=77, exclusive=exclusive("rack", 5))
     verdict = blocked(cluster.decide(gang(1, pods(1, gpu=1), exclusive=exclusive("rack", 5)), priority=5))
     assert [fix.text for fix in verdict.fixes if fix.kind == "evict"] == [f"evict unit-{unit} (priority 5)"]
@@ -81,7 +69,7 @@ def test_what_preemption_could_do_is_proposed_to_a_demand_that_may_not_preempt()
 def test_a_minimum_is_lowered_to_what_the_others_leave() -> None:
     """Alone the second gang would find two nodes; the first takes one of them."""
     first, second = gang(1, pods(1, gpu=8)), gang(3, pods(3, gpu=8))
-    verdict = blocked(racks(2).decide(composite(2, first, second)))
+    verdict = blocked(gpu_racks(2).decide(composite(2, first, second)))
     fix = next(fix for fix in verdict.fixes if fix.kind == "lower")
     assert (fix.text, fix.group, fix.cost) == ("lower minCount from 3 to 1", second.id, Cost(members=2))
 
@@ -96,7 +84,7 @@ def test_releasing_the_survivor_is_the_first_fix() -> None:
 
 
 def test_freeing_the_named_number_of_nodes_makes_it_fit() -> None:
-    cluster = racks(4)
+    cluster = gpu_racks(4)
     busy = [cluster.run(f"r1-{index}", gpu=1) for index in range(3)]
     leaf = gang(3, pods(3, gpu=8), key="rack")
     fix = next(fix for fix in blocked(cluster.decide(leaf)).fixes if fix.kind == "free")
@@ -108,7 +96,7 @@ def test_freeing_the_named_number_of_nodes_makes_it_fit() -> None:
 
 
 def test_adding_the_named_number_of_nodes_makes_it_fit() -> None:
-    cluster = racks(2)
+    cluster = gpu_racks(2)
     leaf = gang(5, pods(5, gpu=8), key="rack")
     fix = next(fix for fix in blocked(cluster.decide(leaf)).fixes if fix.kind == "add")
     assert fix.amount == 3
