@@ -14,11 +14,19 @@ from textwrap import wrap
 from echelon.engine.demand import Composite, Demand, Group
 from echelon.engine.explain import for_group, sentence
 from echelon.engine.tree import drawn, tree
-from echelon.engine.verdict import Blocked, Fix, Placed
-from echelon.engine.view import ClusterView, Running
+from echelon.engine.verdict import Blocked, Placed
+from echelon.engine.view import ClusterView, Running, Unit
 from echelon.testing.placement import GPU, NOW, Cluster, composite, gang, pods
 
 GPUS = 8
+#: What runs before: a node, the GPUs taken on it, and by whom; nobody here may evict it.
+SERVING = {
+    "b1-r1-n1": (8, "search"),
+    "b1-r2-n3": (4, "chat"),
+    "b2-r1-n1": (8, "search"),
+    "b2-r1-n2": (8, "search"),
+    "b2-r3-n2": (6, "speech"),
+}
 Names = dict[int, str]
 
 
@@ -29,19 +37,21 @@ def small_cluster() -> Cluster:
         for rack in ("r1", "r2", "r3"):
             for node in ("n1", "n2", "n3"):
                 cluster.node(f"{block}-{rack}-{node}", cpu=128, gpu=GPUS, block=block, rack=rack)
-    for name, gpus in (("b1-r1-n1", 8), ("b1-r2-n3", 4), ("b2-r1-n1", 8), ("b2-r1-n2", 8), ("b2-r3-n2", 6)):
-        cluster.run(name, cpu=8 * gpus, gpu=gpus, priority=1000)
+    units: dict[str, int] = {}
+    for node, (gpus, name) in SERVING.items():
+        units[name] = cluster.run(node, cpu=8 * gpus, gpu=gpus, priority=1000, unit=units.get(name))
+        cluster.view.put_unit(Unit(units[name], 1000, name))
     return cluster
 
 
-def stage(names: Names, name: str, workers: int, gpus: int) -> Group:
+def stage(names: Names, letter: str, workers: int, gpus: int) -> Group:
     made = gang(workers, pods(workers, cpu=8 * gpus, gpu=gpus), key="rack")
-    names[made.id] = name
+    names[made.id] = f"stage {letter} ({workers} × {gpus} GPUs)"
     return made
 
 
-def replica(names: Names, name: str, *stages: Group) -> Group:
-    made = composite(len(stages), *stages, key="block")
+def replica(names: Names, name: str, *stages: Group, key: str | None = "block") -> Group:
+    made = composite(len(stages), *stages, key=key)
     names[made.id] = name
     return made
 
@@ -87,17 +97,14 @@ def draw_cluster(view: ClusterView, letters: dict[int, str]) -> list[str]:
     return ["cluster", *branches(blocks)]
 
 
-def bind(view: ClusterView, demand: Demand, placed: Placed) -> None:
+def bind(view: ClusterView, demand: Demand, placed: Placed, name: str) -> None:
     """Let the placed pods hold their place, so that the drawing and the next demand see them."""
+    view.put_unit(Unit(demand.root.id, demand.priority, name))
     for leaf in demand.leaves():
         for pods_of_class in leaf.classes:
             for member in pods_of_class.members:
                 requests = pods_of_class.shape.requests
                 view.bind(Running(member, placed.assignment[member], requests, demand.root.id, NOW, leaf.id))
-
-
-def whom(fix: Fix, names: Names) -> str:
-    return names.get(fix.group, "the cluster")
 
 
 def show(title: str, lines: list[str]) -> None:
@@ -109,31 +116,31 @@ def show(title: str, lines: list[str]) -> None:
 def main() -> None:
     names: Names = {}
     cluster = small_cluster()
-    show("Before: `#` is taken, `·` is free, one sign a GPU.", draw_cluster(cluster.view, {}))
+    show("Before: one sign is one GPU, `#` is in use, `·` is free.", draw_cluster(cluster.view, {}))
 
     pretrain = job(
         names,
         "pretrain",
-        replica(names, "replica 0", stage(names, "A, 3 × 8 GPUs", 3, 8), stage(names, "B, 4 × 4 GPUs", 4, 4)),
-        replica(names, "replica 1", stage(names, "C, 3 × 8 GPUs", 3, 8), stage(names, "D, 4 × 4 GPUs", 4, 4)),
+        replica(names, "replica 0", stage(names, "A", 3, 8), stage(names, "B", 4, 4)),
+        replica(names, "replica 1", stage(names, "C", 3, 8), stage(names, "D", 4, 4)),
     )
     verdict = cluster.decide(pretrain.root, pretrain.priority)
     assert isinstance(verdict, Placed), verdict
-    bind(cluster.view, pretrain, verdict)
-    letters = {leaf.id: names[leaf.id][0] for leaf in pretrain.leaves()}
-    show(f"pretrain: {sentence(verdict, names)}.", draw_groups(pretrain.root, verdict, names))
+    bind(cluster.view, pretrain, verdict, "pretrain")
+    letters = {leaf.id: names[leaf.id][6] for leaf in pretrain.leaves()}
+    show(f"pretrain fits: {sentence(verdict, names)}.", draw_groups(pretrain.root, verdict, names))
     show("After:", draw_cluster(cluster.view, letters))
 
-    stages = stage(names, "E, 2 × 8 GPUs", 2, 8), stage(names, "F, 3 × 8 GPUs", 3, 8)
-    tune = job(names, "tune", replica(names, "replica 0", *stages))
+    stages = stage(names, "E", 1, 4), stage(names, "F", 3, 8)
+    tune = job(names, "tune", replica(names, "replica 0", *stages, key=None))
     blocked = cluster.decide(tune.root, tune.priority)
     assert isinstance(blocked, Blocked), blocked
     show("tune does not fit beside it:", drawn(tree(blocked, tune.root, names)))
     show(
-        "Any one of these, each tried, would let it in:",
-        [f"- {fix.text} ({whom(fix, names)})" for fix in blocked.fixes],
+        "Any one of these would let it in, the cheapest first; each was tried:",
+        [f"{number}. {fix.text}" for number, fix in enumerate(blocked.fixes, 1)],
     )
-    show("In one sentence:", wrap(sentence(blocked, names), 100))
+    show("In one sentence, as it stands in the condition of the group:", wrap(sentence(blocked, names) + ".", 100))
 
 
 if __name__ == "__main__":

@@ -76,8 +76,9 @@ def _blocked(blocked: Blocked, names: Names) -> str:
     told = _cause(causes[0], names)
     if causes[0].of_groups:
         told = _join(told, _near_miss(blocked, names))
-    if len(causes) > 1:
-        told += f"; {_count(len(causes) - 1, 'more group')} cannot hold"
+    others = sum(not cause.of_groups for cause in causes[1:])  # composites fail with those below them
+    if others:
+        told += f"; {_count(others, 'more group')} cannot hold"
     return _verdict_word(blocked, told)
 
 
@@ -144,7 +145,7 @@ def _shortfall(count: DomainCount) -> str:
 
 def _cause(shortage: Shortage, names: Names) -> str:
     noun = "group" if shortage.of_groups else "pod"
-    scope = f" in one {_level(shortage.key)}" if shortage.key else ""
+    scope = f" in one {_level(shortage.key)}{_inside(shortage)}" if shortage.key else ""
     text = f"{_name(shortage.group, names)} needs {_count(shortage.need, noun)}"
     if shortage.contradiction:
         return f"{text}{_each(shortage)}{scope} but can never hold: {shortage.contradiction}"
@@ -164,6 +165,12 @@ def _cause(shortage: Shortage, names: Names) -> str:
     return text
 
 
+def _inside(shortage: Shortage) -> str:
+    """The domain of the groups above, unless it is the very domain that was tried."""
+    deeper = shortage.tried and len(shortage.tried[0].domain) > len(shortage.within)
+    return f" of {spoken(shortage.within)}" if shortage.within and deeper else ""
+
+
 def _each(shortage: Shortage) -> str:
     if not shortage.each:
         return ""
@@ -176,7 +183,7 @@ def _offers(shortage: Shortage) -> str:
     parts = [_offer(count, first=number == 0) for number, count in enumerate(told)]
     more = shortage.domains_tried - len(told)
     if more > 0:
-        parts.append(f"{_count(more, 'other')} no more")
+        parts.append(f"{_count(more, 'other')} {'has' if more == 1 else 'have'} no more")
     return ", ".join(parts)
 
 
@@ -184,9 +191,10 @@ def _offer(count: DomainCount, first: bool) -> str:
     place = spoken(count.domain) if count.domain else "the cluster"
     if count.held_by:
         return f"{place} is held by {count.held_by}"
+    room = count.have or "none"
     if not first:
-        return f"{place} for {count.have}"
-    return f"{place} has room for {count.have}" + (f" (short of {count.short_of})" if count.short_of else "")
+        return f"{place} for {room}"
+    return f"{place} has room for {room}" + (f" (short of {count.short_of})" if count.short_of else "")
 
 
 def _reason(reason: str, nodes: int) -> str:

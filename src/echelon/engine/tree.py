@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 
 from ..base.paths import spoken
 from .demand import Composite, Group
@@ -62,7 +63,8 @@ def _lines(shortage: Shortage) -> Iterator[str]:
     if shortage.contradiction:
         yield f"can never hold: {shortage.contradiction}"
         return
-    yield from map(_domain, shortage.tried)
+    for line, alike in groupby(shortage.tried, _domain):
+        yield f"{', '.join(map(_place, alike))}: {line}"
     yield from _rest(shortage)
     yield from _reasons(shortage)
 
@@ -78,7 +80,8 @@ def _need(shortage: Shortage) -> str:
 
 
 def _domain(count: DomainCount) -> str:
-    text = f"{_place(count)}: room for {count.have} of {count.need}"
+    """The arithmetic of one domain; domains with the same are told together."""
+    text = f"room for {count.have or 'none'} of {count.need}"
     if count.held_by:
         return f"{text}; held by {count.held_by}"
     if count.free_nodes:
@@ -90,7 +93,7 @@ def _domain(count: DomainCount) -> str:
 
 def _rest(shortage: Shortage) -> list[str]:
     more = shortage.domains_tried - len(shortage.tried)
-    return [f"{more} more with no more room"] if more > 0 and shortage.tried else []
+    return [f"{_count(more, 'other')}: no more room"] if more > 0 and shortage.tried else []
 
 
 def _reasons(shortage: Shortage) -> list[str]:

@@ -82,7 +82,7 @@ class Limits:
     """How much a decision may cost, counted in steps and therefore equal on every machine."""
 
     steps: int = 50_000
-    fixes: int = 4
+    fixes: int = 5
     domains_listed: int = 5
 
 

@@ -24,7 +24,9 @@ def test_every_group_of_a_tree_has_a_shortage_and_a_sentence() -> None:
     verdict = blocked(gpu_racks(4, 2).decide(root))
     assert {shortage.group for shortage in verdict.shortages} == set(names)
     assert verdict.shortages[0].group == large.id
-    assert for_group(verdict, large.id, names).startswith("large needs 5 pods in one rack but b1/r1 has room for 4")
+    assert for_group(verdict, large.id, names).startswith(
+        "large needs 5 pods in one rack of b1 but b1/r1 has room for 4"
+    )
     waiting = for_group(verdict, small.id, names)
     assert waiting.startswith("fits in b1/r1; waits for the rest of its tree: large needs 5 pods")
     assert for_group(verdict, root.id, names).startswith("root needs 2 groups in one block but b1 has room for 1")
@@ -57,7 +59,7 @@ def test_the_innermost_cause_is_found_inside_the_best_domain_of_the_groups_above
     assert sentence(verdict, names).startswith(told)
     assert for_group(verdict, inner.id, names).startswith(told)
     assert for_group(verdict, root.id, names).startswith(told)
-    assert "; so root needs 1 group in one block but b0 has room for 0" in for_group(verdict, root.id, names)
+    assert "; so root needs 1 group in one block but b0 has room for none" in for_group(verdict, root.id, names)
 
 
 def test_children_are_judged_where_they_come_furthest() -> None:

@@ -12,8 +12,7 @@ from echelon.testing.placement import Cluster, blocked, composite, exclusive, ga
 
 def test_fixes_come_cheapest_first_own_wishes_before_machines_before_the_work_of_others() -> None:
     cluster = gpu_racks(4, 4)
-    for node in ("r1-0", "r1-1", "r2-0", "r2-1"):
-        cluster.run(node, gpu=8, priority=9)
+    one, other, *_ = (cluster.run(node, gpu=8, priority=9) for node in ("r1-0", "r1-1", "r2-0", "r2-1"))
     leaf = gang(4, pods(4, gpu=8), key="rack")
     verdict = blocked(cluster.decide(leaf, priority=5))
     assert [(fix.text, fix.cost) for fix in verdict.fixes] == [
@@ -21,6 +20,7 @@ def test_fixes_come_cheapest_first_own_wishes_before_machines_before_the_work_of
         ("lower minCount from 4 to 2", Cost(members=2)),
         ("add 2 nodes like r1-2 to b1/r1", Cost(nodes_added=2)),
         ("free 2 nodes in b1/r1 (r1-0, r1-1)", Cost(evicted=2)),
+        (f"evict unit-{one} (priority 9), unit-{other} (priority 9)", Cost(evicted=2)),
     ]
     whole = gang(8, pods(8, gpu=8), key="block")
     assert [fix.kind for fix in blocked(cluster.decide(whole, priority=5)).fixes] == ["lower", "add", "free"]

@@ -14,5 +14,5 @@ def test_everything_is_proved_blocked_and_every_group_has_its_reason() -> None:
     verdict = decide(ClusterView(Options(("rack",))), Demand(Composite(1, 1, (leaf,))), 0.0)
     assert isinstance(verdict, Blocked)
     assert verdict.proved
-    assert "room for 0" in sentence(verdict, {})
-    assert "room for 0" in for_group(verdict, 1, {})
+    assert "room for none" in sentence(verdict, {})
+    assert "room for none" in for_group(verdict, 1, {})
