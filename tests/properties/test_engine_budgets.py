@@ -1,0 +1,127 @@
+"""Preemption among overlapping budgets, equal losses, pods on their way, units that cannot go and neighbours that are
+wanted, against brute force.
+
+Nodes are few and units many, so that most sets of victims differ in a single number of their loss, or in none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hierarchies import Instance, examples
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import feasible, least_loss
+
+from echelon.engine import inquiry
+from echelon.engine.check import problems
+from echelon.engine.cycle import decide
+from echelon.engine.demand import Demand, Group, Identity, Leaf, Peers, PodTerm, Requirement
+from echelon.engine.verdict import Blocked, Evict, Placed
+from echelon.engine.victims import rank_of
+from echelon.testing.placement import LEVELS, NOW, Cluster, composite, fresh_id, gang, pods
+
+pytestmark = pytest.mark.timeout(3600)
+
+PRIORITY = 10
+
+
+def draw(seed: int, minding: bool = False) -> Instance:
+    """With `minding`, running pods have names, and newcomers want some of them near."""
+    rng, cluster = Random(seed), Cluster()
+    names = [f"n{number}" for number in range(rng.randint(1, 4))]
+    room = {name: rng.randint(3, 6) for name in names}
+    for name in names:
+        cluster.node(name, cpu=room[name], gpu=2, rack=rng.choice("rs"))
+    budgets = [cluster.budget(rng.randint(0, 2)) for _ in range(rng.randint(0, 3))]
+    for _ in range(rng.randint(3, 8)):
+        _unit(rng, cluster, room, budgets, minding)
+    return Instance(seed, cluster, Demand(_wanted(rng, sum(room.values()), minding), PRIORITY))
+
+
+def _unit(rng: Random, cluster: Cluster, room: dict[str, int], budgets: list[int], minding: bool) -> None:
+    """One to three pods that go together, where there is room; some are leaving, some were only promised a place."""
+    unit, priority = fresh_id(), rng.choice((1, 1, 5, 9, PRIORITY, 20))
+    started, stays, coming = NOW - rng.choice((0, 0, 10, 10, 20, 30)), rng.random() < 0.1, rng.random() < 0.15
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        open_nodes = [name for name, left in room.items() if left]
+        if open_nodes:
+            name = rng.choice(open_nodes)
+            size = rng.randint(1, min(2, room[name]))
+            room[name] -= size
+            covered = tuple(budget for budget in budgets if rng.random() < 0.4) if not coming else ()
+            leaving = stays or rng.random() < 0.05
+            named = Identity("ns", (("app", rng.choice("ab")),)) if minding and not coming else None
+            cluster.run(
+                name, cpu=size, priority=priority, unit=unit, started=started, budgets=covered, evictable=not leaving,
+                coming=coming, identity=named,
+            )  # fmt: skip
+
+
+def _wanted(rng: Random, left: int, minding: bool) -> Group:
+    """A little more than there is room for."""
+    leaves = [_leaf(rng, left, minding) for _ in range(rng.choice((1, 1, 2)))]
+    return leaves[0] if len(leaves) == 1 else composite(rng.randint(1, 2), *leaves, key=rng.choice((None, "rack")))
+
+
+def _leaf(rng: Random, left: int, minding: bool) -> Leaf:
+    number, wishes = rng.randint(1, 2), dict[str, object]()
+    if minding:
+        near = PodTerm(LEVELS[rng.choice(("host", "rack"))], Peers((Requirement("app", "In", ("a",)),), ("ns",)))
+        wishes = {"affinity": (near,), "identity": Identity("ns", (("app", rng.choice("abb")),))}
+    classes = [pods(number, cpu=rng.randint(1, 3), gpu=rng.choice((0, 0, 1)), **wishes)]
+    if rng.random() < 0.5 or left > 2:
+        classes.append(pods(rng.randint(1, 2), cpu=rng.randint(1, 2)))
+    members = sum(len(each.members) for each in classes)
+    return gang(rng.choice((members, members, max(1, members - 1))), *classes, key=rng.choice((None, "rack", "host")))
+
+
+SEEDS = st.integers(0, 1 << 32)
+
+
+@pytest.mark.parametrize("minding", [False, True])
+@examples(120)
+@given(SEEDS)
+def test_what_goes_loses_least_down_to_the_ids_and_nobody_is_evicted_who_could_stay(minding: bool, seed: int) -> None:
+    view, demand = (instance := draw(seed, minding)).cluster.view, instance.demand
+    verdict = decide(view, demand, NOW)
+    assert problems(view, demand, verdict, NOW) == []
+    if feasible(view, demand):
+        assert isinstance(verdict, Placed)
+        return
+    least = least_loss(view, demand, NOW)
+    assert isinstance(verdict, Evict if least else Blocked), verdict
+    if isinstance(verdict, Evict):
+        assert (*rank_of(verdict.loss), verdict.loss.ids) == least
+        assert verdict.least
+        gone = frozenset(verdict.units)
+        assert not any(feasible(view, demand, gone - {unit}) for unit in gone)
+
+
+@examples(80)
+@given(SEEDS)
+def test_the_solver_and_arithmetic_alone_say_the_same(seed: int) -> None:
+    view, demand = (instance := draw(seed)).cluster.view, instance.demand
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inquiry, "FEW", 0)
+        patch.setattr(inquiry, "BRANCHED", 0)
+        verdict = decide(view, demand, NOW)
+    if isinstance(verdict, Evict):
+        least = least_loss(view, demand, NOW)
+        assert least is not None
+        assert rank_of(verdict.loss) == least[:4] == verdict.bound
+
+
+@examples(60)
+@given(SEEDS)
+def test_who_may_not_preempt_is_placed_or_blocked_as_if_nobody_could_go(seed: int) -> None:
+    view, demand = (instance := draw(seed)).cluster.view, replace(instance.demand, may_preempt=False)
+    verdict = decide(view, demand, NOW)
+    assert problems(view, demand, verdict, NOW) == []
+    assert isinstance(verdict, Placed) == feasible(view, demand)
+    if isinstance(verdict, Blocked):
+        assert not verdict.preemption_tried
+        evict = decide(view, instance.demand, NOW)
+        assert not isinstance(evict, Evict) or problems(view, demand, evict, NOW)
