@@ -10,7 +10,8 @@ A proof that nothing fits is confirmed by counting (`check_bounds`) or, on small
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -205,7 +206,7 @@ class _Court:
             yield from self._cheaper(evict)
         else:
             self.open = True
-            yield from self._exchanges(evict)
+            yield from self._below_bound(evict)
 
     def _cheaper(self, evict: Evict) -> Iterator[str]:
         """Among few units, any eviction that would have cost less: what contains less fits no better."""
@@ -227,17 +228,38 @@ class _Court:
                 yield f"evicting {tuple(sorted(chosen))} would cost less"
                 return
 
-    def _exchanges(self, evict: Evict) -> Iterator[str]:
-        """Among many units, an eviction below the bound in which a cheap unit takes the place of a dear one."""
+    def _below_bound(self, evict: Evict) -> Iterator[str]:
+        """Among many units, some evictions that would lose less than any is said to lose."""
+        for chosen in self._suspects(evict):
+            if chosen and _rank(loss_of(self.view, chosen, self.now)) < evict.bound and self._fits(frozenset(chosen)):
+                yield f"evicting {tuple(sorted(chosen))} would cost less"
+                return
+
+    def _suspects(self, evict: Evict) -> Iterator[tuple[int, ...]]:
+        """Everyone of lower priority, everyone whom budgets allow, and victims with a cheap one in place of a dear one."""
         alone = {unit: loss_of(self.view, (unit,), self.now) for unit in self._lower_units()}
+        yield tuple(unit for unit, loss in alone.items() if loss.highest_priority < evict.bound[1])
+        if evict.bound[0]:
+            yield tuple(self._allowed(alone))
         others = sorted((unit for unit in alone if unit not in evict.units), key=lambda unit: alone[unit])
         dearest = sorted((unit for unit in evict.units if unit in alone), key=lambda unit: alone[unit], reverse=True)
         for victim in dearest[:EXCHANGED]:
             for other in others[:EXCHANGED]:
-                chosen = (*(unit for unit in evict.units if unit != victim), other)
-                if _rank(loss_of(self.view, chosen, self.now)) < evict.bound and self._fits(frozenset(chosen)):
-                    yield f"evicting {tuple(sorted(chosen))} would cost less"
-                    return
+                yield (*(unit for unit in evict.units if unit != victim), other)
+
+    def _allowed(self, units: Iterable[int]) -> Iterator[int]:
+        """Units that can all go without a violation, one after the other."""
+        left: dict[int, int] = {}
+        for unit in units:
+            pods = [pod for pod in self.view.pods_of(unit) if pod.evictable]
+            used = Counter(budget for pod in pods for budget in pod.budgets if self.view.budget(budget) is not None)
+            for budget_id in used:
+                budget = self.view.budget(budget_id)
+                left.setdefault(budget_id, max(0, budget.allowed) if budget else 0)
+            if all(number <= left[budget_id] for budget_id, number in used.items()):
+                yield unit
+                for budget_id, number in used.items():
+                    left[budget_id] -= number
 
     def _lower_units(self) -> list[int]:
         lower = (unit.id for unit in self.view.units() if unit.priority < self.demand.priority)

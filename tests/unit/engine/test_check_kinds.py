@@ -79,17 +79,25 @@ def test_what_takes_too_many_steps_is_not_confirmed_and_not_contradicted() -> No
     assert not judgement.confirmed
 
 
-def test_who_is_said_to_go_although_someone_cheaper_could_is_seen_among_many_units() -> None:
-    cluster = Cluster().nodes("n", 30, cpu=1)
-    units = [cluster.run(f"n-{number}", cpu=1, priority=1, started=NOW - 50 + number) for number in range(30)]
+@pytest.mark.parametrize("hidden", ["younger", "of lower priority", "under no budget"])
+def test_a_loss_said_to_be_the_least_is_seen_among_many_units_if_someone_else_could_go(hidden: str) -> None:
+    """A verdict from before some units were known; it was right then."""
+    cluster = Cluster().nodes("n", 40, cpu=1)
+    tight = cluster.budget(0)
+    for number in range(30):
+        cluster.run(f"n-{number}", cpu=1, priority=2, started=NOW - 50, budgets=(tight,))
+    for number in range(30, 40):
+        cluster.run(f"n-{number}", cpu=1, priority=99)
     demand = Demand(gang(2, pods(2, cpu=1)), priority=5)
-    youngest = cluster.view.unit(units[-1])
-    assert youngest is not None
-    cluster.view.remove_unit(youngest.id)
-    dearer = cluster.decide(demand.root, 5)
-    assert problems(cluster.view, demand, dearer, NOW) == []
-    cluster.view.put_unit(youngest)
-    assert any("would cost less" in problem for problem in problems(cluster.view, demand, dearer, NOW))
+    then = cluster.decide(demand.root, 5)
+    assert problems(cluster.view, demand, then, NOW) == []
+    for pod in [pod for pod in cluster.view.all_running() if pod.node in ("n-38", "n-39")]:
+        cluster.view.unbind_all([pod.pod])
+    for number in (38, 39):
+        budgets = () if hidden == "under no budget" else (tight,)
+        priority, age = 1 if hidden == "of lower priority" else 2, 5 if hidden == "younger" else 50
+        cluster.run(f"n-{number}", cpu=1, priority=priority, started=NOW - age, budgets=budgets)
+    assert any("would cost less" in problem for problem in problems(cluster.view, demand, then, NOW))
 
 
 def test_the_judge_shares_no_code_with_the_search() -> None:
