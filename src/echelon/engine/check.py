@@ -236,7 +236,7 @@ class _Court:
                 return
 
     def _suspects(self, evict: Evict) -> Iterator[tuple[int, ...]]:
-        """Everyone of lower priority, everyone whom budgets allow, and victims with a cheap one in place of a dear one."""
+        """All of lower priority, all whom budgets allow, and the victims with a cheap unit in place of a dear one."""
         alone = {unit: loss_of(self.view, (unit,), self.now) for unit in self._lower_units()}
         yield tuple(unit for unit, loss in alone.items() if loss.highest_priority < evict.bound[1])
         if evict.bound[0]:
