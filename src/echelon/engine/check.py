@@ -152,9 +152,10 @@ class _Court:
                 holders.setdefault((pod.exclusive, domain), set()).add(pod.group)
         for leaf in self.demand.leaves():
             new = [placed.assignment[m] for m, _ in waiting(leaf) if m in placed.assignment]
-            if leaf.exclusive is None or not new:
+            names = [*new, *(bound.node for bound in leaf.bound if bound.node in facts.nodes)]
+            if leaf.exclusive is None or not names or leaf.id not in placed.groups:
                 continue
-            domains = {facts.domain(name, leaf.exclusive.key) for name in new}
+            domains = {facts.domain(name, leaf.exclusive.key) for name in names}
             if len(domains) != 1 or None in domains:
                 yield f"exclusive group {leaf.id} is spread over {len(domains)} domains"
             for domain in domains:

@@ -66,9 +66,10 @@ def _aims(group: Group) -> Iterator[Group]:
 
 
 def _at_rest(group: Group) -> Group:
+    """What holds goes on to hold: it needs no more pods, but the domains it wants for itself."""
     if isinstance(group, Composite):
         pinned = tuple(_at_rest(child) for child in group.children if bound_nodes(child))
-        return replace(group, min_groups=0, children=pinned)
+        return replace(group, min_groups=min(group.min_groups, len(pinned)), children=pinned)
     return replace(group, min_count=0, classes=())
 
 

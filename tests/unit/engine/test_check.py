@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from echelon.engine.check import problems
-from echelon.engine.demand import Composite, Demand, Leaf
+from echelon.engine.demand import Bound, Composite, Demand, Leaf
 from echelon.engine.verdict import Blocked, Evict, Placed
-from echelon.testing.placement import NOW, Cluster, composite, exclusive, gang, pods
+from echelon.testing.placement import NOW, Cluster, composite, exclusive, fresh_id, gang, pods
 
 
 def scene() -> tuple[Cluster, Demand, Placed]:
@@ -113,3 +113,17 @@ def test_a_blocked_verdict_speaks_of_every_group() -> None:
     assert problems(cluster.view, demand, replace(verdict, shortages=verdict.shortages[1:]), NOW)
     assert isinstance(demand.root, Composite)
     assert isinstance(demand.root.children[0], Leaf)
+
+
+def test_groups_that_run_in_one_exclusive_rack_are_not_said_to_fit() -> None:
+    """Both hold, neither has its rack to itself, and an advance of one needs the other to go on holding."""
+    cluster = Cluster().node("n0", cpu=1, rack="r").node("n1", rack="r")
+    leaves = []
+    for _ in range(2):
+        member, wanted = fresh_id(), exclusive("rack", 7)
+        leaf = gang(1, pods(1, cpu=1), bound=(Bound(member, "n1"),), exclusive=wanted)
+        cluster.run("n1", priority=100, pod=member, group=leaf.id, exclusive=wanted)
+        leaves.append(leaf)
+    verdict = cluster.decide(composite(2, leaves[0], composite(1, leaves[1])), may_preempt=False)
+    assert isinstance(verdict, Blocked)
+    assert verdict.proved
