@@ -8,15 +8,16 @@ and priority, many of them under a disruption budget where a family says so.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from random import Random
 
-from echelon.engine.demand import Composite, Demand, Group, Shape
+from echelon.engine.demand import Composite, Demand, Group, Identity, Peers, PodTerm, Requirement, Shape
 from echelon.engine.view import Budget, ClusterView, Running, Unit
 
 from .harness import World
-from .worlds import BLOCK, GIB, NOW, RACK, RUNNING, all_of, gang, mixed_gang, next_id, shape, tree
+from .worlds import BLOCK, GIB, HOST, NOW, RACK, RUNNING, all_of, gang, mixed_gang, next_id, shape, tree
 
 #: Pods that take little or much of cpu and memory for their GPUs, and one that takes no GPU at all.
 UNEVEN = [shape(gpus, slots) for gpus, slots in ((4, 2), (2, 3), (1, 2), (2, 1), (0, 1))]
@@ -132,6 +133,17 @@ def all_covered(racks: int, key: str | None, budgets: int, seed: int) -> World:
     return view, [Demand(mixed_gang(numbers, key), priority=100)]
 
 
+def one_each(racks: int, key: str | None, seed: int) -> World:
+    """A gang of 2-GPU pods that keep away from one another: one on each node."""
+    view = tree(1, 2, racks // 2, 16)
+    tenants = Tenants(seed, view)
+    tenants.gangs(0.3, (2, 3, 4), 40)
+    tenants.singles(EVEN)
+    like = PodTerm(HOST, Peers((Requirement("app", "In", ("a",)),), ("ns",)))
+    one = replace(shape(2), identity=Identity("ns", (("app", "a"),)), anti_affinity=(like,))
+    return view, [Demand(gang(8 if key else 8 * racks, one, key), priority=100)]
+
+
 def small_pods(racks: int, seed: int) -> World:
     """A gang of 48- and 18-core pods among more than twenty small pods on every node."""
     view = tree(1, 2, racks // 2, 16)
@@ -179,6 +191,8 @@ FAMILIES: dict[str, Callable[[int], World]] = {
     "mixed gang, ~180 units, all under 20 budgets": partial(all_covered, 4, None, 20),
     "mixed gang in a rack, ~340 units, all under 40 budgets": partial(all_covered, 8, RACK, 40),
     "mixed gang, ~1,500 small pods on 64 nodes": partial(small_pods, 4),
+    "32 pods that keep apart, ~170 units": partial(one_each, 4, None),
+    "8 pods that keep apart in a rack, ~340 units": partial(one_each, 8, RACK),
     "24 equal pods, ~170 units, 15 budgets": partial(equal_with_budgets, 4, None, 15),
     "192 equal pods, ~1,350 units, 100 budgets": partial(equal_with_budgets, 32, None, 100),
     "6 equal pods in a rack, ~340 units, 30 budgets": partial(equal_with_budgets, 8, RACK, 30),

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .demand import Shape
-from .layout import Layout
+from .layout import Ints, Layout
 from .parts import Part, walk
 from .regions import Region, rows_of
 from .victims import Victim
@@ -32,6 +32,7 @@ ONE_ANSWER = 100
 LARGEST_MODEL = 40_000
 #: No total may come near what 64 bits hold.
 LARGEST_COST = 1 << 60
+NO_CAPS: Mapping[Shape, Ints] = {}
 
 
 class Budgets(NamedTuple):
@@ -68,9 +69,12 @@ class Choice:
 
     def __init__(
         self, layout: Layout, aim: Part, region: Region, victims: Sequence[Victim], cost: Mapping[int, int],
-        budgets: Budgets | None, limit: int | None = None,
+        budgets: Budgets | None, limit: int | None = None, caps: Mapping[Shape, Ints] = NO_CAPS,
     ) -> None:  # fmt: skip
-        """Only what costs less than the limit counts.  Raises `TooMany` if the question is too large."""
+        """Only what costs less than the limit counts; caps say how many pods of a shape a row takes at most.
+
+        Raises `TooMany` if the question is too large.
+        """
         if sum(cost.values()) > LARGEST_COST:
             raise TooMany
         self.layout, self.aim, self.region, self.budgets = layout, aim, region, budgets
@@ -81,7 +85,7 @@ class Choice:
         for part in walk(aim):
             for ask in part.asks:
                 numbers[ask.shape] = numbers.get(ask.shape, 0) + ask.most
-        self.ground = Nodes(layout, rows_of(layout, region), numbers, victims, self.terms)
+        self.ground = Nodes(layout, rows_of(layout, region), numbers, victims, self.terms, caps)
         from ortools.sat.python import cp_model  # half a second and 60 MB
 
         self._library = cp_model

@@ -11,8 +11,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from .capacity import UNLIMITED
 from .choice import Answer, Budgets, Choice
+from .demand import Shape
+from .layout import Ints
 from .parts import walk
+from .terms import one_each
 from .victims import Best, Rank, Victim, rank_of
 from .ways import TooMany
 
@@ -44,6 +50,7 @@ class Ransom:
         #: Whether the fit of an aim depends on what is free on each node, and not on who is gone.
         self._by_room = inquiry.aim is inquiry.bare and all(part.exclusive is None for part in walk(inquiry.aim))
         self._objections = 0
+        self._caps = self._one_each()
 
     def settle(self, lowest: int) -> list[Rank] | None:
         """Offer the least loss; what stays open loses at least this.  None if the question is too large.
@@ -142,6 +149,19 @@ class Ransom:
         self.best.offer(self.trial.loss(chosen), chosen)
         return still_open
 
+    def _one_each(self) -> dict[Shape, Ints]:
+        """For pods that keep away from their like: how many of a shape a node takes, whatever else is gone."""
+        alike: dict[Shape, dict[Shape, None]] = {}
+        for part, bare in zip(walk(self.inquiry.aim), walk(self.inquiry.bare), strict=True):
+            for ask, plain in zip(part.asks, bare.asks, strict=True):
+                alike.setdefault(plain.shape, {})[ask.shape] = None
+        layout = self.inquiry.gaps.layout
+        return {
+            plain: np.sum([np.where(one_each(layout, shape), 1, UNLIMITED) for shape in shapes], axis=0)
+            for plain, shapes in alike.items()
+            if any(shape.tied for shape in shapes)
+        }
+
     # ---- asking
 
     def _choice(
@@ -149,7 +169,7 @@ class Ransom:
     ) -> Choice:
         self.trial.take_out(())
         inquiry = self.inquiry
-        choice = Choice(inquiry.gaps.layout, inquiry.bare, inquiry.region, victims, cost, budgets, limit)
+        choice = Choice(inquiry.gaps.layout, inquiry.bare, inquiry.region, victims, cost, budgets, limit, self._caps)
         inquiry.effort.left -= ONE_NODE * len(choice.ground.nodes)
         return choice
 

@@ -94,9 +94,13 @@ class Nodes:
     """The nodes of some rows that newcomers of these shapes (and most numbers) can use, with their ways."""
 
     def __init__(
-        self, layout: Layout, rows: Ints, shapes: Mapping[Shape, int], victims: Sequence[Victim], terms: Terms
-    ) -> None:
-        """The layout is that of a view in which nobody is gone.  Raises `TooMany`."""
+        self, layout: Layout, rows: Ints, shapes: Mapping[Shape, int], victims: Sequence[Victim], terms: Terms,
+        caps: Mapping[Shape, Ints],
+    ) -> None:  # fmt: skip
+        """The layout is that of a view in which nobody is gone; caps are pods of a shape that a row takes at most.
+
+        Raises `TooMany`.
+        """
         self.shapes, self._terms = list(shapes), terms
         self.resources = _resources(layout, self.shapes)
         open_to: Bools = np.stack([allowed(layout, shape)[rows] for shape in self.shapes])
@@ -111,6 +115,9 @@ class Nodes:
         base = layout.free[[resource.known for resource in self.resources]][:, rows]
         slots = self._slots(base, rows, tenants) * open_to
         np.minimum(slots, np.array(list(shapes.values()))[:, np.newaxis], out=slots)
+        for number, shape in enumerate(self.shapes):
+            if shape in caps:
+                np.minimum(slots[number], caps[shape][rows], out=slots[number])
         takes = np.array([resource.takes for resource in self.resources], dtype=np.int64)
         units = np.array([resource.unit for resource in self.resources], dtype=np.int64)
         #: No more of each resource than this can be used on a row.

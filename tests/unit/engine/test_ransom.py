@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from echelon.engine import choice
-from echelon.engine.demand import Demand
+from echelon.engine.demand import Demand, Identity, Peers, PodTerm, Requirement
 from echelon.engine.verdict import Evict
 from echelon.engine.victims import Trial, rank_of
 from echelon.engine.ways import Nodes, Terms
-from echelon.testing.placement import GPU, NOW, Cluster, composite, fresh_id, gang, judged, pods, shape
+from echelon.testing.placement import GPU, LEVELS, NOW, Cluster, composite, fresh_id, gang, judged, pods, shape
 
 Cost = tuple[int, int, int]
 NEVER: Cost = (1 << 60, 0, 0)
@@ -67,6 +67,21 @@ def test_mixed_pods_among_many_units_evict_what_loses_least(seed: int, covered: 
     assert isinstance(verdict, Evict)
     loss = verdict.loss
     assert (loss.budget_violations, loss.work, loss.units) == least_for(held, large, small)
+    assert verdict.least
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pods_that_keep_apart_evict_on_the_nodes_where_room_for_one_is_cheapest(seed: int) -> None:
+    rng, cluster = Random(seed), Cluster()
+    held = tenants(rng, cluster, 30, 0.0)
+    mine = Identity("ns", (("app", "a"),))
+    like = PodTerm(LEVELS["host"], Peers((Requirement("app", "In", ("a",)),), ("ns",)))
+    number = rng.randint(4, 12)
+    root = gang(number, pods(number, gpu=2, identity=mine, anti_affinity=(like,)))
+    verdict = cluster.decide(root, priority=9)
+    assert isinstance(verdict, Evict)
+    by_node = [least_for({name: there}, 0, 2) for name, there in held.items()]
+    assert (0, verdict.loss.work, verdict.loss.units) == added(*sorted(by_node)[:number])
     assert verdict.least
 
 
@@ -125,7 +140,7 @@ def test_every_set_of_tenants_is_matched_by_a_way_that_is_no_worse(seed: int) ->
     victims = Trial(cluster.view, NOW).victims(9)
     cost = {victim.unit: victim.work for victim in victims}
     layout = cluster.view.layout
-    found = Nodes(layout, np.arange(layout.size), wanted, victims, Terms(cost, {}))
+    found = Nodes(layout, np.arange(layout.size), wanted, victims, Terms(cost, {}), {})
     row = layout.row("n")
     (node,) = [node for node in found.nodes if node.row == row]
     free = {name: int(layout.free[layout.resources[name], row]) for name in ("cpu", GPU)}
