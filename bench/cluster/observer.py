@@ -11,7 +11,6 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from urllib.parse import urlsplit
 
 import httptools
@@ -24,7 +23,8 @@ _READ_BYTES = 1 << 20
 
 
 class _Metadata(msgspec.Struct):
-    name: str
+    name: str = ""
+    version: str = msgspec.field(default="", name="resourceVersion")
 
 
 class _Spec(msgspec.Struct):
@@ -33,10 +33,11 @@ class _Spec(msgspec.Struct):
 
 class _Pod(msgspec.Struct):
     metadata: _Metadata
-    spec: _Spec
+    spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
 class _Event(msgspec.Struct):
+    type: str
     object: _Pod
 
 
@@ -53,34 +54,52 @@ class Binds(threading.Thread):
         self.reading: list[float] = []
         self._count = count
         self._endpoint = endpoint
-        self._path = f"/api/v1/namespaces/{namespace}/pods?watch=1&resourceVersion={since}&timeoutSeconds=3000"
+        self._path = f"/api/v1/namespaces/{namespace}/pods?watch=1&timeoutSeconds=3000"
+        self._since = since
+        self._trouble = ""
         self._decoder = msgspec.json.Decoder(_Event)
         self._parser = httptools.HttpResponseParser(self)
         self._tail = b""
         self._over = threading.Event()
 
     def run(self) -> None:
+        """Follow; a server in need may hang up on those who watch, so begin again where it ended."""
+        while not (self._over.is_set() or self._trouble):
+            self._follow()
+
+    def _follow(self) -> None:
         address = urlsplit(self._endpoint.url)
         host = address.hostname or ""
+        self._parser, self._tail = httptools.HttpResponseParser(self), b""
         plain = socket.create_connection((host, address.port or 443))
         with self._endpoint.trust.wrap_socket(plain, server_hostname=host) as line:
-            head = f"GET {self._path} HTTP/1.1\r\nHost: {address.netloc}\r\n"
+            head = f"GET {self._path}&resourceVersion={self._since} HTTP/1.1\r\nHost: {address.netloc}\r\n"
             line.sendall(f"{head}Authorization: Bearer {self._endpoint.token}\r\n\r\n".encode())
             line.setblocking(False)
-            while not self._over.wait(_NAP_SECONDS):
-                self._take_all(line)
+            going_on = True
+            while going_on and not self._over.wait(_NAP_SECONDS):
+                going_on = self._take_all(line)
                 if self.complete and not self.reading:
                     self.reading = self.read()
 
-    def _take_all(self, line: ssl.SSLSocket) -> None:
-        with suppress(ssl.SSLWantReadError):
+    def _take_all(self, line: ssl.SSLSocket) -> bool:
+        """Everything that has come; False if nothing more will."""
+        try:
             while data := line.recv(_READ_BYTES):
                 self._parser.feed_data(data)
+        except ssl.SSLWantReadError:
+            return not self._trouble
+        return False
 
     def on_body(self, body: bytes) -> None:
         *lines, self._tail = (self._tail + body).split(b"\n")
         for line in lines:
-            pod = self._decoder.decode(line).object
+            event = self._decoder.decode(line)
+            pod = event.object
+            if event.type == "ERROR":
+                self._trouble = line.decode()
+                return
+            self._since = pod.metadata.version
             if pod.spec.node:
                 self.seen.setdefault(pod.metadata.name, time.perf_counter())
 
@@ -93,6 +112,8 @@ class Binds(threading.Thread):
         deadline = time.perf_counter() + seconds
         while not self.reading and time.perf_counter() < deadline:
             check()
+            if self._trouble:
+                raise RuntimeError(f"pods could not be followed: {self._trouble}")
             await asyncio.sleep(0.1)
 
     def spent_since(self, before: list[float]) -> list[float]:
