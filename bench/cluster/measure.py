@@ -111,8 +111,7 @@ async def _race(stage: Stage, scenario: Scenario, contender: Contender, namespac
         async with stage.lease(contender.lease):
             await at_work.is_waiting()
             await asyncio.sleep(stage.settle)
-            before = binds.read()
-        begin = await stage.led_since(contender.lease, _LEADING_SECONDS)
+        begin, before = await stage.led_since(contender.lease, _LEADING_SECONDS, binds.read)
         await binds.wait(patience, at_work.check)
         said = await stage.all_said(namespace, _SAID_SECONDS if binds.complete else 0.0)
         peak = at_work.peak_megabytes

@@ -19,6 +19,7 @@ import msgspec
 from .bare import Endpoint
 
 _NAP_SECONDS = 0.02
+_RETRY_SECONDS = 0.1
 _READ_BYTES = 1 << 20
 
 
@@ -60,17 +61,19 @@ class Binds(threading.Thread):
         self._decoder = msgspec.json.Decoder(_Event)
         self._parser = httptools.HttpResponseParser(self)
         self._tail = b""
+        self._refused = False
         self._over = threading.Event()
 
     def run(self) -> None:
-        """Follow; a server in need may hang up on those who watch, so begin again where it ended."""
-        while not (self._over.is_set() or self._trouble):
+        """Follow; a server in need may hang up on those who watch and refuse them, so begin again where it ended."""
+        self._follow()
+        while not (self._trouble or self._over.wait(_RETRY_SECONDS)):
             self._follow()
 
     def _follow(self) -> None:
         address = urlsplit(self._endpoint.url)
         host = address.hostname or ""
-        self._parser, self._tail = httptools.HttpResponseParser(self), b""
+        self._parser, self._tail, self._refused = httptools.HttpResponseParser(self), b"", False
         plain = socket.create_connection((host, address.port or 443))
         with self._endpoint.trust.wrap_socket(plain, server_hostname=host) as line:
             head = f"GET {self._path}&resourceVersion={self._since} HTTP/1.1\r\nHost: {address.netloc}\r\n"
@@ -88,10 +91,15 @@ class Binds(threading.Thread):
             while data := line.recv(_READ_BYTES):
                 self._parser.feed_data(data)
         except ssl.SSLWantReadError:
-            return not self._trouble
+            return not (self._trouble or self._refused)
         return False
 
+    def on_headers_complete(self) -> None:
+        self._refused = self._parser.get_status_code() != 200
+
     def on_body(self, body: bytes) -> None:
+        if self._refused:
+            return
         *lines, self._tail = (self._tail + body).split(b"\n")
         for line in lines:
             event = self._decoder.decode(line)

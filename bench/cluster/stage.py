@@ -109,13 +109,14 @@ class Stage:
             await asyncio.gather(holding, return_exceptions=True)
             await lease.release()
 
-    async def led_since(self, name: str, seconds: float) -> float:
-        """Wait until somebody else holds the lease; when that began, on our stop-watch."""
+    async def led_since(self, name: str, seconds: float, read: Callable[[], list[float]]) -> tuple[float, list[float]]:
+        """Wait until somebody else holds the lease; when that began, on our stop-watch, and the meters at that time."""
         deadline = time.perf_counter() + seconds
         while time.perf_counter() < deadline:
+            reading = read()
             spec = (await self.verbs.get(LEASES, name, LEASE_NAMESPACE))["spec"]
             if (spec.get("holderIdentity") or _BENCH) != _BENCH:
-                return time.perf_counter() - (time.time() - parse(spec["acquireTime"]))
+                return time.perf_counter() - (time.time() - parse(spec["acquireTime"])), reading
             await asyncio.sleep(0.05)
         raise RuntimeError(f"nobody takes the lease {name}")
 
