@@ -9,8 +9,7 @@ import asyncio
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ..api import meta
 from ..api.errors import ApiError
@@ -26,8 +25,7 @@ _REMEMBERED = 4_096
 _MESSAGE_LIMIT = 1_024
 
 
-@dataclass(frozen=True)
-class _Said:
+class _Said(NamedTuple):
     """What makes two events the same one: everything but the time."""
 
     uid: str
@@ -40,10 +38,6 @@ class _Said:
     message: str
 
 
-#: An event as it was recorded: about what, and the words.
-_Word = tuple[Resource, Object, Literal["Normal", "Warning"], str, str]
-
-
 class Recorder:
     """`record` never waits and never fails; `run` writes what was recorded."""
 
@@ -51,7 +45,7 @@ class Recorder:
         self._verbs = verbs
         self._clock = clock
         self._component = component
-        self._line: deque[tuple[_Word, float]] = deque()
+        self._line: deque[tuple[_Said, float]] = deque()
         #: Set while something is in line; set while nothing is in line or being written.
         self._arrived = asyncio.Event()
         self._done = asyncio.Event()
@@ -69,7 +63,8 @@ class Recorder:
         self, resource: Resource, obj: Object, type_: Literal["Normal", "Warning"], reason: str, message: str
     ) -> None:
         if len(self._line) < _LINE_LIMIT:
-            self._line.append(((resource, obj, type_, reason, message), self._clock.now()))
+            # The object itself is not kept: thousands of them may wait here that are outdated.
+            self._line.append((_said(resource, obj, type_, reason, message), self._clock.now()))
             self._arrived.set()
             self._done.clear()
             self._dropping = False
@@ -81,12 +76,11 @@ class Recorder:
     async def run(self) -> None:
         while True:
             await self._arrived.wait()
-            word, at = self._line.popleft()
+            said, at = self._line.popleft()
             if not self._line:
                 self._arrived.clear()
             if self._turn is not None:
                 await self._turn(at)
-            said = _said(*word)
             try:
                 await self._write(said, at)
             except (ApiError, OSError) as error:

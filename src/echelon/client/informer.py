@@ -141,7 +141,9 @@ class Informer:
         options = WatchOptions(resource_version=str(self._seen), allow_bookmarks=True)
         async with aclosing(self._verbs.watch(self.resource, options=options)) as events:
             async for event in events:
-                self._seen = max(self._seen, revision(event.object))
+                at = revision(event.object)
+                if at > self._seen:
+                    self._seen = at
                 if event.type == "DELETED":
                     self._remove(meta.key(event.object), event.object)
                 elif event.type != "BOOKMARK":

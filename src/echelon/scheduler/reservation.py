@@ -127,6 +127,9 @@ class Reservations:
     @contextmanager
     def lifted(self, state: State, priority: int | None = None) -> Iterator[None]:
         """Look at the cluster without what is kept for this root, and for all below a priority."""
+        if not self._held:
+            yield
+            return
         below = [one for one in self._held.values() if priority is not None and one.priority < priority]
         own = self._held.get(state.root.id)
         with self._around.view.without(self._kept([*below, *([own] if own else ())])):
