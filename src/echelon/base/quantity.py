@@ -41,6 +41,13 @@ def canonical(quantity: str | int | float) -> str:
     return _in_decimal(nano, exponent_form=notation == "exponent")
 
 
+def spelt(resource: str, amount: int) -> str:
+    """An amount that `parse` gave for a resource, as people write it: 1500m of cpu, 64Gi of memory."""
+    if resource == "cpu":
+        return canonical(f"{amount}m")
+    return canonical(f"{amount // 1024}Ki") if amount and amount % 1024 == 0 else str(amount)
+
+
 def _text(quantity: str | int | float) -> str:
     """Numbers are spelt as JSON spells them; booleans are no quantities although Python counts them as integers."""
     if isinstance(quantity, bool):

@@ -1,4 +1,5 @@
-"""Demands that no cluster could satisfy: terms of a pod that exclude one another, or the group they belong to.
+"""Demands that cannot be satisfied however empty the cluster is: terms of a pod that exclude one another or the group
+they belong to, members that run in two places, pods larger than any node.
 
 A blocked demand is looked through once, and the group at fault is told which fields contradict one another: that says
 more than how many nodes each of them rules out.
@@ -10,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..base.paths import spoken
+from ..base.quantity import spelt
 from .company import meets
-from .demand import Composite, Demand, Group, Leaf, NodeTerm, Peers, PodTerm, Requirement, Shape
+from .demand import Composite, Demand, Group, Leaf, NodeTerm, Peers, PodTerm, Requirement, Shape, given
 from .fit import compares
 from .terms import joins, matches, told, told_requirement
 from .verdict import Shortage
@@ -31,8 +33,15 @@ def contradicted(view: ClusterView, demand: Demand, shortages: tuple[Shortage, .
     reasons = dict(_reasons(view, demand.root, ()))
     if not reasons:
         return shortages
-    told_ones = [replace(each, contradiction=reasons.get(each.group, "")) for each in shortages]
-    return tuple(sorted(told_ones, key=lambda each: not each.contradiction))
+    found = [
+        each if _without_label(each) else replace(each, contradiction=reasons.get(each.group, "")) for each in shortages
+    ]
+    return tuple(sorted(found, key=lambda each: not each.contradiction))
+
+
+def _without_label(shortage: Shortage) -> bool:
+    """Whether no node has the label of its key: that is reason enough."""
+    return not shortage.domains_tried and not shortage.held_on
 
 
 def _reasons(view: ClusterView, group: Group, keys: tuple[str, ...]) -> Iterator[tuple[int, str]]:
@@ -94,7 +103,7 @@ def _of_members(view: ClusterView, leaf: Leaf, keys: tuple[str, ...]) -> str:
 
 def _of_pods(view: ClusterView, shape: Shape, keys: tuple[str, ...]) -> Iterator[tuple[str, int]]:
     """Terms of a shape that contradict one another or the groups above, and how many such pods there could still be."""
-    for reason in _nodes(shape):
+    for reason in (*_nodes(shape), *_too_large(view, shape)):
         yield reason, 0
     for near in shape.affinity:
         for apart in shape.anti_affinity:
@@ -130,6 +139,22 @@ def _means_all(wide: Peers, narrow: Peers) -> bool:
 def _words(term: PodTerm, path: str, word: str) -> str:
     level = _short(term.key)
     return f"{path} ({word} {told(term.peers)} {'on' if level == 'node' else 'in'} the same {level})"
+
+
+# ---- size
+
+
+def _too_large(view: ClusterView, shape: Shape) -> Iterator[str]:
+    """More of a resource than any node has, were it empty."""
+    layout = view.layout
+    for resource, amount in shape.requests:
+        number = layout.resources.get(resource)
+        if given(resource) or (number is not None and int(layout.free[number].max(initial=0)) >= amount):
+            continue
+        if not any(node.allocatable.get(resource, 0) >= amount for node in layout.nodes):
+            most = max((node.allocatable.get(resource, 0) for node in layout.nodes), default=0)
+            has = f"no node has more than {spelt(resource, most)}" if most else "no node has any"
+            yield f"a pod asks for {spelt(resource, amount)} of {resource}, and {has}"
 
 
 # ---- labels of nodes

@@ -16,6 +16,13 @@ Names = Mapping[int, str]
 #: Domains and reasons spelt out in a sentence; the verdict lists more.
 DOMAINS_TOLD = 2
 REASONS_TOLD = 3
+#: Reasons that have to do with other pods, and how they are told of nodes.
+COMPANY = {
+    "anti-affinity to ": "too near to",
+    "anti-affinity of running pods to ": "near to running pods that keep away",
+    "affinity to ": "not near to",
+    "topology spread needs ": "outside the topology spread, without",
+}
 NAMES_TOLD = 3
 
 
@@ -159,10 +166,12 @@ def _cause(shortage: Shortage, names: Names) -> str:
         where = f" in {spoken(shortage.within)}" if shortage.within else ""
         return f"{text} but no node{where} has the label {shortage.key}"
     text += f" but {_offers(shortage)}{'' if shortage.settled else ', as far as the step budget told'}"
-    reasons = sorted(shortage.exclusions.items(), key=lambda item: (-item[1], item[0]))[:REASONS_TOLD]
-    if reasons:
-        text += "; " + ", ".join(_reason(reason, number) for reason, number in reasons)
-    return text
+    reasons = sorted(shortage.exclusions.items(), key=lambda item: (-item[1], item[0]))
+    told = [_reason(reason, number) for reason, number in reasons[:REASONS_TOLD]]
+    rest = sum(number for _, number in reasons[REASONS_TOLD:])
+    if rest:
+        told.append(f"{rest} for other reasons")
+    return f"{text}; {', '.join(told)}" if told else text
 
 
 def _inside(shortage: Shortage) -> str:
@@ -204,8 +213,9 @@ def _reason(reason: str, nodes: int) -> str:
         return f"{reason} yet"
     if reason.startswith("taint "):
         return f"{_count(nodes, 'node')} with {reason}"
-    if "affinity " in reason or reason.startswith("topology spread"):
-        return f"{_count(nodes, 'node')}: {reason}"
+    for name, words in COMPANY.items():
+        if reason.startswith(name):
+            return f"{_count(nodes, 'node')} {words} {reason.removeprefix(name)}"
     if reason.startswith("node "):
         return f"{_count(nodes, 'node')} outside the {reason}"
     return f"{_count(nodes, 'node')} {reason}"

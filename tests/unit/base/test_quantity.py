@@ -84,3 +84,18 @@ def test_what_is_no_quantity_is_refused_in_kubernetes_words(given: str, complain
     with pytest.raises(ValueError) as refused:
         quantity.canonical(given)
     assert str(refused.value) == complaint
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount", "text"),
+    [
+        ("cpu", 1500, "1500m"),
+        ("cpu", 8000, "8"),
+        ("memory", 64 << 30, "64Gi"),
+        ("memory", 1000, "1000"),
+        ("pods", 0, "0"),
+    ],
+)
+def test_amounts_are_spelt_as_people_write_them(resource: str, amount: int, text: str) -> None:
+    assert quantity.spelt(resource, amount) == text
+    assert quantity.parse(text, resource) == amount

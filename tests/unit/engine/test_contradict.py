@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.engine.demand import Bound, Identity, Leaf, NodeTerm, Peers, PodTerm, Requirement
+from echelon.engine.demand import Bound, Identity, Leaf, NodeTerm, Peers, PodClass, PodTerm, Requirement, Shape
 from echelon.engine.explain import for_group, sentence
 from echelon.engine.tree import drawn, tree
 from echelon.engine.verdict import Placed
@@ -107,8 +107,33 @@ def test_pods_that_keep_apart_by_rack_cannot_be_a_gang_of_one_rack() -> None:
 
 
 def test_a_minimum_that_others_can_make_up_is_no_contradiction() -> None:
-    odd = pods(1, cpu=1, node_terms=(NodeTerm(),))
-    assert told(gang(2, odd, pods(3, cpu=99))) == ""
+    cluster, odd = racks(), pods(1, cpu=1, node_terms=(NodeTerm(),))
+    for node in cluster.view.node_names():
+        cluster.run(node, cpu=8, priority=9)
+    assert blocked(cluster.decide(gang(2, odd, pods(3, cpu=1)))).shortages[0].contradiction == ""
+
+
+@pytest.mark.parametrize(
+    ("pod", "reason"),
+    [
+        ({"cpu": 9.5}, "a pod asks for 9500m of cpu, and no node has more than 8"),
+        ({"gpu": 16}, "a pod asks for 16 of nvidia.com/gpu, and no node has more than 8"),
+    ],
+)
+def test_a_pod_larger_than_any_node_is_told_how_large_nodes_are(pod: dict[str, float], reason: str) -> None:
+    assert told(gang(1, pods(1, **pod))) == reason  # type: ignore[arg-type]
+
+
+def test_a_resource_that_no_node_has_is_named() -> None:
+    leaf = gang(1, PodClass(Shape((("example.com/fpga", 1), ("pods", 1))), (fresh_id(),)))
+    assert told(leaf) == "a pod asks for 1 of example.com/fpga, and no node has any"
+
+
+def test_a_full_cluster_is_no_contradiction() -> None:
+    cluster = racks()
+    for node in cluster.view.node_names():
+        cluster.run(node, cpu=8, gpu=8, priority=9)
+    assert blocked(cluster.decide(gang(1, pods(1, gpu=8)))).shortages[0].contradiction == ""
 
 
 def test_members_that_run_in_two_racks_are_named_and_only_what_helps_is_proposed() -> None:
