@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import groupby
 
 import numpy as np
 
@@ -90,7 +91,7 @@ class _Group:
     def judged(self) -> tuple[Shortage, Region]:
         """What it lacks, and the region in which its children are to be looked at."""
         regions, offers = self._offers()
-        order = self._order(regions, offers)[: self.view.options.limits.domains_listed]
+        order = self._order(regions, offers, self.view.options.limits.domains_listed)
         tried = [(self._count(region, int(offers[spot])), region) for spot in order for region in (regions(spot),)]
         tried.sort(key=lambda pair: (-pair[0].have, -self._promise_to_children(pair[1])))
         best = max((count.have for count, _ in tried), default=self.bound)
@@ -102,13 +103,20 @@ class _Group:
         inside = tried[0][1] if tried and tried[0][1].rows is None else self.around
         return shortage, inside
 
-    def _order(self, regions: RegionAt, offers: Ints) -> list[int]:
+    def _order(self, regions: RegionAt, offers: Ints, number: int) -> list[int]:
         """The best domains first; of those that offer equally little, the ones where more could be had."""
         order: list[int] = np.argsort(-offers, kind="stable")[:DOMAINS_LOOKED_AT].tolist()
         shape = self._largest()
         if shape is None:
-            return order
-        return sorted(order, key=lambda spot: (-offers[spot], not self._could_hold(shape, regions(spot))))
+            return order[:number]
+        found: list[int] = []
+        for _, alike in groupby(order, offers.__getitem__):
+            helpful, others = list[int](), list[int]()
+            for spot in alike:
+                if len(found) + len(helpful) < number:
+                    (helpful if self._could_hold(shape, regions(spot)) else others).append(spot)
+            found += helpful + others
+        return found[:number]
 
     def _could_hold(self, shape: Shape, region: Region) -> bool:
         """Whether a domain has a node that would take such a pod if it were empty."""

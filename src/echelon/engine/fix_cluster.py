@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,6 +25,7 @@ class ClusterFixes:
     def __init__(self, trials: Trials, now: float) -> None:
         self.trials, self.view, self.demand, self.now = trials, trials.view, trials.demand, now
         self.causes = trials.causes
+        self._models: dict[tuple[Shape, int, int], Node | None] = {}
 
     def added(self) -> Iterator[Fix]:
         yield from self._first(self._added)
@@ -59,10 +61,11 @@ class ClusterFixes:
     def _forbidden(self, shortage: Shortage, shape: Shape, region: Region) -> Fix | None:
         """A few units in a domain whose eviction would do, whatever their priority; many are told as nodes."""
         missing = 1 if shortage.of_groups else shortage.need - shortage.have
-        gains = self._gains(shape, region)
+        holders = self._holders(shortage, region)
+        gains = self._gains(shape, region) if self._could_gain(shape, region) >= missing else {}
         alone = sorted((unit for unit in gains if gains[unit] >= missing), key=self._size)
         together = sorted(gains, key=lambda unit: (-gains[unit], *self._size(unit)))[:NAMED]
-        trials = [self._holders(shortage, region), *([unit] for unit in alone[:UNITS_TRIED])]
+        trials = [holders, *([unit] for unit in alone[:UNITS_TRIED])]
         trials += [together[:number] for number in range(2, len(together) + 1)]
         for number, units in enumerate(trials):
             promising = not number or sum(gains[unit] for unit in units) >= missing
@@ -80,6 +83,14 @@ class ClusterFixes:
         pods = [pod for name in names for pod in self.trials.strangers(name) if pod.exclusive == exclusive]
         units = sorted({pod.unit for pod in pods if pod.evictable and pod.group != group.id})
         return units if len(units) <= NAMED else []
+
+    def _could_gain(self, shape: Shape, region: Region) -> int:
+        """The most slots that a few units could give back, if their nodes were empty without them."""
+        model, nodes = self._model(shape, region), Counter[int]()
+        for name in self.trials.by_use(shape, region)[:NODES_SEARCHED]:
+            nodes.update({pod.unit for pod in self.trials.strangers(name)})
+        most = _slots(model.allocatable, shape) if model is not None else 0
+        return most * sum(number for _, number in nodes.most_common(NAMED))
 
     def _gains(self, shape: Shape, region: Region) -> dict[int, int]:
         """Unit -> slots of the shape on nodes of a region that come free if the unit goes."""
@@ -163,10 +174,13 @@ class ClusterFixes:
 
     def _model(self, shape: Shape, region: Region) -> Node | None:
         """The node of a region that would take most pods of the shape if it were empty."""
-        nodes = [node for node in map(self.view.node, self.trials.by_use(shape, region)) if node is not None]
-        slots = [_slots(node.allocatable, shape) for node in nodes]
-        most = max(slots, default=0)
-        return nodes[slots.index(most)] if most else None
+        key = (shape, region.level, region.index)
+        if key not in self._models:
+            nodes = [node for node in map(self.view.node, self.trials.by_use(shape, region)) if node is not None]
+            slots = [_slots(node.allocatable, shape) for node in nodes]
+            most = max(slots, default=0)
+            self._models[key] = nodes[slots.index(most)] if most else None
+        return self._models[key]
 
     def _where(self, region: Region, word: str = "in") -> str:
         return f" {word} {spoken(path_of(self.view.layout, region))}" if region.level >= 0 else ""

@@ -166,7 +166,7 @@ class Layout:
         if not fresh:
             return
         added = [node for node, _ in fresh]
-        at = [bisect_left(self.nodes, self._place_of(node), key=self._place_of) for node in added]
+        at = self._spots(added)
         amounts = self._amounts([free for _, free in fresh])
         self.nodes = merged(self.nodes, at, added)
         self._tickets = np.insert(self._tickets, at, [self._issue(node.name) for node in added])
@@ -179,7 +179,18 @@ class Layout:
         self._first = np.insert(self._first, at, False, axis=1)
         labelled = [[value != "" for value in self.path_of(node)] for node in added]
         self._labelled = np.insert(self._labelled, at, np.array(labelled, dtype=np.bool_).T, axis=1)
-        self._reshape(row for spot, place in enumerate(at) for row in (place + spot, place + spot + 1))
+        self._reshape(dict.fromkeys(row for spot, place in enumerate(at) for row in (place + spot, place + spot + 1)))
+
+    def _spots(self, added: Sequence[NodeLike]) -> list[int]:
+        """In front of which row each node belongs; they are in order, and neighbours often go to one spot."""
+        found: list[int] = []
+        for node in added:
+            place = self._place_of(node)
+            spot = found[-1] if found else -1
+            if spot < 0 or (spot < self.size and self._place_of(self.nodes[spot]) < place):
+                spot = bisect_left(self.nodes, place, key=self._place_of)
+            found.append(spot)
+        return found
 
     def remove(self, names: Iterable[str]) -> None:
         rows = sorted(row for row in map(self.row, names) if row is not None)
