@@ -86,10 +86,9 @@ class Inquiry:
             return []
         methods: list[Callable[[list[Victim], Best], list[Rank]]] = [self._first, self._branched, self._asked]
         if len(self.victims) > FEW:
-            exact = self.counted and not any(victim.budgets for victim in self.victims)
-            methods = (
-                [self._first, self._asked, self._branched] if exact else [self._asked, self._first, self._branched]
-            )
+            reckonable = self.counted and not any(victim.budgets for victim in self.victims)
+            early = [self._first, self._asked] if reckonable else [self._asked, self._first]
+            methods = [*early, self._branched]
         left = [self.promise]
         for method in methods:
             ranks = method(start, best)
@@ -171,15 +170,12 @@ class Inquiry:
         for kept in self._companies():
             start = [victim for victim in self.victims if victim.unit not in kept]
             if start and self.fits(start):
-                spared = self.spare(start)
-                best.offer(self.trial.loss(spared), spared)
-        left = [self.promise]
-        if len(self.victims) <= BRANCHED:
-            left = Branches(self, self.victims, best).explore()
-        if left:
-            ranks = Ransom(self, best).settle(min(victim.priority for victim in self.victims))
-            left = left if ranks is None else max(left, ranks, key=min) if ranks else []
-        return left
+                self._offer(start, best)
+        left = Branches(self, self.victims, best).explore() if len(self.victims) <= BRANCHED else [self.promise]
+        if not left:
+            return []
+        ranks = Ransom(self, best).settle(min(victim.priority for victim in self.victims))
+        return max(left, ranks, key=min) if ranks else left if ranks is None else []
 
     def _companies(self) -> Iterator[frozenset[int]]:
         """Sets of wanted neighbours to keep: all, none, and all but the cheapest, more and more of these."""
