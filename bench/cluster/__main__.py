@@ -74,7 +74,7 @@ async def _race(scenario: Scenario, chosen: list[Contender], rounds: int, patien
 def _table(outcomes: list[Outcome]) -> Table:
     table = Table(
         title=f"pods bound on a real control plane {VERSION}, from the scheduler's first moment as the leader; medians",
-        caption="CPU of the scheduler | of etcd and kube-apiserver, until the last bind",
+        caption="CPU of the scheduler or bare client | of etcd and kube-apiserver, until the last bind",
     )
     for heading in ("scenario", "who", "pods/s", "last bind", "last word", "CPU", "memory", "of the limit", "aim"):
         table.add_column(heading, justify="left" if heading in ("scenario", "who", "aim") else "right")
@@ -91,16 +91,17 @@ def _row(outcome: Outcome, contender: str) -> list[str]:
         shown += f" ({min(rates):,.0f}–{max(rates):,.0f})"
     whole = middle.bound == middle.pods
     last = f"{middle.seconds:.2f} s" if whole else f"{middle.bound} of {middle.pods}"
+    cpu = f"{middle.own:.2f} | {middle.server:.1f} s"
     if contender == BARE:
         who = f"no scheduler, {outcome.connections} at once"
-        return [outcome.scenario.title, who, shown, last, "", f"– | {middle.server:.1f} s", "", "", ""]
+        return [outcome.scenario.title, who, shown, last, "", cpu, "", "", ""]
     return [
         "",
         contender,
         shown,
         last,
         f"{middle.to_last_word:.2f} s" if middle.to_last_word is not None else "–",
-        f"{middle.own:.2f} | {middle.server:.1f} s",
+        cpu,
         f"{middle.peak_megabytes:,.0f} MB",
         f"{outcome.rate(contender) / outcome.rate(BARE):.0%}",
         _aim(outcome, contender),

@@ -8,6 +8,7 @@ The machine is not the same from minute to minute, so bare client and Echelon al
 from __future__ import annotations
 
 import asyncio
+import os
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,9 +36,9 @@ class Result:
     pods: int
     bound: int
     seconds: float
-    #: Processor time meanwhile: of the server (etcd and kube-apiserver), and of the scheduler.
+    #: Processor time meanwhile: of the server (etcd and kube-apiserver), and of the scheduler or the bare client.
     server: float
-    own: float = 0.0
+    own: float
     #: Until all groups said that they are scheduled; None if they did not in time.
     to_last_word: float | None = None
     peak_megabytes: float = 0.0
@@ -81,23 +82,23 @@ async def _bare(stage: Stage, namespace: str, scenario: Scenario, connections: i
     names = [node["metadata"]["name"] for node in scenario.nodes]
     requests = [_binding(namespace, pod, names[index % len(names)]) for index, pod in enumerate(scenario.pods)]
     count = len(requests)
-    async with stage.binds(namespace, count, _reading(stage)) as binds:
+    async with stage.binds(namespace, count, _reading(stage, os.getpid())) as binds:
         before = binds.read()
         begin = await bare.bind_all(stage.endpoint, requests, connections)
         await binds.wait(_SAID_SECONDS)
     await stage.clear(namespace)
-    spent = binds.spent_since(before)
-    return Result(count, len(binds.seen), binds.last - begin, *spent)
+    server, own = binds.spent_since(before)
+    return Result(count, len(binds.seen), binds.last - begin, server, own)
 
 
 def _binding(namespace: str, pod: Object, node: str) -> tuple[str, bytes]:
     return bare.binding(namespace, pod["metadata"]["name"], node)
 
 
-def _reading(stage: Stage, *more: int) -> Callable[[], list[float]]:
-    """Reads the processor time spent so far by the server, and by each of some other processes."""
+def _reading(stage: Stage, client: int) -> Callable[[], list[float]]:
+    """Reads the processor time spent so far by the server, and by a client of it."""
     server = list(stage.plane.pids.values())
-    return lambda: [sum(map(processor_seconds, server)), *map(processor_seconds, more)]
+    return lambda: [sum(map(processor_seconds, server)), processor_seconds(client)]
 
 
 async def _race(stage: Stage, scenario: Scenario, contender: Contender, namespace: str, patience: float) -> Result:
