@@ -20,7 +20,7 @@ from echelon.engine.parts import Canon
 from echelon.engine.regions import CLUSTER
 from echelon.engine.search import model
 from echelon.engine.verdict import Placed
-from echelon.testing.placement import NOW, Cluster, composite, gang, pods
+from echelon.testing.placement import NOW, Cluster, composite, exclusive, gang, pods
 
 
 def answer(cluster: Cluster, root: Group, steps: int = 50_000) -> Found | NotFound | None:
@@ -76,6 +76,47 @@ def irregular() -> tuple[Cluster, Group]:
 def test_an_irregular_tree_is_placed() -> None:
     cluster, root = irregular()
     assert isinstance(answer(cluster, root), Found)
+
+
+def alone(racks: int, key: str) -> tuple[Cluster, Group]:
+    """Racks of three nodes in two islands each; three gangs of unlike pods that want a domain of a key for themselves,
+    and one that goes where they leave room."""
+    cluster = Cluster()
+    for rack in range(racks):
+        for node in range(3):
+            labels = {"island": f"i{rack}-{node % 2}"}
+            cluster.node(f"n-{rack}-{node}", cpu=4, gpu=4, labels=labels, rack=f"r{rack}")
+    own = [gang(3, pods(2, cpu=3, gpu=1), pods(1, cpu=1, gpu=3), exclusive=exclusive(key)) for _ in range(3)]
+    return cluster, composite(4, *own, gang(3, pods(3, cpu=1, gpu=1), key="island"))
+
+
+@pytest.mark.parametrize(("racks", "key", "found"), [(3, "rack", True), (2, "rack", False), (3, "island", True)])
+def test_domains_that_groups_want_for_themselves_are_told(racks: int, key: str, found: bool) -> None:
+    cluster, root = alone(racks, key)
+    assert isinstance(answer(cluster, root), Found) is found
+    assert feasible(cluster.view, Demand(root)) is found
+
+
+def test_a_domain_that_somebody_holds_is_not_given_to_another() -> None:
+    cluster, root = alone(3, "rack")
+    cluster.run("n-1-0", 0, 0, 0, 77, group=77, exclusive=exclusive("rack"))
+    assert answer(cluster, root) == NotFound(proved=True)
+
+
+def test_keys_outside_the_list_are_told() -> None:
+    """Islands across racks, and racks inside islands: the driver is in the island that has two nodes in a rack."""
+    cluster = Cluster()
+    for number, (rack, island) in enumerate((("r1", "x"), ("r1", "y"), ("r2", "y"), ("r2", "y"), ("r2", "x"))):
+        cluster.node(f"n{number}", cpu=4, gpu=2, labels={"island": island}, rack=rack)
+    inner = gang(3, pods(2, cpu=3, gpu=1), pods(1, cpu=1, gpu=1), key="rack")
+    root = composite(2, composite(1, inner, key="island"), gang(2, pods(2, cpu=4, gpu=1), key="island"))
+    found = answer(cluster, root)
+    assert isinstance(found, Found)
+    rows = {cluster.view.layout.name(row) for put in found.puts for row in put.rows if put.part.group == inner.id}
+    assert rows == {"n2", "n3"}
+    assert answer(cluster, composite(2, composite(1, inner, key="island"), composite(1, inner, key="island"))) == (
+        NotFound(proved=True)
+    )
 
 
 def test_without_budget_the_question_stays_open() -> None:

@@ -70,7 +70,7 @@ def _thoroughly(view: ClusterView, part: Part, region: Region, steps: Steps, cla
         outcome = _by_habit(room, part, region, steps, tightest_first)
         room = model(view, part, region, claims)
     if _open(outcome):
-        with _share(steps, steps.left // 4 if told(room, part, region) else steps.left) as share:
+        with _share(steps, steps.left // 4 if told(room) else steps.left) as share:
             outcome = Backtrack(room, part, share).run(region)
     if _open(outcome) and steps.left > 0:
         outcome = exact(model(view, part, region, claims), part, region, steps)
