@@ -14,13 +14,13 @@ from echelon.engine import search as door
 from echelon.engine.agenda import Found, NotFound, Steps
 from echelon.engine.check import problems
 from echelon.engine.cycle import decide
-from echelon.engine.demand import Demand, Group
+from echelon.engine.demand import Demand, Group, Identity, Peers, PodTerm, Requirement
 from echelon.engine.exact import exact
 from echelon.engine.parts import Canon
 from echelon.engine.regions import CLUSTER
 from echelon.engine.search import model
 from echelon.engine.verdict import Placed
-from echelon.testing.placement import NOW, Cluster, composite, exclusive, gang, pods
+from echelon.testing.placement import LEVELS, NOW, Cluster, composite, exclusive, gang, pods
 
 
 def answer(cluster: Cluster, root: Group, steps: int = 50_000) -> Found | NotFound | None:
@@ -117,6 +117,33 @@ def test_keys_outside_the_list_are_told() -> None:
     assert answer(cluster, composite(2, composite(1, inner, key="island"), composite(1, inner, key="island"))) == (
         NotFound(proved=True)
     )
+
+
+def strangers(nodes: int) -> tuple[Cluster, Group]:
+    """Pods that want no other of their kind on their node, pods that want none of those, and pods that do not mind."""
+    cluster = Cluster().nodes("n", nodes, cpu=8, gpu=8)
+    keep_off = (PodTerm(LEVELS["host"], Peers((Requirement("app", "In", ("shy",)),), ("ns",))),)
+    shy, other = Identity("ns", (("app", "shy"),)), Identity("ns", (("app", "other"),))
+    return cluster, composite(3,
+        gang(3, pods(3, cpu=3, gpu=2, identity=shy, anti_affinity=keep_off)),
+        gang(4, pods(4, cpu=4, gpu=3, identity=other, anti_affinity=keep_off)),
+        gang(3, pods(3, cpu=5, gpu=5, identity=other)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("nodes", "found"), [(5, True), (4, False)])
+def test_pods_that_must_not_share_a_node_are_told(nodes: int, found: bool) -> None:
+    """Three nodes for the shy, whom the indifferent join, two for the four who keep off them."""
+    cluster, root = strangers(nodes)
+    assert isinstance(answer(cluster, root), Found) is found
+    assert isinstance(cluster.decide(root), Placed) is found
+
+
+def test_pods_that_must_not_share_a_rack_are_left_to_the_complete_search() -> None:
+    cluster = Cluster().nodes("a", 2, cpu=8, rack="r1").nodes("b", 2, cpu=8, rack="r2")
+    keep_off = (PodTerm(LEVELS["rack"], Peers((Requirement("app", "In", ("x",)),), ("ns",))),)
+    root = gang(3, pods(3, cpu=1, identity=Identity("ns", (("app", "x"),)), anti_affinity=keep_off))
+    assert answer(cluster, root) is None
 
 
 def test_without_budget_the_question_stays_open() -> None:

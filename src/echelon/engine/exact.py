@@ -2,8 +2,8 @@
 
 A variable says which domain a group is seated in (for equal leaves: how many are), another how many nodes of a kind
 are filled with which set of pods (`fills`).  Everything is counted in pods, so numbers stay small.  The solver is
-told of nested keys, listed or not, of members that pin their domain and of domains that a group wants for itself;
-it is not told of pods that mind one another, which stay with the complete search.
+told of nested keys, listed or not, of members that pin their domain, of domains that a group wants for itself and of
+pods that must not share a node; all else that pods mind of one another stays with the complete search.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ import numpy as np
 from .agenda import Found, NotFound, Steps
 from .bounds import inside
 from .demand import Exclusive
-from .fills import Fills, Place, TooLarge, place_of
+from .fills import Cells, Fills, Place, TooLarge, place_of
+from .layout import Ints
 from .parts import Part, walk
 from .regions import Region, narrow, rows_of, split_by_label
 from .room import Counting, Packing
 from .solver import Solver
+from .ties import Apart, Tied
 
 #: Variables beyond this are not even written down.
 LARGEST_MODEL = 60_000
@@ -29,7 +31,7 @@ LARGEST_MODEL = 60_000
 
 def exact(room: Counting | Packing, part: Part, region: Region, steps: Steps) -> Found | NotFound | None:
     """Place the tree, or prove that it cannot be; None if it is too large or has rules that the solver is not told."""
-    if not told(room):
+    if not told(room, region):
         return None
     model = _Model(room, Solver())
     try:
@@ -40,9 +42,17 @@ def exact(room: Counting | Packing, part: Part, region: Region, steps: Steps) ->
     return model.found() if found else NotFound(proved=found is False)
 
 
-def told(room: Counting | Packing) -> bool:
-    """Whether nobody minds who is near."""
-    return not room.between_pods
+def told(room: Counting | Packing, region: Region) -> bool:
+    """Whether pods mind at most who is on their node."""
+    if not isinstance(room, Tied):
+        return True
+    rows = rows_of(room.layout, region)
+    return all(isinstance(rule, Apart) and _one_node_each(rule.domain[rows]) for rule in room.rules)
+
+
+def _one_node_each(domains: Ints) -> bool:
+    """Whether every node is a domain by itself."""
+    return bool((domains >= 0).all()) and len(np.unique(domains)) == len(domains)
 
 
 @dataclass(slots=True)
@@ -78,7 +88,8 @@ class _Model:
         elif leaves:
             asks = {ask.shape: None for seat in leaves for ask in seat.parts[0].asks}
             unlisted = {key: None for part in walk(root) for key in part.keys if key not in self.layout.level_of}
-            self.fills = Fills(self.room, self.cp, self.integer, list(asks), region, self._used(leaves), list(unlisted))
+            cells = Cells(self.room, region, self._used(leaves), list(unlisted))
+            self.fills = Fills(self.room, self.cp, self.integer, list(asks), cells)
             self._ask_for_pods(self.fills, leaves)
 
     def integer(self, most: int) -> Any:

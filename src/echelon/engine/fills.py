@@ -22,6 +22,7 @@ from .parts import Part
 from .regions import Region, rows_of
 from .room import Packing
 from .solver import Solver
+from .ties import Apart, Tied
 
 #: Ways to fill a node that are written down; nodes that can be filled in more ways are left open.
 MOST_FILLS = 2_000
@@ -38,42 +39,54 @@ def place_of(region: Region) -> Place:
     return (region.level, region.index, b"" if region.rows is None else region.rows.tobytes())
 
 
+class Cells:
+    """Nodes of a region by the narrowest domain that any leaf may have and by the values of unlisted keys."""
+
+    def __init__(self, room: Packing, region: Region, places: dict[Place, Region], unlisted: list[str]) -> None:
+        layout = room.layout
+        self.rows = rows_of(layout, region)
+        self.rows_of = {place: rows_of(layout, inner) for place, inner in places.items()}
+        level = max((place.level for place in places.values()), default=region.level)
+        #: The cell of every row.
+        self.cell: Ints = layout.domains(level)
+        for key in unlisted:
+            ids = layout.column(key).ids
+            _, self.cell = np.unique(self.cell * (int(ids.max(initial=0)) + 2) + ids + 1, return_inverse=True)
+
+    def inside(self, place: Place) -> list[int]:
+        found: list[int] = np.unique(self.cell[self.rows_of[place]]).tolist()
+        return found
+
+
 class Fills:
     """Variables for nodes; whoever asks for pods adds to what is asked of each cell, and `close` writes it down."""
 
     def __init__(
-        self, room: Packing, cp: Any, integer: Callable[[int], Any], shapes: list[Shape], region: Region,
-        places: dict[Place, Region], unlisted: list[str],
-    ) -> None:  # fmt: skip
-        self.layout, self.shapes, self._cp, self._integer, self._places = room.layout, shapes, cp, integer, places
-        level = max((place.level for place in places.values()), default=region.level)
-        #: The cell of every row.
-        self.cells: Ints = self.layout.domains(level)
-        for key in unlisted:
-            ids = self.layout.column(key).ids
-            _, self.cells = np.unique(self.cells * (int(ids.max(initial=0)) + 2) + ids + 1, return_inverse=True)
+        self, room: Packing, cp: Any, integer: Callable[[int], Any], shapes: list[Shape], cells: Cells
+    ) -> None:
+        self.layout, self.shapes, self.cells, self._cp, self._integer = room.layout, shapes, cells, cp, integer
         #: By cell: rows of one kind, and the variable for each way to fill one.
         self.ways: dict[int, list[tuple[list[int], list[tuple[Counts, Any]]]]] = {}
-        self._write_ways(room, rows_of(self.layout, region))
+        self._write_ways(room)
         self._asked: dict[tuple[Place, int], list[Any]] = {}
         #: Pods of a shape that the leaves of a place have in a cell.
         self._shares: dict[tuple[Place, int], dict[int, Any]] = {}
         #: After solving, the pods of each shape on each row that are dealt to nobody yet, by place.
         self._dealt: dict[Place, Ints] = {}
 
-    def _write_ways(self, room: Packing, rows: Ints) -> None:
-        measure = Measure(room, self.shapes)
+    def _write_ways(self, room: Packing) -> None:
+        measure, apart = Measure(room, self.shapes), _apart(room, self.shapes)
         takes = [measure.takes(shape) for shape in self.shapes]
         may = np.stack([room.slots_by_row(shape) > 0 for shape in self.shapes]).T.tolist()
-        offers, cells = measure.offers.T.tolist(), self.cells.tolist()
+        offers, cells = measure.offers.T.tolist(), self.cells.cell.tolist()
         kinds: dict[tuple[int, Amounts, tuple[bool, ...]], list[int]] = {}
-        for row in rows.tolist():
+        for row in self.cells.rows.tolist():
             if any(may[row]):
                 kinds.setdefault((cells[row], tuple(offers[row]), tuple(may[row])), []).append(row)
         known: dict[object, list[Counts]] = {}
         for (cell, amounts, allowed), alike in kinds.items():
             if (amounts, allowed) not in known:
-                known[amounts, allowed] = full_sets(takes, amounts, allowed)
+                known[amounts, allowed] = full_sets(takes, amounts, allowed, apart)
             ways = [(fill, self._integer(len(alike))) for fill in known[amounts, allowed]]
             self._cp.add(sum(variable for _, variable in ways) <= len(alike))
             self.ways.setdefault(cell, []).append((alike, ways))
@@ -88,8 +101,7 @@ class Fills:
         inside: dict[Place, list[int]] = {}
         for (place, shape), pods in self._asked.items():
             if place not in inside:
-                rows = rows_of(self.layout, self._places[place])
-                inside[place] = [cell for cell in np.unique(self.cells[rows]).tolist() if cell in self.ways]
+                inside[place] = [cell for cell in self.cells.inside(place) if cell in self.ways]
             shares = self._shares[place, shape] = self._divided(inside[place], shape, pods)
             for cell, share in shares.items():
                 by_cell.setdefault((cell, shape), []).append(share)
@@ -120,7 +132,7 @@ class Fills:
         for (place, shape), shares in self._shares.items():
             pods = self._dealt.setdefault(place, np.zeros_like(counts))
             for cell, share in shares.items():
-                where = np.flatnonzero(self.cells == cell)
+                where = np.flatnonzero(self.cells.cell == cell)
                 have = counts[shape, where]
                 taken = np.clip(solver.value(share) - (np.cumsum(have) - have), 0, have)
                 counts[shape, where] -= taken
@@ -128,7 +140,7 @@ class Fills:
 
     def deal(self, part: Part, place: Place, shares: Iterable[int]) -> Iterator[Put]:
         """Rows for the pods of a leaf in its place: so many of each ask."""
-        rows, pods = rows_of(self.layout, self._places[place]), self._dealt[place]
+        rows, pods = self.cells.rows_of[place], self._dealt[place]
         for ask, wanted in zip(part.asks, shares, strict=True):
             have = pods[self.shapes.index(ask.shape)]
             for put in deal([Order(part, ask, wanted)], rows, {ask.shape: have[rows]}):
@@ -136,7 +148,17 @@ class Fills:
                 yield put
 
 
-def full_sets(takes: list[Amounts], offers: Amounts, may: tuple[bool, ...]) -> list[Counts]:
+#: Which shapes have a term of anti-affinity, and which are meant by it.
+_Apart = list[tuple[list[bool], list[bool]]]
+
+
+def _apart(room: Packing, shapes: list[Shape]) -> _Apart:
+    """The terms by which pods of the demand keep off one another's nodes."""
+    rules = [rule for rule in room.rules if isinstance(rule, Apart)] if isinstance(room, Tied) else []
+    return [([shape in rule.having for shape in shapes], [shape in rule.meant for shape in shapes]) for rule in rules]
+
+
+def full_sets(takes: list[Amounts], offers: Amounts, may: tuple[bool, ...], apart: _Apart) -> list[Counts]:
     """The sets of pods that fill a node so that no other pod could be added."""
     found: list[Counts] = []
     pending: list[tuple[Counts, Amounts]] = [((), offers)]
@@ -147,20 +169,35 @@ def full_sets(takes: list[Amounts], offers: Amounts, may: tuple[bool, ...]) -> l
         chosen, left = pending.pop()
         tried += 1
         if len(chosen) == len(takes):
-            open_to = [one for one, allowed in zip(takes, may, strict=True) if allowed]
-            if not any(_fits(one, left) for one in open_to):
+            if not any(may[kind] and _fits(takes[kind], left) and _agree(_one_more(chosen, kind), apart)
+                       for kind in range(len(takes))):  # fmt: skip
                 found.append(chosen)
             continue
         if len(found) > MOST_FILLS or tried > 20 * MOST_FILLS:
             raise TooLarge
         one, number = takes[len(chosen)], 0
-        while True:
+        while _agree((*chosen, number), apart):
             pending.append(((*chosen, number), left))
             if not may[len(chosen)] or not _fits(one, left):
                 break
             left = tuple(have - used for have, used in zip(left, one, strict=True))
             number += 1
     return found
+
+
+def _one_more(chosen: Counts, kind: int) -> Counts:
+    return tuple(number + (each == kind) for each, number in enumerate(chosen))
+
+
+def _agree(chosen: Counts, apart: _Apart) -> bool:
+    """Whether no pod of a set has a term that means another."""
+    for having, meant in apart:
+        have = sum(number for number, has in zip(chosen, having, strict=False) if has)
+        mean = sum(number for number, is_meant in zip(chosen, meant, strict=False) if is_meant)
+        both = sum(number for number, *each in zip(chosen, having, meant, strict=False) if all(each))
+        if have * mean > both:
+            return False
+    return True
 
 
 def _fits(one: Amounts, left: Amounts) -> bool:

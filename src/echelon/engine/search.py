@@ -31,10 +31,7 @@ def search(view: ClusterView, part: Part, region: Region, steps: Steps, claims: 
         part = anchors_first(part)
         room = model(view, part, region, claims)
         if room.between_pods:
-            outcome = Backtrack(room, part, Steps(min(QUICK, steps.left)), one_by_one).run(region)
-            if isinstance(outcome, NotFound):
-                outcome = Backtrack(model(view, part, region, claims), part, steps).run(region)
-            return outcome
+            return _minding(view, part, region, steps, claims)
     else:
         answer = None if claims else settle(view, part, region)
         if answer is not None:
@@ -50,9 +47,26 @@ def search(view: ClusterView, part: Part, region: Region, steps: Steps, claims: 
     return outcome if isinstance(outcome, Found) else _thoroughly(view, part, region, steps, claims)
 
 
+def _minding(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims) -> Found | NotFound:
+    """Pods that mind one another, one by one, then in all ways; the solver if they mind only who is on their node."""
+    room = model(view, part, region, claims)
+    with _share(steps, min(QUICK, steps.left // 2)) as share:
+        outcome: Found | NotFound = Backtrack(room, part, share, one_by_one).run(region)
+    if isinstance(outcome, Found):
+        return outcome
+    room = model(view, part, region, claims)
+    with _share(steps, steps.left // 4 if told(room, region) else steps.left) as share:
+        outcome = Backtrack(room, part, share).run(region)
+    if _open(outcome) and steps.left > 0:
+        outcome = exact(model(view, part, region, claims), part, region, steps) or outcome
+    if _open(outcome) and steps.left > 0:
+        outcome = Backtrack(model(view, part, region, claims), part, steps).run(region)
+    return outcome
+
+
 def _by_habit(room: Packing, part: Part, region: Region, steps: Steps, habit: Habit) -> Found | NotFound:
     """One descent and a little more."""
-    with _share(steps, descent(part) * 5 // 4) as share:
+    with _share(steps, min(descent(part) * 5 // 4, steps.left // 2)) as share:
         return Backtrack(room, part, share, habit).run(region)
 
 
@@ -70,7 +84,7 @@ def _thoroughly(view: ClusterView, part: Part, region: Region, steps: Steps, cla
         outcome = _by_habit(room, part, region, steps, tightest_first)
         room = model(view, part, region, claims)
     if _open(outcome):
-        with _share(steps, steps.left // 4 if told(room) else steps.left) as share:
+        with _share(steps, steps.left // 4 if told(room, region) else steps.left) as share:
             outcome = Backtrack(room, part, share).run(region)
     if _open(outcome) and steps.left > 0:
         outcome = exact(model(view, part, region, claims), part, region, steps)
