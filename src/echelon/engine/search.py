@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
@@ -72,13 +73,7 @@ def _by_habit(room: Packing, part: Part, region: Region, steps: Steps, habit: Ha
 
 def _thoroughly(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims) -> Found | NotFound:
     """Nested packing where the tree is made for it, then the complete search, and the solver for what they leave."""
-    outcome: Found | NotFound | None
-
-    def inside(inner: Part, domain: Region, share: Steps) -> Found | NotFound:
-        return search(view, inner, domain, share, claims)
-
-    with _share(steps, steps.left // 2) as share:
-        outcome = nest(model(view, part, region, claims), part, region, share, inside)
+    outcome = _nested(view, part, region, steps, claims)
     room = model(view, part, region, claims)
     if _open(outcome) and isinstance(room, Packing):
         outcome = _by_habit(room, part, region, steps, tightest_first)
@@ -91,6 +86,20 @@ def _thoroughly(view: ClusterView, part: Part, region: Region, steps: Steps, cla
     if outcome is None:
         outcome = Backtrack(model(view, part, region, claims), part, steps).run(region)
     return outcome
+
+
+def _nested(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims) -> Found | NotFound | None:
+    """Level by level, with half of the budget; of children that may be chosen the cheapest, which proves nothing."""
+
+    def inside(inner: Part, domain: Region, share: Steps) -> Found | NotFound:
+        return search(view, inner, domain, share, claims)
+
+    with _share(steps, steps.left // 2) as share:
+        if part.need >= len(part.children):
+            return nest(model(view, part, region, claims), part, region, share, inside)
+        fewer = replace(part, children=part.children[: part.need])
+        found = nest(model(view, fewer, region, claims), fewer, region, share, inside) if part.need else None
+        return found if isinstance(found, Found) else None
 
 
 def _open(outcome: Found | NotFound | None) -> bool:
