@@ -113,7 +113,11 @@ def _better(
 def _attempt(view: ClusterView, demand: Demand, steps: Steps, narrowed: Mapping[int, str]) -> Outcome:
     canon, root, proved = Canon(view), demand.root, False
     for part, goal, decides in _goals(canon, root, narrowed):
-        found = search(view, part, CLUSTER, steps if decides else steps.some(8))
+        trial = steps if decides else steps.some(8)
+        before = trial.left
+        found = search(view, part, CLUSTER, trial)
+        if not decides:
+            steps.left -= before - trial.left
         if isinstance(found, Found):
             return _verdict(view, demand, _draft(view, root, found, goal, canon, steps, narrowed))
         proved = found.proved
