@@ -1,4 +1,6 @@
-"""What holds for all tests: no scheduler under test acts on a verdict that the engine's judge refuses."""
+"""What holds for all tests: no scheduler under test acts on a verdict that the engine's judge refuses, and no random
+example fails for taking long, since that is a matter of the machine.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from echelon.engine.check import problems
 from echelon.engine.demand import Demand
@@ -14,6 +17,9 @@ from echelon.engine.verdict import Verdict
 from echelon.engine.view import ClusterView, Running
 from echelon.scheduler import loop
 from echelon.testing.placement import copied
+
+settings.register_profile("whatever the machine", deadline=None)
+settings.load_profile("whatever the machine")
 
 #: Nodes up to which every decision is judged; beyond, a test would spend its time on that.
 NODES_JUDGED = 300
