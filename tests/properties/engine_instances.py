@@ -37,13 +37,13 @@ def leaves(draw: st.DrawFn, cluster: Cluster, most: int, mixed: bool) -> Leaf:
         one = shape(cpu=draw(st.integers(1, 3)) if mixed else 1, node_selector=selector)
         classes.append(PodClass(one, tuple(fresh_id() for _ in range(size))))
     leaf_id, bound = fresh_id(), []
+    alone = exclusive("rack", 7) if draw(st.integers(0, 4)) == 0 else None
     if draw(st.integers(0, 4)) == 0:
         name = draw(st.sampled_from(cluster.view.node_names()))
         member = fresh_id()
-        cluster.run(name, cpu=1, priority=100, pod=member, group=leaf_id)
+        cluster.run(name, cpu=1, priority=100, pod=member, group=leaf_id, exclusive=alone)
         bound.append(Bound(member, name))
     minimum = draw(st.integers(1, sum(len(pods.members) for pods in classes) + len(bound)))
-    alone = exclusive("rack", 7) if draw(st.integers(0, 4)) == 0 else None
     return Leaf(leaf_id, minimum, tuple(classes), tuple(bound), draw(st.sampled_from(KEYS)), (), alone)
 
 
