@@ -37,8 +37,8 @@ Bag = tuple[tuple[int, int], ...]
 #: Asks the whole search about what is inside a domain.
 Inside = Callable[[Part, Region, Steps], Found | NotFound]
 
-#: The share of a round that the content of one domain may take.
-INSIDE = 4
+#: The share of a round that the content of one domain may take, and where the whole search must be asked.
+INSIDE, INSIDE_SEARCH = 4, 2
 #: Where pods must be laid out on nodes to know whether they fit, tries are longer by this factor, and where the whole
 #: search must be asked by that.
 WITH_NODES, WITH_SEARCH = 16, 96
@@ -150,7 +150,8 @@ class _Nest:
         """One try within a budget; None if it ends first."""
         self._given_up.clear()
         self._doubts = 0
-        self._style, self._steps, self._floor, self._share = style, budget, 0, budget.left // INSIDE
+        self._style, self._steps, self._floor = style, budget, 0
+        self._share = budget.left // (INSIDE if self._plain else INSIDE_SEARCH)
         try:
             plan = self._plan(((self.kind(part, 0), 1),), region)
         except OutOfSteps:
