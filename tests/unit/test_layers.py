@@ -71,7 +71,7 @@ def test_imports_follow_the_layers(path: Path) -> None:
 
 def test_the_solver_is_asked_for_placements_and_for_victims_only() -> None:
     users = [path.name for path in _modules() if any(name[0] == "ortools" for name in _imports(path))]
-    assert users == ["choice.py", "omissions.py", "solver.py"]
+    assert users == ["solver.py"]
 
 
 def test_no_empty_rooms() -> None:

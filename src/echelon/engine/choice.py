@@ -18,15 +18,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .agenda import Steps
 from .demand import Shape
 from .layout import Ints, Layout
 from .parts import Part, walk
 from .regions import Region, rows_of
+from .solver import Solver
 from .victims import Victim
 from .ways import Node, Nodes, Resource, Terms, TooMany, Way
 
-#: Steps that are worth one unit of the solver's deterministic time, and those that any answer costs.
-STEPS_PER_UNIT = 100_000
+#: Steps that any answer costs.
 ONE_ANSWER = 100
 #: Variables beyond this are not even written down.
 LARGEST_MODEL = 40_000
@@ -86,10 +87,8 @@ class Choice:
             for ask in part.asks:
                 numbers[ask.shape] = numbers.get(ask.shape, 0) + ask.most
         self.ground = Nodes(layout, rows_of(layout, region), numbers, victims, self.terms, caps)
-        from ortools.sat.python import cp_model  # half a second and 60 MB
-
-        self._library = cp_model
-        self.cp = cp_model.CpModel()
+        self.solver = Solver()
+        self.cp = self.solver.cp
         self._size = 0
         #: For every node the variables of its ways.
         self.chosen: list[tuple[Node, list[Any]]] = []
@@ -99,26 +98,21 @@ class Choice:
 
     def ask(self, steps: int) -> tuple[Answer, int]:
         """The best that can be told within so many steps, and the steps it took."""
-        solver = self._library.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.random_seed = 0
-        solver.parameters.linearization_level = 2
-        solver.parameters.cp_model_presolve = False  # on these it takes longer than the answer
-        solver.parameters.max_deterministic_time = steps / STEPS_PER_UNIT
-        status = solver.solve(self.cp)
-        spent = ONE_ANSWER + int(solver.response_proto.deterministic_time * STEPS_PER_UNIT)
-        if status == self._library.INFEASIBLE:
+        budget = Steps(steps)
+        # On these models presolve takes longer than the answer.
+        found = self.solver.solve(budget, linearization=2, presolve=False)
+        spent = ONE_ANSWER + steps - budget.left
+        if found is False:
             return Answer(None, 0, 0, impossible=True), spent
-        bound = max(0, solver.response_proto.inner_objective_lower_bound)
-        if status not in (self._library.OPTIMAL, self._library.FEASIBLE):
-            return Answer(None, 0, bound), spent
-        units = frozenset(unit for way in self._ways_gone(solver) for unit in way.units)
-        return Answer(units, sum(self.terms.cost[unit] for unit in units), bound), spent
+        if found is None:
+            return Answer(None, 0, self.solver.bound), spent
+        units = frozenset(unit for way in self._ways_gone() for unit in way.units)
+        return Answer(units, sum(self.terms.cost[unit] for unit in units), self.solver.bound), spent
 
-    def _ways_gone(self, solver: Any) -> Iterator[Way]:
+    def _ways_gone(self) -> Iterator[Way]:
         for node, variables in self.chosen:
             for way, variable in zip(node.ways, variables, strict=True):
-                if solver.value(variable):
+                if self.solver.value(variable):
                     yield way
 
     def object_to(self, units: frozenset[int]) -> None:

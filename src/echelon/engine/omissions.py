@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import ceil
 from typing import Any
 
 import numpy as np
@@ -25,12 +24,11 @@ from .demand import Composite, Demand, Exclusive, Group, Leaf, PodClass, Shape
 from .layout import Ints, Layout
 from .parts import Canon, Part, merge, walk
 from .regions import CLUSTER
+from .solver import Solver
 from .verdict import Objective, Placed
 from .view import ClusterView
 from .worth import Draft, find_homes, groups_of, keys_of
 
-#: Steps that are worth one unit of the solver's deterministic time.
-STEPS_PER_UNIT = 100_000
 #: Classes of pods times places for them.
 LARGEST_MODEL = 5_000
 
@@ -54,60 +52,34 @@ def select(view: ClusterView, demand: Demand, known: Placed | None, steps: Steps
     """Which groups and members to place; nothing if that is proved, or the solver cannot be asked or is not done."""
     if steps.left <= 0 or not _can_be_told(view, demand):
         return NotFound(proved=False)
-    from ortools.sat.python import cp_model  # half a second and 60 MB
-
-    model = _Model(view, demand, cp_model)
+    model = _Model(view, demand)
     if known is not None:
         model.begin_with(known)
-    asked = _Asked(model, cp_model, steps)
     settled = known is not None and known.objective[:3] == known.bound[:3]
-    return asked.wishes(known.objective) if known is not None and settled else asked.everything()
+    return _wishes(model, known.objective, steps) if known is not None and settled else _everything(model, steps)
 
 
-class _Asked:
-    """The questions in turn; each answer is the beginning of the next."""
-
-    def __init__(self, model: _Model, library: Any, steps: Steps) -> None:
-        self._model, self._steps, self._library = model, steps, library
-
-    def everything(self) -> Selection | NotFound:
-        """The least left out, and then the fewest wishes missed."""
-        model = self._model
-        solver, ended = self._solve(model.left_out())
-        if solver is None:
-            return NotFound(proved=ended)
-        selected, least = model.selection(solver), model.parts_of(solver.best_objective_bound)
-        selected.bound = (*least, 0, 0)
-        if not ended or not model.wishing:
-            return selected
-        model.begin_at(solver)
-        better = self.wishes(selected.bound)
-        return better if isinstance(better, Selection) else selected
-
-    def wishes(self, left_out: Objective) -> Selection | NotFound:
-        """The fewest wishes missed by those who leave so much out and no more."""
-        model = self._model
-        model.cp.add(model.left_out() == model.weight_of(left_out))
-        solver, _ = self._solve(model.missed())
-        if solver is None:
-            return NotFound(proved=False)
-        selected = model.selection(solver)
-        selected.bound = (*left_out[:3], _up(solver.best_objective_bound), 0)
+def _everything(model: _Model, steps: Steps) -> Selection | NotFound:
+    """The least left out, and then the fewest wishes missed."""
+    if not model.solve(model.left_out(), steps):
+        return NotFound(proved=model.solver.ended)
+    selected = model.selection()
+    selected.bound = (*model.parts_of(model.solver.bound), 0, 0)
+    if not model.solver.ended or not model.wishing:
         return selected
+    model.begin_here()
+    better = _wishes(model, selected.bound, steps)
+    return better if isinstance(better, Selection) else selected
 
-    def _solve(self, least: Any) -> tuple[Any, bool]:
-        """A solver with an answer, or None; whether it came to its end."""
-        self._model.cp.minimize(least)
-        solver = self._library.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.random_seed = 0
-        solver.parameters.linearization_level = 2
-        solver.parameters.max_deterministic_time = max(0, self._steps.left) / STEPS_PER_UNIT
-        status = solver.solve(self._model.cp)
-        self._steps.left -= 1 + int(solver.response_proto.deterministic_time * STEPS_PER_UNIT)
-        if status in (self._library.OPTIMAL, self._library.FEASIBLE):
-            return solver, status == self._library.OPTIMAL
-        return None, status == self._library.INFEASIBLE
+
+def _wishes(model: _Model, left_out: Objective, steps: Steps) -> Selection | NotFound:
+    """The fewest wishes missed by those who leave so much out and no more."""
+    model.cp.add(model.left_out() == model.weight_of(left_out))
+    if not model.solve(model.missed(), steps):
+        return NotFound(proved=False)
+    selected = model.selection()
+    selected.bound = (*left_out[:3], model.solver.bound, 0)
+    return selected
 
 
 def reduced(root: Group, selected: Selection) -> Group | None:
@@ -175,9 +147,10 @@ def _can_be_told(view: ClusterView, demand: Demand) -> bool:
 
 
 class _Model:
-    def __init__(self, view: ClusterView, demand: Demand, library: Any) -> None:
+    def __init__(self, view: ClusterView, demand: Demand) -> None:
         self.view, self.layout, self.demand = view, view.layout, demand
-        self.cp, self.sum, self.weighted = library.CpModel(), library.LinearExpr.sum, library.LinearExpr.weighted_sum
+        self.solver = Solver()
+        self.cp, self.sum, self.weighted = self.solver.cp, self.solver.sum, self.solver.weighted
         self.groups = groups_of(demand.root)
         self.leaves = [group for group in self.groups if isinstance(group, Leaf)]
         self.places = _places(view, demand)
@@ -310,8 +283,8 @@ class _Model:
         roles, groups, members, *_ = value
         return self._role * roles + self._group * groups + members
 
-    def parts_of(self, bound: float) -> tuple[int, int, int]:
-        roles, rest = divmod(_up(bound), self._role)
+    def parts_of(self, bound: int) -> tuple[int, int, int]:
+        roles, rest = divmod(bound, self._role)
         return roles, *divmod(rest, self._group)
 
     def missed(self) -> Any:
@@ -356,31 +329,33 @@ class _Model:
                 for first, variable in self.pods[leaf][kind].items():
                     self.cp.add_hint(variable, sum(rows.get(row, 0) for row in self.places[first].tolist()))
 
-    def begin_at(self, solver: Any) -> None:
+    def solve(self, least: Any, steps: Steps) -> bool | None:
+        self.cp.minimize(least)
+        return self.solver.solve(steps, linearization=2)
+
+    def begin_here(self) -> None:
+        """Go on from the last solution."""
         self.cp.clear_hints()
         for variable in (*self.holds.values(), *self._members):
-            self.cp.add_hint(variable, solver.value(variable))
+            self.cp.add_hint(variable, self.solver.value(variable))
 
-    def selection(self, solver: Any) -> Selection:
+    def selection(self) -> Selection:
         used: dict[tuple[int, Shape], int] = {}
         pods = {
-            leaf: {
-                (shape, role): dict(self._spread(solver, shape, places, used))
-                for (shape, role), places in classes.items()
-            }
+            leaf: {(shape, role): dict(self._spread(shape, places, used)) for (shape, role), places in classes.items()}
             for leaf, classes in self.pods.items()
         }
-        holding = frozenset(group for group, holds in self.holds.items() if solver.value(holds))
+        holding = frozenset(group for group, holds in self.holds.items() if self.solver.value(holds))
         honoured = ((group, key, flag) for group, flags in self._honoured.items() for key, flag in flags.items())
-        return Selection(pods, holding, {group: key for group, key, flag in honoured if solver.value(flag)})
+        return Selection(pods, holding, {group: key for group, key, flag in honoured if self.solver.value(flag)})
 
     def _spread(
-        self, solver: Any, shape: Shape, places: Mapping[int, Any], used: dict[tuple[int, Shape], int]
+        self, shape: Shape, places: Mapping[int, Any], used: dict[tuple[int, Shape], int]
     ) -> Iterator[tuple[int, int]]:
         """Pods of a class onto the rows of their places, after those that others have used."""
         slots = self.view.capacity.slots(shape).rows
         for first, variable in places.items():
-            left = solver.value(variable)
+            left = self.solver.value(variable)
             for row in self.places[first].tolist() if left else ():
                 free = slots.item(row) - used.get((row, shape), 0) if len(self.places[first]) > 1 else left
                 if left and free:
@@ -418,11 +393,6 @@ def _domains(layout: Layout, key: str) -> Ints:
         return layout.column(key).ids
     domains = layout.domains(level)
     return np.where(layout.named(level)[domains], domains, -1)
-
-
-def _up(bound: float) -> int:
-    """The least whole number that a bound allows."""
-    return max(0, ceil(bound - 1e-6))
 
 
 def _by_domain(rows: Mapping[int, Any], domains: Ints) -> dict[int, list[Any]]:
