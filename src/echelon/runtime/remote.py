@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["CLUSTER_CONTROLLERS", "Address", "RemoteSettings", "controllers", "scheduler", "working"]
 
 #: A leader often begins with a burst of writes.
-_WRITES_AT_ONCE = 40
+_WRITES_AT_ONCE = 72
 LEASE_NAMESPACE = "kube-system"
 MakeParts = Callable[[Verbs, Caches, Clock, CollectorRegistry], list[Part]]
 

@@ -28,7 +28,7 @@ from .pool import Job, Pool
 log = logging.getLogger(__name__)
 
 #: Enough to keep a server busy while the next tree is decided; more would only stand in line there.
-_BINDINGS_AT_ONCE = 32
+_BINDINGS_AT_ONCE = 64
 _OTHER_WRITES_AT_ONCE = 16
 #: That a group is scheduled is said when no binding is under way any more; after this long one by one beside them, in a
 #: tenth of the turns, and after that long without regard to them.  The same for events, which nobody acts on.

@@ -1,6 +1,6 @@
 """Writers that share a line of work, and how other writes stand back behind it.
 
-bindings ─► Pool ─► 32 at a time
+bindings ─► Pool ─► 64 at a time
               └───► `courtesy`: good news and events wait until nothing is in line; who has waited for long gets
                     every tenth turn beside it, who has waited for too long goes at once
 """
