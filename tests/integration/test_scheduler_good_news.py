@@ -44,7 +44,7 @@ class Journal:
 
 
 async def _gangs_of_one(world: World, count: int) -> Journal:
-    """Many gangs, each bound in a second, 32 at a time."""
+    """Many gangs, each bound in a second, 64 at a time."""
     journal = Journal(world)
     await world.stop()
     world.start(journal)  # type: ignore[arg-type]
@@ -57,25 +57,25 @@ async def _gangs_of_one(world: World, count: int) -> Journal:
 
 @in_virtual_time
 async def test_good_news_and_events_wait_until_bindings_are_through(world: World) -> None:
-    journal = await _gangs_of_one(world, 70)
+    journal = await _gangs_of_one(world, 140)
     last = max(journal.when("bind")) + 1.0
-    assert len(journal.when("podgroups")) >= 70
+    assert len(journal.when("podgroups")) >= 140
     assert min(journal.when("podgroups")) == min(journal.when("events")) == last
 
 
 @in_virtual_time
 async def test_good_news_and_events_do_not_wait_for_ever(world: World) -> None:
-    journal = await _gangs_of_one(world, 260)
+    journal = await _gangs_of_one(world, 520)
     first = min(journal.when("bind")) + 1.0
     assert min(journal.when("podgroups")) == first + 3.0
     assert min(journal.when("events")) <= first + 5.0
-    for number in range(260):
+    for number in range(520):
         assert await world.condition(f"g{number}") == ("True", "Scheduled", "")
 
 
 @in_virtual_time
 async def test_beside_bindings_they_have_every_tenth_turn(world: World) -> None:
-    journal = await _gangs_of_one(world, 320)
+    journal = await _gangs_of_one(world, 640)
     last = max(journal.when("bind"))
     beside = [at for what in ("podgroups", "events") for at in journal.when(what) if at < last]
     meanwhile = [at for at in journal.when("bind") if at >= min(beside)]
