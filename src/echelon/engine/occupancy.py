@@ -96,8 +96,9 @@ class Occupancy:
             holding.domains.clear()
             holding.of_group.clear()
             nodes: dict[int, list[str]] = {}
-            for group, node in holding.pods:
-                nodes.setdefault(group, []).append(node)
+            for (group, node), number in holding.pods.items():
+                if number > 0:  # in a trial a pod may have given back more than once
+                    nodes.setdefault(group, []).append(node)
             for group, held in nodes.items():
                 self._note(holding, exclusive.key, group, held, 1)
         return holding

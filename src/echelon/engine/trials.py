@@ -92,8 +92,9 @@ class Trials:
         return sorted(names, key=lambda name: len(self.view.pods_on(name)))
 
     def strangers(self, name: str) -> list[Running]:
-        """Pods on a node that are not members of the demand."""
-        return [pod for pod in self.view.pods_on(name) if pod.pod not in self.own]
+        """Pods on a node that are not members of the demand; places that are only kept for someone stay kept."""
+        here = (pod for pod in self.view.pods_on(name) if pod.pod not in self.own)
+        return [pod for pod in here if pod.evictable or not pod.coming]
 
 
 def listed(names: list[str]) -> str:

@@ -114,6 +114,8 @@ class ClusterView:
         self._of_unit: dict[int, dict[int, None]] = {}
         self._units: dict[int, Unit] = {}
         self._budgets: dict[int, Budget] = {}
+        #: How often everything was derived anew: a trial that began before has nothing left to undo.
+        self._recounts = 0
 
     # ---- changes
 
@@ -314,6 +316,7 @@ class ClusterView:
 
     def recount(self) -> None:
         """Derive everything anew from the records: for a trial that was broken off and may have left traces."""
+        self._recounts += 1
         for name in self._tried:
             self._nodes.pop(name, None)
         self._tried.clear()
@@ -331,21 +334,24 @@ class ClusterView:
     @contextmanager
     def without(self, pods: Iterable[Running]) -> Iterator[None]:
         """Look at the cluster as if these pods were gone; they are back afterwards."""
-        gone = list(pods)
+        gone, recounts = list(pods), self._recounts
         self.hold(gone, -1)
         try:
             yield
         finally:
-            self.hold(gone, 1)
+            if recounts == self._recounts:
+                self.hold(gone, 1)
 
     @contextmanager
     def with_more(self, rows: Ints, requests: tuple[tuple[str, int], ...], counts: Ints) -> Iterator[None]:
         """Look at the cluster as if these rows held `counts` more pods with such requests; undone afterwards."""
+        recounts = self._recounts
         self._layout.charge_many(rows, requests, counts)
         try:
             yield
         finally:
-            self._layout.charge_many(rows, requests, -counts)
+            if recounts == self._recounts:
+                self._layout.charge_many(rows, requests, -counts)
 
     def _catch_up(self) -> None:
         """Let nodes join and leave the arrays, all that have since the last time."""

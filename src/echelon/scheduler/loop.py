@@ -169,6 +169,9 @@ class Scheduler:
             state = self._states.get(self._translator.root_of(member).id)
             if state is not None:
                 state.nominated.pop(member.id, None)
+                if state.flying:
+                    # It goes before the last of its group is bound: whether the group is ever whole is to be seen.
+                    state.placed = frozenset()
         self._preemption.gone(member)
 
     def displaced(self, member: Member) -> None:

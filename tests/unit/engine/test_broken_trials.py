@@ -14,7 +14,7 @@ import pytest
 from echelon.engine import cycle
 from echelon.engine.cycle import decide
 from echelon.engine.demand import Demand, Group, Identity
-from echelon.engine.view import ClusterView
+from echelon.engine.view import ClusterView, Node
 from echelon.testing.placement import NOW, Cluster, composite, exclusive, gang, pods, shape
 
 ENGINE = str(Path(cycle.__file__).parent)
@@ -97,3 +97,26 @@ def broken_off(calls: int) -> Iterator[None]:
         yield
     finally:
         sys.setprofile(None)
+
+
+def test_what_was_looked_away_from_comes_back_once_if_a_decision_inside_is_broken_off() -> None:
+    cluster, root = contested()
+    view, before = cluster.view, derived(cluster.view)
+    with pytest.raises(BrokenOff), view.without(view.pods_on("r1-0")), broken_off(200):
+        decide(view, Demand(root, priority=50), NOW)
+    assert derived(view) == before
+
+
+def test_a_pod_that_gives_back_twice_in_a_trial_holds_its_rack_once_afterwards() -> None:
+    """In between a node joins, so that who holds which rack is derived anew."""
+    cluster, alone = Cluster().nodes("a", 1, cpu=2, rack="r"), exclusive("rack", 1)
+    cluster.run("a-0", cpu=1, group=7, exclusive=alone)
+    view = cluster.view
+    held = view.pods_on("a-0")
+    with view.without(held), view.without(held):
+        view.try_node(Node("trial", {}, {"cpu": 1}))
+        assert view.layout.size == 2
+        assert not view.occupancy.holders(alone)
+    assert [list(groups) for groups in view.occupancy.holders(alone).values()] == [[7]]
+    view.unbind(held[0].pod)
+    assert not view.occupancy.holders(alone)
