@@ -83,6 +83,7 @@ async def world(real_plane: ControlPlane) -> AsyncIterator[ClusterWorld]:
         await world.clear()
         world.start()
         try:
+            await world.settle(0)  # what comes before it leads has no order among equals
             yield world
         finally:
             await world.stop()
