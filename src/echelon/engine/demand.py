@@ -114,7 +114,7 @@ class Wish:
     about: NodeTerm | PodTerm | Spread
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Shape:
     """Everything about a pod that decides where it fits; equal pods have equal shapes.
 

@@ -383,7 +383,10 @@ class Forest:
         self.root(group).layout = None
         group.tree_changed()
         if group.policy.workload:
-            self._of_workload[group.key.namespace, group.policy.workload].pop(group.key, None)
+            workload = group.key.namespace, group.policy.workload
+            self._of_workload[workload].pop(group.key, None)
+            if not self._of_workload[workload]:
+                del self._of_workload[workload]
         parent, group.parent = group.parent, None
         if parent is not None:
             del parent.children[group.key]
@@ -405,14 +408,14 @@ class Forest:
         return group
 
     def forget(self, namespace: str, group_name: str, uid: str) -> Group | None:
-        """A pod is removed that may have succeeded; its group if that makes a difference."""
+        """A pod is removed that may have succeeded; its group, perhaps no longer known, if that makes a difference."""
         group = self._groups.get(GroupKey(POD_GROUP, namespace, group_name))
         if group is None or uid not in group.succeeded:
             return None
         del group.succeeded[uid]
         group.pods_changed()
         self._prune(group)
-        return group if group.key in self._groups else None
+        return group
 
     def leave(self, member: Member) -> None:
         group = member.group

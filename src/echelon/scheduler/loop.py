@@ -155,7 +155,7 @@ class Scheduler:
             state.told = 0.0
             self._states.again(state)
         else:
-            self._end(root)
+            self._retire(root)
 
     def room(self) -> None:
         self._memory.room()
@@ -183,6 +183,13 @@ class Scheduler:
     def _is_ours(self, pod: Member) -> bool:
         return pod.waiting and pod.scheduler in self._settings.names
 
+    def _retire(self, root: Root) -> None:
+        """It wants nothing any more, though it may still be there: what was kept for it is given back."""
+        state = self._states.get(root.id)
+        if state is not None:
+            self._preemption.withdraw(state)
+        self._end(root)
+
     def _end(self, root: Root) -> None:
         """Nothing more is to be done for it."""
         self.reservations.end(root.id)
@@ -193,9 +200,8 @@ class Scheduler:
     def _cycle(self, state: State) -> None:
         """Everything that can be done for one root now."""
         root = state.root
-        if isinstance(root, Group) and not self._translator.forest.is_root(root):
-            self._preemption.withdraw(state)
-            self._end(root)
+        if not (self._translator.forest.is_root(root) if isinstance(root, Group) else self._is_ours(root)):
+            self._retire(root)
             return
         if state.victims and state.nominated:
             return
@@ -288,6 +294,9 @@ class Scheduler:
         root = state.root
         if isinstance(root, Member):
             return demands.of_pod(root)
+        if root.layout is None:
+            # Its groups are not those that it was told of.
+            state.settled = False
         problem = self._layout(root)
         if problem is not None:
             self._wait(state, root, problem)
@@ -397,6 +406,9 @@ class Scheduler:
     def _binding_ended(self, member: Member, trouble: str) -> None:
         root = self._translator.root_of(member)
         state = self._states.of(root)
+        if member.id not in self._translator.members:
+            # It went meanwhile, and so may its group have.
+            self._states.again(state)
         state.flying = max(0, state.flying - 1)
         if not trouble:
             self._reporter.bound(member)

@@ -16,6 +16,8 @@ from ..base.clock import Clock
 
 _FIRST_BACKOFF_SECONDS = 1.0
 _LAST_BACKOFF_SECONDS = 60.0
+#: After so many the last is reached.
+_DOUBLINGS = 6
 
 #: (-priority, age, name): the smallest goes first.
 Rank = tuple[int, str, int, str]
@@ -82,7 +84,8 @@ class Queue:
     ) -> None:
         """Sleep twice as long as after the failure before, unless room appears and helps."""
         failures = self._attempts.get(root, 0)
-        self._attempts[root] = failures + 1
+        # Whoever waits on a busy cluster fails thousands of times; beyond the longest sleep there is nothing to count.
+        self._attempts[root] = min(failures + 1, _DOUBLINGS)
         seconds = min(_FIRST_BACKOFF_SECONDS * 2**failures, _LAST_BACKOFF_SECONDS, at_most)
         self.sleep(root, rank, seconds, wants_room=wants_room)
 

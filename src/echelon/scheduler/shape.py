@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary, ref
 
 import msgspec
 
@@ -39,7 +40,8 @@ class Shapes:
     """Every shape once, so that comparing them costs nothing; a spec that was met before is not read again."""
 
     def __init__(self) -> None:
-        self._known: dict[Shape, Shape] = {}
+        #: As long as a pod has it; both sides hold it weakly.
+        self._known: WeakKeyDictionary[Shape, ref[Shape]] = WeakKeyDictionary()
         self._read: dict[bytes, Shape] = {}
 
     def of(self, pod: Object) -> Shape:
@@ -58,7 +60,11 @@ class Shapes:
 
     def one(self, shape: Shape) -> Shape:
         """The one that stands for all equal to it."""
-        return self._known.setdefault(shape, shape)
+        held = self._known.get(shape)
+        known = held() if held is not None else None
+        if known is None:
+            known, self._known[shape] = shape, ref(shape)
+        return known
 
 
 def of_pod(pod: Object) -> Shape:

@@ -127,8 +127,8 @@ class Translator:
         self.forest.refile(*members)
 
     def forget(self, member: Member) -> None:
-        """The binding failed: it holds nothing."""
-        if member.assumed and not member.node:
+        """The binding failed: it holds nothing.  A pod that is gone has been forgotten already."""
+        if member.assumed and not member.node and member.id in self.members:
             member.assumed = ""
             self._release(member)
             self.forest.refile(member)
@@ -171,20 +171,26 @@ class Translator:
         labels = dict(meta.labels(new)) if new is not None else {}
         if self._namespaces.get(name, {}) == labels:
             return
-        self._namespaces[name] = labels
-        for member in self.members.values():
-            if meta.namespace(member.obj) == name:
-                member.identity = self._identity(member.obj)
-                if member.spot:
-                    self._hold(member)
-        self._listener.room()
+        if new is not None:
+            self._namespaces[name] = labels
+        else:
+            del self._namespaces[name]
+        known = [member for member in self.members.values() if meta.namespace(member.obj) == name]
+        for member in known:
+            member.identity = self._identity(member.obj)
+            if member.spot:
+                self._hold(member)
+        if known:
+            self._listener.room()
 
     def _on_node(self, old: Object | None, new: Object | None) -> None:
         if new is None:
             assert old is not None
-            self.view.remove_node(meta.name(old))
-            for member in list(self.members.values()):
-                if meta.name(old) in (member.nominated, member.reserved):
+            name = meta.name(old)
+            self.view.remove_node(name)
+            for member in [self.members[pod.pod] for pod in self.view.pods_on(name) if pod.coming]:
+                # Others of its root were told of with it.
+                if name in (member.nominated, member.reserved):
                     self._listener.displaced(member)
             return
         if old is not None and _node_facts(old) == _node_facts(new):
@@ -236,9 +242,13 @@ class Translator:
     def _on_group(self, kind: str, old: Object | None, new: Object | None) -> None:
         if new is None:
             assert old is not None
+            known = self.forest.find(kind, old)
+            former = self.forest.root(known) if known is not None else None
             removed = self.forest.remove(kind, old)
             if removed is not None:
                 self._regroup(removed)
+            if former is not None and former is not removed:
+                self._listener.touched(former)
             return
         if old is not None and _group_facts(old) == _group_facts(new):
             self.forest.refresh(kind, new)

@@ -52,6 +52,19 @@ def test_back_off_doubles_and_starts_again_after_success() -> None:
     run(body())
 
 
+def test_a_root_may_fail_ten_thousand_times() -> None:
+    async def body() -> None:
+        clock, rank = LoopClock(), (0, "", 1, "a")
+        queue = Queue(clock)
+        for _ in range(10_000):
+            queue.back_off(1, rank)
+        before = clock.now()
+        assert await queue.take() == 1
+        assert clock.now() - before == 60
+
+    run(body())
+
+
 def test_room_wakes_those_it_can_help_and_no_others() -> None:
     async def body() -> None:
         clock = LoopClock()

@@ -194,3 +194,11 @@ def test_a_term_that_looks_at_the_own_labels_makes_other_shapes_of_other_labels(
     )
     assert one != other
     assert one is same
+
+
+def test_shapes_that_no_pod_has_any_more_are_not_kept_for_ever() -> None:
+    shapes = Shapes()
+    for number in range(10_000):
+        shapes.of(_apart("a", nodeSelector={"job": str(number)}))
+    assert len(shapes._known) < 5_000
+    assert shapes.of(_apart("a")) is shapes.of(_apart("b"))

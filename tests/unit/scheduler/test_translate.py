@@ -58,6 +58,37 @@ def test_a_failed_binding_gives_the_place_back() -> None:
     assert member.waiting
 
 
+def test_a_binding_that_fails_after_its_pod_is_gone_brings_nobody_back() -> None:
+    stage = Stage()
+    pod = make_pod("p", group="g")
+    stage.put(make_node("n1"), make_pod_group("g"), pod)
+    member = stage.member("p")
+    stage.translator.assume({member.id: "n1"})
+    stage.remove(pod)
+    stage.translator.forget(member)
+    assert not stage.group("g").pending
+    assert stage.view.pods_on("n1") == []
+
+
+def test_only_those_with_room_kept_on_a_node_lose_it_when_the_node_goes() -> None:
+    stage = Stage()
+    node = make_node("n1")
+    stage.put(node, make_node("n2"), *(make_pod(name) for name in ("bound", "here", "there", "waiting")))
+    stage.translator.assume({stage.member("bound").id: "n1"})
+    stage.translator.nominate(stage.member("here"), "n1")
+    stage.translator.reserve(stage.member("there"), "n2")
+    stage.remove(node)
+    assert stage.heard.homeless == ["default/here"]
+
+
+def test_a_namespace_without_pods_wakes_nobody() -> None:
+    stage = Stage()
+    stage.put(make_node("n1"), make_pod("p", node="n1"))
+    heard = stage.heard.rooms
+    stage.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other", "labels": {"a": "b"}}})
+    assert stage.heard.rooms == heard
+
+
 def test_a_kept_place_is_held_until_it_is_withdrawn() -> None:
     stage = Stage()
     stage.put(make_node("n1"), make_pod("p"))

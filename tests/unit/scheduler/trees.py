@@ -58,6 +58,12 @@ class Stage:
             stamp = {"uid": meta.uid(obj) or f"uid-{meta.name(obj)}", "resourceVersion": str(next(self._revision))}
             self.caches.observe(resource, {**obj, "metadata": {**obj["metadata"], **stamp}})
 
+    def remove(self, obj: Object) -> None:
+        """An object is gone, without having been seen leaving."""
+        resource = by_kind(obj["apiVersion"], obj["kind"])
+        assert resource is not None
+        self.caches.of(resource)._remove(meta.key(obj))
+
     def change(self, obj: Object, **spec: Any) -> Object:
         """The object with some fields of its spec changed, put."""
         changed = {**obj, "spec": {**obj["spec"], **spec}}

@@ -1,0 +1,111 @@
+"""What disappears, comes back under its name or changes hands while the scheduler is at work on it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from echelon.api.scheme import POD_GROUPS, PODS
+from echelon.api.verbs import Verbs, WriteOptions
+from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
+from echelon.testing.world import World, in_virtual_time
+
+
+class Interfering:
+    """An API where something is done to a pod while its binding is on its way."""
+
+    def __init__(self, verbs: Verbs, deeds: dict[str, Any]) -> None:
+        self._verbs = verbs
+        self._deeds = deeds
+        self.calls: list[tuple[str, str]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._verbs, name)
+
+    async def bind(
+        self, namespace: str, pod: str, node: str, *, uid: str = "", options: WriteOptions = WriteOptions()
+    ) -> None:
+        self.calls.append((pod, node))
+        deed = self._deeds.pop(pod, None)
+        if deed is not None:
+            await deed()
+            await asyncio.sleep(0.5)  # The news of it comes before the answer.
+        await self._verbs.bind(namespace, pod, node, uid=uid, options=options)
+
+
+async def _through(world: World, deeds: dict[str, Any]) -> Interfering:
+    await world.stop()
+    api = Interfering(world.verbs, deeds)
+    world.start(api)  # type: ignore[arg-type]
+    await world.settle(1)
+    return api
+
+
+@in_virtual_time
+async def test_a_pod_that_somebody_else_binds_is_left_to_him(world: World) -> None:
+    async def snatch() -> None:
+        await world.verbs.bind("default", "p", "n2")
+
+    api = await _through(world, {"p": snatch})
+    await world.create(make_node("n1"), make_pod("big", cpu=2, node="n1"), make_node("n2"), make_pod("p"))
+    await world.settle(300)
+    assert await world.nodes("p") == ["n2"]
+    assert len(api.calls) == 1
+
+
+@in_virtual_time
+async def test_a_member_deleted_while_it_is_bound_does_not_haunt_its_gang(world: World) -> None:
+    async def delete() -> None:
+        await world.delete(PODS, "p0", grace=0)
+
+    await _through(world, {"p0": delete})
+    await world.create(make_node("n1", cpu=4), make_pod_group("g", gang=2))
+    await world.pods("g", "p", 2)
+    await world.settle(30)
+    await world.create(make_pod("p0", group="g"))
+    await world.settle(30)
+    assert await world.scheduled("p0", "p1")
+    assert (await world.condition("g"))[:2] == ("True", "Scheduled")
+    assert world.scheduler is not None
+    assert world.scheduler.inconsistencies() == []
+
+
+@in_virtual_time
+async def test_a_tree_mended_by_deleting_a_child_is_picked_up_at_once(world: World) -> None:
+    await world.create(make_node("n1", cpu=8), make_composite("top", gang=1))
+    await world.create(make_pod_group("good", gang=1, parent="top", workload="w"))
+    await world.create(make_pod_group("bad", gang=1, parent="top", workload="w", priority=5))
+    await world.create(make_pod("p", group="good"))
+    await world.settle()
+    assert (await world.condition("top"))[1] == "CompositePodGroupError"
+    await world.remove(POD_GROUPS, "bad")
+    await world.settle()
+    assert await world.scheduled("p")
+
+
+@in_virtual_time
+async def test_a_group_made_anew_around_running_pods_says_that_it_is_scheduled(world: World) -> None:
+    await world.create(make_node("n1", cpu=8), make_pod_group("g", gang=2))
+    await world.pods("g", "p", 2)
+    await world.settle()
+    await world.remove(POD_GROUPS, "g")
+    await world.create(make_pod_group("g", gang=2))
+    await world.settle()
+    assert (await world.condition("g"))[:2] == ("True", "Scheduled")
+
+
+@in_virtual_time
+async def test_a_preemptor_that_is_being_deleted_gives_its_place_back(world: World) -> None:
+    await world.create(make_node("n1", cpu=1), make_pod("low", priority=1))
+    await world.settle()
+    high = make_pod("high", priority=100)
+    high["metadata"]["finalizers"] = ["example.com/slow"]
+    await world.patch(PODS, "low", {"metadata": {"finalizers": ["example.com/slow"]}})
+    await world.create(high)
+    await world.settle(2)
+    await world.delete(PODS, "high")
+    await world.settle(2)
+    await world.patch(PODS, "low", {"metadata": {"finalizers": None}})
+    await world.create(make_pod("next", priority=1))
+    await world.settle()
+    assert await world.nodes("next") == ["n1"]
