@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .capacity import UNLIMITED, roll_up
-from .demand import LARGEST, Shape
+from .demand import Shape
 from .fit import allowed
 from .layout import Bools, Ints, Layout, clip
 from .parts import Part, shapes_of
@@ -98,17 +98,16 @@ class Gaps:
 
     def _record(self, victims: list[Victim]) -> None:
         """One entry for each victim and row: whose, where, and how much of each resource that the shape asks for."""
-        owners: list[int] = []
-        rows: list[int] = []
-        given: list[dict[str, int]] = []
-        for number, victim in enumerate(victims):
-            for row, freed in victim.freed.items():
-                owners.append(number)
-                rows.append(row)
-                given.append(freed)
-        self._owners, self._rows = np.array(owners, dtype=np.int64), np.array(rows, dtype=np.int64)
+        freed = [victim.freed for victim in victims]
+        self._owners = np.repeat(np.arange(len(victims)), [len(by_row) for by_row in freed])
+        self._rows = np.array([row for by_row in freed for row in by_row], dtype=np.int64)
+        given = [amounts for by_row in freed for amounts in by_row.values()]
+        # Victims share records: each record is read once.
+        records = {id(amounts): amounts for amounts in given}
+        numbers = {one: number for number, one in enumerate(records)}
+        which = np.array([numbers[id(amounts)] for amounts in given], dtype=np.int64)
         self._given = [
-            np.array([n if (n := freed.get(name, 0)) <= LARGEST else LARGEST for freed in given], dtype=np.int64)
+            np.array([clip(amounts.get(name, 0)) for amounts in records.values()], dtype=np.int64)[which]
             for name, _, _ in self.requests
         ]
 

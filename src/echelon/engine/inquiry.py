@@ -8,6 +8,7 @@ company of victims, sets of these to keep are tried for a first answer.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
@@ -39,10 +40,11 @@ COMPANIES = 16
 
 
 class _Reckoned(NamedTuple):
-    """Victims that arithmetic names, and what no eviction goes below."""
+    """Victims that arithmetic names, what no eviction goes below, and whether theirs is the least loss therefore."""
 
     victims: list[Victim]
     bound: Rank
+    least: bool
 
 
 class Inquiry:
@@ -89,12 +91,12 @@ class Inquiry:
             reckonable = self.counted and not any(victim.budgets for victim in self.victims)
             early = [self._first, self._asked] if reckonable else [self._asked, self._first]
             methods = [*early, self._branched]
-        left = [self.promise]
+        left: list[Rank] = []
         for method in methods:
             ranks = method(start, best)
             if not ranks:
                 return []
-            left = max(left, ranks, key=min)
+            left = max(left or [self.promise], ranks, key=min)
         return left
 
     def _first(self, start: list[Victim], best: Best) -> list[Rank]:
@@ -103,8 +105,10 @@ class Inquiry:
         Budgets are left out of account, as if evictions could not violate any; one more answer violates none.
         """
         reckoned = self._reckon(start) if len(start) > FEW else None
-        bound = self._bound(self._certain(start))
-        if not self._answered:
+        bound = reckoned.bound if reckoned and reckoned.least else self._bound(self._certain(start))
+        if reckoned and reckoned.least:
+            best.offer(self.trial.loss(reckoned.victims), reckoned.victims)
+        elif not self._answered:
             enough = reckoned is not None and (self.counted or self.fits(reckoned.victims))
             self._offer(reckoned.victims if reckoned is not None and enough else self._picked(start), best)
         if best.loss is not None and best.loss.budget_violations:
@@ -137,7 +141,7 @@ class Inquiry:
     def _reckon(self, start: list[Victim]) -> _Reckoned | None:
         """What arithmetic alone finds: exactly where slots decide, else for the pods of each shape by themselves."""
         chosen: dict[int, Victim] = {}
-        least = (0, 0)
+        least, settled = (0, 0), self.counted
         for part, gaps in [(self.aim, self.gaps)] if self.counted else self.simpler():
             if gaps.lacking(self.region) <= 0 and not self.counted:
                 continue
@@ -146,9 +150,10 @@ class Inquiry:
             if outcome is None:
                 return None
             least = max(least, divmod(outcome.bound, len(start) + 1))
+            settled = settled and outcome.bound == outcome.cost
             chosen |= {victim.unit: victim for victim in start if victim.unit in outcome.units}
         highest = max(victim.priority for victim in start)
-        return _Reckoned(list(chosen.values()), (0, highest, *least)) if chosen else None
+        return _Reckoned(list(chosen.values()), (0, highest, *least), settled) if chosen else None
 
     def _harmless(self) -> list[Victim]:
         """Victims that can all go without a violation, the cheapest first."""
@@ -264,17 +269,17 @@ class Inquiry:
         return (0, max(victim.priority for victim in start), work, max(1, units))
 
     def _below_threshold(self, victims: list[Victim]) -> list[Victim]:
-        """Those of a sufficient set up to the lowest priority at which evicting them all suffices."""
-        levels = sorted({victim.priority for victim in victims})
-        low, high = 0, len(levels) - 1
+        """Those of a sufficient set, lowest first, up to the lowest priority at which evicting them all suffices."""
+        priorities = [victim.priority for victim in victims]
+        ends = [bisect_right(priorities, priority) for priority in sorted(set(priorities))]
+        low, high = 0, len(ends) - 1
         while low < high:
             middle = (low + high) // 2
-            lower = [victim for victim in victims if victim.priority <= levels[middle]]
-            if self.fits(lower, patiently=len(victims) <= FEW):
+            if self.fits(victims[: ends[middle]], patiently=len(victims) <= FEW):
                 high = middle
             else:
                 low = middle + 1
-        return [victim for victim in victims if victim.priority <= levels[high]]
+        return victims[: ends[high]]
 
     def _certain(self, start: list[Victim]) -> list[Victim]:
         """Those of `start` up to the lowest priority that could suffice, as far as that is proved."""

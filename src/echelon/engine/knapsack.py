@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .demand import LARGEST
 from .gaps import Gaps
-from .layout import Ints, clip
+from .layout import Ints
 from .parts import Part
 from .regions import Region, rows_of
 from .victims import Victim
@@ -33,6 +34,8 @@ INFINITE = 1 << 60
 
 #: Unit -> row -> what giving up the unit costs there.
 Prices = Mapping[int, Mapping[int, int]]
+#: A row, units that span rows and are gone from it, and split units that may go with their prices.
+Spot = tuple[int, tuple[int, ...], tuple[tuple[int, int], ...]]
 
 
 class Piece(NamedTuple):
@@ -60,27 +63,28 @@ class Books:
 
     def __init__(self, gaps: Gaps, aim: Part, region: Region, victims: Sequence[Victim]) -> None:
         self.gaps, self.aim, self.region = gaps, aim, region
-        self._inside = frozenset(rows_of(gaps.layout, region).tolist())
         self._freed = {victim.unit: victim.freed for victim in victims}
         self.cost = _costs(victims)
         level = _leaf_level(gaps, aim, region)
         self._domains = gaps.layout.domains(level) if level >= 0 else np.zeros(gaps.layout.size, dtype=np.int64)
-        self._singles: dict[int, list[int]] = {}
+        #: By row, with what they cost.
+        self._singles: dict[int, list[tuple[int, int]]] = {}
         self._together: dict[int, list[int]] = {}
         #: Units that are split, with their rows.
         self.split: dict[int, list[int]] = {}
         #: Rows looked at so far, as a measure of the work.
         self.looks = 0
+        inside = frozenset(rows_of(gaps.layout, region).tolist())
         for unit in sorted(self._freed):
-            self._file(unit, sorted(row for row in self._freed[unit] if row in self._inside))
+            self._file(unit, sorted(inside.intersection(self._freed[unit])))
         for domain in [domain for domain, units in self._together.items() if len(units) > TOGETHER]:
             for unit in self._together.pop(domain):
-                self.split[unit] = sorted(row for row in self._freed[unit] if row in self._inside)
-        self._known: dict[object, _Stairs] = {}
+                self.split[unit] = sorted(inside.intersection(self._freed[unit]))
+        self._known: dict[Spot, _Stairs] = {}
 
     def _file(self, unit: int, rows: list[int]) -> None:
         if len(rows) == 1:
-            self._singles.setdefault(rows[0], []).append(unit)
+            self._singles.setdefault(rows[0], []).append((unit, self.cost[unit]))
         elif rows:
             around = {int(self._domains[row]) for row in rows}
             if len(around) > 1:
@@ -101,46 +105,49 @@ class Books:
         """The cheapest pieces that let the aim in at such prices of split units, once others are gone."""
         return _Round(self, prices, list(gone)).tree(self.aim, self.region.level, self.region.index, 1).get(1)
 
-    def stairs(self, wanted: Sequence[tuple[int, tuple[int, ...], tuple[tuple[int, int], ...]]]) -> list[_Stairs]:
-        """For (row, units gone there, pieces with their prices): what slots cost; all that are new side by side."""
-        new = [key for key in dict.fromkeys(wanted) if key not in self._known]
-        for size in sorted({len(key[2]) for key in new}):
-            alike = [key for key in new if len(key[2]) == size]
-            self._known |= zip(alike, self._priced(alike, size), strict=True)
-        return [self._known[key] for key in wanted]
+    def price(self, wanted: Iterable[Spot]) -> None:
+        """Find out what slots cost at spots that are new, side by side."""
+        by_size: dict[int, list[Spot]] = {}
+        for spot in dict.fromkeys(wanted):
+            if spot not in self._known:
+                by_size.setdefault(len(self.pieces(spot)), []).append(spot)
+        for size, spots in by_size.items():
+            self._known.update(zip(spots, self._priced(spots, size), strict=True))
 
-    def _priced(self, keys: list[tuple[int, tuple[int, ...], tuple[tuple[int, int], ...]]], size: int) -> list[_Stairs]:
-        rows = [row for row, _, _ in keys]
+    def stairs(self, spot: Spot) -> _Stairs:
+        return self._known[spot]
+
+    def pieces(self, spot: Spot) -> Sequence[tuple[int, int]]:
+        """The units that may go from a spot, with their prices."""
+        singles = self._singles.get(spot[0], ())
+        return [*singles, *spot[2]] if spot[2] else singles
+
+    def _priced(self, spots: list[Spot], size: int) -> list[_Stairs]:
+        rows, pieces = [row for row, _, _ in spots], [self.pieces(spot) for spot in spots]
         subsets = (np.arange(1 << size)[:, np.newaxis] >> np.arange(size)) & 1
-        prices = np.array([[price for _, price in pieces] for _, _, pieces in keys], dtype=np.int64).reshape(
-            len(keys), size
-        )
-        costs = prices @ subsets.T
-        slots = np.full((len(keys), len(subsets)), 1 << 31, dtype=np.int64)
+        prices = np.array([[price for _, price in there] for there in pieces], dtype=np.int64)
+        costs = prices.reshape(len(spots), size) @ subsets.T
+        slots = np.full((len(spots), len(subsets)), 1 << 31, dtype=np.int64)
+        freed = [[self._freed[unit][row] for unit, _ in there] for row, there in zip(rows, pieces, strict=True)]
+        gone = [[self._freed[unit][row] for unit in units] for row, units, _ in spots]
         for name, known, amount in self.gaps.requests:
-            given = [[self._given(unit, row, name) for unit, _ in pieces] for row, _, pieces in keys]
-            already = [sum(self._given(unit, row, name) for unit in gone) for row, gone, _ in keys]
+            given = np.array([_given(there, name) for there in freed], dtype=np.int64)
+            already = [sum(_given(there, name)) for there in gone]
             free = self.gaps.free[known, rows] + np.array(already, dtype=np.int64)
-            more = np.array(given, dtype=np.int64).reshape(len(keys), size) @ subsets.T
+            more = given.reshape(len(spots), size) @ subsets.T
             np.minimum(slots, (free[:, np.newaxis] + more) // amount, out=slots)
         usable = self.gaps.most[rows][:, np.newaxis] > 0
         return _climb(np.where(usable, np.minimum(np.maximum(slots, 0), self.gaps.need), 0), costs)
 
-    def _given(self, unit: int, row: int, name: str) -> int:
-        return clip(self._freed[unit][row].get(name, 0))
-
-    def rows_in(self, level: int, index: int) -> range:
-        low, high = self.gaps.layout.span(level, index)
-        return range(low, high)
-
     def together_in(self, row: int) -> list[int]:
         return self._together.get(int(self._domains[row]), [])
 
-    def singles_on(self, row: int) -> list[int]:
-        return self._singles.get(row, [])
-
     def touches(self, unit: int, row: int) -> bool:
         return row in self._freed[unit]
+
+
+def _given(records: list[dict[str, int]], name: str) -> list[int]:
+    return [amount if (amount := record.get(name, 0)) <= LARGEST else LARGEST for record in records]
 
 
 def _costs(victims: Sequence[Victim]) -> dict[int, int]:
@@ -160,14 +167,21 @@ def _leaf_level(gaps: Gaps, part: Part, region: Region) -> int:
 
 def _climb(slots: Ints, costs: Ints) -> list[_Stairs]:
     """For each row the least cost of 1, 2, … slots more than without any subset, and the subset that has it."""
-    base = slots[:, 0]
-    gained = slots - base[:, np.newaxis]
+    gained = slots - slots[:, :1]
     most = int(gained.max(initial=0))
     steps = [np.where(gained >= number, costs, INFINITE) for number in range(1, most + 1)]
     chosen = np.array([step.argmin(axis=1) for step in steps], dtype=np.int64).reshape(most, len(slots)).T
     least = np.array([step.min(axis=1) for step in steps], dtype=np.int64).reshape(most, len(slots)).T
     ends = gained.max(axis=1, initial=0).tolist()
-    return [_Stairs(int(base[at]), least[at, :end].tolist(), chosen[at, :end].tolist()) for at, end in enumerate(ends)]
+    each = zip(slots[:, 0].tolist(), least.tolist(), chosen.tolist(), ends, strict=True)
+    return [_Stairs(base, prices[:end], subsets[:end]) for base, prices, subsets, end in each]
+
+
+class _Way(NamedTuple):
+    """Units of a domain that span its rows and go, and the spots that are left then."""
+
+    gone: tuple[int, ...]
+    spots: list[Spot]
 
 
 class _Round:
@@ -183,19 +197,43 @@ class _Round:
         for unit, by_row in prices.items():
             for row, price in by_row.items():
                 self._priced.setdefault(row, []).append((unit, price))
+        #: By first row of a leaf's domain.
+        self._ways: dict[int, list[_Way]] = {}
 
     def tree(self, part: Part, level: int, index: int, copies: int) -> dict[int, Offer]:
         """What 0, 1, … copies of a part cost in a domain, as far as they can be had."""
         layout = self.books.gaps.layout
         own = layout.level_of[part.keys[0]] if part.keys else level
+        low, high = layout.inner(level, index, own)
+        inside = [inner for inner in range(low, high) if own == level or layout.named(own)[inner]]
+        if part.is_leaf:
+            self._look(part.need, own, inside)
         if own == level:
             return self._own(part, level, index, copies)
-        low, high = layout.inner(level, index, own)
-        named, best = layout.named(own), {0: Offer(0)}
-        for inner in range(low, high):
-            if named[inner]:
-                best = _joined(best, self._own(part, own, inner, copies), copies)
+        best = {0: Offer(0)}
+        for inner in inside:
+            best = _joined(best, self._own(part, own, inner, copies), copies)
         return best
+
+    def _look(self, need: int, level: int, inside: list[int]) -> None:
+        """Price what may go in domains that could hold a leaf, all of them side by side."""
+        found: list[_Way] = []
+        for index in inside:
+            low, high = self.books.gaps.layout.span(level, index)
+            if int(self.books.gaps.most[low:high].sum()) >= need:
+                self._ways[low] = self._choices(low, high)
+                found += self._ways[low]
+        self.books.price(spot for way in found for spot in way.spots)
+
+    def _choices(self, low: int, high: int) -> list[_Way]:
+        """The ways in which units of a domain that span its rows go or stay."""
+        local = self.books.together_in(low)
+        usable = (np.flatnonzero(self.books.gaps.most[low:high]) + low).tolist()
+        found = []
+        for choice in product((False, True), repeat=len(local)):
+            gone = tuple(unit for unit, goes in zip(local, choice, strict=True) if goes)
+            found.append(_Way(gone, [self._spot(row, gone) for row in usable]))
+        return found
 
     def _own(self, part: Part, level: int, index: int, copies: int) -> dict[int, Offer]:
         if part.is_leaf:
@@ -205,39 +243,46 @@ class _Round:
 
     def _leaf(self, need: int, level: int, index: int, copies: int) -> dict[int, Offer]:
         """Units of the domain that span its rows go in all ways, the rest is rows put together."""
-        rows = self.books.rows_in(level, index)
-        most = int(self.books.gaps.most[rows.start : rows.stop].sum())
-        copies = min(copies, most // need)
+        low, high = self.books.gaps.layout.span(level, index)
         best: dict[int, Offer] = {0: Offer(0)}
-        if not copies:
-            return best
-        local = self.books.together_in(rows.start)
-        for choice in product((False, True), repeat=len(local)):
-            gone = [unit for unit, goes in zip(local, choice, strict=True) if goes]
-            cost = sum(self.books.cost[unit] for unit in gone)
-            pieces = tuple(Piece(unit, -1) for unit in gone)
-            for number, offer in self._rows(rows, gone, need, copies).items():
+        copies = min(copies, int(self.books.gaps.most[low:high].sum()) // need)
+        for way in self._ways[low] if copies else ():
+            self.books.looks += high - low
+            cost = sum(self.books.cost[unit] for unit in way.gone)
+            if len(best) > copies and cost >= max(offer.price for offer in best.values()):
+                continue
+            pieces = tuple(Piece(unit, -1) for unit in way.gone)
+            for number, offer in self._rows(way.spots, need, copies).items():
                 if number not in best or cost + offer.price < best[number].price:
                     best[number] = Offer(cost + offer.price, pieces + offer.pieces)
         return best
 
-    def _rows(self, rows: range, gone: list[int], need: int, copies: int) -> dict[int, Offer]:
-        self.books.looks += len(rows)
-        keys = [self._key(row, gone) for row in rows if self.books.gaps.most[row]]
-        stairs = self.books.stairs(keys)
-        missing = [number * need - sum(stair.base for stair in stairs) for number in range(copies + 1)]
-        best, trace = _put_together([stair.prices for stair in stairs], max(0, missing[-1]))
+    def _rows(self, spots: list[Spot], need: int, copies: int) -> dict[int, Offer]:
+        every = [(spot, self.books.stairs(spot)) for spot in spots]
+        base = sum(stairs.base for _, stairs in every)
+        helpful = [(spot, stairs) for spot, stairs in every if stairs.prices]
+        missing = [max(0, number * need - base) for number in range(copies + 1)]
+        best, trace = _put_together([stairs.prices for _, stairs in helpful], missing[-1])
         found = {}
         for number, lack in enumerate(missing):
-            price = int(best[max(0, lack)])
+            price = int(best[lack])
             if price < INFINITE:
-                found[number] = Offer(price, tuple(_pieces(keys, stairs, trace, max(0, lack))))
+                found[number] = Offer(price, tuple(self._wanted(helpful, trace, lack)))
         return found
 
-    def _key(self, row: int, gone: list[int]) -> tuple[int, tuple[int, ...], tuple[tuple[int, int], ...]]:
-        here = [unit for unit in gone if self.books.touches(unit, row)] + self._gone.get(row, [])
-        singles = [(unit, self.books.cost[unit]) for unit in self.books.singles_on(row)]
-        return row, tuple(here), (*singles, *self._priced.get(row, ()))
+    def _wanted(self, spots: list[tuple[Spot, _Stairs]], trace: list[Ints], missing: int) -> Iterable[Piece]:
+        left = missing
+        for (spot, stairs), taken in zip(reversed(spots), reversed(trace), strict=True):
+            slots = int(taken[left]) if left else 0
+            if slots:
+                left = max(0, left - slots)
+                for bit, (unit, _) in enumerate(self.books.pieces(spot)):
+                    if stairs.chosen[slots - 1] >> bit & 1:
+                        yield Piece(unit, spot[0])
+
+    def _spot(self, row: int, gone: tuple[int, ...]) -> Spot:
+        here = tuple([unit for unit in gone if self.books.touches(unit, row)])
+        return row, (*here, *self._gone.get(row, ())), tuple(self._priced.get(row, ()))
 
 
 def _joined(one: dict[int, Offer], other: dict[int, Offer], copies: int) -> dict[int, Offer]:
@@ -253,32 +298,18 @@ def _joined(one: dict[int, Offer], other: dict[int, Offer], copies: int) -> dict
 
 def _put_together(options: list[list[int]], missing: int) -> tuple[Ints, list[Ints]]:
     """The least cost of 0, 1, … slots over all rows, and how many each row adds then."""
-    best = np.full(missing + 1, INFINITE, dtype=np.int64)
-    best[0] = 0
+    # In front of them zeros: who lacks fewer slots than a row adds lacks none with it.
+    ahead = max(map(len, options), default=0)
+    best = np.full(ahead + missing + 1, INFINITE, dtype=np.int64)
+    best[: ahead + 1] = 0
     trace: list[Ints] = []
     for costs in options:
         after, taken = best.copy(), np.zeros(missing + 1, dtype=np.int64)
+        least = after[ahead:]
         for slots, cost in enumerate(costs[:missing], 1):
-            # So many slots, or fewer where no more are missing.
-            reached = np.concatenate([np.full(slots, best[0]), best[:-slots]]) + cost
-            better = reached < after
-            after[better], taken[better] = reached[better], slots
+            reached = best[ahead - slots : ahead - slots + missing + 1] + cost
+            taken[reached < least] = slots
+            np.minimum(least, reached, out=least)
         best = after
         trace.append(taken)
-    return best, trace
-
-
-def _pieces(
-    keys: list[tuple[int, tuple[int, ...], tuple[tuple[int, int], ...]]],
-    stairs: list[_Stairs],
-    trace: list[Ints],
-    missing: int,
-) -> Iterable[Piece]:
-    left = missing
-    for (row, _, pieces), stair, taken in zip(reversed(keys), reversed(stairs), reversed(trace), strict=True):
-        slots = int(taken[left]) if left else 0
-        if slots:
-            left = max(0, left - slots)
-            for bit, (unit, _) in enumerate(pieces):
-                if stair.chosen[slots - 1] >> bit & 1:
-                    yield Piece(unit, row)
+    return best[ahead:], trace

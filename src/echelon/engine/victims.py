@@ -58,35 +58,38 @@ class Trial:
         #: What the loss of a pod is, if not the work it has done.
         self._work = cost or self._done
         self._gone: dict[int, Victim] = {}
-        self._rows: dict[str, int] | None = None
-        #: Equal requests as one record.
-        self._given: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
+        #: The row of a node.
+        self._row: Callable[[str], int | None] = view.layout.row
+        #: Requests that are the same object as one record.
+        self._given: dict[int, dict[str, int]] = {}
 
     def victims(self, below: int) -> list[Victim]:
         """Everything of lower priority that can be evicted, cheapest first."""
         units = [unit for unit in self.view.units() if unit.priority < below]
         # Looking up thousands of rows one by one takes longer than numbering them all.
         if len(units) > self.view.layout.size // 8:
-            self._rows = {name: row for row, name in enumerate(self.view.node_names())}
+            self._row = {name: row for row, name in enumerate(self.view.node_names())}.get
         pods = self._evictable(units)
-        found = [self._victim(unit.id, unit.priority, pods[unit.id]) for unit in units if unit.id in pods]
-        found.sort(key=attrgetter("priority", "work", "unit"))
+        found = [self._victim(unit, pods[unit.id]) for unit in units if unit.id in pods]
+        # By one number after the other, the last to decide first: quicker than by all of them at once.
+        for number in ("unit", "work", "priority"):
+            found.sort(key=attrgetter(number))
         return found
 
     def _evictable(self, units: list[Unit]) -> dict[int, list[Running]]:
         """The pods of each unit that can be evicted; units without any are left out."""
         if 4 * len(units) < self.view.running_count:
-            found = {unit.id: [pod for pod in self.view.pods_of(unit.id) if pod.evictable] for unit in units}
-        else:
-            found = {}
-            for pod in self.view.all_running():
-                if pod.evictable:
-                    known = found.get(pod.unit)
-                    if known is None:
-                        found[pod.unit] = [pod]
-                    else:
-                        known.append(pod)
-        return {unit: pods for unit, pods in found.items() if pods}
+            each = {unit.id: [pod for pod in self.view.pods_of(unit.id) if pod.evictable] for unit in units}
+            return {unit: pods for unit, pods in each.items() if pods}
+        found: dict[int, list[Running]] = {}
+        for pod in self.view.all_running():
+            if pod.evictable:
+                known = found.get(pod.unit)
+                if known is None:
+                    found[pod.unit] = [pod]
+                else:
+                    known.append(pod)
+        return found
 
     def loss(self, victims: Iterable[Victim]) -> Loss:
         chosen = list(victims)
@@ -126,15 +129,16 @@ class Trial:
             if pod.identity is not None:
                 self.view.company.count(pod, times)
 
-    def _victim(self, unit: int, priority: int, pods: list[Running]) -> Victim:
+    def _victim(self, unit: Unit, pods: list[Running]) -> Victim:
         if len(pods) == 1 and not pods[0].budgets:  # the commonest by far
             pod = pods[0]
             row = self._row(pod.node)
-            given = self._given.get(pod.requests)
+            requests = pod.requests
+            given = self._given.get(id(requests))
             if given is None:
-                given = self._given[pod.requests] = dict(pod.requests)
+                given = self._given[id(requests)] = dict(requests)
             freed = {} if row is None else {row: given}
-            return Victim(unit, priority, self._work(pod), pods, NO_BUDGETS, freed)
+            return Victim(unit.id, unit.priority, self._work(pod), pods, NO_BUDGETS, freed)
         work = sum(map(self._work, pods))
         budgets: Counter[int] = NO_BUDGETS
         if any(pod.budgets for pod in pods):
@@ -147,13 +151,11 @@ class Trial:
                 sums = freed.setdefault(row, {})
                 for resource, amount in pod.requests:
                     sums[resource] = sums.get(resource, 0) + amount
-        return Victim(unit, priority, work, pods, budgets, freed)
-
-    def _row(self, node: str) -> int | None:
-        return self.view.layout.row(node) if self._rows is None else self._rows.get(node)
+        return Victim(unit.id, unit.priority, work, pods, budgets, freed)
 
     def _done(self, pod: Running) -> int:
-        return max(0, int((self._now - pod.started) * 1000))
+        done = int((self._now - pod.started) * 1000)
+        return done if done > 0 else 0
 
     def allowed(self, budget_id: int) -> int:
         """How many more pods a budget lets go."""
