@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .capacity import UNLIMITED, roll_up
-from .demand import Shape
+from .demand import LARGEST, Shape
 from .fit import allowed
 from .layout import Bools, Ints, Layout, clip
 from .parts import Part, shapes_of
@@ -99,7 +99,8 @@ class Gaps:
     def _record(self, victims: list[Victim]) -> None:
         """One entry for each victim and row: whose, where, and how much of each resource that the shape asks for."""
         freed = [victim.freed for victim in victims]
-        self._owners = np.repeat(np.arange(len(victims)), [len(by_row) for by_row in freed])
+        spread = np.array([len(by_row) for by_row in freed], dtype=np.int64)
+        self._owners = np.repeat(np.arange(len(victims)), spread)
         self._rows = np.array([row for by_row in freed for row in by_row], dtype=np.int64)
         given = [amounts for by_row in freed for amounts in by_row.values()]
         # Victims share records: each record is read once.
@@ -107,8 +108,7 @@ class Gaps:
         numbers = {one: number for number, one in enumerate(records)}
         which = np.array([numbers[id(amounts)] for amounts in given], dtype=np.int64)
         self._given = [
-            np.array([clip(amounts.get(name, 0)) for amounts in records.values()], dtype=np.int64)[which]
-            for name, _, _ in self.requests
+            np.array(given_of(records.values(), name), dtype=np.int64)[which] for name, _, _ in self.requests
         ]
 
     def _slots(self, gone: Bools) -> Ints:
@@ -132,6 +132,11 @@ class Gaps:
             np.maximum(best, np.where(scarce, -(-given // amount), 0), out=best)
         gains: Ints = np.minimum(best, most - self.now[self._rows])
         return gains
+
+
+def given_of(records: Iterable[Mapping[str, int]], name: str) -> list[int]:
+    """How much of a resource each record gives back."""
+    return [amount if (amount := record.get(name, 0)) <= LARGEST else LARGEST for record in records]
 
 
 def is_uniform(layout: Layout, part: Part, level: int) -> bool:

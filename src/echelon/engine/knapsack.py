@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .demand import LARGEST
-from .gaps import Gaps
+from .gaps import Gaps, given_of
 from .layout import Ints
 from .parts import Part
 from .regions import Region, rows_of
@@ -131,8 +130,8 @@ class Books:
         freed = [[self._freed[unit][row] for unit, _ in there] for row, there in zip(rows, pieces, strict=True)]
         gone = [[self._freed[unit][row] for unit in units] for row, units, _ in spots]
         for name, known, amount in self.gaps.requests:
-            given = np.array([_given(there, name) for there in freed], dtype=np.int64)
-            already = [sum(_given(there, name)) for there in gone]
+            given = np.array([given_of(there, name) for there in freed], dtype=np.int64)
+            already = [sum(given_of(there, name)) for there in gone]
             free = self.gaps.free[known, rows] + np.array(already, dtype=np.int64)
             more = given.reshape(len(spots), size) @ subsets.T
             np.minimum(slots, (free[:, np.newaxis] + more) // amount, out=slots)
@@ -144,10 +143,6 @@ class Books:
 
     def touches(self, unit: int, row: int) -> bool:
         return row in self._freed[unit]
-
-
-def _given(records: list[dict[str, int]], name: str) -> list[int]:
-    return [amount if (amount := record.get(name, 0)) <= LARGEST else LARGEST for record in records]
 
 
 def _costs(victims: Sequence[Victim]) -> dict[int, int]:

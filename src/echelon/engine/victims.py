@@ -29,7 +29,7 @@ class Victim:
     work: int
     pods: list[Running]
     budgets: Counter[int]
-    #: row -> resource -> what it gives back there; the inner records are shared
+    #: row -> resource -> what it gives back there; those of single pods are shared
     freed: dict[int, dict[str, int]]
 
 
@@ -49,6 +49,18 @@ def rank_of(loss: Loss) -> Rank:
     return (loss.budget_violations, loss.highest_priority, loss.work, loss.units)
 
 
+class _ByRow(dict[int | None, dict[int, dict[str, int]]]):
+    """What a single pod with such requests frees, by the row it is on; thousands of pods are a few of these."""
+
+    def __init__(self, requests: tuple[tuple[str, int], ...]) -> None:
+        super().__init__({None: {}})
+        self._record = dict(requests)
+
+    def __missing__(self, row: int) -> dict[int, dict[str, int]]:
+        freed = self[row] = {row: self._record}
+        return freed
+
+
 class Trial:
     """The view while victims are taken out and put back; `close` leaves it as it was."""
 
@@ -60,8 +72,8 @@ class Trial:
         self._gone: dict[int, Victim] = {}
         #: The row of a node.
         self._row: Callable[[str], int | None] = view.layout.row
-        #: Requests that are the same object as one record.
-        self._given: dict[int, dict[str, int]] = {}
+        #: What single pods free, by the identity of their requests.
+        self._freed: dict[int, _ByRow] = {}
 
     def victims(self, below: int) -> list[Victim]:
         """Everything of lower priority that can be evicted, cheapest first."""
@@ -134,10 +146,10 @@ class Trial:
             pod = pods[0]
             row = self._row(pod.node)
             requests = pod.requests
-            given = self._given.get(id(requests))
-            if given is None:
-                given = self._given[id(requests)] = dict(requests)
-            freed = {} if row is None else {row: given}
+            by_row = self._freed.get(id(requests))
+            if by_row is None:
+                by_row = self._freed[id(requests)] = _ByRow(requests)
+            freed = by_row[row]
             return Victim(unit.id, unit.priority, self._work(pod), pods, NO_BUDGETS, freed)
         work = sum(map(self._work, pods))
         budgets: Counter[int] = NO_BUDGETS
