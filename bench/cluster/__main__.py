@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -19,7 +19,7 @@ from echelon.runtime.plane import run_program
 
 from .contenders import Contender, echelon, kube_scheduler
 from .full import reasons
-from .measure import BARE, Outcome, run
+from .measure import Outcome, Result, Runs, run
 from .scenarios import SCENARIOS, Scenario
 from .stage import Stage, stage
 
@@ -59,7 +59,8 @@ def main(
                 chosen = [one for one in (echelon(plane), kube_scheduler(plane)) if only in (None, one.name)]
                 scenario = SCENARIOS[name](scale)
                 outcomes.append(run_program(_staged(plane, partial(_race, scenario, chosen, rounds, patience))))
-        console.print(_table(outcomes))
+        console.print(_limits(outcomes))
+        console.print(_submissions(outcomes))
 
 
 async def _staged(plane: ControlPlane, act: Callable[[Stage], Awaitable[T]]) -> T:
@@ -71,53 +72,95 @@ async def _race(scenario: Scenario, chosen: list[Contender], rounds: int, patien
     return await run(at, scenario, chosen, rounds, patience)
 
 
-def _table(outcomes: list[Outcome]) -> Table:
-    table = Table(
-        title=f"pods bound on a real control plane {VERSION}, from the scheduler's first moment as the leader; medians",
-        caption="CPU of the scheduler or bare client | of etcd and kube-apiserver, until the last bind",
+def _limits(outcomes: list[Outcome]) -> Table:
+    """How near each comes to what the server can take."""
+    table = _table(
+        "all pods were there; from the scheduler's first moment as the leader",
+        ("scenario", "who", "pods/s", "last bind", "last word", "CPU", "memory", "of the limit", "aim"),
     )
-    for heading in ("scenario", "who", "pods/s", "last bind", "last word", "CPU", "memory", "of the limit", "aim"):
-        table.add_column(heading, justify="left" if heading in ("scenario", "who", "aim") else "right")
     for outcome in outcomes:
-        for contender in outcome.results:
-            table.add_row(*_row(outcome, contender))
+        best = outcome.best
+        title = [outcome.scenario.title, f"no scheduler, {best}"]
+        middle = outcome.bare.median(best)
+        table.add_row(*title, _rate(outcome.bare, best), _last_bind(middle), "", _cpu(middle))
+        for who in outcome.waiting:
+            middle, share = outcome.waiting.median(who), outcome.share(who)
+            aim = "" if who == _KUBE else f"≥ {_SHARE:.0%}: {_reached(share >= _SHARE)}"
+            cells = [_rate(outcome.waiting, who), _last_bind(middle), _last_word(middle), _cpu(middle), _memory(middle)]
+            table.add_row("", who, *cells, f"{share:.0%}", aim)
     return table
 
 
-def _row(outcome: Outcome, contender: str) -> list[str]:
-    middle, rates = outcome.median(contender), [one.rate for one in outcome.results[contender]]
-    shown = f"{outcome.rate(contender):,.0f}"
-    if len(rates) > 1:
-        shown += f" ({min(rates):,.0f}–{max(rates):,.0f})"
-    whole = middle.bound == middle.pods
-    last = f"{middle.seconds:.2f} s" if whole else f"{middle.bound} of {middle.pods}"
-    cpu = f"{middle.own:.2f} | {middle.server:.1f} s"
-    if contender == BARE:
-        who = f"no scheduler, {outcome.connections} at once"
-        return [outcome.scenario.title, who, shown, last, "", cpu, "", "", ""]
-    return [
-        "",
-        contender,
-        shown,
-        last,
-        f"{middle.to_last_word:.2f} s" if middle.to_last_word is not None else "–",
-        cpu,
-        f"{middle.peak_megabytes:,.0f} MB",
-        f"{outcome.rate(contender) / outcome.rate(BARE):.0%}",
-        _aim(outcome, contender),
-    ]
+def _submissions(outcomes: list[Outcome]) -> Table:
+    """How long a user waits."""
+    table = _table(
+        "submitted to a scheduler that leads; from the first create",
+        (
+            "scenario",
+            "who",
+            "pods/s",
+            "last create",
+            "last bind",
+            "last word",
+            "CPU",
+            "memory",
+            "beside kube-scheduler",
+        ),
+    )
+    for outcome in outcomes:
+        title, runs = outcome.scenario.title, outcome.submitted
+        for who in runs:
+            middle = runs.median(who)
+            created = f"{middle.to_last_create:.2f} s"
+            cells = [_rate(runs, who), created, _last_bind(middle), _last_word(middle), _cpu(middle), _memory(middle)]
+            table.add_row(title, who, *cells, _faster(outcome) if who != _KUBE else "")
+            title = ""
+    return table
 
 
-def _aim(outcome: Outcome, contender: str) -> str:
-    """Whether Echelon is as fast as it means to be, beside kube-scheduler and beside the limit."""
-    if contender == _KUBE:
+def _table(title: str, headings: Sequence[str]) -> Table:
+    table = Table(
+        title=f"pods bound on a real control plane {VERSION}: {title}; medians",
+        caption="CPU of the scheduler or bare client | of etcd and kube-apiserver, until the last bind",
+    )
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in ("scenario", "who", "aim") else "right")
+    return table
+
+
+def _rate(runs: Runs, who: str) -> str:
+    rates = runs.rates(who)
+    return f"{runs.rate(who):,.0f}" + (f" ({rates[0]:,.0f}–{rates[-1]:,.0f})" if len(rates) > 1 else "")
+
+
+def _last_bind(result: Result) -> str:
+    return f"{result.seconds:.2f} s" if result.bound == result.pods else f"{result.bound} of {result.pods}"
+
+
+def _last_word(result: Result) -> str:
+    return f"{result.to_last_word:.2f} s" if result.to_last_word is not None else "–"
+
+
+def _cpu(result: Result) -> str:
+    return f"{result.own:.2f} | {result.server:.1f} s"
+
+
+def _memory(result: Result) -> str:
+    return f"{result.peak_megabytes:,.0f} MB"
+
+
+def _faster(outcome: Outcome) -> str:
+    """Than kube-scheduler, in this run."""
+    runs, aim = outcome.submitted, outcome.scenario.aim
+    rates = {who: runs.rate(who) for who in runs}
+    if not rates.get(_KUBE) or len(rates) == 1:
         return ""
-    share = outcome.rate(contender) / outcome.rate(BARE)
-    words = [f"≥ {_SHARE:.0%} of the limit: {'reached' if share >= _SHARE else 'missed'}"]
-    if _KUBE in outcome.results and outcome.rate(_KUBE):
-        faster, aim = outcome.rate(contender) / outcome.rate(_KUBE), outcome.scenario.aim
-        words.append(f"≥ {aim:.0f}×: {'reached' if faster >= aim else 'missed'}, {faster:.1f}×")
-    return "; ".join(words)
+    faster = max(rate for who, rate in rates.items() if who != _KUBE) / rates[_KUBE]
+    return f"{faster:.1f}×, aim {aim:.0f}×: {_reached(faster >= aim)}"
+
+
+def _reached(reached: bool) -> str:
+    return "reached" if reached else "missed"
 
 
 main()

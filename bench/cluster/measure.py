@@ -1,8 +1,10 @@
 """One scenario, the bare client and every contender in turn, on the same server and equal objects.
 
-    three times: bare client ─► Echelon ─► (once) kube-scheduler
+    three times:  everything is there ─► bare client ─► Echelon ─► (once) kube-scheduler
+                  a scheduler leads, everything is submitted to it ─► Echelon ─► (once) kube-scheduler
 
-The machine is not the same from minute to minute, so bare client and Echelon alternate and of each the median counts.
+The first says how near a scheduler comes to what the server can take at all, the second what a user waits for.  The
+machine is not the same from minute to minute, so bare client and Echelon alternate and of each the median counts.
 """
 
 from __future__ import annotations
@@ -10,23 +12,23 @@ from __future__ import annotations
 import asyncio
 import os
 import statistics
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from echelon.api.scheme import Object
 
 from . import bare
-from .contenders import Contender, processor_seconds, running
+from .contenders import Contender, Running, processor_seconds, running
+from .observer import Binds
 from .scenarios import Scenario
 from .stage import Stage
 
-#: The numbers of connections that the bare client is tried with; the best one is used from then on.
-_CONNECTIONS = (16, 32, 64)
-#: How many bindings decide which is the best.
-_SAMPLE = 300
+#: The numbers of connections that the bare client is tried with; the best one is the limit.
+_CONNECTIONS = (32, 64)
 _LEADING_SECONDS = 60.0
 _SAID_SECONDS = 120.0
-BARE = "bare"
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class Result:
     #: Processor time meanwhile: of the server (etcd and kube-apiserver), and of the scheduler or the bare client.
     server: float
     own: float
+    #: Until the last pod was created, where that is part of it.
+    to_last_create: float = 0.0
     #: Until all groups said that they are scheduled; None if they did not in time.
     to_last_word: float | None = None
     peak_megabytes: float = 0.0
@@ -48,32 +52,47 @@ class Result:
         return self.bound / self.seconds if self.bound else 0.0
 
 
-@dataclass
-class Outcome:
-    scenario: Scenario
-    connections: int
-    #: By contender, the bare client among them, in the order in which they ran.
-    results: dict[str, list[Result]] = field(default_factory=dict)
+class Runs:
+    """The runs of each contender, in the order in which they ran."""
+
+    def __init__(self) -> None:
+        self._results: dict[str, list[Result]] = {}
 
     def add(self, contender: str, result: Result) -> None:
-        self.results.setdefault(contender, []).append(result)
+        self._results.setdefault(contender, []).append(result)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._results)
+
+    def rates(self, contender: str) -> list[float]:
+        return sorted(one.rate for one in self._results[contender])
+
+    def rate(self, contender: str) -> float:
+        return statistics.median(self.rates(contender))
 
     def median(self, contender: str) -> Result:
         """The run in the middle."""
-        return sorted(self.results[contender], key=lambda one: one.rate)[(len(self.results[contender]) - 1) // 2]
-
-    def rate(self, contender: str) -> float:
-        return statistics.median(one.rate for one in self.results[contender])
+        return sorted(self._results[contender], key=lambda one: one.rate)[(len(self._results[contender]) - 1) // 2]
 
 
-async def _best_connections(stage: Stage, scenario: Scenario) -> int:
-    """How many at a time the server takes best."""
-    pods = scenario.pods[:_SAMPLE]
-    wanted = {pod["spec"]["schedulingGroup"]["podGroupName"] for pod in pods}
-    groups = [one for one in scenario.groups if one[1]["metadata"]["name"] in wanted]
-    sample = replace(scenario, pods=pods, groups=groups)
-    tried = {count: await _bare(stage, f"trial-{count}", sample, count) for count in _CONNECTIONS}
-    return max(tried, key=lambda count: tried[count].rate)
+@dataclass
+class Outcome:
+    scenario: Scenario
+    #: By the number of bindings that the bare client had under way.
+    bare: Runs = field(default_factory=Runs)
+    #: Everything was there when the scheduler began.
+    waiting: Runs = field(default_factory=Runs)
+    #: The scheduler was there when everything was submitted.
+    submitted: Runs = field(default_factory=Runs)
+
+    @property
+    def best(self) -> str:
+        """The bare client that came furthest."""
+        return max(self.bare, key=self.bare.rate)
+
+    def share(self, contender: str) -> float:
+        """Of the limit."""
+        return self.waiting.rate(contender) / self.bare.rate(self.best)
 
 
 async def _bare(stage: Stage, namespace: str, scenario: Scenario, connections: int) -> Result:
@@ -101,38 +120,83 @@ def _reading(stage: Stage, client: int) -> Callable[[], list[float]]:
     return lambda: [sum(map(processor_seconds, server)), processor_seconds(client)]
 
 
-async def _race(stage: Stage, scenario: Scenario, contender: Contender, namespace: str, patience: float) -> Result:
-    """Let one scheduler bind all pods."""
+async def _waiting(stage: Stage, scenario: Scenario, contender: Contender, namespace: str, patience: float) -> Result:
+    """Let one scheduler bind pods that are all there when it begins."""
     await stage.submit(scenario, namespace)
-    count = len(scenario.pods)
+    async with _contest(stage, scenario, contender, namespace) as (at_work, binds):
+        begin, before = await _let_lead(stage, at_work, binds)
+        return await _concluded(stage, at_work, binds, begin, before, patience)
+
+
+async def _submitted(stage: Stage, scenario: Scenario, contender: Contender, namespace: str, patience: float) -> Result:
+    """Let one scheduler bind pods as they come, with the clock running from the first create."""
+    async with _contest(stage, scenario, contender, namespace) as (at_work, binds):
+        await _let_lead(stage, at_work, binds)
+        await asyncio.sleep(stage.settle)
+        begin, before = time.perf_counter(), binds.read()
+        await stage.submit(scenario, namespace)
+        created = time.perf_counter() - begin
+        return replace(await _concluded(stage, at_work, binds, begin, before, patience), to_last_create=created)
+
+
+@asynccontextmanager
+async def _contest(
+    stage: Stage, scenario: Scenario, contender: Contender, namespace: str
+) -> AsyncIterator[tuple[Running, Binds]]:
+    """The scheduler at work and who sees it; when both are gone, so are the objects."""
     async with (
         running(contender, stage.plane.directory) as at_work,
-        stage.binds(namespace, count, _reading(stage, at_work.pid)) as binds,
+        stage.binds(namespace, len(scenario.pods), _reading(stage, at_work.pid)) as binds,
     ):
-        async with stage.lease(contender.lease):
-            await at_work.is_waiting()
-            await asyncio.sleep(stage.settle)
-        begin, before = await stage.led_since(contender.lease, _LEADING_SECONDS, binds.read)
-        await binds.wait(patience, at_work.check)
-        said = await stage.all_said(namespace, _SAID_SECONDS if binds.complete else 0.0)
-        peak = at_work.peak_megabytes
+        yield at_work, binds
     await stage.clear(namespace)
+
+
+async def _let_lead(stage: Stage, at_work: Running, binds: Binds) -> tuple[float, list[float]]:
+    """Let it fill its caches, then have the lease; when it began, and the meters at that time."""
+    lease = at_work.contender.lease
+    async with stage.lease(lease):
+        await at_work.is_waiting()
+        await asyncio.sleep(stage.settle)
+    return await stage.led_since(lease, _LEADING_SECONDS, binds.read)
+
+
+async def _concluded(
+    stage: Stage, at_work: Running, binds: Binds, begin: float, before: list[float], patience: float
+) -> Result:
+    """What it came to."""
+    await binds.wait(patience, at_work.check)
+    said = await stage.all_said(binds.namespace, _SAID_SECONDS if binds.complete else 0.0)
     server, own = binds.spent_since(before)
-    last = binds.last - begin if binds.seen else 0.0
-    return Result(count, len(binds.seen), last, server, own, said - begin if said is not None else None, peak)
+    return Result(
+        binds.count,
+        len(binds.seen),
+        binds.last - begin if binds.seen else 0.0,
+        server,
+        own,
+        to_last_word=said - begin if said is not None else None,
+        peak_megabytes=at_work.peak_megabytes,
+    )
 
 
 async def run(
     stage: Stage, scenario: Scenario, contenders: Sequence[Contender], rounds: int, patience: float
 ) -> Outcome:
     await stage.nodes(scenario.nodes)
-    outcome = Outcome(scenario, await _best_connections(stage, scenario))
+    outcome = Outcome(scenario)
     for number in range(rounds):
-        await asyncio.sleep(stage.settle)
-        outcome.add(BARE, await _bare(stage, f"{BARE}-{number}", scenario, outcome.connections))
+        for connections in _CONNECTIONS:
+            await asyncio.sleep(stage.settle)
+            result = await _bare(stage, f"bare-{connections}-{number}", scenario, connections)
+            outcome.bare.add(f"{connections} at once", result)
         for contender in contenders:
-            if not (number and contender.once):
+            if number and contender.once:
+                continue
+            for kind, runs, race in (
+                ("waiting", outcome.waiting, _waiting),
+                ("submitted", outcome.submitted, _submitted),
+            ):
                 await asyncio.sleep(stage.settle)
-                namespace = f"{contender.name}-{number}"
-                outcome.add(contender.name, await _race(stage, scenario, contender, namespace, patience))
+                namespace = f"{contender.name}-{kind}-{number}"
+                runs.add(contender.name, await race(stage, scenario, contender, namespace, patience))
     return outcome

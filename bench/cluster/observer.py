@@ -53,7 +53,8 @@ class Binds(threading.Thread):
         self.read = read
         #: What the meters said when the last was seen.
         self.reading: list[float] = []
-        self._count = count
+        self.count = count
+        self.namespace = namespace
         self._endpoint = endpoint
         self._path = f"/api/v1/namespaces/{namespace}/pods?watch=1&timeoutSeconds=3000"
         self._since = since
@@ -61,7 +62,7 @@ class Binds(threading.Thread):
         self._decoder = msgspec.json.Decoder(_Event)
         self._parser = httptools.HttpResponseParser(self)
         self._tail = b""
-        self._refused = False
+        self._ended = False
         self._over = threading.Event()
 
     def run(self) -> None:
@@ -73,7 +74,7 @@ class Binds(threading.Thread):
     def _follow(self) -> None:
         address = urlsplit(self._endpoint.url)
         host = address.hostname or ""
-        self._parser, self._tail, self._refused = httptools.HttpResponseParser(self), b"", False
+        self._parser, self._tail, self._ended = httptools.HttpResponseParser(self), b"", False
         plain = socket.create_connection((host, address.port or 443))
         with self._endpoint.trust.wrap_socket(plain, server_hostname=host) as line:
             head = f"GET {self._path}&resourceVersion={self._since} HTTP/1.1\r\nHost: {address.netloc}\r\n"
@@ -91,14 +92,18 @@ class Binds(threading.Thread):
             while data := line.recv(_READ_BYTES):
                 self._parser.feed_data(data)
         except ssl.SSLWantReadError:
-            return not (self._trouble or self._refused)
+            return not (self._trouble or self._ended)
         return False
 
     def on_headers_complete(self) -> None:
-        self._refused = self._parser.get_status_code() != 200
+        self._ended = self._parser.get_status_code() != 200
+
+    def on_message_complete(self) -> None:
+        """The server ends a watch that it finds slow, and leaves the connection open."""
+        self._ended = True
 
     def on_body(self, body: bytes) -> None:
-        if self._refused:
+        if self._ended:
             return
         *lines, self._tail = (self._tail + body).split(b"\n")
         for line in lines:
@@ -130,7 +135,7 @@ class Binds(threading.Thread):
 
     @property
     def complete(self) -> bool:
-        return len(self.seen) >= self._count
+        return len(self.seen) >= self.count
 
     @property
     def last(self) -> float:
