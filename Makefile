@@ -37,7 +37,7 @@ test: $(DEV) lint ## Lint and all tests but the long ones and those on a real cl
 	@$(PY) -m pytest -n 2 --dist loadfile
 
 test-long: $(DEV) ## The same with more rounds and examples
-	@ECHELON_LONG=1 $(PY) -m pytest -n 2 --dist loadfile -m "not cluster" -o timeout=7200
+	@ECHELON_LONG=1 $(PY) -m pytest -n 2 --dist worksteal -m "not cluster" -o timeout=7200
 
 cluster-tools: ## Build etcd, kube-apiserver and friends 1.37.1, once, where Go is present
 	@tools/controlplane/build
