@@ -109,3 +109,19 @@ async def test_a_preemptor_that_is_being_deleted_gives_its_place_back(world: Wor
     await world.create(make_pod("next", priority=1))
     await world.settle()
     assert await world.nodes("next") == ["n1"]
+
+
+@in_virtual_time
+async def test_many_that_wait_are_all_told_why_and_hold_up_nobody_who_fits(world: World) -> None:
+    await world.create(make_node("n1", cpu=4))
+    for number in range(2, 32):
+        await world.submit(make_pod_group(f"g{number}", gang=number))
+        for member in range(number):
+            await world.submit(make_pod(f"g{number}-{member}", group=f"g{number}", cpu=5))
+    await world.submit(make_pod("small"))
+    await world.settle()
+    assert await world.nodes("small") == ["n1"]
+    for number in range(2, 32):
+        status, reason, message = await world.condition(f"g{number}")
+        assert (status, reason) == ("False", "Unschedulable")
+        assert f"{number} pods" in message, message

@@ -109,4 +109,6 @@ def main(environment: Mapping[str, str]) -> int:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        sys.exit(__doc__)
     sys.exit(main(os.environ))

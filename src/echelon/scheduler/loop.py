@@ -50,6 +50,8 @@ _INCOMPLETE_GRACE_SECONDS = 1.0
 #: A root that waits is told anew why at most this often, unless it changes itself: the search for remedies is what
 #: costs most in a decision, and of those that wait everybody is asked when a pod ends.
 _SECONDS_BETWEEN_REASONS = 10.0
+#: Of a crowd that waits so many are told anew in a second.
+_REASONS_PER_SECOND = 5.0
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,8 @@ class Scheduler:
     @property
     def at_rest(self) -> bool:
         """Whether there is nothing to decide and nothing to write before an event comes or time passes."""
-        return self._leading and not len(self._queue) and self._enactor.at_rest
+        waiting = len(self._queue) + self._queue.owing
+        return self._leading and not waiting and self._enactor.at_rest
 
     def inconsistencies(self) -> list[str]:
         """Where the view differs from one rebuilt from the caches; empty before it follows them."""
@@ -132,11 +135,11 @@ class Scheduler:
 
     async def _cycles(self) -> None:
         while True:
-            root = await self._queue.take()
+            root, told = await self._queue.take()
             state = self._states.get(root)
             if state is not None:
                 try:
-                    self._cycle(state)
+                    self._cycle(state, told)
                 except Exception:
                     # One root must not stop the others, whatever is wrong with it.
                     log.exception("scheduling %s failed", key_of(state.root))
@@ -197,8 +200,8 @@ class Scheduler:
 
     # -- one cycle -------------------------------------------------------------------------------------
 
-    def _cycle(self, state: State) -> None:
-        """Everything that can be done for one root now."""
+    def _cycle(self, state: State, told: bool) -> None:
+        """Everything that can be done for one root now; others are decided before it is `told` why it waits."""
         root = state.root
         if not (self._translator.forest.is_root(root) if isinstance(root, Group) else self._is_ours(root)):
             self._retire(root)
@@ -208,12 +211,15 @@ class Scheduler:
         self._preemption.withdraw(state)
         demand = self._demand(state)
         if demand is None:
+            self._queue.forgive(root.id)
             self.reservations.end(root.id)
             return
         demand = introduced(demand, self._translator.members, self.view.company)
-        brief = self._told_lately(state)
         state.begun = self._clock.now()
-        verdict = self._decide(state, demand, brief=brief)
+        knows = self._told_lately(state)
+        verdict, brief = self._decide(state, demand, brief=knows or (len(self._queue) > 0 and not told))
+        if not isinstance(verdict, Blocked):
+            self._queue.forgive(root.id)
         if isinstance(verdict, Placed):
             self.reservations.placed(state, verdict.assignment.values())
             self._place(state, verdict)
@@ -223,22 +229,26 @@ class Scheduler:
             self.metrics.attempted(root, "waiting_on_preemption", self._clock.now() - state.begun)
         else:
             self.metrics.attempted(root, "unschedulable", self._clock.now() - state.begun)
-            self._stay(state, demand, verdict, brief)
+            self._stay(state, demand, None if brief else verdict, knows)
 
-    def _stay(self, state: State, demand: Demand, verdict: Blocked, brief: bool) -> None:
-        """It cannot be placed now: room may be kept for it, and it is told why it waits."""
+    def _stay(self, state: State, demand: Demand, why: Blocked | None, knows: bool) -> None:
+        """It cannot be placed now: room may be kept for it, and it is told why it waits unless it `knows`."""
         kept = self.reservations.blocked(state, demand)
+        if knows or why is not None:
+            self._queue.forgive(state.root.id)
         if kept.changed:
             # It is asked again with what this means for it, and told.
             state.told = 0.0
             self._states.again(state)
-        elif brief:
+        elif knows:
             # Things have changed, if not for the better: the reason it was given is renewed when it is old enough.
-            left = state.told + _SECONDS_BETWEEN_REASONS - self._clock.now()
+            left = state.told + self._between_reasons - self._clock.now()
             self._states.back_off(state, at_most=min(left, kept.again))
+        elif why is None:
+            self._queue.owe(state.root.id, self._states.rank(state))
         else:
             note = self.reservations.told(state) or self.reservations.in_the_way(state, demand)
-            self._blocked(state, verdict, note)
+            self._blocked(state, why, note)
             self._states.back_off(state, at_most=kept.again)
 
     def _blocked(self, state: State, verdict: Blocked, note: str) -> None:
@@ -254,12 +264,17 @@ class Scheduler:
     def _told_lately(self, state: State) -> bool:
         """Whether it knows why it waits and nothing of its own has changed: then it need not be told again now."""
         root = state.root
-        if self._clock.now() - state.told >= _SECONDS_BETWEEN_REASONS:
+        if self._clock.now() - state.told >= self._between_reasons:
             return False
-        return isinstance(root, Member) or not any(leaf.holding for leaf in root.leaves())
+        return isinstance(root, Member) or root.tally.holds or not any(leaf.holding for leaf in root.leaves())
 
-    def _decide(self, state: State, demand: Demand, *, brief: bool) -> Placed | Evict | Blocked:
-        """Ask the engine, unless the answer is known; `brief` spares it looking for remedies."""
+    @property
+    def _between_reasons(self) -> float:
+        """How old a reason must be to be renewed: the more wait, the older."""
+        return max(_SECONDS_BETWEEN_REASONS, self._queue.asleep / _REASONS_PER_SECOND)
+
+    def _decide(self, state: State, demand: Demand, *, brief: bool) -> tuple[Placed | Evict | Blocked, bool]:
+        """Ask the engine, unless the answer is known; `brief` spares it looking for remedies, if they are not known."""
         if state.victims:
             # Others are leaving for it already; no one else has to before they are gone.
             demand = replace(demand, may_preempt=False)
@@ -273,13 +288,13 @@ class Scheduler:
             with self.reservations.lifted(state):
                 around = self._ask(state.root, replace(demand, may_preempt=False))
             if isinstance(around, Placed):
-                return around
+                return around, brief
         self.view.options = self._brief if brief else self._full
         with self.reservations.lifted(state, demand.priority):
             verdict = self._ask(state.root, demand)
         if isinstance(verdict, Blocked):
             self._memory.keep(demand, verdict, brief=brief)
-        return verdict
+        return verdict, brief
 
     def _ask(self, root: Root, demand: Demand) -> Placed | Evict | Blocked:
         """One decision of the engine, counted and timed."""

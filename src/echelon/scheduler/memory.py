@@ -27,18 +27,19 @@ class Memory:
     def keep(self, demand: Demand, verdict: Blocked, *, brief: bool) -> None:
         self._known[likeness(demand)] = (demand, verdict, brief)
 
-    def recall(self, demand: Demand, *, brief: bool) -> Blocked | None:
-        """The verdict on an equal demand, said of the groups of this one; a brief one only if that will do."""
+    def recall(self, demand: Demand, *, brief: bool) -> tuple[Blocked, bool] | None:
+        """The verdict on an equal demand, said of the groups of this one, and whether it is a brief one."""
         known = self._known.get(likeness(demand)) if self._known else None
         if known is None or (known[2] and not brief):
             return None
-        other, verdict, _ = known
+        other, verdict, without = known
         names = dict(zip(_ids(other.root), _ids(demand.root), strict=True))
-        return replace(
+        renamed = replace(
             verdict,
             shortages=tuple(replace(one, group=names.get(one.group, one.group)) for one in verdict.shortages),
             fixes=tuple(replace(one, group=names.get(one.group, one.group)) for one in verdict.fixes),
         )
+        return renamed, without
 
 
 def likeness(demand: Demand) -> object:

@@ -1,9 +1,17 @@
 """Roots that want a decision: by priority, then age, then name; blocked ones sleep until something can help them.
 
     add ─► active ─► take ─► (decided) ─► done
-                               └────────► sleep: woken by `wake`, or when its back-off ends
+             ▲                 ├────────► sleep: woken by `wake`, or when its back-off ends
+             └──── wake ───────┴────────► owe: it is told why it waits when nobody else waits for a decision
 
-A blocked root never stands in the way: it is not in `active`.
+A blocked root never stands in the way: it is not in `active`.  When a pod ends, thousands may be woken at once, in vain
+for nearly all of them, and again before the last of them had its turn.  So in a crowd some turns go by another order:
+
+| of eight turns | go to |
+|---|---|
+| two | the first of those that were not woken: new ones need not wait until the crowd is through |
+| one | who was woken longest ago: those at the end of the line are not passed over for ever |
+| one | who is owed a reason |
 """
 
 from __future__ import annotations
@@ -18,6 +26,14 @@ _FIRST_BACKOFF_SECONDS = 1.0
 _LAST_BACKOFF_SECONDS = 60.0
 #: After so many the last is reached.
 _DOUBLINGS = 6
+
+#: More that were woken than this are a crowd.
+_CROWD = 16
+#: Turns, and which of them go by another order.
+_TURNS = 8
+_FOR_NEW = (1, 5)
+_FOR_LONGEST = 3
+_FOR_OWED = 7
 
 #: (-priority, age, name): the smallest goes first.
 Rank = tuple[int, str, int, str]
@@ -38,6 +54,12 @@ class Queue:
         self._clock = clock
         self._heap: list[tuple[Rank, int]] = []
         self._active: dict[int, Rank] = {}
+        #: Those in line because room or time woke them, the longest first; and a heap of the others.
+        self._woken: dict[int, None] = {}
+        self._new: list[tuple[Rank, int]] = []
+        #: Blocked, and to be told why, the longest first; they may be in line besides.
+        self._owed: dict[int, Rank] = {}
+        self._turn = 0
         self._asleep: dict[int, _Sleeper] = {}
         self._attempts: dict[int, int] = {}
         self._alarms: list[tuple[float, int]] = []
@@ -53,22 +75,48 @@ class Queue:
         return root in self._active
 
     def wants_room(self, root: int) -> bool:
-        """Whether it was blocked and sleeps."""
+        """Whether it was blocked and sleeps, or is about to be told so."""
         sleeper = self._asleep.get(root)
-        return sleeper is not None and sleeper.wants_room
+        return root in self._owed or (sleeper is not None and sleeper.wants_room)
 
     @property
     def asleep(self) -> int:
         return len(self._asleep)
 
+    @property
+    def owing(self) -> int:
+        """How many are to be told why they wait."""
+        return len(self._owed)
+
     def add(self, root: int, rank: Rank) -> None:
-        """This root wants a decision now."""
-        self._asleep.pop(root, None)
-        if self._active.get(root) == rank:
+        """This root wants a decision now: it is new, or something about it changed."""
+        if self._active.get(root) == rank and root not in self._woken:
             return
-        self._active[root] = rank
-        heapq.heappush(self._heap, (rank, root))
+        self._woken.pop(root, None)
+        heapq.heappush(self._new, (rank, root))
+        self._enter(root, rank)
+
+    def owe(self, root: int, rank: Rank) -> None:
+        """This root is blocked, which it knows nothing of yet."""
+        self._owed.setdefault(root, rank)
         self._arrived.set()
+
+    def forgive(self, root: int) -> None:
+        """There is nothing to tell this root."""
+        self._owed.pop(root, None)
+
+    def _enter(self, root: int, rank: Rank) -> None:
+        self._asleep.pop(root, None)
+        if self._active.get(root) != rank:
+            self._active[root] = rank
+            heapq.heappush(self._heap, (rank, root))
+            self._arrived.set()
+
+    def _rouse(self, root: int, rank: Rank) -> None:
+        """Something happened, or time passed, that may help this root."""
+        if root not in self._active:
+            self._woken[root] = None
+            self._enter(root, rank)
 
     def sleep(self, root: int, rank: Rank, seconds: float, *, wants_room: bool) -> None:
         """Nothing to be done for this root before `seconds` have passed or it is woken."""
@@ -96,26 +144,56 @@ class Queue:
     def drop(self, root: int) -> None:
         """This root is no more."""
         self._active.pop(root, None)
+        self._woken.pop(root, None)
+        self._owed.pop(root, None)
         self._asleep.pop(root, None)
         self._attempts.pop(root, None)
 
     def wake(self) -> None:
         """Room has appeared somewhere."""
         ready = [(root, sleeper.rank) for root, sleeper in self._asleep.items() if sleeper.wants_room]
-        for root, rank in ready:
-            self.add(root, rank)
+        for root, rank in (*self._owed.items(), *ready):
+            self._rouse(root, rank)
 
-    async def take(self) -> int:
-        """The first root, as soon as there is one."""
+    async def take(self) -> tuple[int, bool]:
+        """The root whose turn it is, as soon as there is one, and whether it is to be told why it waits."""
         while True:
-            while self._heap:
-                rank, root = heapq.heappop(self._heap)
-                # A root that was dropped or re-ranked has left a stale entry behind.
-                if self._active.get(root) == rank:
-                    del self._active[root]
-                    return root
+            if self._active or self._owed:
+                return self._next()
             self._arrived.clear()
             await self._arrived.wait()
+
+    def _next(self) -> tuple[int, bool]:
+        self._turn = (self._turn + 1) % _TURNS
+        told = bool(self._owed) and (self._turn == _FOR_OWED or not self._active)
+        root = next(iter(self._owed)) if told else self._first()
+        if told:
+            del self._owed[root]
+        self._active.pop(root, None)
+        self._woken.pop(root, None)
+        return root, told
+
+    def _first(self) -> int:
+        """By rank, but for some turns in a crowd."""
+        if len(self._woken) > _CROWD:
+            new = self._top(self._new) if self._turn in _FOR_NEW else None
+            if new is not None:
+                return new
+            if self._turn == _FOR_LONGEST:
+                return next(iter(self._woken))
+        self._top(self._new)
+        first = self._top(self._heap)
+        assert first is not None, "who is in line is in the heap"
+        return first
+
+    def _top(self, heap: list[tuple[Rank, int]]) -> int | None:
+        """The first of a heap that is still in line; those that were taken or re-ranked have left entries behind."""
+        while heap:
+            rank, root = heap[0]
+            if self._active.get(root) == rank and (heap is self._heap or root not in self._woken):
+                return root
+            heapq.heappop(heap)
+        return None
 
     def close(self) -> None:
         if self._alarm is not None:
@@ -144,6 +222,6 @@ class Queue:
         while self._alarms and self._alarms[0][0] <= now:
             due, root = heapq.heappop(self._alarms)
             if self._due(due, root):
-                self.add(root, self._asleep[root].rank)
+                self._rouse(root, self._asleep[root].rank)
         self._alarm = None
         self._set_alarm()

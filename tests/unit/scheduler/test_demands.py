@@ -123,8 +123,10 @@ def test_equal_demands_learn_from_each_other_in_their_own_names() -> None:
     memory.keep(
         _demand(x), Blocked(True, (Shortage(leaf_x, 2, 1, "", (), 1),), (Fix("lower", "lower", x.id),)), brief=False
     )
-    learnt = memory.recall(_demand(y), brief=False)
-    assert learnt is not None
+    known = memory.recall(_demand(y), brief=True)
+    assert known is not None
+    learnt, brief = known
+    assert not brief
     assert [one.group for one in learnt.shortages] == [leaf_y]
     assert [one.group for one in learnt.fixes] == [y.id]
 
