@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from statistics import median
 from time import process_time
 
@@ -15,13 +15,14 @@ from echelon.engine.check import judge, problems
 from echelon.engine.cycle import decide
 from echelon.engine.verdict import Blocked, Evict, Verdict
 
-from . import blocked, contests, gangs, growth, preemption, proofs, tight
+from . import contests, growth, proofs, tight
+from .cases import CASES
 from .harness import Case, World, ending, run, timed
+from .memory import taken_by
 from .worlds import NOW
 
-CASES = (*gangs.CASES, *tight.CASES, *blocked.CASES, *preemption.CASES)
 #: How a contest ends.
-ENDS = ("least", "open", "no need")
+LEAST, OPEN, NO_NEED = "least loss proved", "not proved", "no need"
 console = Console(width=150)
 
 
@@ -31,9 +32,11 @@ def main() -> None:
     if cases:
         decisions(cases, options.rounds, options.greedy_seconds)
     if not options.words or "families" in options.words:
-        families(options.instances, options.family_seconds)
+        title = ("tight family", "placed", "proved", "exhausted")
+        families(title, tight.FAMILIES, ending, options.instances, options)
     if not options.words or "contests" in options.words:
-        losses(options.instances // 2, options.family_seconds)
+        title = ("contest", LEAST, OPEN, NO_NEED)
+        families(title, contests.FAMILIES, worth, options.instances // 2, options)
     if not options.words or "proofs" in options.words:
         confirmations(options.instances // 2)
     if not options.words or "growth" in options.words:
@@ -52,6 +55,9 @@ def arguments() -> argparse.Namespace:
         "--instances", type=int, default=100, help="instances of each tight family, half as many of other kinds"
     )
     parser.add_argument("--family-seconds", type=float, default=40, help="when a family takes no more instances")
+    parser.add_argument(
+        "--judge-seconds", type=float, default=5, help="how long instances of a family are judged, the first ones"
+    )
     return parser.parse_args()
 
 
@@ -66,24 +72,28 @@ def decisions(cases: list[Case], rounds: int, greedy_seconds: float) -> None:
         )  # fmt: skip
         console.log(f"{case.name}: {_ms(result.ours)}")
     console.print(table)
+    for case in cases:
+        if case.memory is not None:
+            taken = taken_by(case)
+            met = "met" if taken <= case.memory else "missed"
+            console.print(
+                f"{case.title}: {taken:.0f} MB at most in a process of its own (aim {case.memory:.0f}, {met})"
+            )
 
 
-def families(instances: int, seconds: float) -> None:
-    table = Table("tight family", "instances", "placed", "proved", "exhausted", "median", "p95", "worst")
-    for name, build in tight.FAMILIES.items():
-        counts, times = family(build, instances, seconds, ending)
-        ends = (str(counts[end]) for end in ("placed", "proved", "exhausted"))
-        table.add_row(name, str(len(times)), *ends, *_spread(times))
-        console.log(f"{name}: {dict(counts)}")
-    console.print(table)
-
-
-def losses(instances: int, seconds: float) -> None:
-    """Preemption: of how many evictions it is proved that none loses less."""
-    table = Table("contest", "instances", "least loss proved", "not proved", "no need", "median", "p95", "worst")
-    for name, build in contests.FAMILIES.items():
-        counts, times = family(build, instances, seconds, _worth)
-        table.add_row(name, str(len(times)), *(str(counts[end]) for end in ENDS), *_spread(times))
+def families(
+    title: tuple[str, ...],
+    builds: Mapping[str, Callable[[int], World]],
+    end: Callable[[Verdict], str],
+    instances: int,
+    options: argparse.Namespace,
+) -> None:
+    """Random instances: how many ended which way, and how long they took."""
+    kind, *ends = title
+    table = Table(kind, "instances", "judged", *ends, "median", "p95", "worst")
+    for name, build in builds.items():
+        counts, times, judged = family(build, instances, end, options.family_seconds, options.judge_seconds)
+        table.add_row(name, str(len(times)), str(judged), *(str(counts[each]) for each in ends), *_spread(times))
         console.log(f"{name}: {dict(counts)}")
     console.print(table)
 
@@ -106,24 +116,33 @@ def confirmations(instances: int) -> None:
     console.print(table)
 
 
-def _worth(verdict: Verdict) -> str:
-    return ENDS[2] if not isinstance(verdict, Evict) else ENDS[0] if verdict.least else ENDS[1]
+def worth(verdict: Verdict) -> str:
+    """Of an eviction: whether it is proved that none loses less."""
+    return NO_NEED if not isinstance(verdict, Evict) else LEAST if verdict.least else OPEN
 
 
 def family(
-    build: Callable[[int], World], instances: int, seconds: float, end: Callable[[Verdict], str]
-) -> tuple[Counter[str], list[float]]:
-    """How the instances ended and how long each took."""
-    counts, times, started = Counter[str](), list[float](), process_time()
+    build: Callable[[int], World],
+    instances: int,
+    end: Callable[[Verdict], str],
+    seconds: float,
+    judge_seconds: float,
+) -> tuple[Counter[str], list[float], int]:
+    """How the instances ended, how long each took, and how many were judged, which takes longer than to decide."""
+    counts, times, judged, judging = Counter[str](), list[float](), 0, 0.0
+    started = process_time()
     for seed in range(instances):
         view, (demand,) = build(seed)
         elapsed, (verdict,) = timed(view, [demand])
-        assert not problems(view, demand, verdict, NOW)
+        if judging < judge_seconds:
+            before = process_time()
+            assert not problems(view, demand, verdict, NOW)
+            judged, judging = judged + 1, judging + process_time() - before
         counts[end(verdict)] += 1
         times.append(elapsed)
         if process_time() - started > seconds:
             break
-    return counts, times
+    return counts, times, judged
 
 
 def _spread(times: list[float]) -> tuple[str, str, str]:
@@ -143,7 +162,6 @@ def grows() -> None:
         table.add_row(f"{nodes:,}", f"{cycle:.0f} µs", f"{change:.0f} µs")
         console.log(f"one change on {nodes:,} nodes: {cycle:.0f} µs and {change:.0f} µs")
     console.print(table)
-    console.print(f"memory for 10,000 pods on 100,000 nodes: {growth.memory():.0f} MB resident at most (aim 300 MB)")
 
 
 def _ms(milliseconds: float) -> str:

@@ -83,21 +83,12 @@ EVEN = [(1, 1), (2, 2), (2, 2), (4, 4), (8, 8)]
 ODD = [(1, 2), (2, 1), (2, 3), (4, 2), (0, 1)]
 
 
-def mixed_among_singles(racks: int, key: str | None, budgets: int, seed: int) -> World:
-    """A gang of 8-, 4-, 2- and 1-GPU pods."""
+def mixed(racks: int, key: str | None, budgets: int, held: float, seed: int) -> World:
+    """A gang of 8-, 4-, 2- and 1-GPU pods; gangs that go as one hold a share of the nodes, single pods the others."""
     view = tree(1, 2, racks // 2, 16)
     tenants = Tenants(seed, view, budgets)
-    tenants.singles(EVEN)
-    most = 3 if key else racks + 2
-    numbers = [(shape(gpus), tenants.rng.randint(1, most)) for gpus in (8, 4, 2, 1)]
-    return view, [Demand(mixed_gang(numbers, key), priority=100)]
-
-
-def mixed_among_units(racks: int, key: str | None, budgets: int, seed: int) -> World:
-    """The same gang where half of the nodes are held by gangs that go as one."""
-    view = tree(1, 2, racks // 2, 16)
-    tenants = Tenants(seed, view, budgets)
-    tenants.gangs(0.5, (2, 3, 4, 8), 40)
+    if held:
+        tenants.gangs(held, (2, 3, 4, 8), 40)
     tenants.singles(EVEN)
     most = 3 if key else racks + 2
     numbers = [(shape(gpus), tenants.rng.randint(1, most)) for gpus in (8, 4, 2, 1)]
@@ -180,14 +171,14 @@ def unequal_children(racks: int, budgets: int, seed: int) -> World:
 
 #: Families of random instances: name, what to build from a seed.
 FAMILIES: dict[str, Callable[[int], World]] = {
-    "mixed gang, ~210 singles on 64 nodes": partial(mixed_among_singles, 4, None, 0),
-    "mixed gang, ~1,700 singles on 512 nodes": partial(mixed_among_singles, 32, None, 0),
-    "mixed gang in a rack, ~430 singles": partial(mixed_among_singles, 8, RACK, 0),
-    "mixed gang, ~130 gangs and singles": partial(mixed_among_units, 4, None, 0),
-    "mixed gang, ~1,100 gangs and singles": partial(mixed_among_units, 32, None, 0),
-    "mixed gang in a rack, ~290 gangs and singles": partial(mixed_among_units, 8, RACK, 0),
-    "mixed gang, ~210 singles, 20 budgets": partial(mixed_among_singles, 4, None, 20),
-    "mixed gang in a rack, ~270 units, 30 budgets": partial(mixed_among_units, 8, RACK, 30),
+    "mixed gang, ~210 singles on 64 nodes": partial(mixed, 4, None, 0, 0),
+    "mixed gang, ~1,700 singles on 512 nodes": partial(mixed, 32, None, 0, 0),
+    "mixed gang in a rack, ~430 singles": partial(mixed, 8, RACK, 0, 0),
+    "mixed gang, ~130 gangs and singles": partial(mixed, 4, None, 0, 0.5),
+    "mixed gang, ~1,100 gangs and singles": partial(mixed, 32, None, 0, 0.5),
+    "mixed gang in a rack, ~290 gangs and singles": partial(mixed, 8, RACK, 0, 0.5),
+    "mixed gang, ~210 singles, 20 budgets": partial(mixed, 4, None, 20, 0),
+    "mixed gang in a rack, ~270 units, 30 budgets": partial(mixed, 8, RACK, 30, 0.5),
     "mixed gang, ~180 units, all under 20 budgets": partial(all_covered, 4, None, 20),
     "mixed gang in a rack, ~340 units, all under 40 budgets": partial(all_covered, 8, RACK, 40),
     "mixed gang, ~1,500 small pods on 64 nodes": partial(small_pods, 4),

@@ -40,5 +40,5 @@ CASES = (
     Case("preferred-rack", "one 512-pod gang, 512 nodes (4×8×8), preferred rack", 3, preferred_rack),
     Case("rack-gangs", "144 rack-gangs of 16 under 12 blocks, 4096 nodes", 60, rack_gangs),
     Case("many-gangs", "2250 gangs of 4, 5000 nodes in 50 racks (20,000 pods/s)", 450, many_gangs),
-    Case("four-levels", "10,000 pods in 4 levels, 100,000 nodes", 400, four_levels),
+    Case("four-levels", "10,000 pods in 4 levels, 100,000 nodes", 400, four_levels, memory=300),
 )

@@ -1,15 +1,11 @@
-"""How cost grows: with nodes and groups, with one change on a large cluster, and how much memory the largest takes."""
+"""How cost grows: with nodes and groups, and with one change on a large cluster."""
 
 from __future__ import annotations
 
 import gc
-import resource
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from statistics import median
 from time import process_time
 
@@ -18,7 +14,6 @@ from echelon.engine.demand import Demand
 from echelon.engine.verdict import Placed
 from echelon.engine.view import ClusterView
 
-from .gangs import four_levels
 from .harness import timed
 from .worlds import NOW, RACK, all_of, bind, gang, shape, tree
 
@@ -67,27 +62,3 @@ def _typical(acts: list[Callable[[], None]]) -> list[float]:
             if number >= 5:
                 taken.append(process_time() - started)
     return [median(taken) * 1e6 for taken in times]
-
-
-def memory() -> float:
-    """Megabytes that a process of its own holds at most while it decides the largest case."""
-    ended = subprocess.run([sys.executable, "-m", "bench.engine.growth"], capture_output=True, text=True, check=True)
-    return float(ended.stdout)
-
-
-def main() -> None:
-    timed(*four_levels())
-    print(most_resident())
-
-
-def most_resident() -> float:
-    """Megabytes this program held at most; unlike `getrusage` it leaves out the process that started it."""
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "linux" else 1 << 20)
-    (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
-    return int(line.split()[1]) / 1024
-
-
-if __name__ == "__main__":
-    main()

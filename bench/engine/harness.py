@@ -39,6 +39,8 @@ class Case:
     build: Callable[[], World]
     #: The least loss there is (highest priority, work, units), if the case preempts.
     least: Callable[[ClusterView], tuple[int, int, int]] | None = None
+    #: Megabytes that a process which decides it may hold, if that is an aim.
+    memory: float | None = None
 
 
 @dataclass(frozen=True)

@@ -199,11 +199,7 @@ class Choice:
             if parent.is_leaf:
                 continue
             must = parent.need >= len(parent.children)
-            alike: dict[object, list[Part]] = {}
-            for number, child in enumerate(parent.children):
-                countable = child.is_leaf and not child.pins and (len(child.asks) == 1 or child.need == child.supply)
-                alike.setdefault(child.type if countable else ("single", number), []).append(child)
-            inner = [self._within(parts, seat, must, seats) for parts in alike.values()]
+            inner = [self._within(parts, seat, must, seats) for parts in parent.kinds()]
             if not must:
                 total = sum(there for each in inner for there in each.where.values())
                 self.cp.add(total >= parent.need * sum(seat.where.values()))

@@ -114,11 +114,7 @@ class _Model:
         if parent.is_leaf:
             return
         must = parent.need >= len(parent.children)
-        alike: dict[object, list[Part]] = {}
-        for number, child in enumerate(parent.children):
-            countable = child.is_leaf and not child.pins and (len(child.asks) == 1 or child.need == child.supply)
-            alike.setdefault(child.type if countable else ("single", number), []).append(child)
-        seats = [self._within(parts, seat, must) for parts in alike.values()]
+        seats = [self._within(parts, seat, must) for parts in parent.kinds()]
         if not must:
             self.cp.add(_total(seats) >= parent.need * sum(seat.where.values()))
         for inner in seats:

@@ -62,6 +62,14 @@ class Part:
     def is_leaf(self) -> bool:
         return not self.children
 
+    def kinds(self) -> list[list[Part]]:
+        """The children for a model that counts: equal leaves together if their number in a domain tells all of them."""
+        kinds: dict[object, list[Part]] = {}
+        for number, child in enumerate(self.children):
+            countable = child.is_leaf and not child.pins and (len(child.asks) == 1 or child.need == child.supply)
+            kinds.setdefault(child.type if countable else ("single", number), []).append(child)
+        return list(kinds.values())
+
 
 class Canon:
     """Builds parts of one demand for one goal; equal content gets an equal type over all goals."""
