@@ -6,47 +6,34 @@ import pytest
 from contests import contests
 from hierarchies import Instance, examples
 from hypothesis import given
-from oracle import feasible, least_loss
+from losses import loses_least
+from oracle import least_loss
 
 from echelon.engine import choice, inquiry
 from echelon.engine.check import problems
 from echelon.engine.cycle import decide
 from echelon.engine.demand import Leaf
-from echelon.engine.verdict import Blocked, Evict, Placed
+from echelon.engine.verdict import Evict
 from echelon.engine.victims import Best, Rank, Victim, rank_of
 from echelon.engine.worth import groups_of
 from echelon.testing.placement import NOW
 
 
-def loses_least(instance: Instance) -> None:
-    view, demand = instance.cluster.view, instance.demand
-    before = view.fingerprint()
-    verdict = decide(view, demand, NOW)
-    assert view.fingerprint() == before
-    assert problems(view, demand, verdict, NOW) == []
-    if feasible(view, demand):
-        assert isinstance(verdict, Placed), verdict
-        return
-    least = least_loss(view, demand, NOW)
-    if least is None:
-        assert isinstance(verdict, Blocked), verdict
-        return
-    assert isinstance(verdict, Evict), verdict
-    loss = verdict.loss
-    assert (loss.budget_violations, loss.highest_priority, loss.work, loss.units, loss.ids) == least
-    assert verdict.least, "within these sizes the budget suffices"
+def loses_least_and_knows_it(instance: Instance) -> None:
+    verdict = loses_least(instance.cluster.view, instance.demand)
+    assert verdict is None or verdict.least, "within these sizes the budget suffices"
 
 
 @examples(150)
 @given(contests(minding=False, max_nodes=12, max_pods=10))
 def test_a_tree_evicts_what_loses_least(instance: Instance) -> None:
-    loses_least(instance)
+    loses_least_and_knows_it(instance)
 
 
 @examples(250)
 @given(contests(minding=True, max_nodes=8, max_pods=8))
 def test_pods_that_mind_others_evict_what_loses_least_and_keep_the_company_they_want(instance: Instance) -> None:
-    loses_least(instance)
+    loses_least_and_knows_it(instance)
 
 
 def promises_no_more_than_there_is(instance: Instance, patch: pytest.MonkeyPatch) -> Evict | None:

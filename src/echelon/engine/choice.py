@@ -22,6 +22,7 @@ from .agenda import Steps
 from .demand import Shape
 from .layout import Ints, Layout
 from .parts import Part, walk
+from .portions import portions
 from .regions import Region, rows_of
 from .solver import Solver
 from .victims import Victim
@@ -222,7 +223,7 @@ class Choice:
             self.cp.add(total == number * there if must else total <= number * there)
         seats.append(seat)
         if part.is_leaf and part.need and part.need != part.supply and len(part.asks) > 1:
-            self._composition(seat)
+            seat.pods = portions(self.cp, self._integer, parts, seat.where)
         return seat
 
     def _admitted(self, part: Part, outer_level: int, outer: int, level: int) -> list[int]:
@@ -237,16 +238,6 @@ class Choice:
                 for pin in part.pins:
                     fine &= domains[rows] == domains[pin]
         return (low + np.flatnonzero(fine)).tolist()
-
-    def _composition(self, seat: _Seat) -> None:
-        """How a leaf that takes some of its members makes up its number."""
-        part = seat.parts[0]
-        for domain, there in seat.where.items():
-            for number, ask in enumerate(part.asks):
-                pods = seat.pods[domain, number] = self._integer(ask.most * len(seat.parts))
-                self.cp.add(pods <= ask.most * there)
-                self.cp.add(pods >= ask.least * there)
-            self.cp.add(sum(seat.pods[domain, number] for number in range(len(part.asks))) == part.need * there)
 
     # ---- what they need and what there is
 

@@ -20,6 +20,7 @@ from .demand import Exclusive
 from .fills import Cells, Fills, Place, TooLarge, place_of
 from .layout import Ints
 from .parts import Part, walk
+from .portions import portions
 from .regions import Region, narrow, rows_of, split_by_label
 from .room import Counting, Packing
 from .solver import Solver
@@ -130,24 +131,12 @@ class _Model:
             total = sum(here.values())
             self.cp.add(total == number * there if must else total <= number * there)
         self.seats.append(seat)
-        if part.is_leaf:
-            self._composition(seat)
+        if part.is_leaf and part.need and part.need != part.supply and isinstance(self.room, Packing):
+            seat.pods = portions(self.cp, self.integer, parts, seat.where)
         if part.exclusive is not None:
             for place, variable in seat.where.items():
                 self._wanted.setdefault((part.exclusive, self._held_as(part, self.regions[place])), []).append(variable)
         return seat
-
-    def _composition(self, seat: _Seat) -> None:
-        """How a leaf that takes some of its members makes up its number."""
-        part = seat.parts[0]
-        if part.need == part.supply or not part.need or isinstance(self.room, Counting):
-            return
-        for place, there in seat.where.items():
-            for number, ask in enumerate(part.asks):
-                pods = seat.pods[place, number] = self.integer(ask.most * len(seat.parts))
-                self.cp.add(pods <= ask.most * there)
-                self.cp.add(pods >= ask.least * there)
-            self.cp.add(sum(seat.pods[place, number] for number in range(len(part.asks))) == part.need * there)
 
     def _counted(self, leaves: list[_Seat], room: Counting) -> None:
         """For every domain: no more pods in it, or in its parts, than it has slots."""

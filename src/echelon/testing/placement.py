@@ -26,7 +26,7 @@ from echelon.engine.demand import (
     Toleration,
     Wish,
 )
-from echelon.engine.verdict import Blocked, Verdict
+from echelon.engine.verdict import Blocked, Placed, Verdict
 from echelon.engine.view import Budget, ClusterView, Limits, Node, Options, Running, Unit
 
 LEVELS = {
@@ -156,6 +156,12 @@ class Cluster:
     def decide(self, root: Group, priority: int = 0, may_preempt: bool = True) -> Verdict:
         """What the engine says, passed by the judge."""
         return judged(self.view, Demand(root, priority, may_preempt))
+
+    def place(self, root: Group) -> Placed:
+        """The same where it is to be a placement."""
+        verdict = self.decide(root)
+        assert isinstance(verdict, Placed), verdict
+        return verdict
 
 
 def judged(view: ClusterView, demand: Demand, now: float = NOW) -> Verdict:

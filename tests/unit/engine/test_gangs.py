@@ -5,13 +5,8 @@ from __future__ import annotations
 import pytest
 
 from echelon.engine.demand import Bound, Group
-from echelon.engine.verdict import Blocked, Placed, Verdict
+from echelon.engine.verdict import Blocked
 from echelon.testing.placement import Cluster, basic, composite, gang, pods
-
-
-def placed(verdict: Verdict) -> Placed:
-    assert isinstance(verdict, Placed), verdict
-    return verdict
 
 
 def two_nodes(cpu: int) -> Cluster:
@@ -20,14 +15,14 @@ def two_nodes(cpu: int) -> Cluster:
 
 @pytest.mark.conformance("SCH-E1")
 def test_big_pod_is_not_shut_out_by_spreading_small_ones() -> None:
-    verdict = placed(two_nodes(4).decide(gang(3, pods(2, cpu=2), pods(1, cpu=4))))
+    verdict = two_nodes(4).place(gang(3, pods(2, cpu=2), pods(1, cpu=4)))
     assert len(verdict.assignment) == 3
 
 
 @pytest.mark.conformance("SCH-E2")
 def test_largest_first_alone_is_not_enough() -> None:
     root = gang(5, pods(1, cpu=6), pods(2, cpu=4), pods(2, cpu=3))
-    assert len(placed(two_nodes(10).decide(root)).assignment) == 5
+    assert len(two_nodes(10).place(root).assignment) == 5
 
 
 @pytest.mark.conformance("SCH-E3")
@@ -35,7 +30,7 @@ def test_flexible_pod_leaves_the_picky_pod_its_node() -> None:
     cluster = Cluster().node("n1", cpu=5, labels={"name": "n1"}).node("n2", cpu=8)
     cluster.run("n2", cpu=4)
     flexible, picky = pods(1, cpu=4), pods(1, cpu=4, node_selector=(("name", "n1"),))
-    verdict = placed(cluster.decide(gang(2, flexible, picky)))
+    verdict = cluster.place(gang(2, flexible, picky))
     assert verdict.assignment == {flexible.members[0]: "n2", picky.members[0]: "n1"}
 
 
@@ -44,7 +39,7 @@ def test_devices_count_before_cpu() -> None:
     cluster = Cluster().node("a", cpu=96, gpu=8).node("b", cpu=96, gpu=8)
     cluster.run("a", cpu=48, gpu=4)
     small, big = pods(4, cpu=1, gpu=1), pods(1, cpu=8, gpu=8)
-    verdict = placed(cluster.decide(gang(5, small, big)))
+    verdict = cluster.place(gang(5, small, big))
     assert verdict.assignment[big.members[0]] == "b"
     assert {verdict.assignment[member] for member in small.members} == {"a"}
 
@@ -52,7 +47,7 @@ def test_devices_count_before_cpu() -> None:
 @pytest.mark.conformance("SCH-E5")
 def test_extras_do_not_take_a_sibling_s_minimum() -> None:
     greedy, modest = gang(2, pods(4, cpu=1)), gang(2, pods(2, cpu=1))
-    verdict = placed(Cluster().node("n", cpu=4).decide(composite(2, greedy, modest)))
+    verdict = Cluster().node("n", cpu=4).place(composite(2, greedy, modest))
     assert len(verdict.assignment) == 4
     assert {greedy.id, modest.id} <= verdict.groups
 
@@ -61,22 +56,22 @@ def test_extras_do_not_take_a_sibling_s_minimum() -> None:
 @pytest.mark.parametrize("swapped", [False, True])
 def test_sibling_shapes_share_nodes_in_any_order(swapped: bool) -> None:
     children: list[Group] = [gang(2, pods(2, cpu=2)), gang(1, pods(1, cpu=4))]
-    verdict = two_nodes(4).decide(composite(2, *(reversed(children) if swapped else children)))
-    assert len(placed(verdict).assignment) == 3
+    verdict = two_nodes(4).place(composite(2, *(reversed(children) if swapped else children)))
+    assert len(verdict.assignment) == 3
 
 
 @pytest.mark.conformance("SCH-E7")
 def test_the_children_that_fit_together_are_chosen() -> None:
     large, first, second = gang(5, pods(5, cpu=1)), gang(3, pods(3, cpu=1)), gang(3, pods(3, cpu=1))
     root = composite(2, large, first, second)
-    assert placed(Cluster().node("n", cpu=6).decide(root)).groups == {root.id, first.id, second.id}
+    assert Cluster().node("n", cpu=6).place(root).groups == {root.id, first.id, second.id}
 
 
 @pytest.mark.conformance("SCH-E8")
 def test_a_basic_middle_layer_takes_no_more_than_its_share() -> None:
     a, b, c = (gang(2, pods(2, cpu=1)) for _ in range(3))
     first, second = composite(1, a, b), composite(1, c)
-    verdict = placed(Cluster().node("n", cpu=4).decide(composite(2, first, second)))
+    verdict = Cluster().node("n", cpu=4).place(composite(2, first, second))
     assert {first.id, second.id, c.id} <= verdict.groups
 
 
@@ -93,7 +88,7 @@ def test_small_gang_takes_the_tight_rack() -> None:
     free_racks(cluster, "a", 100, 6, zone="z")
     free_racks(cluster, "b", 10, 5, zone="z")
     small, large = gang(4, pods(4, cpu=1), key="rack"), gang(6, pods(6, cpu=1), key="rack")
-    verdict = placed(cluster.decide(composite(2, small, large, key="zone")))
+    verdict = cluster.place(composite(2, small, large, key="zone"))
     assert (verdict.domains[small.id], verdict.domains[large.id]) == (("z", "b"), ("z", "a"))
 
 
@@ -107,7 +102,7 @@ def test_sub_tree_takes_the_block_that_leaves_the_other_one_room() -> None:
     g1, g2 = (gang(2, pods(2, cpu=1), key="rack") for _ in range(2))
     g3 = gang(3, pods(3, cpu=1), key="rack")
     first, second = composite(2, g1, g2, key="block"), composite(1, g3, key="block")
-    verdict = placed(cluster.decide(composite(2, first, second, key="zone")))
+    verdict = cluster.place(composite(2, first, second, key="zone"))
     assert verdict.domains[first.id] == ("z", "1")
     assert verdict.domains[g3.id] == ("z", "2", "r4")
 
@@ -119,7 +114,7 @@ def test_order_inside_a_sub_tree_does_not_matter() -> None:
     free_racks(cluster, "y", 4, 3, zone="z", block="b")
     small, large = gang(2, pods(2, cpu=1), key="rack"), gang(4, pods(4, cpu=1), key="rack")
     root = composite(1, composite(2, small, large, key="block"), key="zone")
-    verdict = placed(cluster.decide(root))
+    verdict = cluster.place(root)
     assert verdict.domains[large.id][-1] == "x"
     assert verdict.domains[small.id][-1] == "y"
 
@@ -128,7 +123,7 @@ def test_order_inside_a_sub_tree_does_not_matter() -> None:
 def test_mixed_shapes_three_levels_down() -> None:
     workers, leader = gang(2, pods(1, cpu=2), pods(1, cpu=1)), gang(1, pods(1, cpu=1))
     root = composite(2, composite(2, workers, leader), composite(1, gang(1, pods(1, cpu=4))))
-    assert len(placed(two_nodes(4).decide(root)).assignment) == 4
+    assert len(two_nodes(4).place(root).assignment) == 4
 
 
 @pytest.mark.conformance("SCH-E17")
@@ -150,7 +145,7 @@ def test_basic_group_goes_where_it_can_grow(final_size: int | None, rack: str) -
     cluster = Cluster().node("n1", cpu=8, rack="r1").node("n2", cpu=2, rack="r2")
     cluster.run("n1", cpu=2)
     leaf = basic(pods(1, cpu=1), key="rack", final_size=final_size)
-    assert placed(cluster.decide(leaf)).domains[leaf.id] == (rack,)
+    assert cluster.place(leaf).domains[leaf.id] == (rack,)
 
 
 @pytest.mark.conformance("SCH-E19")
@@ -165,6 +160,6 @@ def test_equal_rack_names_in_two_zones_are_two_racks() -> None:
 @pytest.mark.conformance("SCH-E22")
 def test_every_role_is_covered_before_members_are_counted() -> None:
     workers, driver = pods(4, cpu=2, role="worker"), pods(1, cpu=2, role="driver")
-    verdict = placed(Cluster().node("n", cpu=8).decide(gang(4, workers, driver)))
+    verdict = Cluster().node("n", cpu=8).place(gang(4, workers, driver))
     assert driver.members[0] in verdict.assignment
     assert len(verdict.assignment) == 4

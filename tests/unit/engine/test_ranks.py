@@ -6,10 +6,9 @@ from itertools import groupby
 
 import pytest
 
-from echelon.engine.check import problems
-from echelon.engine.demand import Bound, Demand, Group, Leaf, PodClass
+from echelon.engine.demand import Bound, Leaf, PodClass
 from echelon.engine.verdict import Placed
-from echelon.testing.placement import LEVELS, NOW, Cluster, composite, exclusive, gang, pods
+from echelon.testing.placement import LEVELS, Cluster, composite, exclusive, gang, pods
 
 KEYS = ("zone", "block", "rack", "host")
 
@@ -23,13 +22,6 @@ def cluster(cpu: int = 2, holes: tuple[str, ...] = ()) -> Cluster:
     for name in holes:
         made.run(name, cpu=1, priority=100)
     return made
-
-
-def placed(where: Cluster, root: Group) -> Placed:
-    verdict = where.decide(root)
-    assert isinstance(verdict, Placed), verdict
-    assert problems(where.view, Demand(root), verdict, NOW) == []
-    return verdict
 
 
 def in_blocks(where: Cluster, verdict: Placed, ranks: PodClass) -> bool:
@@ -48,20 +40,20 @@ def in_blocks(where: Cluster, verdict: Placed, ranks: PodClass) -> bool:
 @pytest.mark.parametrize("size", [3, 7, 18])
 def test_ranks_of_a_gang_are_one_block_per_domain(size: int, holes: tuple[str, ...]) -> None:
     where, ranks = cluster(holes=holes), pods(size, cpu=1)
-    assert in_blocks(where, placed(where, gang(size, ranks)), ranks)
+    assert in_blocks(where, where.place(gang(size, ranks)), ranks)
 
 
 @pytest.mark.parametrize("key", [None, "zone"])
 def test_ranks_of_every_shape_are_one_block_per_domain(key: str | None) -> None:
     where, big, small = cluster(holes=("n03", "n10")), pods(3, cpu=2), pods(5, cpu=1)
-    verdict = placed(where, gang(8, big, small, key=key))
+    verdict = where.place(gang(8, big, small, key=key))
     assert in_blocks(where, verdict, big)
     assert in_blocks(where, verdict, small)
 
 
 def test_roles_of_one_shape_are_laid_one_after_the_other() -> None:
     where, drivers, workers = cluster(), pods(3, cpu=1, role="driver"), pods(9, cpu=1, role="worker")
-    verdict = placed(where, gang(12, drivers, workers))
+    verdict = where.place(gang(12, drivers, workers))
     everyone = PodClass(drivers.shape, drivers.members + workers.members)
     assert in_blocks(where, verdict, everyone)
 
@@ -72,7 +64,7 @@ def test_members_that_run_keep_their_nodes_and_the_others_follow_in_order() -> N
         where.run(name, cpu=2, priority=100, pod=member)
     ranks = pods(4, cpu=1)
     leaf = gang(6, ranks, key="block", bound=(Bound(1, "n04"), Bound(2, "n06")))
-    verdict = placed(where, leaf)
+    verdict = where.place(leaf)
     assert [verdict.assignment[member] for member in ranks.members] == ["n05", "n05", "n07", "n07"]
 
 
@@ -89,7 +81,7 @@ def nodes_of(verdict: Placed, leaf: Leaf) -> list[str]:
 def test_groups_that_are_alike_follow_the_topology_in_their_order(alone: bool) -> None:
     # The tightest racks come last, and would be taken first.
     where, children = cluster(cpu=4, holes=tuple(f"n{number:02d}" for number in range(8, 16))), leaves(6, "rack", alone)
-    verdict = placed(where, composite(6, *children))
+    verdict = where.place(composite(6, *children))
     order = [name for child in children for name in nodes_of(verdict, child)]
     assert order == sorted(order)
 
@@ -97,7 +89,7 @@ def test_groups_that_are_alike_follow_the_topology_in_their_order(alone: bool) -
 def test_composites_that_are_alike_follow_the_topology_with_all_below_them() -> None:
     where = cluster(cpu=4, holes=tuple(f"n{number:02d}" for number in range(8, 16)))
     blocks = [leaves(2, "rack") for _ in range(3)]
-    verdict = placed(where, composite(3, *(composite(2, *children, key="block") for children in blocks)))
+    verdict = where.place(composite(3, *(composite(2, *children, key="block") for children in blocks)))
     order = [name for children in blocks for child in children for name in nodes_of(verdict, child)]
     assert order == sorted(order)
 
@@ -107,5 +99,5 @@ def test_a_group_with_running_members_is_not_exchanged() -> None:
     where.run("n15", cpu=2, priority=100, pod=1)
     first = gang(3, pods(2, cpu=2), key="rack", bound=(Bound(1, "n15"),))
     second = gang(2, pods(2, cpu=2), key="rack")
-    verdict = placed(where, composite(2, first, second))
+    verdict = where.place(composite(2, first, second))
     assert set(nodes_of(verdict, first)) <= {"n14", "n15"}

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.engine.check import problems
 from echelon.engine.demand import (
-    Demand,
     Group,
     Identity,
     NodeTerm,
@@ -19,8 +17,7 @@ from echelon.engine.demand import (
     Wish,
 )
 from echelon.engine.liking import Liking
-from echelon.engine.verdict import Placed
-from echelon.testing.placement import LEVELS, NOW, Cluster, basic, composite, gang, pods, shape, tolerate
+from echelon.testing.placement import LEVELS, Cluster, basic, composite, gang, pods, shape, tolerate
 
 WEB = Peers((Requirement("app", "In", ("web",)),), ("ns",))
 A_WEB = Identity("ns", (("app", "web"),))
@@ -31,10 +28,7 @@ def likes(label: str, value: str, weight: int = 1) -> Wish:
 
 
 def placed(cluster: Cluster, root: Group) -> list[str]:
-    verdict = cluster.decide(root)
-    assert isinstance(verdict, Placed), verdict
-    assert problems(cluster.view, Demand(root), verdict, NOW) == []
-    return sorted(verdict.assignment.values())
+    return sorted(cluster.place(root).assignment.values())
 
 
 def score(cluster: Cluster, one: Shape) -> dict[str, int]:
@@ -128,7 +122,4 @@ def test_what_a_placement_is_worth_does_not_depend_on_wishes() -> None:
         gang(3, pods(3, cpu=1), key="zone"),
         gang(3, pods(3, cpu=1, wishes=(likes("disk", "ssd"),)), key="zone"),
     )
-    one, other = four().decide(plain), four().decide(wishing)
-    assert isinstance(one, Placed)
-    assert isinstance(other, Placed)
-    assert one.objective == other.objective
+    assert four().place(plain).objective == four().place(wishing).objective

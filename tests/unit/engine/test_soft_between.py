@@ -7,11 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from echelon.engine.check import problems
-from echelon.engine.demand import Demand, Group, Identity, NodeTerm, Peers, PodClass, PodTerm, Requirement, Wish
+from echelon.engine.demand import Group, Identity, NodeTerm, Peers, PodClass, PodTerm, Requirement, Wish
 from echelon.engine.demand import Spread as Evenly
-from echelon.engine.verdict import Placed
-from echelon.testing.placement import LEVELS, NOW, Cluster, basic, composite, gang, pods
+from echelon.testing.placement import LEVELS, Cluster, basic, composite, gang, pods
 
 WEB = Peers((Requirement("app", "In", ("web",)),), ("ns",))
 DB = Peers((Requirement("app", "In", ("db",)),), ("ns",))
@@ -33,19 +31,12 @@ def racks(number: int, nodes: int, cpu: float = 4) -> Cluster:
     return cluster
 
 
-def placed(cluster: Cluster, root: Group) -> Placed:
-    verdict = cluster.decide(root)
-    assert isinstance(verdict, Placed), verdict
-    assert problems(cluster.view, Demand(root), verdict, NOW) == []
-    return verdict
-
-
 def by_node(cluster: Cluster, root: Group) -> dict[str, int]:
-    return dict(Counter(placed(cluster, root).assignment.values()))
+    return dict(Counter(cluster.place(root).assignment.values()))
 
 
 def by_rack(cluster: Cluster, root: Group) -> dict[str, int]:
-    return dict(Counter(name.split("-")[0] for name in placed(cluster, root).assignment.values()))
+    return dict(Counter(name.split("-")[0] for name in cluster.place(root).assignment.values()))
 
 
 def test_a_gang_that_would_rather_be_apart_spreads_where_there_is_room() -> None:
@@ -83,7 +74,7 @@ def test_members_count_with_those_that_run() -> None:
 def test_groups_of_one_tree_attract_and_repel_one_another(weight: int, together: bool) -> None:
     db = gang(1, webs(1, Wish(1, _on("r1-0")), identity=A_DB))
     web = gang(2, webs(2, term(weight, "rack", DB)))
-    found = placed(racks(2, 2), composite(2, db, web)).assignment
+    found = racks(2, 2).place(composite(2, db, web)).assignment
     homes = {found[member].split("-")[0] for member in web.classes[0].members}
     assert found[db.classes[0].members[0]] == "r1-0"
     assert homes == ({"r1"} if together else {"r0"})
@@ -109,5 +100,5 @@ def test_a_gang_of_thousands_is_spread_in_portions() -> None:
 def test_the_worth_of_a_placement_is_the_same_with_and_without_wishes() -> None:
     leaf = gang(4, webs(4, term(-1, "host")), key="rack", preferred=("rack",))
     plain = gang(4, pods(4, cpu=1), key="rack", preferred=("rack",))
-    one, other = placed(racks(2, 4), leaf), placed(racks(2, 4), plain)
+    one, other = racks(2, 4).place(leaf), racks(2, 4).place(plain)
     assert one.objective == other.objective == one.bound

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.engine.check import problems
-from echelon.engine.demand import Bound, Demand, Group
-from echelon.engine.verdict import Blocked, Placed
-from echelon.testing.placement import LEVELS, NOW, Cluster, basic, composite, exclusive, gang, pods
-
-
-def placed(cluster: Cluster, root: Group) -> Placed:
-    verdict = cluster.decide(root)
-    assert isinstance(verdict, Placed), verdict
-    assert problems(cluster.view, Demand(root), verdict, NOW) == []
-    return verdict
+from echelon.engine.demand import Bound
+from echelon.engine.verdict import Blocked
+from echelon.testing.placement import LEVELS, Cluster, basic, composite, exclusive, gang, pods
 
 
 def racks(*sizes: int, zone: str = "z") -> Cluster:
@@ -28,7 +20,7 @@ def racks(*sizes: int, zone: str = "z") -> Cluster:
 @pytest.mark.conformance("SCH-67", "SCH-79")
 def test_a_gang_goes_to_the_tightest_rack_that_holds_all_of_it() -> None:
     leaf = gang(2, pods(3, cpu=1), key="rack")
-    verdict = placed(racks(3, 2, 1), leaf)
+    verdict = racks(3, 2, 1).place(leaf)
     assert verdict.domains[leaf.id] == ("z", "r2")
     assert len(verdict.assignment) == 3
 
@@ -43,7 +35,7 @@ def test_a_root_key_holds_for_all_children() -> None:
     cluster = racks(2, 2)
     cluster.run("zr2-0", cpu=2)
     root = composite(2, *(gang(2, pods(2, cpu=1)) for _ in range(2)), key="rack")
-    assert placed(cluster, root).domains[root.id] == ("z", "r1")
+    assert cluster.place(root).domains[root.id] == ("z", "r1")
 
 
 @pytest.mark.conformance("SCH-97", "SCH-101")
@@ -52,7 +44,7 @@ def test_a_running_member_pins_the_domains_above_it() -> None:
     first = gang(2, pods(1, cpu=1), bound=(Bound(1, "zr2-0"),))
     cluster.run("zr2-0", cpu=1, pod=1, group=first.id)
     root = composite(2, first, gang(2, pods(2, cpu=1)), key="rack")
-    assert set(placed(cluster, root).assignment.values()) <= {"zr2-0", "zr2-1"}
+    assert set(cluster.place(root).assignment.values()) <= {"zr2-0", "zr2-1"}
 
 
 @pytest.mark.conformance("SCH-102")
@@ -75,7 +67,7 @@ def test_keys_nest_over_four_levels() -> None:
     leaves = [[gang(2, pods(2, gpu=8), key="rack") for _ in range(2)] for _ in range(2)]
     subs = [composite(2, *pair, key="block") for pair in leaves]
     root = composite(1, composite(2, *subs, key="zone"))
-    verdict = placed(cluster, root)
+    verdict = cluster.place(root)
     assert {verdict.domains[sub.id][0] for sub in subs} == {"z2"}
     assert len({verdict.domains[leaf.id] for pair in leaves for leaf in pair}) == 4
 
@@ -86,14 +78,14 @@ def test_an_unkeyed_root_lets_each_part_have_its_own_zone() -> None:
     for rack in ("r1", "r2"):
         cluster.nodes(f"z2{rack}", 1, cpu=2, zone="z2", rack=rack)
     subs = [composite(2, *(gang(2, pods(2, cpu=1), key="rack") for _ in range(2)), key="zone") for _ in range(2)]
-    verdict = placed(cluster, composite(2, *subs))
+    verdict = cluster.place(composite(2, *subs))
     assert {verdict.domains[sub.id] for sub in subs} == {("z1",), ("z2",)}
 
 
 def test_nodes_without_the_label_belong_to_no_domain() -> None:
     cluster = Cluster().nodes("bare", 4, cpu=2).nodes("n", 1, cpu=2, rack="r")
     leaf = gang(2, pods(2, cpu=1), key="rack")
-    assert set(placed(cluster, leaf).assignment.values()) == {"n-0"}
+    assert set(cluster.place(leaf).assignment.values()) == {"n-0"}
 
 
 def test_an_unlisted_key_is_a_value_within_the_enclosing_domain() -> None:
@@ -103,7 +95,7 @@ def test_an_unlisted_key_is_a_value_within_the_enclosing_domain() -> None:
             cluster.node(f"{zone}-{index}", cpu=1, zone=zone, labels={"island": f"i{index // 2}"})
     inner = gang(2, pods(2, cpu=1), key="island")
     root = composite(1, inner, key="zone")
-    assert placed(cluster, root).domains[inner.id] == ("z1", "i0")
+    assert cluster.place(root).domains[inner.id] == ("z1", "i0")
     assert isinstance(cluster.decide(composite(1, gang(3, pods(3, cpu=1), key="island"), key="zone")), Blocked)
 
 
@@ -116,14 +108,14 @@ def test_a_block_whose_nodes_have_no_rack_is_not_taken_for_one_whose_nodes_have(
         cluster.nodes(f"{block}-y", 2, cpu=4, block=block, rack="r2")
     sizes = ((1, 2, 2), (2, 2, 2)) if mixed else ((1,) * 5, (1,) * 6)
     gangs = [gang(len(cores), *(pods(1, cpu=core) for core in cores), key="rack") for cores in sizes]
-    assert placed(cluster, composite(1, composite(2, *gangs, key="block"))).domains[gangs[0].id][0] == "b3"
+    assert cluster.place(composite(1, composite(2, *gangs, key="block"))).domains[gangs[0].id][0] == "b3"
 
 
 def test_keys_that_do_not_nest_still_work() -> None:
     cluster = Cluster().node("a", cpu=1, rack="r1", labels={"rail": "x"}).node("b", cpu=1, rack="r1")
     cluster.node("c", cpu=1, rack="r2", labels={"rail": "x"})
     by_rail, by_rack = gang(2, pods(2, cpu=1), key="rail"), gang(1, pods(1, cpu=1), key="rack")
-    verdict = placed(cluster, composite(2, by_rail, by_rack))
+    verdict = cluster.place(composite(2, by_rail, by_rack))
     assert {verdict.assignment[m] for m in by_rail.classes[0].members} == {"a", "c"}
 
 
@@ -135,28 +127,28 @@ def test_the_narrowest_preferred_key_that_works_is_honoured(size: int, domain: t
             cluster.nodes(f"{block}{rack}", 2, cpu=1, zone="z", block=block, rack=rack)
     cluster.nodes("far", 2, cpu=1, zone="y")
     leaf = gang(size, pods(size, cpu=1), preferred=("rack", "block", "zone"))
-    verdict = placed(cluster, leaf)
+    verdict = cluster.place(leaf)
     assert verdict.domains[leaf.id] == domain
 
 
 def test_a_preference_costs_no_member() -> None:
     cluster = Cluster().nodes("a", 2, cpu=1, rack="r1").nodes("b", 2, cpu=1, rack="r2")
     leaf = gang(2, pods(3, cpu=1), preferred=("rack",))
-    assert len(placed(cluster, leaf).assignment) == 3
+    assert len(cluster.place(leaf).assignment) == 3
 
 
 def test_siblings_honour_preferences_each_as_far_as_it_can() -> None:
     cluster = Cluster().nodes("a", 2, cpu=1, rack="r1").node("b", cpu=1, rack="r2").node("c", cpu=1, rack="r3")
     first = gang(2, pods(2, cpu=1), preferred=("rack",))
     second = gang(2, pods(2, cpu=1), preferred=("rack",))
-    verdict = placed(cluster, composite(2, first, second))
+    verdict = cluster.place(composite(2, first, second))
     assert sorted(len(verdict.domains[leaf.id]) for leaf in (first, second)) == [0, 1]
 
 
 def test_exclusive_groups_take_a_domain_each() -> None:
     cluster = racks(2, 2, 2)
     leaves = [gang(1, pods(1, cpu=1), exclusive=exclusive("rack", 5)) for _ in range(3)]
-    verdict = placed(cluster, composite(3, *leaves))
+    verdict = cluster.place(composite(3, *leaves))
     assert len({verdict.domains[leaf.id] for leaf in leaves}) == 3
     one_too_many = [gang(1, pods(1, cpu=1), exclusive=exclusive("rack", 5)) for _ in range(4)]
     verdict = cluster.decide(composite(4, *one_too_many))
@@ -169,7 +161,7 @@ def test_exclusive_groups_take_the_tightest_domains_that_nobody_of_their_rank_ho
     cluster.run("zr2-0", cpu=0.1, group=7, exclusive=exclusive("rack", 5))
     cluster.run("zr4-0", cpu=0.1, group=8, exclusive=exclusive("rack", 6))
     leaves = [gang(3, pods(3, cpu=1), exclusive=exclusive("rack", 5)) for _ in range(3)]
-    verdict = placed(cluster, composite(3, *leaves))
+    verdict = cluster.place(composite(3, *leaves))
     assert [verdict.domains[leaf.id][-1] for leaf in leaves] == ["r1", "r4", "r5"]
     assert verdict.objective == verdict.bound == (0, 0, 0, 0, 4)
 
@@ -179,20 +171,20 @@ def test_an_exclusive_group_grows_in_the_domain_it_holds() -> None:
     alone = exclusive("rack", 5)
     leaf = gang(1, pods(1, cpu=1), exclusive=alone, bound=(Bound(1, "zr2-0"),))
     cluster.run("zr2-0", cpu=1, pod=1, group=leaf.id, exclusive=alone)
-    assert placed(cluster, leaf).domains[leaf.id] == ("z", "r2")
+    assert cluster.place(leaf).domains[leaf.id] == ("z", "r2")
 
 
 def test_ranks_are_laid_along_the_topology() -> None:
     cluster = racks(2, 2)
     leaf = gang(8, pods(8, cpu=1))
-    verdict = placed(cluster, leaf)
+    verdict = cluster.place(leaf)
     order = [verdict.assignment[member] for member in leaf.classes[0].members]
     assert order == sorted(order)
 
 
 def test_an_unkeyed_gang_stays_in_one_rack_if_one_holds_it() -> None:
     leaf = gang(4, pods(4, cpu=1))
-    names = set(placed(racks(3, 2, 4), leaf).assignment.values())
+    names = set(racks(3, 2, 4).place(leaf).assignment.values())
     assert names == {"zr2-0", "zr2-1"}
 
 
@@ -213,33 +205,33 @@ def test_empty_cluster_and_empty_tree_are_blocked_not_broken() -> None:
 @pytest.mark.conformance("SCH-85", "SCH-87")
 def test_a_basic_group_places_what_fits() -> None:
     leaf = basic(pods(3, cpu=1), key="rack")
-    verdict = placed(racks(1, 1), leaf)
+    verdict = racks(1, 1).place(leaf)
     assert len(verdict.assignment) == 2
     small, big = pods(1, cpu=1), pods(1, cpu=3)
-    assert list(placed(racks(1, 1), basic(big, small, key="rack")).assignment) == [small.members[0]]
+    assert list(racks(1, 1).place(basic(big, small, key="rack")).assignment) == [small.members[0]]
 
 
 def test_pods_without_devices_leave_device_nodes_alone() -> None:
     cluster = Cluster().node("gpu", cpu=2, gpu=8, rack="r1").node("cpu", cpu=8, rack="r1")
     leaf = gang(2, pods(2, cpu=1), key="rack")
-    assert set(placed(cluster, leaf).assignment.values()) == {"cpu"}
+    assert set(cluster.place(leaf).assignment.values()) == {"cpu"}
     crowd = gang(10, pods(10, cpu=1), key="rack")
-    assert set(placed(cluster, crowd).assignment.values()) == {"cpu", "gpu"}
+    assert set(cluster.place(crowd).assignment.values()) == {"cpu", "gpu"}
 
 
 def test_the_tightest_domain_has_no_gap() -> None:
     leaf = gang(3, pods(3, cpu=1), key="rack")
-    verdict = placed(racks(3, 2, 1), leaf)
+    verdict = racks(3, 2, 1).place(leaf)
     assert verdict.objective == verdict.bound == (0, 0, 0, 0, 1)
 
 
 def test_holders_in_racks_that_joined_later_are_respected() -> None:
     cluster = racks(1)
     alone = exclusive("rack")
-    placed(cluster, gang(1, pods(1, cpu=1), exclusive=alone))
+    cluster.place(gang(1, pods(1, cpu=1), exclusive=alone))
     cluster.nodes("late", 1, cpu=2, zone="z", rack="r2").nodes("last", 1, cpu=2, zone="z", rack="r3")
-    placed(cluster, basic(pods(1, cpu=1)))
+    cluster.place(basic(pods(1, cpu=1)))
     cluster.run("last-0", cpu=1, group=7, exclusive=alone)
     cluster.run("zr1-0", cpu=1, group=8, exclusive=alone)
-    verdict = placed(cluster, gang(1, pods(1, cpu=1), exclusive=alone))
+    verdict = cluster.place(gang(1, pods(1, cpu=1), exclusive=alone))
     assert list(verdict.assignment.values()) == ["late-0"]

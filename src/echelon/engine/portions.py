@@ -1,0 +1,24 @@
+"""How leaves that take only some of their members make up their number, told to CP-SAT (`choice`, `exact`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from .parts import Part
+
+Place = TypeVar("Place")
+
+
+def portions(
+    cp: Any, integer: Callable[[int], Any], leaves: list[Part], where: Mapping[Place, Any]
+) -> dict[tuple[Place, int], Any]:
+    """By place and ask, how many pods equal leaves take; `where` says how many of the leaves are at a place."""
+    leaf, pods = leaves[0], dict[tuple[Place, int], Any]()
+    for place, there in where.items():
+        for number, ask in enumerate(leaf.asks):
+            some = pods[place, number] = integer(ask.most * len(leaves))
+            cp.add(some <= ask.most * there)
+            cp.add(some >= ask.least * there)
+        cp.add(sum(pods[place, number] for number in range(len(leaf.asks))) == leaf.need * there)
+    return pods
