@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from optimum import Value, measured
 from oracle import World
 from ortools.sat.python import cp_model
+from solver_company import Neighbours
 
-from echelon.engine.demand import Composite, Demand, Group, Leaf
+from echelon.engine.demand import Composite, Demand, Group, Leaf, Shape
 from echelon.engine.view import ClusterView
 
 Sum = cp_model.LinearExprT
@@ -72,6 +73,7 @@ class _Model(cp_model.CpModel):
         self.spare: list[Sum] = []
         self._keep_domains(demand.root, homes)
         self._keep_alone()
+        self._mind_others(view)
         if any(c.members for leaf in self.leaves for c in leaf.classes):
             self.add(sum(self._all_pods()) >= 1)
 
@@ -172,11 +174,21 @@ class _Model(cp_model.CpModel):
             if len(groups) > 1:
                 self.add(sum(groups.values()) <= max(1, sum(1 for use in groups.values() if isinstance(use, int))))
 
+    def _mind_others(self, view: ClusterView) -> None:
+        """Terms of pods about one another and about those that run."""
+        pods: dict[Shape, dict[str, Sum]] = {shape: {} for shape in self.slots}
+        for leaf in self.leaves:
+            for number, each in enumerate(leaf.classes):
+                rows = pods[each.shape]
+                for name, count in self.pods[leaf.id, number].items():
+                    rows[name] = rows.get(name, 0) + count
+        Neighbours(self, view, self.world.running, pods)
+
     # ---- what it is worth
 
     def _measure(self, leaf: Leaf, home: _Home) -> None:
         """Slots of each shape in the leaf's domain, less its pods there."""
-        for shape in dict.fromkeys(pods.shape for pods in leaf.classes):
+        for shape in dict.fromkeys(pods.shape for pods in leaf.classes if not pods.shape.tied):
             counts = [
                 count
                 for number, pods in enumerate(leaf.classes)

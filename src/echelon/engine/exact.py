@@ -3,7 +3,7 @@
 A variable says which domain a group is seated in (for equal leaves: how many are), another how many nodes of a kind
 are filled with which set of pods (`fills`).  Everything is counted in pods, so numbers stay small.  The solver is
 told of nested keys, listed or not, of members that pin their domain, of domains that a group wants for itself and of
-pods that must not share a node; all else that pods mind of one another stays with the complete search.
+what pods mind of one another: on one node by leaving out sets, elsewhere by rules (`mutual`).
 """
 
 from __future__ import annotations
@@ -18,22 +18,19 @@ from .agenda import Found, NotFound, Steps
 from .bounds import inside
 from .demand import Exclusive
 from .fills import Cells, Fills, Place, TooLarge, place_of
-from .layout import Ints
+from .mutual import between_nodes, marks, write
 from .parts import Part, walk
 from .portions import portions
 from .regions import Region, narrow, rows_of, split_by_label
 from .room import Counting, Packing
 from .solver import Solver
-from .ties import Apart, Tied
 
 #: Variables beyond this are not even written down.
 LARGEST_MODEL = 60_000
 
 
 def exact(room: Counting | Packing, part: Part, region: Region, steps: Steps) -> Found | NotFound | None:
-    """Place the tree, or prove that it cannot be; None if it is too large or has rules that the solver is not told."""
-    if not told(room, region):
-        return None
+    """Place the tree, or prove that it cannot be; None if it is too large."""
     model = _Model(room, Solver())
     try:
         model.build(part, region)
@@ -41,19 +38,6 @@ def exact(room: Counting | Packing, part: Part, region: Region, steps: Steps) ->
         return None
     found = model.solver.solve(steps, linearization=2)
     return model.found() if found else NotFound(proved=found is False)
-
-
-def told(room: Counting | Packing, region: Region) -> bool:
-    """Whether pods mind at most who is on their node."""
-    if not isinstance(room, Tied):
-        return True
-    rows = rows_of(room.layout, region)
-    return all(isinstance(rule, Apart) and _one_node_each(rule.domain[rows]) for rule in room.rules)
-
-
-def _one_node_each(domains: Ints) -> bool:
-    """Whether every node is a domain by itself."""
-    return bool((domains >= 0).all()) and len(np.unique(domains)) == len(domains)
 
 
 @dataclass(slots=True)
@@ -89,9 +73,12 @@ class _Model:
         elif leaves:
             asks = {ask.shape: None for seat in leaves for ask in seat.parts[0].asks}
             unlisted = {key: None for part in walk(root) for key in part.keys if key not in self.layout.level_of}
-            cells = Cells(self.room, region, self._used(leaves), list(unlisted))
+            rules = between_nodes(self.room, rows_of(self.layout, region))
+            apart = [*(self.layout.column(key).ids for key in unlisted), *marks(rules)]
+            cells = Cells(self.room, region, self._used(leaves), apart)
             self.fills = Fills(self.room, self.cp, self.integer, list(asks), cells)
             self._ask_for_pods(self.fills, leaves)
+            write(self.cp, rules, self.fills.numbers())
 
     def integer(self, most: int) -> Any:
         self._size += 1

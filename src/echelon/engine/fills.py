@@ -1,8 +1,8 @@
 """Pods onto nodes, for the solver: how many nodes of a kind are filled with which set of pods.
 
-Nodes are told apart by cell: the narrowest domain that any leaf may have, and the values of unlisted keys.  Within a
-cell nodes that are alike are one kind, and for each kind the full sets of pods are written down, so there are
-patterns instead of single nodes.  What leaves need in a place is divided among its cells.
+Nodes are told apart by cell: the narrowest domain that any leaf may have, the values of unlisted keys, the domains of
+terms between pods.  Within a cell nodes that are alike are one kind, and for each kind the full sets of pods are written
+down, so there are patterns instead of single nodes.  What leaves need in a place is divided among its cells.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .amounts import Measure
 from .demand import Shape
 from .filling import Amounts, Counts
 from .layout import Ints
+from .mutual import Number, on_nodes
 from .pack import Order, deal
 from .parts import Part
 from .regions import Region, rows_of
 from .room import Packing
 from .solver import Solver
-from .ties import Apart, Tied
 
 #: Ways to fill a node that are written down; nodes that can be filled in more ways are left open.
 MOST_FILLS = 2_000
@@ -40,17 +40,16 @@ def place_of(region: Region) -> Place:
 
 
 class Cells:
-    """Nodes of a region by the narrowest domain that any leaf may have and by the values of unlisted keys."""
+    """Nodes of a region by the narrowest domain that any leaf may have and by whatever else tells nodes apart."""
 
-    def __init__(self, room: Packing, region: Region, places: dict[Place, Region], unlisted: list[str]) -> None:
+    def __init__(self, room: Packing, region: Region, places: dict[Place, Region], marks: list[Ints]) -> None:
         layout = room.layout
         self.rows = rows_of(layout, region)
         self.rows_of = {place: rows_of(layout, inner) for place, inner in places.items()}
         level = max((place.level for place in places.values()), default=region.level)
         #: The cell of every row.
         self.cell: Ints = layout.domains(level)
-        for key in unlisted:
-            ids = layout.column(key).ids
+        for ids in marks:
             _, self.cell = np.unique(self.cell * (int(ids.max(initial=0)) + 2) + ids + 1, return_inverse=True)
 
     def inside(self, place: Place) -> list[int]:
@@ -75,7 +74,7 @@ class Fills:
         self._dealt: dict[Place, Ints] = {}
 
     def _write_ways(self, room: Packing) -> None:
-        measure, apart = Measure(room, self.shapes), _apart(room, self.shapes)
+        measure, apart = Measure(room, self.shapes), _apart(room, self.shapes, self.cells.rows)
         takes = [measure.takes(shape) for shape in self.shapes]
         may = np.stack([room.slots_by_row(shape) > 0 for shape in self.shapes]).T.tolist()
         offers, cells = measure.offers.T.tolist(), self.cells.cell.tolist()
@@ -109,13 +108,27 @@ class Fills:
             offered = sum(fill[shape] * variable for _, ways in self.ways[cell] for fill, variable in ways)
             self._cp.add(sum(asked) <= offered)
 
+    def numbers(self) -> dict[Shape, dict[int, Number]]:
+        """Pods of each shape in each cell, by a row of it."""
+        found: dict[Shape, dict[int, Number]] = {shape: {} for shape in self.shapes}
+        asked: dict[tuple[int, int], list[Any]] = {}
+        for (_, shape), shares in self._shares.items():
+            for cell, share in shares.items():
+                asked.setdefault((cell, shape), []).append(share)
+        for (cell, shape), pods in asked.items():
+            row = self.ways[cell][0][0][0]
+            found[self.shapes[shape]][row] = Number(sum(pods), self._most(cell, shape))
+        return found
+
+    def _most(self, cell: int, shape: int) -> int:
+        return sum(len(rows) * max(fill[shape] for fill, _ in ways) for rows, ways in self.ways[cell])
+
     def _divided(self, cells: list[int], shape: int, pods: list[Any]) -> dict[int, Any]:
         if len(cells) == 1:
             return {cells[0]: sum(pods)}
         shares = {}
         for cell in cells:
-            most = sum(len(rows) * max(fill[shape] for fill, _ in ways) for rows, ways in self.ways[cell])
-            shares[cell] = self._integer(most)
+            shares[cell] = self._integer(self._most(cell, shape))
         self._cp.add(sum(shares.values()) == sum(pods))
         return shares
 
@@ -152,9 +165,9 @@ class Fills:
 _Apart = list[tuple[list[bool], list[bool]]]
 
 
-def _apart(room: Packing, shapes: list[Shape]) -> _Apart:
+def _apart(room: Packing, shapes: list[Shape], rows: Ints) -> _Apart:
     """The terms by which pods of the demand keep off one another's nodes."""
-    rules = [rule for rule in room.rules if isinstance(rule, Apart)] if isinstance(room, Tied) else []
+    rules = on_nodes(room, rows)
     return [([shape in rule.having for shape in shapes], [shape in rule.meant for shape in shapes]) for rule in rules]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .agenda import Found, NotFound, Put, Steps
 from .backtrack import Backtrack, Habit, close_together, descent, one_by_one, tightest_first
-from .exact import exact, told
+from .exact import exact
 from .fill import compact
 from .layout import Ints
 from .nest import nest
@@ -49,14 +49,14 @@ def search(view: ClusterView, part: Part, region: Region, steps: Steps, claims: 
 
 
 def _minding(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims) -> Found | NotFound:
-    """Pods that mind one another, one by one, then in all ways; the solver if they mind only who is on their node."""
+    """Pods that mind one another, one by one, then in all ways, then the solver."""
     room = model(view, part, region, claims)
     with _share(steps, min(QUICK, steps.left // 2)) as share:
         outcome: Found | NotFound = Backtrack(room, part, share, one_by_one).run(region)
     if isinstance(outcome, Found):
         return outcome
     room = model(view, part, region, claims)
-    with _share(steps, steps.left // 4 if told(room, region) else steps.left) as share:
+    with _share(steps, steps.left // 4) as share:
         outcome = Backtrack(room, part, share).run(region)
     if _open(outcome) and steps.left > 0:
         outcome = exact(model(view, part, region, claims), part, region, steps) or outcome
@@ -79,7 +79,7 @@ def _thoroughly(view: ClusterView, part: Part, region: Region, steps: Steps, cla
         outcome = _by_habit(room, part, region, steps, tightest_first)
         room = model(view, part, region, claims)
     if _open(outcome):
-        with _share(steps, steps.left // 4 if told(room, region) else steps.left) as share:
+        with _share(steps, steps.left // 4) as share:
             outcome = Backtrack(room, part, share).run(region)
     if _open(outcome) and steps.left > 0:
         outcome = exact(model(view, part, region, claims), part, region, steps)
