@@ -1,7 +1,7 @@
 """Demands whose pods mind one another on 25 to 100 nodes, drawn from a source of chance.
 
 Every app has one shape, with terms about itself and about other apps.  Pods are laid out one after the other where
-they break the fewest terms, and nodes get just about the room that this takes: so about half of the demands fit, hardly.
+they break the fewest terms, and nodes get just about the room that this takes: about half of the demands just fit.
 """
 
 from __future__ import annotations
@@ -12,8 +12,19 @@ from random import Random
 from company import is_meant, value
 from hierarchies import Instance
 
-from echelon.engine.demand import Composite, Demand, Group, Identity, Leaf, Peers, PodClass, PodTerm, Requirement
-from echelon.engine.demand import Shape, Spread
+from echelon.engine.demand import (
+    Composite,
+    Demand,
+    Group,
+    Identity,
+    Leaf,
+    Peers,
+    PodClass,
+    PodTerm,
+    Requirement,
+    Shape,
+    Spread,
+)
 from echelon.testing.placement import LEVELS, Cluster, amounts, fresh_id
 
 APPS = "abcdef"

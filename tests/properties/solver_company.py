@@ -1,8 +1,8 @@
 """Terms between pods as constraints for CP-SAT, written down from their definitions, domain by domain.
 
-    apart   in a domain of the term: at most one kind of those who have it and are meant, only have it, only are meant
-    near    in a domain of each term: somebody who is meant; or all of a kind that means itself in one domain
-    even    in a domain in use: no more than the skew above the emptiest
+apart   in a domain of the term: at most one kind of those who have it and are meant, only have it, only are meant
+near    in a domain of each term: somebody who is meant; or all of a kind that means itself in one domain
+even    in a domain in use: no more than the skew above the emptiest
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Pods onto nodes, for the solver: how many nodes of a kind are filled with which set of pods.
 
 Nodes are told apart by cell: the narrowest domain that any leaf may have, the values of unlisted keys, the domains of
-terms between pods.  Within a cell nodes that are alike are one kind, and for each kind the full sets of pods are written
-down, so there are patterns instead of single nodes.  What leaves need in a place is divided among its cells.
+terms between pods.  Within a cell nodes that are alike are one kind, and for each kind the full sets of pods are
+written down, so there are patterns instead of single nodes.  What leaves need in a place is divided among its cells.
 """
 
 from __future__ import annotations

@@ -12,47 +12,37 @@ Where exactly they go is then searched as usual, with that as the demand.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from .agenda import NotFound, Put, Steps
-from .demand import Composite, Demand, Exclusive, Group, Leaf, PodClass, Shape
+from .agenda import NotFound, Steps
+from .demand import Composite, Demand, Exclusive, Group, Leaf, Shape
 from .layout import Ints, Layout
-from .parts import Canon, Part, merge, walk
+from .mutual import Number, marks, write
+from .parts import Canon, merge, walk
 from .regions import CLUSTER
+from .selection import Kind, Selection, counted
 from .solver import Solver
+from .ties import Tied, is_counted, is_tied
 from .verdict import Objective, Placed
 from .view import ClusterView
-from .worth import Draft, find_homes, groups_of, keys_of
+from .worth import groups_of, keys_of
 
 #: Classes of pods times places for them.
 LARGEST_MODEL = 5_000
 
-_Kind = tuple[Shape, str]
-#: How many pods of a leaf and class are on which row.
-_Pods = dict[int, dict[_Kind, dict[int, int]]]
-
-
-@dataclass(slots=True)
-class Selection:
-    """Pods of every class that are placed, by leaf; groups that hold, and the preferred keys that some are held to."""
-
-    pods: _Pods
-    holding: frozenset[int]
-    keys: dict[int, str]
-    #: Nothing is better than this.
-    bound: Objective = (0, 0, 0, 0, 0)
-
 
 def select(view: ClusterView, demand: Demand, known: Placed | None, steps: Steps) -> Selection | NotFound:
     """Which groups and members to place; nothing if that is proved, or the solver cannot be asked or is not done."""
-    if steps.left <= 0 or not _can_be_told(view, demand):
+    if steps.left <= 0 or not _is_listed(view, demand):
         return NotFound(proved=False)
-    model = _Model(view, demand)
+    room = _minding(view, demand)
+    places = _places(view, demand, room)
+    if len(places) * sum(len(leaf.classes) for leaf in demand.leaves()) > LARGEST_MODEL:
+        return NotFound(proved=False)
+    model = _Model(view, demand, room, places)
     if known is not None:
         model.begin_with(known)
     settled = known is not None and known.objective[:3] == known.bound[:3]
@@ -82,80 +72,29 @@ def _wishes(model: _Model, left_out: Objective, steps: Steps) -> Selection | Not
     return selected
 
 
-def reduced(root: Group, selected: Selection) -> Group | None:
-    """The tree as far as it was chosen, all of it needed; None if what runs in a group left out pins those above."""
-    if isinstance(root, Leaf):
-        return _reduced_leaf(root, selected)
-    children = []
-    for child in root.children:
-        if child.id in selected.holding:
-            smaller = reduced(child, selected)
-            if smaller is None:
-                return None
-            children.append(smaller)
-        elif any(leaf.bound for leaf in Demand(child).leaves()):
-            return None
-    return replace(root, min_groups=len(children), children=tuple(children))
+def _is_listed(view: ClusterView, demand: Demand) -> bool:
+    """Whether all exclusive domains are those of listed levels."""
+    wanted = (leaf.exclusive for leaf in demand.leaves())
+    return all(exclusive is None or exclusive.key in view.layout.level_of for exclusive in wanted)
 
 
-def _reduced_leaf(leaf: Leaf, selected: Selection) -> Leaf:
-    chosen = selected.pods[leaf.id]
-    classes = tuple(
-        PodClass(shape, tuple(members[: sum(chosen[shape, role].values())]), role)
-        for (shape, role), members in merge(leaf.classes).items()
-    )
-    count = sum(len(pods.members) for pods in classes)
-    return replace(leaf, classes=classes, min_count=max(leaf.min_count, count + len(leaf.bound)))
-
-
-def counted(view: ClusterView, demand: Demand, placed: Placed) -> _Pods:
-    """The pods of a placement as a selection has them."""
-    found: _Pods = {}
-    for leaf in demand.leaves():
-        classes = found[leaf.id] = {}
-        for kind, members in merge(leaf.classes).items():
-            rows = (view.layout.row(placed.assignment[member]) for member in members if member in placed.assignment)
-            classes[kind] = dict(Counter(row for row in rows if row is not None))
-    return found
-
-
-def as_draft(view: ClusterView, root: Group, selected: Selection) -> Draft:
-    """A selection as a placement."""
-    parts = {part.group: part for part in walk(Canon(view).part(root, "everything"))}
-    draft = Draft({group.id: CLUSTER for group in groups_of(root) if group.id in selected.holding})
-    for leaf, classes in selected.pods.items():
-        for kind, rows in classes.items():
-            if rows:
-                draft.puts.append(_put(parts[leaf], kind, rows))
-    find_homes(view, root, draft)
-    return draft
-
-
-def _put(part: Part, kind: _Kind, rows: Mapping[int, int]) -> Put:
-    ask = next(ask for ask in part.asks if (ask.shape, ask.role) == kind)
-    return Put(part, ask, np.array(list(rows), dtype=np.int64), np.array(list(rows.values()), dtype=np.int64))
-
-
-def _can_be_told(view: ClusterView, demand: Demand) -> bool:
-    """Whether nobody minds who is near, exclusive domains are listed levels, and the model is not too large."""
-    for leaf in demand.leaves():
-        if leaf.exclusive is not None and leaf.exclusive.key not in view.layout.level_of:
-            return False
-        if any(pods.shape.tied for pods in leaf.classes):
-            return False
-    return len(_places(view, demand)) * sum(len(leaf.classes) for leaf in demand.leaves()) <= LARGEST_MODEL
+def _minding(view: ClusterView, demand: Demand) -> Tied | None:
+    """The room with its rules if pods mind one another."""
+    part = Canon(view).part(demand.root, "everything")
+    if not is_tied(part) or is_counted(view, part, CLUSTER):
+        return None
+    return Tied(view, list(walk(part)), (), CLUSTER.level)
 
 
 class _Model:
-    def __init__(self, view: ClusterView, demand: Demand) -> None:
-        self.view, self.layout, self.demand = view, view.layout, demand
+    def __init__(self, view: ClusterView, demand: Demand, room: Tied | None, places: dict[int, Ints]) -> None:
+        self.view, self.layout, self.demand, self.room, self.places = view, view.layout, demand, room, places
         self.solver = Solver()
         self.cp, self.sum, self.weighted = self.solver.cp, self.solver.sum, self.solver.weighted
         self.groups = groups_of(demand.root)
         self.leaves = [group for group in self.groups if isinstance(group, Leaf)]
-        self.places = _places(view, demand)
         self.holds = {group.id: self._flag() for group in self.groups}
-        self.pods: dict[int, dict[_Kind, dict[int, Any]]] = {}
+        self.pods: dict[int, dict[Kind, dict[int, Any]]] = {}
         for leaf in self.leaves:
             self.pods[leaf.id] = {kind: self._class(kind, members) for kind, members in merge(leaf.classes).items()}
         self._hold()
@@ -164,6 +103,8 @@ class _Model:
             for key in keys_of(group, None, self.layout):
                 self._together(group, key, self.holds[group.id], 0)
         self._alone()
+        if room is not None:
+            write(self.cp, room.rules, self._numbers())
         self.wishing = [group for group in self.groups if group.preferred]
         self._honoured: dict[int, dict[str, Any]] = {}
         self._roles = [flag for leaf in self.leaves for flag in self._missing_roles(leaf)]
@@ -172,10 +113,28 @@ class _Model:
 
     # ---- what is a placement
 
-    def _class(self, kind: _Kind, members: list[int]) -> dict[int, Any]:
-        slots = self.view.capacity.slots(kind[0]).rows
+    def _class(self, kind: Kind, members: list[int]) -> dict[int, Any]:
+        slots = self._slots(kind[0])
         most = {first: min(int(slots[rows].sum()), len(members)) for first, rows in self.places.items()}
         return {first: self.cp.new_int_var(0, number, "") for first, number in most.items() if number > 0}
+
+    def _slots(self, shape: Shape) -> Ints:
+        return self.view.capacity.slots(shape).rows if self.room is None else self.room.slots_by_row(shape)
+
+    def _numbers(self) -> dict[Shape, dict[int, Number]]:
+        """Pods of every shape by place."""
+        variables: dict[Shape, dict[int, list[Any]]] = {}
+        for classes in self.pods.values():
+            for (shape, _), places in classes.items():
+                for first, variable in places.items():
+                    variables.setdefault(shape, {}).setdefault(first, []).append(variable)
+        return {
+            shape: {
+                first: Number(self.sum(pods), int(self._slots(shape)[self.places[first]].sum()))
+                for first, pods in places.items()
+            }
+            for shape, places in variables.items()
+        }
 
     def _hold(self) -> None:
         """What is left out leaves all below it out; the root is not."""
@@ -197,7 +156,7 @@ class _Model:
 
     def _fit(self) -> None:
         """No place gives more than it has."""
-        shapes = {shape: self.view.capacity.slots(shape).rows for shape in _shapes(self.demand)}
+        shapes = {shape: self._slots(shape) for shape in _shapes(self.demand)}
         if len(shapes) == 1:
             (slots,) = shapes.values()
             for first, rows in self.places.items():
@@ -353,7 +312,7 @@ class _Model:
         self, shape: Shape, places: Mapping[int, Any], used: dict[tuple[int, Shape], int]
     ) -> Iterator[tuple[int, int]]:
         """Pods of a class onto the rows of their places, after those that others have used."""
-        slots = self.view.capacity.slots(shape).rows
+        slots = self._slots(shape)
         for first, variable in places.items():
             left = self.solver.value(variable)
             for row in self.places[first].tolist() if left else ():
@@ -365,16 +324,16 @@ class _Model:
                     yield row, count
 
 
-def _places(view: ClusterView, demand: Demand) -> dict[int, Ints]:
+def _places(view: ClusterView, demand: Demand, room: Tied | None) -> dict[int, Ints]:
     """Rows that need not be told apart, by the first of them: where pods are equal, those of the same domains."""
     layout, groups = view.layout, groups_of(demand.root)
     rows = np.arange(layout.size, dtype=np.int64)
     keys = {key for group in groups for key in (*keys_of(group, None, layout), *group.preferred)}
+    columns = [*(_domains(layout, key) for key in sorted(keys)), *marks(room.rules if room else ())]
     if len(_shapes(demand)) > 1:
         kinds = rows
-    elif keys:
-        columns = np.stack([_domains(layout, key) for key in sorted(keys)])
-        kinds = np.unique(columns, axis=1, return_inverse=True)[1].reshape(-1)
+    elif columns:
+        kinds = np.unique(np.stack(columns), axis=1, return_inverse=True)[1].reshape(-1)
     else:
         kinds = np.zeros_like(rows)
     order = np.argsort(kinds, kind="stable")

@@ -15,12 +15,13 @@ from .agenda import Found, NotFound, Put, Steps
 from .demand import Composite, Demand, Exclusive, Group, Leaf
 from .fill import compact
 from .growth import Growth
-from .omissions import Selection, as_draft, counted, reduced, select
+from .omissions import select
 from .optimum import improve, is_small
 from .parts import Canon, Goal, Part
 from .ranks import members, straighten
 from .regions import CLUSTER, Region, path_of, rows_of
 from .search import search
+from .selection import Selection, as_draft, counted, reduced
 from .soft import honour
 from .ties import is_tied
 from .verdict import Placed
