@@ -24,7 +24,7 @@ Rule = Apart | Near | Even
 
 
 class Number(NamedTuple):
-    """How many pods of a shape are at a spot: a variable or a sum of some, and no more than `most`."""
+    """How many pods of a shape are at a spot: a variable or a sum of some; more than `most` are never right."""
 
     pods: Any
     most: int
@@ -78,12 +78,10 @@ class _Writer:
         having = self._by_domain(rule.having - rule.meant, rule.domain)
         meant = self._by_domain(rule.meant - rule.having, rule.domain)
         for domain in sorted({*both, *having, *meant}):
-            single = both.get(domain, _NONE)
-            if single.most > 1:
-                self.cp.add(single.pods <= 1)
+            alone = [both[domain].pods] if domain in both else []
             others = [self._any(sides[domain]) for sides in (having, meant) if domain in sides]
-            if others and (single.most or len(others) > 1):
-                self.cp.add(single.pods + sum(others) <= 1)
+            if alone or len(others) > 1:
+                self.cp.add(sum(alone + others) <= 1)
 
     def near(self, rule: Near) -> None:
         together = 0 if rule.anchored else self.cp.new_bool_var("")
