@@ -42,7 +42,7 @@ def _pods(running: list[Running], new: list[tuple[Shape, str]]) -> tuple[list[_P
     return old, [_Pod(node, dict(s.identity.labels) if s.identity else {}, s.anti_affinity, s) for s, node in new]
 
 
-def value(view: ClusterView, node: str, key: str) -> tuple[str, ...] | None:
+def domain_in(view: ClusterView, node: str, key: str) -> tuple[str, ...] | None:
     known = view.node(node)
     if known is None or key not in known.labels:
         return None
@@ -51,7 +51,7 @@ def value(view: ClusterView, node: str, key: str) -> tuple[str, ...] | None:
 
 
 def _same(view: ClusterView, one: str, other: str, key: str) -> bool:
-    return value(view, one, key) is not None and value(view, one, key) == value(view, other, key)
+    return domain_in(view, one, key) is not None and domain_in(view, one, key) == domain_in(view, other, key)
 
 
 def is_meant(peers: Peers, labels: Mapping[str, str]) -> bool:
@@ -80,27 +80,27 @@ def _near(view: ClusterView, pod: _Pod, old: list[_Pod], fresh: list[_Pod]) -> b
     terms = pod.shape.affinity if pod.shape else ()
     if not terms:
         return True
-    if any(value(view, pod.node, term.key) is None for term in terms):
+    if any(domain_in(view, pod.node, term.key) is None for term in terms):
         return False
     alike = [p for p in fresh if p.shape and p.shape.affinity == terms and all(_is(t.peers, p) for t in terms)]
     meant = [p for p in old + fresh if all(_is(t.peers, p) for t in terms)]
     others = [p for p in meant if p not in alike] if pod in alike else meant
     if all(any(_same(view, pod.node, p.node, t.key) for p in others) for t in terms):
         return True
-    runs = [p for p in meant if p in old and any(value(view, p.node, t.key) is not None for t in terms)]
+    runs = [p for p in meant if p in old and any(domain_in(view, p.node, t.key) is not None for t in terms)]
     return pod in alike and not runs and all(_same(view, pod.node, p.node, t.key) for p in alike for t in terms)
 
 
 def _even(view: ClusterView, pod: _Pod, spread: Spread, old: list[_Pod], fresh: list[_Pod]) -> bool:
     assert pod.shape is not None
-    names = [n for n in view.node_names() if all(value(view, n, s.key) is not None for s in pod.shape.spread)]
+    names = [n for n in view.node_names() if all(domain_in(view, n, s.key) is not None for s in pod.shape.spread)]
     for key, value in pod.shape.node_selector:
         names = [n for n in names if (node := view.node(n)) is not None and node.labels.get(key) == value]
-    held = {value(view, n, spread.key): 0 for n in names}
+    held = {domain_in(view, n, spread.key): 0 for n in names}
     for other in old + fresh:
         if other.node in names and other.counts and _is(spread.peers, other):
-            held[value(view, other.node, spread.key)] += 1
-    here = value(view, pod.node, spread.key)
+            held[domain_in(view, other.node, spread.key)] += 1
+    here = domain_in(view, pod.node, spread.key)
     floor = min(held.values()) if len(held) >= spread.min_domains and held else 0
     return here is not None and held.get(here, 0) - floor <= spread.max_skew
 

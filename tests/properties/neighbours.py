@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from company import is_meant, value
+from company import domain_in, is_meant
 from hierarchies import Instance
 
 from echelon.engine.demand import (
@@ -150,7 +150,7 @@ def _make_room(rng: Random, cluster: Cluster, root: Group) -> None:
 
 
 def _together(cluster: Cluster, one: str, other: str, key: str) -> bool:
-    return value(cluster.view, one, key) == value(cluster.view, other, key)
+    return domain_in(cluster.view, one, key) == domain_in(cluster.view, other, key)
 
 
 def _broken(cluster: Cluster, shape: Shape, name: str, others: list[tuple[Shape, str]]) -> int:

@@ -93,9 +93,14 @@ def _free(view: ClusterView, running: list[Running]) -> dict[str, dict[str, int]
 
 
 def _sizes(leaf: Leaf) -> list[int | None]:
-    """New pods of a leaf: None if it is left out, else just what it needs, or one more than a satisfied one has."""
+    """New pods of a leaf: None if it is left out, else just what it needs, or one more than a satisfied one has.
+
+    Where others may want their company, any number from what it needs.
+    """
     members = sum(len(pods.members) for pods in leaf.classes)
     need = leaf.min_count - len(leaf.bound)
+    if any(pods.shape.tied for pods in leaf.classes):
+        return [None, *range(max(0, need), members + 1)]
     if need > 0:
         return [None, need] if need <= members else [None]
     return [None, 0, 1] if members else [None, 0]

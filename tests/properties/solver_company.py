@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from company import is_meant, value
+from company import domain_in, is_meant
 from ortools.sat.python import cp_model
 
 from echelon.engine.demand import PodTerm, Shape, Spread
@@ -114,7 +114,7 @@ class Neighbours:
     # ---- domains
 
     def _value(self, name: str, key: str) -> Domain | None:
-        return value(self.view, name, key)
+        return domain_in(self.view, name, key)
 
     def _domains(self, key: str) -> list[Domain]:
         found = dict.fromkeys(self._value(name, key) for name in self.view.node_names())

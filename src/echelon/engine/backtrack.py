@@ -184,7 +184,7 @@ class Backtrack:
             return
         if part.children:
             yield self._agenda(Choose(part, region, 0, 0), rest)
-        elif not part.need:
+        elif not self._most(part):
             yield rest
         elif part.need > part.supply:
             return
@@ -193,7 +193,7 @@ class Backtrack:
                 yield rest
                 self.room.give(region, part.need)
         else:
-            for shares in compositions(part):
+            for shares in compositions(part, self._most(part)):
                 if self.steps.left <= 0:  # there may be more ways than anyone can look at
                     self.open = True
                     return
@@ -207,6 +207,10 @@ class Backtrack:
                     if shares[number]:
                         following = self._agenda(Spread(part, number, region, shares[number]), following)
                 yield following
+
+    def _most(self, part: Part) -> int:
+        """More pods than needed never help, unless others want their company."""
+        return part.supply if self.room.company_wanted and self.habit is None else part.need
 
     def _packed(self, part: Part, region: Region, shares: list[int]) -> Iterator[Agenda | None] | None:
         """The last leaf has its nodes for itself; None if they are too many or too unlike for that."""
@@ -380,8 +384,8 @@ class Backtrack:
         room.put(rows, ask.shape, -counts)
 
 
-def compositions(part: Part) -> Iterator[list[int]]:
-    """Every way to make up a leaf's need from its asks, small pods preferred; musts are always in."""
+def compositions(part: Part, most: int) -> Iterator[list[int]]:
+    """Every way to make up a leaf's need, or more up to `most`, from its asks: small pods preferred, musts in."""
     asks = part.asks
 
     def extend(number: int, left: int) -> Iterator[list[int]]:
@@ -396,4 +400,5 @@ def compositions(part: Part) -> Iterator[list[int]]:
             for shares in extend(number - 1, left - more):
                 yield [*shares, ask.least + more]
 
-    yield from extend(len(asks) - 1, part.need - sum(ask.least for ask in asks))
+    for total in range(part.need, most + 1):
+        yield from extend(len(asks) - 1, total - sum(ask.least for ask in asks))

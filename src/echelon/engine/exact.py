@@ -67,7 +67,7 @@ class _Model:
         self._children(seat)
         for wanting in self._wanted.values():
             self.cp.add(sum(wanting) <= 1)
-        leaves = [seat for seat in self.seats if seat.parts[0].is_leaf and seat.parts[0].need]
+        leaves = [seat for seat in self.seats if seat.parts[0].is_leaf and self._most(seat.parts[0])]
         if isinstance(self.room, Counting):
             self._counted(leaves, self.room)
         elif leaves:
@@ -102,7 +102,7 @@ class _Model:
         if parent.is_leaf:
             return
         must = parent.need >= len(parent.children)
-        seats = [self._within(parts, seat, must) for parts in parent.kinds()]
+        seats = [self._within(parts, seat, must) for parts in parent.kinds(exactly=not self.room.company_wanted)]
         if not must:
             self.cp.add(_total(seats) >= parent.need * sum(seat.where.values()))
         for inner in seats:
@@ -118,12 +118,16 @@ class _Model:
             total = sum(here.values())
             self.cp.add(total == number * there if must else total <= number * there)
         self.seats.append(seat)
-        if part.is_leaf and part.need and part.need != part.supply and isinstance(self.room, Packing):
-            seat.pods = portions(self.cp, self.integer, parts, seat.where)
+        if part.is_leaf and self._most(part) and part.need != part.supply and isinstance(self.room, Packing):
+            seat.pods = portions(self.cp, self.integer, parts, seat.where, exactly=not self.room.company_wanted)
         if part.exclusive is not None:
             for place, variable in seat.where.items():
                 self._wanted.setdefault((part.exclusive, self._held_as(part, self.regions[place])), []).append(variable)
         return seat
+
+    def _most(self, part: Part) -> int:
+        """More pods than needed never help, unless others want their company."""
+        return part.supply if self.room.company_wanted else part.need
 
     def _counted(self, leaves: list[_Seat], room: Counting) -> None:
         """For every domain: no more pods in it, or in its parts, than it has slots."""
@@ -219,7 +223,7 @@ class _Model:
             self.fills.settle(self.solver)
             for seat in self.seats:
                 for part in seat.parts:
-                    if part.is_leaf and part.need and part.group in places:
+                    if part.is_leaf and self._most(part) and part.group in places:
                         found.puts += self.fills.deal(part, places[part.group], self._shares(seat, part, places))
         return found
 
@@ -227,7 +231,7 @@ class _Model:
         """Pods of each ask that a part gets."""
         if part.need == part.supply:
             return [ask.most for ask in part.asks]
-        if len(part.asks) == 1:
+        if len(part.asks) == 1 and not self.room.company_wanted:
             return [part.need]
         place = places[part.group]
         return [self.solver.value(seat.pods[place, number]) for number in range(len(part.asks))]

@@ -62,11 +62,15 @@ class Part:
     def is_leaf(self) -> bool:
         return not self.children
 
-    def kinds(self) -> list[list[Part]]:
-        """The children for a model that counts: equal leaves together if their number in a domain tells all of them."""
+    def kinds(self, exactly: bool = True) -> list[list[Part]]:
+        """The children for a model that counts: equal leaves together if their number in a domain tells all of them.
+
+        Unless they get `exactly` what they need, that is so only for those that need all their members.
+        """
         kinds: dict[object, list[Part]] = {}
         for number, child in enumerate(self.children):
-            countable = child.is_leaf and not child.pins and (len(child.asks) == 1 or child.need == child.supply)
+            told = child.need == child.supply or (exactly and len(child.asks) == 1)
+            countable = child.is_leaf and not child.pins and told
             kinds.setdefault(child.type if countable else ("single", number), []).append(child)
         return list(kinds.values())
 

@@ -47,7 +47,7 @@ def _supply(parts: list[Part]) -> dict[Shape, int]:
     found: dict[Shape, int] = {}
     for part in parts:
         for ask in part.asks:
-            found[ask.shape] = found.get(ask.shape, 0) + min(ask.most, part.need)
+            found[ask.shape] = found.get(ask.shape, 0) + ask.most
     return found
 
 

@@ -196,3 +196,24 @@ def test_a_pod_that_runs_counts_before_one_that_is_still_to_come() -> None:
     verdict = cluster.decide(gang(1, pods(1, cpu=1, identity=app("x"), affinity=(PodTerm(RACK, peers("x")),))))
     assert isinstance(verdict, Placed)
     assert list(verdict.assignment.values()) == ["b-0"]
+
+
+@pytest.mark.parametrize("full", [0, 30], ids=["few nodes", "many nodes"])
+def test_members_beyond_the_minimum_come_where_others_need_their_company(full: int) -> None:
+    """Neither all five of the second group fit nor does one of them do: three keep the racks even."""
+    cluster = racks({"a": 1}, cpu=4).nodes("b", 1, cpu=3, rack="b").nodes("none", full, rack="a")
+    even = {"identity": app("x"), "spread": (Spread(RACK, 1, peers("x")),)}
+    groups = (gang(4, pods(4, cpu=1, **even), key="rack"), gang(1, pods(5, cpu=1, **even), key="rack"))
+    verdict = cluster.decide(composite(2, *groups))
+    assert isinstance(verdict, Placed)
+    assert sorted(verdict.assignment.values()) == ["a-0"] * 4 + ["b-0"] * 3
+    assert verdict.gap == (0, 0, 0, 0, 0)
+
+
+def test_followers_in_two_racks_bring_a_leader_to_each() -> None:
+    cluster = racks({"a": 1, "b": 1}, cpu=4)
+    leaders = gang(1, pods(4, cpu=2, identity=app("leader")))
+    followers = gang(4, pods(4, cpu=1, affinity=(PodTerm(RACK, peers("leader")),)))
+    verdict = cluster.decide(composite(2, leaders, followers))
+    assert isinstance(verdict, Placed)
+    assert len(verdict.assignment) == 6

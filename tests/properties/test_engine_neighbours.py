@@ -1,0 +1,33 @@
+"""Pods that mind one another on clusters too large for brute force: verdicts against the definitions for a solver."""
+
+from __future__ import annotations
+
+from hierarchies import Instance, examples
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from neighbours import FAMILIES, draw_neighbours
+from solver_oracle import Undecided, best_objective
+
+from echelon.engine.verdict import Placed
+from echelon.testing.placement import judged
+
+
+def neighbours() -> st.SearchStrategy[Instance]:
+    families, seeds = st.sampled_from(FAMILIES), st.integers(0, 1 << 32)
+    return st.builds(draw_neighbours, families, seeds, st.integers(25, 60), st.integers(10, 30))
+
+
+@examples(24)
+@given(neighbours())
+def test_pods_that_mind_one_another_get_true_verdicts_on_many_nodes(instance: Instance) -> None:
+    view, demand = instance.cluster.view, instance.demand
+    try:
+        best = best_objective(view, demand)
+    except Undecided:
+        assume(False)
+    verdict = judged(view, demand)
+    if isinstance(verdict, Placed):
+        assert best is not None
+        assert verdict.bound <= best <= verdict.objective
+    else:
+        assert best is None or not verdict.proved
