@@ -27,8 +27,9 @@ from .flow import by_flow
 from .inner import Inner, carried_over, inner
 from .layout import Ints
 from .pack import Nodes, Order, deal, pack
-from .parts import Part, shapes_of, walk
+from .parts import Part, shapes_of
 from .regions import Region, rows_of
+from .regular import at_depth, plain, regular
 from .room import Counting, Packing
 
 #: Kinds and how many of each, in order.
@@ -57,7 +58,7 @@ class _Plan:
 
 def nest(room: Counting | Packing, part: Part, region: Region, steps: Steps, inside: Inside) -> Found | NotFound | None:
     """Place the tree, or prove that it cannot be; None if the tree is of another kind."""
-    depth = 0 if region.rows is not None or part.keys else _regular(room, part, region)
+    depth = 0 if region.rows is not None or part.keys else regular(room, part, region)
     if not depth:
         return None
     packing = _Nest(room, part, depth, inside)
@@ -76,52 +77,13 @@ def nest(room: Counting | Packing, part: Part, region: Region, steps: Steps, ins
     return NotFound(proved=False)
 
 
-def _regular(room: Counting | Packing, root: Part, region: Region) -> int:
-    """To which depth all groups must hold, those of one depth in domains of one level inside those of the depth above.
-
-    0 if that is not so at all, if something anywhere makes domains differ that look alike or ties them together, or
-    if there is but one domain and the whole search would be asked the same again.
-    """
-    if any(part.pins or part.exclusive is not None or _unlisted(room, part) for part in walk(root)):
-        return 0
-    parts, depth, around = [root], 0, region.level
-    while all(part.children and part.need >= len(part.children) for part in parts):
-        below = [child for part in parts for child in part.children]
-        levels = {own_level(room, part) for part in below}
-        if len(levels) > 1 or min(levels) <= around or any(len(part.keys) != 1 for part in below):
-            break
-        parts, depth, (around,) = below, depth + 1, levels
-    low, high = room.layout.inner(region.level, region.index, around)
-    return depth if high - low > 1 or _plain(room, parts) else 0
-
-
-def _plain(room: Counting | Packing, parts: list[Part]) -> bool:
-    """Whether parts are leaves that take all of their members, or so many of equal ones."""
-    counted = isinstance(room, Counting)
-    return all(
-        part.is_leaf and 0 < part.need <= part.supply and (counted or part.need == part.supply) for part in parts
-    )
-
-
-def _unlisted(room: Counting | Packing, part: Part) -> bool:
-    return any(key not in room.layout.level_of for key in part.keys)
-
-
-def _at(root: Part, depth: int) -> list[Part]:
-    """The parts of a depth."""
-    parts = [root]
-    for _ in range(depth):
-        parts = [child for part in parts for child in part.children]
-    return parts
-
-
 class _Nest:
     """What all rounds share: amounts and kinds, and what is known of sets of parts in domains."""
 
     def __init__(self, room: Counting | Packing, part: Part, depth: int, inside: Inside) -> None:
         self.room, self.layout, self._depth, self._inside = room, room.layout, depth, inside
         #: Whether the innermost parts are packed here.
-        self._plain = _plain(room, _at(part, depth))
+        self._plain = plain(room, at_depth(part, depth))
         self._shapes = shapes_of(part)
         self.measure = Measure(room, self._shapes)
         #: Whether amounts decide alone what fits.
