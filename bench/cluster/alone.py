@@ -170,7 +170,7 @@ def main(names: tuple[str, ...], scale: float, rounds: int, rate: float, profile
         least = min((_run(_scheduled(scenario, scale, rate)) for _ in range(rounds)), key=attrgetter("all"))
         table.add_row("", "Echelon", *_row(least))
         if profile is not None:
-            profiler = cProfile.Profile()
+            profiler = cProfile.Profile(time.thread_time)
             _run(_scheduled(scenario, scale, rate, profiler))
             profiler.dump_stats(profile)
     Console(width=140).print(table)

@@ -62,11 +62,13 @@ class Recorder:
     def record(
         self, resource: Resource, obj: Object, type_: Literal["Normal", "Warning"], reason: str, message: str
     ) -> None:
-        if len(self._line) < _LINE_LIMIT:
+        line = self._line
+        if len(line) < _LINE_LIMIT:
+            if not line:
+                self._arrived.set()
+                self._done.clear()
             # The object itself is not kept: thousands of them may wait here that are outdated.
-            self._line.append((_said(resource, obj, type_, reason, message), self._clock.now()))
-            self._arrived.set()
-            self._done.clear()
+            line.append((_said(resource, obj, type_, reason, message), self._clock.now()))
             self._dropping = False
         else:
             if not self._dropping:
@@ -141,10 +143,11 @@ class Recorder:
 
 
 def _said(resource: Resource, obj: Object, type_: str, reason: str, message: str) -> _Said:
+    known = obj["metadata"]
     return _Said(
-        meta.uid(obj),
-        meta.namespace(obj) or "default",
-        meta.name(obj),
+        known.get("uid") or "",
+        known.get("namespace") or "default",
+        known.get("name") or "",
         resource.api_version,
         resource.kind,
         type_,

@@ -99,8 +99,9 @@ class Informer:
 
     def observe(self, obj: Object) -> None:
         """Take in the answer to one of our own writes, unless the watch is already past it."""
-        if revision(obj) > self._seen:
-            self._put(obj)
+        at = revision(obj)
+        if at > self._seen:
+            self._put(obj, at)
 
     async def run(self) -> None:
         """List, then watch, for ever; after any break resume where the watch ended, or list again."""
@@ -133,7 +134,7 @@ class Informer:
                 self._remove(key)
         self._seen = max(self._seen, at)
         for obj in listed.items:
-            self._put(obj)
+            self._put(obj, revision(obj))
         self._synced.set()
 
     async def _follow(self) -> AsyncIterator[None]:
@@ -141,21 +142,24 @@ class Informer:
         options = WatchOptions(resource_version=str(self._seen), allow_bookmarks=True)
         async with aclosing(self._verbs.watch(self.resource, options=options)) as events:
             async for event in events:
-                at = revision(event.object)
+                obj = event.object
+                at = revision(obj)
                 if at > self._seen:
                     self._seen = at
                 if event.type == "DELETED":
-                    self._remove(meta.key(event.object), event.object)
+                    self._remove(meta.key(obj), obj)
                 elif event.type != "BOOKMARK":
-                    self._put(event.object)
+                    self._put(obj, at)
                 yield
 
-    def _put(self, obj: Object) -> None:
+    def _put(self, obj: Object, at: int) -> None:
+        """Take in an object of that revision."""
         key = meta.key(obj)
         old = self._objects.get(key)
-        if old is not None and revision(old) >= revision(obj):
+        if old is not None and revision(old) >= at:
             return
-        self._reindex(key, old, obj)
+        if self._indexers:
+            self._reindex(key, old, obj)
         self._objects[key] = obj
         for handler in self._handlers:
             handler(old, obj)

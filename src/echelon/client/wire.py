@@ -11,6 +11,7 @@ lists, which are few and large, do not.
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -25,6 +26,8 @@ from .stream import HungUp, Stream
 _IDLE_SECONDS = 60.0
 #: What is read at a time; an answer is one object.
 _READ_BYTES = 16 << 10
+#: A path in which nothing needs quoting, as almost all are.
+_PLAIN = re.compile(r"[\w/.~-]*(\?.*)?", re.ASCII | re.DOTALL).fullmatch
 
 
 class Answer(NamedTuple):
@@ -88,8 +91,10 @@ class Wire:
         self._idle.clear()
 
     def _request(self, method: str, path: str, body: bytes | None, content_type: str) -> bytes:
-        target, mark, query = path.partition("?")
-        line = f"{method} {self._prefix}{quote(target)}{mark}{query} HTTP/1.1\r\n{self._head}"
+        if not _PLAIN(path):
+            target, mark, query = path.partition("?")
+            path = f"{quote(target)}{mark}{query}"
+        line = f"{method} {self._prefix}{path} HTTP/1.1\r\n{self._head}"
         if body is None:
             return f"{line}\r\n".encode("latin-1")
         head = f"{line}Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"

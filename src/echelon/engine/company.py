@@ -150,9 +150,13 @@ def _meant(question: Question, kind: Kind) -> bool:
 
 def _add(table: dict[Key, dict[str, int]], key: Key, node: str, times: int) -> None:
     """Count in a table of tables and leave nothing empty behind."""
-    nodes = table.setdefault(key, {})
-    nodes[node] = nodes.get(node, 0) + times
-    if not nodes[node]:
-        del nodes[node]
+    nodes = table.get(key)
+    if nodes is None:
+        nodes = table[key] = {}
+    number = nodes.get(node, 0) + times
+    if number:
+        nodes[node] = number
+        return
+    nodes.pop(node, None)
     if not nodes:
         del table[key]

@@ -60,16 +60,17 @@ class _Descent:
 
     def fill(self, slots: Ints, level: int, index: int, count: int) -> tuple[Ints, Ints]:
         """Fill a domain; `slots` are those of its rows."""
-        while level + 1 < len(self.layout.levels):
-            first, last = self.layout.inner(level, index, level + 1)
-            if last - first == len(slots):
-                break  # one node each, as at the host level: rows will do
-            level += 1
-            if last - first > 1:
-                return self._by_domain(slots, level, slice(first, last), count)
-            index = first
+        opened = self.layout.opened(level, index)
+        if opened is not None:
+            level, first, last = opened
+            return self._by_domain(slots, level, slice(first, last), count)
         low = self.layout.starts(level).item(index)
-        return _take(np.arange(low, low + len(slots), dtype=np.int64), slots, count)
+        whole, rest, last = _choose(slots, count)
+        if rest == count:
+            return np.array([low + last], dtype=np.int64), np.array([count], dtype=np.int64)
+        if not rest:
+            return whole + low, slots[whole]
+        return np.append(whole + low, low + last), np.append(slots[whole], rest)
 
     def _by_domain(self, slots: Ints, level: int, inner: slice, count: int) -> tuple[Ints, Ints]:
         """Fill domains of a level that lie side by side."""

@@ -407,6 +407,25 @@ class Layout:
         end = int(nested[index + 1]) if index + 1 < len(nested) else len(self.starts(inner))
         return int(nested[index]), end
 
+    def opened(self, level: int, index: int) -> tuple[int, int, int] | None:
+        """The widest level below a domain at which it falls into several, and these; None if into single nodes."""
+        derived, key = self._derived, ("opened", level, index)
+        if key not in derived:
+            derived[key] = self._open(level, index)
+        found: tuple[int, int, int] | None = derived[key]
+        return found
+
+    def _open(self, level: int, index: int) -> tuple[int, int, int] | None:
+        low, high = self.span(level, index)
+        while level + 1 < len(self.levels):
+            first, last = self.inner(level, index, level + 1)
+            if last - first == high - low:
+                break  # one node each, as at the host level: rows will do
+            level, index = level + 1, first
+            if last - first > 1:
+                return level, first, last
+        return None
+
     def domain_path(self, level: int, index: int) -> Path:
         """What a domain is called: its values from the widest level down, missing labels left out."""
         if level < 0:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,7 +81,8 @@ class Enactor:
         self._others = Pool("scheduler-write", _OTHER_WRITES_AT_ONCE, clock)
         self._notes: dict[str, _Note] = {}
         #: Good news in line, the oldest first.
-        self._patient: asyncio.Queue[_Note] = asyncio.Queue()
+        self._patient: deque[_Note] = deque()
+        self._glad = asyncio.Event()
         #: Writes that failed and wait for their next try; held so that they are not lost.
         self._waiting: set[asyncio.Task[None]] = set()
 
@@ -97,7 +99,12 @@ class Enactor:
     @property
     def at_rest(self) -> bool:
         """Whether nothing is in line or being written; what failed may wait for its next try."""
-        return self._bindings.idle and self._others.idle and self._patient.empty()
+        return self._bindings.idle and self._others.idle and not self._patient
+
+    @property
+    def has_plenty(self) -> bool:
+        """Whether bindings stand in line behind as many as are sent at a time."""
+        return self._bindings.has_plenty
 
     async def let_events_pass(self, since: float) -> None:
         """Return when an event that waits since then may be written."""
@@ -116,7 +123,7 @@ class Enactor:
             return
         trouble, sent = "", self._clock.now()
         try:
-            await self._verbs.bind(meta.namespace(member.obj), meta.name(member.obj), node, uid=member.uid)
+            await self._verbs.bind(member.namespace, member.name, node, uid=member.uid)
         except (ApiError, OSError, TimeoutError) as error:
             trouble = str(error) or type(error).__name__
         self._metrics.answered(self._clock.now() - sent)
@@ -217,7 +224,9 @@ class Enactor:
         fresh_note = not note.words and not note.fields and not note.flying and not note.flying_fields
         if fresh_note and patient:
             note.patient = patient
-            self._patient.put_nowait(note)
+            if not self._patient:
+                self._glad.set()
+            self._patient.append(note)
         elif fresh_note or (note.patient and not patient):
             self._submit(note)
         note.obj = obj
@@ -232,7 +241,10 @@ class Enactor:
 
     async def _tell_good_news(self) -> None:
         while True:
-            note = await self._patient.get()
+            await self._glad.wait()
+            note = self._patient.popleft()
+            if not self._patient:
+                self._glad.clear()
             latest = note.patient + _OLD_NEWS_SECONDS
             if note.patient:
                 await self._bindings.courtesy(note.patient + _GOOD_NEWS_SECONDS, latest)

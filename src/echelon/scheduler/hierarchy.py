@@ -121,10 +121,13 @@ class Member:
     identity: Identity = field(default_factory=Identity)
     #: The scheduler that it names, for good.
     scheduler: str = ""
+    #: What it is called, for good: `key` is `namespace/name`.
+    name: str = field(init=False)
+    namespace: str = field(init=False)
+    key: str = field(init=False)
 
-    @property
-    def key(self) -> str:
-        return meta.key(self.obj)
+    def __post_init__(self) -> None:
+        self.name, self.namespace, self.key = meta.name(self.obj), meta.namespace(self.obj), meta.key(self.obj)
 
     @property
     def place(self) -> str:
@@ -134,16 +137,18 @@ class Member:
     @property
     def spot(self) -> str:
         """Where it takes up room, if only because that is kept for it; "" if nowhere."""
-        return self.place or self.nominated or self.reserved
+        return self.node or self.assumed or self.nominated or self.reserved
 
     @property
     def leaving(self) -> bool:
-        return self.evicting or meta.deleting(self.obj)
+        return self.evicting or "deletionTimestamp" in self.obj["metadata"]
 
     @property
     def waiting(self) -> bool:
         """Whether it wants a place now: not placed, not gated, not being deleted."""
-        return not self.place and not self.leaving and not self.obj["spec"].get("schedulingGates")
+        if self.node or self.assumed or self.leaving:
+            return False
+        return not self.obj["spec"].get("schedulingGates")
 
 
 class Tally(NamedTuple):
@@ -432,8 +437,9 @@ class Forest:
         for member in members:
             group = member.group
             if group is not None:
-                _file(group.pending, member, member.waiting)
-                _file(group.holding, member, bool(member.place) and not member.leaving)
+                placed = bool(member.node or member.assumed)
+                _file(group.pending, member, not placed and member.waiting)
+                _file(group.holding, member, placed and not member.leaving)
                 changed[group.id] = group
         for group in changed.values():
             group.pods_changed()

@@ -48,6 +48,11 @@ class Pool:
         """Whether nothing is in line or being written."""
         return not self._under_way
 
+    @property
+    def has_plenty(self) -> bool:
+        """Whether more is in line than can be written at a time, so that no writer rests soon."""
+        return len(self._line) > self._size
+
     def submit(self, job: Job, *, can_wait: bool = False) -> None:
         self._under_way += 1
         self._idle.clear()

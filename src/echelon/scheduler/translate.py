@@ -175,7 +175,7 @@ class Translator:
             self._namespaces[name] = labels
         else:
             del self._namespaces[name]
-        known = [member for member in self.members.values() if meta.namespace(member.obj) == name]
+        known = [member for member in self.members.values() if member.namespace == name]
         for member in known:
             member.identity = self._identity(member.obj)
             if member.spot:
@@ -208,7 +208,7 @@ class Translator:
             covers_others = self._budgets.put(new)
         if covers_others:
             for member in self.members.values():
-                if member.place and meta.namespace(member.obj) == namespace:
+                if member.place and member.namespace == namespace:
                     self._hold(member)
         self._count_budgets(namespace)
 
@@ -219,7 +219,7 @@ class Translator:
     def _on_storage(self, users: list[str]) -> None:
         """Claims of these pods ask for something else now."""
         for uid in users:
-            member = self.members.get(self._ids.of(("pod", uid)))
+            member = self.members.get(self._ids.of(uid))
             if member is not None:
                 self._reshape(member, member.obj)
                 if member.place or member.nominated:
@@ -279,16 +279,20 @@ class Translator:
     # -- pods ------------------------------------------------------------------------------------------
 
     def _on_pod(self, old: Object | None, new: Object | None) -> None:
-        if old is not None and (new is None or meta.uid(new) != meta.uid(old) or _ended(new)):
-            self._drop_pod(old)
-            if new is None or meta.uid(new) != meta.uid(old):
+        uid = meta.uid(new) if new is not None else None
+        ended = new is not None and _ended(new)
+        if old is not None:
+            other = uid != meta.uid(old)
+            if other or ended:
+                self._drop_pod(old)
+            if other:
                 self._count_success(old, done=False)
         if new is None:
             return
-        if _ended(new):
+        if ended:
             self._count_success(new, done=new["status"]["phase"] == "Succeeded")
             return
-        member = self.members.get(self._ids.of(("pod", meta.uid(new))))
+        member = self.members.get(self._ids.of(uid))
         if member is None:
             self._add_pod(new)
         else:
@@ -297,7 +301,7 @@ class Translator:
     def _add_pod(self, pod: Object) -> None:
         self._on_storage(self._volumes.enter(pod))
         member = Member(
-            id=self._ids.of(("pod", meta.uid(pod))),
+            id=self._ids.of(meta.uid(pod)),
             uid=meta.uid(pod),
             obj=pod,
             shape=self._shape(pod),
@@ -321,10 +325,9 @@ class Translator:
 
     def _change_pod(self, member: Member, pod: Object) -> None:
         old, member.obj = member.obj, pod
-        same_spec = old["spec"] == pod["spec"]
-        if same_spec and meta.deleting(old) == meta.deleting(pod) and meta.labels(old) == meta.labels(pod):
-            return
         relabelled = meta.labels(old) != meta.labels(pod)
+        if not relabelled and old["spec"] == pod["spec"] and meta.deleting(old) == meta.deleting(pod):
+            return
         if relabelled or {**old["spec"], "nodeName": ""} != {**pod["spec"], "nodeName": ""}:
             self._reshape(member, pod)
         node = pod["spec"].get("nodeName") or ""
@@ -344,8 +347,8 @@ class Translator:
         self._listener.touched(self.root_of(member))
 
     def _drop_pod(self, pod: Object) -> None:
-        number = self._ids.of(("pod", meta.uid(pod)))
-        self._ids.drop(("pod", meta.uid(pod)))
+        number = self._ids.of(meta.uid(pod))
+        self._ids.drop(meta.uid(pod))
         member = self.members.pop(number, None)
         if member is None:
             return
@@ -399,12 +402,12 @@ class Translator:
             view.put_unit(unit)
             running = self._running(member, unit.id)
             entries.append(running)
-            if (former is None or former.coming) and member.place and self._is_wished(member.identity):
-                room = True
+            if self._wished and (former is None or former.coming) and member.place:
+                room = room or self._is_wished(member.identity)
             if former is not None and former.unit != unit.id:
                 left.append(former.unit)
             if running.budgets:
-                covered[meta.namespace(member.obj)] = None
+                covered[member.namespace] = None
         view.bind_all(entries)
         for former_unit in left:
             self._retire_unit(former_unit)
@@ -415,11 +418,11 @@ class Translator:
 
     def _running(self, member: Member, unit: int) -> Running:
         """A pod as what takes up room."""
-        placed, group = bool(member.place), member.group
+        placed, group, shape = bool(member.node or member.assumed), member.group, member.shape
         return Running(
             pod=member.id,
             node=member.spot,
-            requests=member.shape.requests,
+            requests=shape.requests,
             unit=unit,
             started=member.since,
             group=group.id if group is not None else -1,
@@ -428,9 +431,9 @@ class Translator:
             # A place that is only reserved repels others, but nobody counts on who is not there yet.
             evictable=not member.leaving and (placed or bool(member.nominated)),
             identity=member.identity,
-            repels=member.shape.anti_affinity,
+            repels=shape.anti_affinity,
             coming=not placed,
-            wishes=company.wishes_of(member.shape),
+            wishes=company.wishes_of(shape) if shape.wishes or shape.affinity else (),
         )
 
     def _wish(self, member: Member) -> None:
@@ -444,7 +447,7 @@ class Translator:
 
     def _is_wished(self, identity: Identity) -> bool:
         """Whether pods may be waiting for one like this to be somewhere."""
-        return bool(self._wished) and any(means(peers, identity) for peers in self._wished)
+        return any(means(peers, identity) for peers in self._wished)
 
     def _release(self, member: Member) -> None:
         running = self.view.running(member.id)
@@ -453,9 +456,8 @@ class Translator:
         self.view.unbind(member.id)
         self._retire_unit(running.unit)
         if running.budgets:
-            namespace = meta.namespace(member.obj)
-            self._budgets.uncover(member.id, namespace)
-            self._count_budgets(namespace)
+            self._budgets.uncover(member.id, member.namespace)
+            self._count_budgets(member.namespace)
 
     def _retire_unit(self, unit: int) -> None:
         if not self.view.pods_of(unit):
@@ -474,7 +476,7 @@ class Translator:
                 whole = group if group.policy.whole else whole
             group = group.parent
         if whole is None or not (member.place or member.nominated):
-            return Unit(member.id, priority, f"Pod/{meta.name(member.obj)}")
+            return Unit(member.id, priority, f"Pod/{member.name}")
         assert whole.obj is not None
         owner = meta.controller_of(whole.obj)
         name = f"{owner['kind']}/{owner['name']}" if owner else f"{whole.key.kind}/{whole.key.name}"
