@@ -52,8 +52,8 @@ _INCOMPLETE_GRACE_SECONDS = 1.0
 _SECONDS_BETWEEN_REASONS = 10.0
 #: Of a crowd that waits so many are told anew in a second.
 _REASONS_PER_SECOND = 5.0
-#: While the server has more bindings to do than it takes at a time, so many roots that need no search are decided before
-#: anything else has its turn: one decision after the other costs less than between answers and events.
+#: While the server has more bindings to do than it takes at a time, so many roots that need no search are decided
+#: before anything else has its turn: one decision after the other costs less than between answers and events.
 _DECISIONS_IN_A_ROW = 8
 
 
