@@ -52,6 +52,7 @@ class Slots:
             return
         if stale:
             self._fits = allowed(layout, self.shape)
+            self._known = _Asked({}, Shape(()))  # resources may have other numbers
         elif self._judged < len(layout.relabelled):
             renewed = distinct(layout.relabelled[self._judged :])
             self._fits[renewed] = allowed(layout, self.shape, renewed)

@@ -38,6 +38,7 @@ def decide(view: ClusterView, demand: Demand, now: float, steps: Steps | None = 
 
 def _thoroughly(view: ClusterView, demand: Demand, now: float, steps: Steps) -> Verdict:
     """Search, then preemption, then the reasons; all of these try things on the view and take them back."""
+    view.layout.shed()
     view.layout.learn(name for name in _asked(demand) if given(name))
     outcome = place(view, demand, steps)
     if outcome.placed is not None:

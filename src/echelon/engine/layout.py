@@ -27,6 +27,8 @@ Item = TypeVar("Item")
 PLAIN = ("cpu", "memory", "ephemeral-storage", "pods")
 #: Nodes that are added one by one; more of them at once.
 FEW = 8
+#: Up to so many resources it is not worth looking for those that nobody uses.
+_FEW_RESOURCES = 64
 
 
 class NodeLike(Protocol):
@@ -124,6 +126,8 @@ class Layout:
         self._returned: list[int] = []
         self.resources: dict[str, int] = {}
         self.free: Ints = np.zeros((0, 0), dtype=np.int64)
+        #: With so many resources those that nobody uses are looked for.
+        self._shed_at = _FEW_RESOURCES
         #: What a node has of each resource unless it says otherwise.
         self._given: Ints = np.zeros(0, dtype=np.int64)
         self.cordoned: Bools = np.zeros(0, dtype=np.bool_)
@@ -320,6 +324,23 @@ class Layout:
             more = np.array([given(name) for name in unknown], dtype=np.int64)
             self._given = np.concatenate([self._given, more])
             self.free = np.concatenate([self.free, np.repeat(more[:, np.newaxis], self.free.shape[1], axis=1)], axis=0)
+
+    def shed(self) -> None:
+        """Give up the arrays of ports that no pod takes; only between decisions, since resources are renumbered.
+
+        Pods may ask for any port, and each that was ever asked for would cost a number per node for ever.
+        """
+        if len(self.resources) < self._shed_at:
+            return
+        used = (self.free != self._given[:, np.newaxis]).any(axis=1)
+        kept = [name for name, number in self.resources.items() if used[number] or not given(name)]
+        if len(kept) < len(self.resources):
+            rows = [self.resources[name] for name in kept]
+            self.free, self._given = self.free[rows], self._given[rows]
+            self.resources = {name: number for number, name in enumerate(kept)}
+            self._charged = ((), np.zeros((0, 1), dtype=np.int64))
+            self._forget_log()
+        self._shed_at = 2 * len(self.resources) + _FEW_RESOURCES
 
     def _taint_set(self, taints: tuple[Taint, ...]) -> int:
         return self.taint_sets.setdefault(taints, len(self.taint_sets))

@@ -9,6 +9,7 @@ Labels that no term looks at do not make two shapes of equal pods.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -178,6 +179,47 @@ def wanted(pods: PodClass | Member) -> list[Peers]:
     """Those whose coming can let a pod in."""
     shape = pods.shape
     return [term.peers for term in shape.affinity] + [spread.peers for spread in shape.spread]
+
+
+#: A namespace, and a label with its value.
+_Mark = tuple[str, str, str]
+
+
+class Wished:
+    """Whose coming could let pods in, with the number of pods that wish for it.
+
+    Every job may wish for pods of its own, so they are found by a label that they must have, if there is one.
+    """
+
+    def __init__(self) -> None:
+        self._marked: dict[_Mark | None, Counter[Peers]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._marked)
+
+    def count(self, wanted: Iterable[Peers], times: int) -> None:
+        """A pod that wishes for these comes (1) or goes (-1)."""
+        for peers in wanted:
+            for mark in _marks(peers):
+                found = self._marked.setdefault(mark, Counter())
+                found[peers] += times
+                if not found[peers]:
+                    del found[peers]
+                if not found:
+                    del self._marked[mark]
+
+    def means(self, identity: Identity) -> bool:
+        """Whether pods may be waiting for one like this to be somewhere."""
+        marks = (None, *((identity.namespace, *label) for label in identity.labels))
+        return any(means(peers, identity) for mark in marks for peers in self._marked.get(mark, ()))
+
+
+def _marks(peers: Peers) -> Iterable[_Mark | None]:
+    """One of these is on every pod that is meant; None stands for every pod."""
+    named = next((one for one in peers.labels or () if one.operator == "In"), None)
+    if named is None or peers.namespace_labels is not None:
+        return (None,)
+    return [(space, named.key, value) for space in peers.namespaces for value in dict.fromkeys(named.values)]
 
 
 class _Glance:

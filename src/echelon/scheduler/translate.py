@@ -10,7 +10,6 @@ An event that changes nothing scheduling looks at costs a comparison.  The loop'
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol
@@ -34,8 +33,7 @@ from ..base import quantity
 from ..base.clock import Clock
 from ..base.instants import parse
 from ..client.informer import Caches, Handler
-from ..engine.company import means
-from ..engine.demand import Exclusive, Identity, Peers, Shape, Taint
+from ..engine.demand import Exclusive, Identity, Shape, Taint
 from ..engine.view import ClusterView, Node, Running, Unit
 from . import company, shape, volumes
 from .budgets import Budgets
@@ -78,8 +76,8 @@ class Translator:
         self._volumes = volumes.Volumes()
         self._shapes = shape.Shapes()
         self._namespaces: dict[str, dict[str, str]] = {}
-        #: Whose coming could let pods in, with the number of pods that wish for it.
-        self._wished: Counter[Peers] = Counter()
+        #: Whose coming could let pods in.
+        self._wished = company.Wished()
         self._handlers: dict[Resource, Handler] = {
             NAMESPACES: self._on_namespace,
             NODES: self._on_node,
@@ -403,7 +401,7 @@ class Translator:
             running = self._running(member, unit.id)
             entries.append(running)
             if self._wished and (former is None or former.coming) and member.place:
-                room = room or self._is_wished(member.identity)
+                room = room or self._wished.means(member.identity)
             if former is not None and former.unit != unit.id:
                 left.append(former.unit)
             if running.budgets:
@@ -437,17 +435,10 @@ class Translator:
         )
 
     def _wish(self, member: Member) -> None:
-        wanted = company.wanted(member)
-        if wanted:
-            self._wished.update(wanted)
+        self._wished.count(company.wanted(member), 1)
 
     def _unwish(self, member: Member) -> None:
-        if self._wished:
-            self._wished -= Counter(company.wanted(member))
-
-    def _is_wished(self, identity: Identity) -> bool:
-        """Whether pods may be waiting for one like this to be somewhere."""
-        return any(means(peers, identity) for peers in self._wished)
+        self._wished.count(company.wanted(member), -1)
 
     def _release(self, member: Member) -> None:
         running = self.view.running(member.id)

@@ -79,24 +79,32 @@ class Volumes:
         return [uid for key in waiting for uid in self._users.get(key, ())]
 
     def enter(self, pod: Object) -> list[str]:
-        """A pod is there; the uids of those with which it shares a claim."""
+        """A pod is there; the uids of those that now share a claim which they must have alone.
+
+        A thousand pods may share a claim: those that came before the second know already that they are not alone.
+        """
         others: dict[str, None] = {}
         for key in _claim_keys(pod):
             users = self._users.setdefault(key, {})
-            others |= users
             users[meta.uid(pod)] = None
+            if len(users) == 2 and self._is_exclusive(key):
+                others |= users
         return [uid for uid in others if uid != meta.uid(pod)]
 
     def leave(self, pod: Object) -> list[str]:
-        """A pod is gone; the uids of those with which it shared a claim."""
+        """A pod is gone; the uids of those that now have a claim alone."""
         others: dict[str, None] = {}
         for key in _claim_keys(pod):
             users = self._users.get(key, {})
             users.pop(meta.uid(pod), None)
-            others |= users
+            if len(users) == 1 and self._is_exclusive(key):
+                others |= users
             if not users:
                 self._users.pop(key, None)
         return list(others)
+
+    def _is_exclusive(self, key: str) -> bool:
+        return _is_exclusive(self._claims.get(key))
 
     # ---- what a pod asks
 
@@ -120,7 +128,7 @@ class Volumes:
             reach |= {} if terms is None else {terms: None}
             unsupported += odd
             # One user needs no rule, and rules make pods unequal.
-            if _ALONE in (claim["spec"].get("accessModes") or ()) and len(self._users.get(key, ())) > 1:
+            if _is_exclusive(claim) and len(self._users.get(key, ())) > 1:
                 alone.append(name)
         return Asked(tuple(reach), tuple(dict.fromkeys(waits)), tuple(unsupported), tuple(sorted(set(alone))))
 
@@ -188,6 +196,10 @@ def _claimed(pod: Object) -> Iterator[tuple[str, bool]]:
 
 def _claim_keys(pod: Object) -> dict[str, None]:
     return {_key(meta.namespace(pod), name): None for name, _ in _claimed(pod)}
+
+
+def _is_exclusive(claim: Object | None) -> bool:
+    return claim is not None and _ALONE in (claim["spec"].get("accessModes") or ())
 
 
 def _is_bound(claim: Object) -> bool:

@@ -89,6 +89,24 @@ def test_a_namespace_without_pods_wakes_nobody() -> None:
     assert stage.heard.rooms == heard
 
 
+def test_a_pod_that_others_wish_for_wakes_them_and_any_other_does_not() -> None:
+    stage = Stage()
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}}
+    follower = make_pod("follower")
+    follower["spec"]["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    stage.put(make_node("n1"), follower)
+    rooms = stage.heard.rooms
+    stage.put(make_pod("web", node="n1", labels={"app": "web"}))
+    stage.put(make_pod("elsewhere", node="n1", labels={"app": "db"}, namespace="other"))
+    assert stage.heard.rooms == rooms
+    stage.put(make_pod("db", node="n1", labels={"app": "db", "more": "yes"}))
+    assert stage.heard.rooms == rooms + 1
+    stage.remove(follower)
+    rooms = stage.heard.rooms
+    stage.put(make_pod("db2", node="n1", labels={"app": "db"}))
+    assert stage.heard.rooms == rooms
+
+
 def test_a_kept_place_is_held_until_it_is_withdrawn() -> None:
     stage = Stage()
     stage.put(make_node("n1"), make_pod("p"))

@@ -96,3 +96,10 @@ def test_a_claim_for_one_pod_is_a_rule_once_two_pods_name_it() -> None:
     assert known.of(one).alone == known.of(other).alone == ("a",)
     assert known.leave(other) == ["p"]
     assert known.of(one).alone == ()
+
+
+def test_a_thousand_pods_that_share_a_claim_do_not_disturb_one_another() -> None:
+    known = volumes(bound("data", "v", accessModes=["ReadWriteMany"]), volume("v"))
+    pods = [pod(f"p{number}", "data") for number in range(1000)]
+    assert [known.enter(one) for one in pods] == [[]] * 1000
+    assert [known.leave(one) for one in pods] == [[]] * 1000
