@@ -77,7 +77,7 @@ class Auditor:
                 self._pod_changed(old, new, now)
                 self.watch.changed(before, self.ledger.pods.get(key), now)
             elif plural in ("podgroups", "compositepodgroups"):
-                self._group_changed(old, new)
+                self._group_changed(old, new, now)
             elif plural == "events" and new:
                 self._told(new)
 
@@ -104,7 +104,7 @@ class Auditor:
             for owner in new["metadata"].get("ownerReferences") or ():
                 self.succeeded.setdefault(owner["uid"], {})[pod.uid] = None
 
-    def _group_changed(self, old: Tree | None, new: Tree | None) -> None:
+    def _group_changed(self, old: Tree | None, new: Tree | None, now: float) -> None:
         tree = new or old
         assert tree is not None
         self._preemptors[f"{tree['kind'].lower()} {_key(tree)}"] = tree["spec"].get("priority") or 0
@@ -113,15 +113,20 @@ class Auditor:
             self._lost_members.add(self.ledger.root(above).uid)
         if new is not None:
             same = old is not None and old["metadata"]["uid"] == new["metadata"]["uid"]
-            self._group_says(self.ledger.groups[new["kind"], new["metadata"]["name"]], old if same else None, new)
+            group = self.ledger.groups[new["kind"], new["metadata"]["name"]]
+            self._group_says(group, old if same else None, new, now)
 
-    def _group_says(self, group: Group, old: Tree | None, new: Tree) -> None:
-        """That a group was placed is said once it was, and never taken back."""
+    def _group_says(self, group: Group, old: Tree | None, new: Tree, now: float) -> None:
+        """That a group was placed is said once it was, and never taken back.
+
+        A minimum may be raised while the pods that it was decided for are on their way: then the older one counts.
+        """
         type_ = f"{group.kind}InitiallyScheduled"
         said, says = old is not None and is_true(old, type_), is_true(new, type_)
         if said and not says:
             raise Breach(f"{group.kind} {group.name} was placed and now says that it was not")
-        if says and not said and group.uid not in self._were_whole and not self.ledger.counted(group, _bound_or_ended):
+        whole = group.uid in self._were_whole or self.ledger.counted(group, _bound_or_ended)
+        if says and not said and not whole and self.ledger.changed("minima") < now - LATE_SECONDS:
             raise Breach(f"{group.kind} {group.name} says that it was placed, but never was")
 
     def _note_pending(self, pod: Pod, now: float) -> None:

@@ -141,7 +141,11 @@ class Ledger:
             _put(self.nodes, key, node)
         elif plural in ("podgroups", "compositepodgroups"):
             group = _group(tree) if tree else None
-            _put(self.groups, ("PodGroup" if plural == "podgroups" else "CompositePodGroup", key.split("/")[1]), group)
+            at = ("PodGroup" if plural == "podgroups" else "CompositePodGroup", key.split("/")[1])
+            before = self.groups.get(at)
+            if before is not None and group is not None and before.minimum != group.minimum:
+                self._changed["minima", ""] = now
+            _put(self.groups, at, group)
 
     def _note_node(self, old: Node | None, new: Node | None, now: float) -> None:
         if old == new:

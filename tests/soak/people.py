@@ -51,6 +51,8 @@ class People:
             (5, self.refill),
             (3, self.grow),
             (3, self.move_minimum),
+            (2, self.move_group_minimum),
+            (2, self.remake_group),
             (3, self.open_gates),
             (6, self.scale),
             (6, self.suspend),
@@ -61,6 +63,7 @@ class People:
             (2, self.relabel),
             (3, self.set_budget),
             (2, self.drop_budget),
+            (2, self.change_budget),
             (2, self.delete_namespace),
         ]
 
@@ -166,6 +169,34 @@ class People:
         await self._hand.patch(POD_GROUPS, group, {"spec": {"schedulingPolicy": {"gang": {"minCount": count}}}})
         return f"gang {meta.name(group)} needs {count} now"
 
+    async def move_group_minimum(self) -> str:
+        groups = [
+            one for one in await self._hand.all(COMPOSITE_POD_GROUPS) if "gang" in one["spec"]["schedulingPolicy"]
+        ]
+        group = self._hand.pick_live([one for one in groups if not one["metadata"].get("ownerReferences")])
+        if group is None:
+            return ""
+        count = self._maker.between(1, 3)
+        policy = {"schedulingPolicy": {"gang": {"minGroupCount": count}}}
+        await self._hand.patch(COMPOSITE_POD_GROUPS, group, {"spec": policy})
+        return f"composite {meta.name(group)} needs {count} groups now"
+
+    async def remake_group(self) -> str:
+        """A group is taken away under its pods, whoever protects it, and made anew under its name."""
+        resource = self._maker.pick((POD_GROUPS, POD_GROUPS, COMPOSITE_POD_GROUPS))
+        mine = [one for one in await self._hand.all(resource) if not one["metadata"].get("ownerReferences")]
+        # Without a child the rest of its tree may go where the child is not.
+        group = self._hand.pick_live([one for one in mine if not one["spec"].get("parentCompositePodGroupName")])
+        if group is None:
+            return ""
+        await self._hand.verbs.delete(resource, meta.name(group), NAMESPACE)
+        if meta.name(group) in {meta.name(one) for one in await self._hand.all(resource)}:
+            await self._hand.patch(resource, group, {"metadata": {"finalizers": None}})
+        await self._hand.clock.sleep(self._maker.between(0, 3))
+        kept = {key: value for key, value in group["metadata"].items() if key in ("name", "namespace", "annotations")}
+        await self._hand.create({key: group[key] for key in ("apiVersion", "kind", "spec")} | {"metadata": kept})
+        return f"{group['kind']} {meta.name(group)} is another now"
+
     async def open_gates(self) -> str:
         gated = [pod for pod in await self._hand.all(PODS) if pod["spec"].get("schedulingGates")]
         for pod in gated:
@@ -195,6 +226,14 @@ class People:
             return ""
         await self._hand.verbs.delete(POD_DISRUPTION_BUDGETS, meta.name(budget), NAMESPACE)
         return f"delete budget {meta.name(budget)}"
+
+    async def change_budget(self) -> str:
+        budget = self._hand.pick_live(await self._hand.all(POD_DISRUPTION_BUDGETS))
+        if budget is None:
+            return ""
+        spec = {"minAvailable": None, "maxUnavailable": None, **self._maker.budget()["spec"]}
+        await self._hand.patch(POD_DISRUPTION_BUDGETS, budget, {"spec": spec})
+        return f"budget {meta.name(budget)} is {spec} now"
 
     # -- taking away -----------------------------------------------------------------------------------
 

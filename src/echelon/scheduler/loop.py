@@ -165,6 +165,9 @@ class Scheduler:
         if isinstance(root, Group) or self._is_ours(root):
             state = self._states.of(root)
             state.told = 0.0
+            if isinstance(root, Group) and root.layout is None:
+                # Its groups are not those that were told.
+                state.settled = False
             self._states.again(state)
         else:
             self._retire(root)
@@ -319,9 +322,6 @@ class Scheduler:
         root = state.root
         if isinstance(root, Member):
             return demands.of_pod(root)
-        if root.layout is None:
-            # Its groups are not those that it was told of.
-            state.settled = False
         problem = self._layout(root)
         if problem is not None:
             self._wait(state, root, problem)
