@@ -436,3 +436,13 @@ async def test_a_pod_of_another_scheduler_is_left_alone_but_counted(world: World
     await world.settle()
     assert await world.nodes("theirs", "big", "small") == ["", "", "n1"]
     assert await world.reason("theirs") == ""
+
+
+@in_virtual_time
+async def test_a_group_that_waits_for_gates_names_them(world: World) -> None:
+    await world.create(make_node("n1", cpu=4), make_pod_group("g", gang=3), make_pod("free", group="g"))
+    await world.create(*(make_pod(f"gated{n}", group="g", gates=("quota", "data")) for n in range(2)))
+    await world.settle()
+    said = "1 of 3 pods exist without scheduling gates, 2 more wait for data, quota to be removed"
+    assert said in (await world.condition("g"))[2]
+    assert said in await world.message("free")

@@ -15,7 +15,6 @@ from .check_facts import (
     Facts,
     Identity,
     bound_nodes,
-    chosen,
     covered,
     groups_of,
     hard_taints,
@@ -285,8 +284,9 @@ class _Shortage:
         for taint in sorted(hard_taints(node), key=lambda taint: (taint.key, taint.value, taint.effect)):
             if taint != cordon and not covered(taint, shape):
                 yield f"taint {taint.key}={taint.value}" if taint.value else f"taint {taint.key}"
-        if not chosen(shape, node):
-            yield "node selector"
+        for key, value in shape.node_selector:
+            if node.labels.get(key) != value:
+                yield f"node selector {key}={value}"
         if not near(shape, node):
             yield "node affinity"
         if not reached(shape, node):

@@ -47,9 +47,8 @@ def exclusions(layout: Layout, shape: Shape, rows: Rows = EVERYWHERE) -> Iterato
             carrying = np.fromiter((taint in taints for taints in layout.taint_sets), dtype=np.bool_)
             name = f"taint {taint.key}={taint.value}" if taint.value else f"taint {taint.key}"
             yield name, carrying[layout.taints[rows]]
-    if shape.node_selector:
-        chosen = [_matching(layout, Requirement(key, "In", (value,)), rows) for key, value in shape.node_selector]
-        yield "node selector", ~np.logical_and.reduce(chosen)
+    for key, value in shape.node_selector:
+        yield f"node selector {key}={value}", ~_matching(layout, Requirement(key, "In", (value,)), rows)
     if shape.node_terms is not None:
         yield "node affinity", ~_any(layout, shape.node_terms, rows)
     for terms in shape.volumes:

@@ -65,7 +65,7 @@ class Shortage:
     #: The best domains first; bounded in number, `domains_tried` counts all.
     tried: tuple[DomainCount, ...]
     domains_tried: int
-    #: Nodes ruled out, by reason (`taint k=v`, `node selector`, `cordoned`, `short of nvidia.com/gpu`, …).
+    #: Nodes ruled out, by reason (`taint k=v`, `node selector k=v`, `cordoned`, `short of nvidia.com/gpu`, …).
     exclusions: Mapping[str, int] = field(default_factory=dict)
     #: Whether `need` and `have` count child groups; otherwise they count pods.
     of_groups: bool = False

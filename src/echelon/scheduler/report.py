@@ -209,5 +209,15 @@ def _incomplete(group: Group, root: Group) -> str:
     need = group.need if group.key.kind == POD_GROUP else group.policy.minimum
     known, what = group.tally.present, "pods" if group.key.kind == POD_GROUP else "complete child groups"
     if known < need:
-        return f"waiting for {group.key}: {known} of {need} {what} exist"
+        return f"waiting for {group.key}: {known} of {need} {what} exist{_gated(group)}"
     return f"{group.key} is complete; waiting for the rest of its tree: {_incomplete(root, root)}"
+
+
+def _gated(group: Group) -> str:
+    """Pods that exist but do not count, because somebody holds them back."""
+    held = [member for member in group.members.values() if not member.place and not member.leaving]
+    gates = dict.fromkeys(gate["name"] for member in held for gate in member.obj["spec"].get("schedulingGates") or ())
+    count = len(held) - len(group.pending)
+    if not gates:
+        return ""
+    return f" without scheduling gates, {count} more wait for {', '.join(sorted(gates))} to be removed"

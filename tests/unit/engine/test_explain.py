@@ -100,7 +100,7 @@ def test_nodes_shut_out_are_counted_by_reason() -> None:
     cluster.node("other", cpu=8).node("full", cpu=1, labels={"disk": "ssd"})
     leaf = gang(1, pods(1, cpu=2, node_selector=(("disk", "ssd"),)))
     exclusions = blocked(cluster.decide(leaf)).shortages[0].exclusions
-    assert exclusions == {"cordoned": 1, "taint team=a": 1, "node selector": 1, "short of cpu": 1}
+    assert exclusions == {"cordoned": 1, "taint team=a": 1, "node selector disk=ssd": 1, "short of cpu": 1}
 
 
 def test_an_unsupported_field_is_named() -> None:
