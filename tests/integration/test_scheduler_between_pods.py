@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from echelon.api.scheme import Object
+from echelon.api.scheme import NODES, Object
+from echelon.api.vocabulary import HOSTNAME
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
 from echelon.testing.world import World, in_virtual_time
 
@@ -264,3 +265,18 @@ async def test_own_labels_narrow_a_term(world: World, field: str, nodes: int) ->
         assert all(len(set(at)) == nodes for at in by_team.values())
     else:
         assert len(set(found)) == nodes
+
+
+@in_virtual_time
+async def test_a_node_that_goes_lets_in_whom_a_spread_over_it_kept_out(world: World) -> None:
+    labels = {"app": "x"}
+    spread: Object = {"maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": "DoNotSchedule"}
+    spread["labelSelector"] = {"matchLabels": labels}
+    await world.create(make_node("n1", cpu=4), make_node("n2", cpu=0), make_pod("first", labels=labels))
+    await world.settle()
+    await world.create(make_pod("second", labels=labels, topologySpreadConstraints=[spread]))
+    await world.settle()
+    assert await world.unscheduled("second")
+    await world.delete(NODES, "n2")
+    await world.settle()
+    assert await world.nodes("second") == ["n1"]

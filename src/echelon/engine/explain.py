@@ -68,7 +68,7 @@ def _evicting(evict: Evict) -> str:
     loss = evict.loss
     text = f"evicting {_count(loss.units, 'unit')} of priority {loss.highest_priority} or less"
     if loss.budget_violations:
-        text += f" against {_count(loss.budget_violations, 'disruption budget')}"
+        text += f", {_count(loss.budget_violations, 'pod')} more than disruption budgets allow"
     return text
 
 

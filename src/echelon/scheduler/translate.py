@@ -190,11 +190,16 @@ class Translator:
                 # Others of its root were told of with it.
                 if name in (member.nominated, member.reserved):
                     self._listener.displaced(member)
+            if self._wished:
+                # A domain less to spread over can let somebody in.
+                self._listener.room()
             return
         if old is not None and _node_facts(old) == _node_facts(new):
             return
-        self.view.put_node(node_of(new))
-        self._listener.room()
+        node = node_of(new)
+        if self.view.node(node.name) != node:
+            self.view.put_node(node)
+            self._listener.room()
 
     def _on_budget(self, old: Object | None, new: Object | None) -> None:
         namespace = meta.namespace(new or old or {})
@@ -326,6 +331,7 @@ class Translator:
         relabelled = meta.labels(old) != meta.labels(pod)
         if not relabelled and old["spec"] == pod["spec"] and meta.deleting(old) == meta.deleting(pod):
             return
+        asked = member.shape.requests
         if relabelled or {**old["spec"], "nodeName": ""} != {**pod["spec"], "nodeName": ""}:
             self._reshape(member, pod)
         node = pod["spec"].get("nodeName") or ""
@@ -333,7 +339,7 @@ class Translator:
             # Our own binding, confirmed: nothing has changed for anyone.
             member.node, member.assumed = node, ""
             return
-        if relabelled:
+        if relabelled or (member.node and member.shape.requests != asked):
             self._listener.room()
         if node and not member.node:
             if not member.assumed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from echelon.engine.demand import Taint
 from echelon.engine.explain import for_group, sentence
 from echelon.engine.tree import drawn, tree
+from echelon.engine.verdict import Evict, Loss, Placed
 from echelon.testing.placement import Cluster, blocked, composite, exclusive, gang, gpu_racks, pods
 
 
@@ -124,3 +125,10 @@ def test_placed_and_evicting_verdicts_read_well() -> None:
     verdict = cluster.decide(leaf, priority=9)
     assert sentence(verdict, {}) == ("evicting 1 unit of priority 3 or less, then 2 pods placed on 2 nodes in b1/r1")
     assert for_group(verdict, leaf.id, {}).endswith("then placed in b1/r1")
+
+
+def test_evictions_beyond_budgets_are_counted_in_pods() -> None:
+    evict = Evict((1, 2), Loss(2, 10, 0, 2), Placed({5: "n1"}, {}, frozenset({0})))
+    assert "evicting 2 units of priority 10 or less, 2 pods more than disruption budgets allow, then" in sentence(
+        evict, {0: "g"}
+    )

@@ -107,6 +107,25 @@ def test_a_pod_that_others_wish_for_wakes_them_and_any_other_does_not() -> None:
     assert stage.heard.rooms == rooms
 
 
+def test_a_pod_that_shrinks_where_it_runs_gives_room() -> None:
+    stage = Stage()
+    pod = make_pod("p", cpu=4, node="n1")
+    stage.put(make_node("n1"), pod)
+    rooms = stage.heard.rooms
+    stage.change(pod, containers=make_pod("p", cpu=2)["spec"]["containers"])
+    assert [running.requests for running in stage.view.pods_on("n1")] == [(("cpu", 2000), ("pods", 1))]
+    assert stage.heard.rooms == rooms + 1
+
+
+def test_what_placement_does_not_look_at_in_a_node_wakes_nobody() -> None:
+    stage = Stage()
+    node = make_node("n1")
+    stage.put(node)
+    rooms = stage.heard.rooms
+    stage.change(node, podCIDR="10.0.0.0/24", providerID="cloud://n1")
+    assert stage.heard.rooms == rooms
+
+
 def test_a_kept_place_is_held_until_it_is_withdrawn() -> None:
     stage = Stage()
     stage.put(make_node("n1"), make_pod("p"))
