@@ -211,11 +211,16 @@ def _unknown_field(resource: Resource, field: str) -> str:
 
 
 def _text_at(*path: str) -> Callable[[Object], str]:
+    *above, last = path
+
     def read(obj: Object) -> str:
         value: Any = obj
-        for part in path:
-            value = (value or {}).get(part)
-        return "" if value is None else str(value)
+        for part in above:
+            value = value.get(part)
+            if not value:
+                return ""
+        value = value.get(last)
+        return value if type(value) is str else "" if value is None else str(value)
 
     return read
 

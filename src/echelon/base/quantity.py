@@ -26,8 +26,14 @@ WRONG_SUFFIX = "unable to parse quantity's suffix"
 
 def parse(quantity: str | int | float, resource_name: str | None = None) -> int:
     """The amount as an integer, rounded up: milli-units for `cpu`, whole units for everything else."""
-    nano, _ = _read(_text(quantity))
-    return -(-nano // (10**6 if resource_name == "cpu" else _NANO))
+    text = quantity if type(quantity) is str else _text(quantity)
+    return _rounded(text, 10**6 if resource_name == "cpu" else _NANO)
+
+
+@lru_cache(maxsize=65536)
+def _rounded(text: str, unit: int) -> int:
+    nano, _ = _read(text.strip())
+    return -(-nano // unit)
 
 
 @lru_cache(maxsize=65536)

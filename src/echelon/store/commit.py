@@ -82,22 +82,33 @@ class InlineCommitter:
 class ThreadCommitter:
     """One thread writes; whatever waits when it looks up is one batch."""
 
-    #: More would delay the first writer of a batch for the sake of the last.
+    #: About as many as this; more would delay the first writer of a batch for the sake of the last.
     MAX_BATCH = 512
 
     def __init__(self, journal: Journal, settle: Settle) -> None:
         self._journal = journal
         self._settle = settle
         self._loop = asyncio.get_running_loop()
-        self._queue: SimpleQueue[Write | Forget | None] = SimpleQueue()
+        #: What was submitted in this turn of the event loop: to hand it over wakes the thread, and costs more than to
+        #: accept a write.
+        self._gathered: list[Write | Forget] = []
+        self._queue: SimpleQueue[list[Write | Forget] | None] = SimpleQueue()
         self._ended = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="store-commit", daemon=True)
         self._thread.start()
 
     def submit(self, item: Write | Forget) -> None:
-        self._queue.put(item)
+        if not self._gathered:
+            self._loop.call_soon(self._hand_over)
+        self._gathered.append(item)
+
+    def _hand_over(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        for start in range(0, len(gathered), self.MAX_BATCH):
+            self._queue.put(gathered[start : start + self.MAX_BATCH])
 
     async def close(self) -> None:
+        self._hand_over()
         self._queue.put(None)
         await self._ended.wait()
         self._thread.join()
@@ -124,14 +135,14 @@ class ThreadCommitter:
 
     def _take(self) -> tuple[list[Write | Forget], bool]:
         """Everything that waits, at least one item; False with the last batch before closing."""
-        item = self._queue.get()
+        more = self._queue.get()
         items: list[Write | Forget] = []
-        while item is not None:
-            items.append(item)
+        while more is not None:
+            items += more
             if len(items) >= self.MAX_BATCH:
                 return items, True
             try:
-                item = self._queue.get_nowait()
+                more = self._queue.get_nowait()
             except Empty:
                 return items, True
         return items, False

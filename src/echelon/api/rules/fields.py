@@ -25,7 +25,7 @@ def _by(sentences: Callable[[str], Sequence[str]]) -> Check:
 
     def check(path: str, value: Any) -> list[FieldError]:
         found = known(value) if len(value) <= _REMEMBERED else sentences(value)
-        return [invalid(path, value, sentence) for sentence in found]
+        return [invalid(path, value, sentence) for sentence in found] if found else []
 
     return check
 
