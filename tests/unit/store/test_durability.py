@@ -154,6 +154,29 @@ async def test_after_a_refused_commit_nothing_more_is_taken_and_nothing_unacknow
     await again.close()
 
 
+class _Noting(SqliteJournal):
+    """Notes how many writes go to the disk together."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.batches: list[int] = []
+
+    def append(self, batch: Batch) -> None:
+        self.batches.append(len(batch.entries))
+        super().append(batch)
+
+
+async def test_what_one_turn_of_the_loop_writes_goes_to_the_disk_together(tmp_path: Path) -> None:
+    journal = _Noting(tmp_path)
+    store = Log(journal, ThreadCommitter, header_of, Window())
+    await asyncio.gather(*(store.put(f"/core/pods/a/{n}", value(), 0) for n in range(5)))
+    assert journal.batches == [5]
+    unheard = asyncio.ensure_future(store.put("/core/pods/a/5", value(), 0))
+    await asyncio.sleep(0)
+    await store.close()
+    assert (await unheard).revision == 6
+
+
 @pytest.mark.conformance("API-118")
 async def test_a_log_torn_at_any_place_opens_with_a_clean_beginning(opened: Open, tmp_path: Path) -> None:
     store = opened("sqlite-inline")

@@ -223,3 +223,11 @@ def test_the_main_endpoint_keeps_the_status() -> None:
     new = edited(old, "status", {"phase": "Failed"})
     rules.prepare_update(PODS, new, old)
     assert new["status"] == old["status"]
+
+
+def test_a_spec_that_was_sound_excuses_neither_a_wrong_host_name_nor_another_spec() -> None:
+    assert not on_create(PODS, pod(hostname="one"))
+    assert not on_create(PODS, pod(hostname="two"))
+    assert on_create(PODS, pod(hostname="Not_a_name"))
+    assert on_create(PODS, pod(hostname="one", restartPolicy="Sometimes"))
+    assert not on_create(PODS, pod(hostname="one"))
