@@ -48,6 +48,8 @@ class Auditor:
         self._were_whole: set[str] = set()
         #: Uids of groups of which a pod or child group ended or was taken away, but not by the scheduler.
         self._lost_members: set[str] = set()
+        #: The last uid of every group: what is made anew under a name goes on with the pods of its forerunner.
+        self._uids: dict[tuple[str, str], str] = {}
         #: priority -> when a pod of that priority that may preempt was last pending
         self._pending_at: dict[int, float] = {}
         self._preemptors: dict[str, int] = {}
@@ -114,6 +116,11 @@ class Auditor:
         if new is not None:
             same = old is not None and old["metadata"]["uid"] == new["metadata"]["uid"]
             group = self.ledger.groups[new["kind"], new["metadata"]["name"]]
+            former = self._uids.get((group.kind, group.name), "")
+            self._uids[group.kind, group.name] = group.uid
+            for known in (self._were_whole, self._lost_members):
+                if former in known:
+                    known.add(group.uid)
             self._group_says(group, old if same else None, new, now)
 
     def _group_says(self, group: Group, old: Tree | None, new: Tree, now: float) -> None:
