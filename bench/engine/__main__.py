@@ -15,7 +15,7 @@ from echelon.engine.check import judge, problems
 from echelon.engine.cycle import decide
 from echelon.engine.verdict import Blocked, Evict, Verdict
 
-from . import contests, growth, proofs, tight
+from . import contests, growth, neighbours, proofs, tight
 from .cases import CASES
 from .harness import Case, World, ending, run, timed
 from .memory import taken_by
@@ -33,7 +33,7 @@ def main() -> None:
         decisions(cases, options.rounds, options.greedy_seconds)
     if not options.words or "families" in options.words:
         title = ("tight family", "placed", "proved", "exhausted")
-        families(title, tight.FAMILIES, ending, options.instances, options)
+        families(title, tight.FAMILIES | neighbours.FAMILIES, ending, options.instances, options)
     if not options.words or "contests" in options.words:
         title = ("contest", LEAST, OPEN, NO_NEED)
         families(title, contests.FAMILIES, worth, options.instances // 2, options)

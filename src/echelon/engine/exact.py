@@ -30,13 +30,17 @@ LARGEST_MODEL = 60_000
 
 
 def exact(room: Counting | Packing, part: Part, region: Region, steps: Steps) -> Found | NotFound | None:
-    """Place the tree, or prove that it cannot be; None if it is too large."""
-    model = _Model(room, Solver())
+    """Place the tree, or prove that it cannot be; None if it is too large for the budget."""
+    if steps.left <= 0:
+        return NotFound(proved=False)
+    model = _Model(room, Solver(), min(LARGEST_MODEL, steps.left))
     try:
         model.build(part, region)
     except TooLarge:
         return None
-    found = model.solver.solve(steps, linearization=2)
+    finally:
+        steps.left -= model.size  # writing a variable down takes as long as a step
+    found = model.solver.solve(steps, linearization=2, probing=not room.between_pods)
     return model.found() if found else NotFound(proved=found is False)
 
 
@@ -51,7 +55,7 @@ class _Seat:
 
 
 class _Model:
-    def __init__(self, room: Counting | Packing, solver: Solver) -> None:
+    def __init__(self, room: Counting | Packing, solver: Solver, largest: int) -> None:
         self.room, self.layout, self.solver, self.cp = room, room.layout, solver, solver.cp
         self.seats: list[_Seat] = []
         self.regions: dict[Place, Region] = {}
@@ -59,7 +63,8 @@ class _Model:
         #: For every domain that groups want for themselves, the variables of those that may be seated there.
         self._wanted: dict[tuple[Exclusive, int | str], list[Any]] = {}
         self._known: dict[object, list[Region]] = {}
-        self._size = 0
+        #: Variables written down, and how many there may be.
+        self.size, self._largest = 0, largest
 
     def build(self, root: Part, region: Region) -> None:
         here = _Seat([root], {self._place(region): 1})
@@ -81,8 +86,8 @@ class _Model:
             write(self.cp, rules, self.fills.numbers())
 
     def integer(self, most: int) -> Any:
-        self._size += 1
-        if self._size > LARGEST_MODEL:
+        self.size += 1
+        if self.size > self._largest:
             raise TooLarge
         return self.cp.new_int_var(0, most, "")
 

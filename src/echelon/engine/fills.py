@@ -105,8 +105,8 @@ class Fills:
             for cell, share in shares.items():
                 by_cell.setdefault((cell, shape), []).append(share)
         for (cell, shape), asked in by_cell.items():
-            offered = sum(fill[shape] * variable for _, ways in self.ways[cell] for fill, variable in ways)
-            self._cp.add(sum(asked) <= offered)
+            sets = [(fill[shape], variable) for _, ways in self.ways[cell] for fill, variable in ways if fill[shape]]
+            self._cp.add(sum(asked) <= sum(number * variable for number, variable in sets))
 
     def numbers(self) -> dict[Shape, dict[int, Number]]:
         """Pods of each shape in each cell, by a row of it."""
