@@ -18,6 +18,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.table import Table
@@ -170,13 +171,17 @@ async def _record(store: Store, log: list[Change]) -> None:
         log.extend(batch)
 
 
+def _value(value: bytes, _revision: int) -> bytes:
+    return value
+
+
 async def _bare(log: Sequence[Change], directory: Path) -> float:
     """The same values under the same keys, straight into a store."""
     store = open_sqlite(directory, lambda _key, _value: Header())
     begin = time.perf_counter()
     await _all_at_once(
         [
-            store.put(change.key, lambda _, value=change.record.value: value, None)
+            store.put(change.key, partial(_value, change.record.value), None)
             for change in log
             if change.record is not None
         ]
