@@ -18,7 +18,7 @@ from .capacity import room as room_of
 from .demand import Composite, Demand, Group, Leaf, Shape, given
 from .fit import allowed, exclusions
 from .layout import Bools, Ints, clip, distinct
-from .parts import Canon, Part, weight
+from .parts import Canon, Part, walk, weight
 from .regions import CLUSTER, Region, path_of, rows_of, split_by_label
 from .room import Counting, Packing
 from .search import model, search
@@ -81,8 +81,9 @@ class _Group:
     def __init__(self, view: ClusterView, group: Group, part: Part, around: Region, steps: Steps) -> None:
         self.view, self.group, self.part, self.layout, self.around = view, group, part, view.layout, around
         self.steps, self.settled = steps, True
-        #: What was reached in domains that are alike.
+        #: What was reached in domains that are alike; bound members and exclusive holders make those differ that look so.
         self._known: dict[object, int] = {}
+        self._alike = not any(one.pins or one.exclusive for one in walk(part))
         self.room: Counting | Packing = model(view, self.part, around)
         self.need, self.bound = _held(group)
         if self.part.supply and self.bound >= self.need and isinstance(group, Leaf):
@@ -223,7 +224,9 @@ class _Group:
 
     def _reached(self, region: Region, promised: int) -> int:
         """The most that fits in a region, by trying; of domains that are alike one is tried."""
-        alike = object() if region.rows is not None else (promised, self.room.content(region.level, region.index))
+        if region.rows is not None or not self._alike:
+            return self._tried(region, promised)
+        alike = (promised, self.room.content(region.level, region.index))
         if alike not in self._known:
             self._known[alike] = self._tried(region, promised)
         return self._known[alike]

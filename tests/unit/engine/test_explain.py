@@ -117,6 +117,16 @@ def test_a_domain_that_is_held_names_its_holder() -> None:
     assert f"b1/r1 is held by unit-{unit}" in sentence(blocked(cluster.decide(leaf)), {})
 
 
+def test_a_rack_that_is_held_is_not_told_like_one_that_only_looks_the_same() -> None:
+    """Two gangs that want a rack each, in one rack: an empty one takes the first of them, the other is taken."""
+    cluster = Cluster().node("n1", cpu=1, rack="r1").node("n2", cpu=3, rack="r2")
+    cluster.run("n2", cpu=2, group=7, exclusive=exclusive("rack"))
+    own = [gang(1, pods(1, cpu=1), key="host", exclusive=exclusive("rack")) for _ in range(2)]
+    verdict = blocked(cluster.decide(composite(2, *own, key="rack")))
+    tried = next(one for one in verdict.shortages if one.of_groups).tried
+    assert [(count.domain, count.have) for count in tried] == [(("r1",), 1), (("r2",), 0)]
+
+
 def test_placed_and_evicting_verdicts_read_well() -> None:
     cluster = gpu_racks(2)
     leaf = gang(2, pods(2, gpu=8), key="rack")
