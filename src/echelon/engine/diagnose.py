@@ -81,7 +81,7 @@ class _Group:
     def __init__(self, view: ClusterView, group: Group, part: Part, around: Region, steps: Steps) -> None:
         self.view, self.group, self.part, self.layout, self.around = view, group, part, view.layout, around
         self.steps, self.settled = steps, True
-        #: What was reached in domains that are alike; bound members and exclusive holders make those differ that look so.
+        #: What was reached in domains that are alike; bound members and exclusive holders tell some apart.
         self._known: dict[object, int] = {}
         self._alike = not any(one.pins or one.exclusive for one in walk(part))
         self.room: Counting | Packing = model(view, self.part, around)
