@@ -1,4 +1,4 @@
-"""What the scheduler costs by itself: `python -m bench.cluster.alone --scenario small --profile /tmp/where`.
+"""What the scheduler costs by itself: `python -m bench.cluster.alone --scenario small --profile where.prof`.
 
     this process: caches ─► scheduler ─► bindings ──HTTPS──► a child that answers (`prompt`)
 
