@@ -17,8 +17,8 @@ from echelon.api.errors import ApiError
 from echelon.api.scheme import NODES, POD_GROUPS, PODS, Object
 from echelon.api.vocabulary import RACK
 from echelon.base.rng import Rng
+from echelon.scheduler.facts import node_of
 from echelon.scheduler.shape import requests
-from echelon.scheduler.translate import node_of
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
 from echelon.testing.world import World, in_virtual_time
 

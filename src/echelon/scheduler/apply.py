@@ -22,9 +22,9 @@ from ..api.scheme import NODES, PODS, Object, Resource
 from ..api.verbs import DeleteOptions, Patch, PatchType, Verbs
 from ..base.clock import Clock
 from ..client.informer import Caches
-from .hierarchy import Member
 from .metrics import Metrics
 from .pool import Job, Pool
+from .tree import Member
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from ..api import meta
 from ..api.scheme import Object
 from ..api.selectors import LabelSelector
 from ..engine.view import Budget
-from .hierarchy import Ids
+from .forest import Ids
 
 
 class _Cover:

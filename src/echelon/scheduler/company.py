@@ -33,7 +33,7 @@ from ..engine.demand import (
     Wish,
 )
 from ..engine.demand import Group as Wanted
-from .hierarchy import Member
+from .tree import Member
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -13,8 +13,9 @@ from ..base.clock import Clock
 from ..client.informer import Caches
 from ..engine.demand import given
 from ..engine.view import ClusterView
-from .hierarchy import POD_GROUP, Group, Member
-from .translate import Root, Translator
+from .policy import POD_GROUP
+from .translate import Translator
+from .tree import Group, Member, Root
 
 
 class _Deaf:

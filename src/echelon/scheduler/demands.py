@@ -12,9 +12,10 @@ from operator import attrgetter
 
 from ..api import meta
 from ..api.scheme import JOBS, Object
-from ..engine.demand import Bound, Composite, Demand, Exclusive, Leaf, PodClass, Shape
+from ..engine.demand import Bound, Composite, Demand, Leaf, PodClass, Shape
 from ..engine.demand import Group as Wanted
-from .hierarchy import POD_GROUP, Group, Member, Policy
+from .policy import POD_GROUP, Policy
+from .tree import Group, Member
 
 _RANK = attrgetter("rank")
 #: Finds a Job by `namespace/name`.
@@ -91,7 +92,7 @@ def leaf_of(group: Group, jobs: Jobs) -> Leaf:
         bound=tuple(Bound(m.id, m.place, m.role) for m in sorted(group.holding.values(), key=_RANK)),
         topology=policy.topology,
         preferred=policy.preferred,
-        exclusive=Exclusive(policy.exclusive, policy.priority) if policy.exclusive else None,
+        exclusive=group.exclusive,
         final_size=None if policy.gang else _final_size(group, jobs),
     )
     return group.leaf

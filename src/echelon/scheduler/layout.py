@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection
 
 from ..api.scheme import Object
 from ..engine.view import ClusterView
-from .hierarchy import Group, Member, Problem, cycle_at
+from .policy import Problem
+from .tree import Group, Member, cycle_at
 
 MAX_LEVELS = 4
 #: Looked at, and nothing is wrong.

@@ -32,16 +32,17 @@ from .apply import Enactor
 from .around import Around
 from .company import introduced
 from .consistency import differences
-from .hierarchy import Group, Member, Problem
 from .layout import SOUND, domains_problem, members_problem, problem_of
 from .memory import Memory
 from .metrics import Backlog, Metrics
+from .policy import Problem
 from .preemption import Preemption
 from .queue import Queue
 from .report import Reporter, key_of
 from .reservation import Patience, Reservations
 from .state import State, States
-from .translate import Root, Translator
+from .translate import Translator
+from .tree import Group, Member, Root
 
 log = logging.getLogger(__name__)
 

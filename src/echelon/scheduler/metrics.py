@@ -19,10 +19,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from ..base.instants import parse
 from ..engine.verdict import Blocked, Evict, Placed
 from .counting import Book, Counters, Histograms
-from .hierarchy import Group, Member
 from .queue import Queue
 from .state import State
-from .translate import Root
+from .tree import Group, Member, Root
 
 _SECONDS = tuple(0.001 * 2**power for power in range(17))
 _STEPS = tuple(4.0**power for power in range(10))

@@ -14,10 +14,9 @@ from ..api import meta
 from ..engine.verdict import Blocked, Evict
 from .apply import Enactor
 from .around import Around
-from .hierarchy import Group, Member
 from .report import key_of, kind_of
 from .state import State
-from .translate import Root
+from .tree import Group, Member, Root
 
 
 class Preemption:

@@ -20,8 +20,8 @@ from ..client.events import Recorder
 from ..engine.explain import for_group, sentence
 from ..engine.verdict import Blocked, Evict, Placed
 from .apply import Enactor, Word
-from .hierarchy import COMPOSITE, INITIALLY_SCHEDULED, POD_GROUP, Group, Member, Problem
-from .translate import Root
+from .policy import COMPOSITE, INITIALLY_SCHEDULED, POD_GROUP, Problem
+from .tree import Group, Member, Root
 
 _UNSCHEDULABLE = "Unschedulable"
 _LAYOUT_REASON = {POD_GROUP: "PodGroupError", COMPOSITE: "CompositePodGroupError"}

@@ -27,10 +27,10 @@ from ..engine.reserve import soonest
 from ..engine.verdict import Domain, Evict, Placed
 from ..engine.view import Node, Options, Running
 from .around import Around
-from .hierarchy import Member
 from .memory import likeness
 from .report import key_of, kind_of
 from .state import State, priority_of
+from .tree import Member
 
 _DAY = 24 * 3600
 #: What it costs to wait for a pod of which nothing is known, and for one that is meant to run for ever.

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from .hierarchy import Group, Member
 from .queue import Queue, Rank
-from .translate import Root
+from .tree import Group, Member, Root
 
 
 @dataclass(slots=True)

@@ -7,8 +7,8 @@ from echelon.api.vocabulary import COMPLETION_INDEX
 from echelon.engine.demand import Composite, Demand, Leaf
 from echelon.engine.verdict import Blocked, Fix, Shortage
 from echelon.scheduler import demands
-from echelon.scheduler.hierarchy import Group
 from echelon.scheduler.memory import Memory
+from echelon.scheduler.tree import Group
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
 
 from .trees import Stage

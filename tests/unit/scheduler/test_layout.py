@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from echelon.api.scheme import Object
-from echelon.scheduler.hierarchy import COMPOSITE, POD_GROUP, Forest, Group, Ids, Problem
+from echelon.scheduler.forest import Forest, Ids
 from echelon.scheduler.layout import problem_of
+from echelon.scheduler.policy import COMPOSITE, POD_GROUP, Problem
+from echelon.scheduler.tree import Group
 from echelon.testing.builders import (
     composite_template,
     group_template,

@@ -11,8 +11,9 @@ from echelon.api.vocabulary import DEFAULT_LEVELS
 from echelon.base.clock import ManualClock
 from echelon.client.informer import Caches
 from echelon.engine.view import ClusterView, Options
-from echelon.scheduler.hierarchy import Group, GroupKey, Member
-from echelon.scheduler.translate import Root, Translator
+from echelon.scheduler.policy import GroupKey
+from echelon.scheduler.translate import Translator
+from echelon.scheduler.tree import Group, Member, Root
 
 
 class Heard:
