@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .layout import Ints
+from .arrays import Ints
 from .parts import Ask, Part
 from .regions import Region
 

@@ -15,10 +15,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from .arrays import Bools, Ints
 from .demand import Shape
-from .layout import Bools, Ints, clip
 from .parts import Part
 from .room import Counting, Packing
+from .stock import clip
 
 #: Sizes of one resource that are counted as pieces, beside the plain sum.
 PIECES = 12

@@ -17,10 +17,10 @@ import numpy as np
 
 from .agenda import Agenda, Choose, Found, NotFound, Pick, Put, Seat, Spread, Steps, Task
 from .amounts import enough
+from .arrays import Ints, distinct
 from .bounds import inside, own_level
 from .demand import Shape
 from .fill import compact
-from .layout import Ints, distinct
 from .pack import Nodes, Order, deal, pack
 from .parts import Part, main_resource, shapes_of, walk
 from .plain import preference

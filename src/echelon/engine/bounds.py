@@ -11,7 +11,7 @@ from collections import Counter
 
 import numpy as np
 
-from .layout import Ints
+from .arrays import Ints
 from .parts import Part, shapes_of
 from .room import Counting, Packing
 

@@ -12,10 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from .arrays import Bools, Ints, Rows, distinct, run
 from .company import Company
 from .demand import Shape
 from .fit import EVERYWHERE, allowed
-from .layout import Bools, Ints, Layout, Rows, clip, distinct, run
+from .layout import Layout
+from .stock import clip
 from .terms import left_open, one_each
 
 #: Shapes kept, and the rows of all their arrays together: on a large cluster there are fewer of them.

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .agenda import Steps
+from .arrays import Ints
 from .demand import Shape
-from .layout import Ints, Layout
+from .layout import Layout
 from .parts import Part, walk
 from .portions import portions
 from .regions import Region, rows_of

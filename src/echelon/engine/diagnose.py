@@ -12,16 +12,17 @@ from itertools import groupby
 import numpy as np
 
 from .agenda import Found, NotFound, Steps
+from .arrays import Bools, Ints, distinct
 from .backtrack import descent
 from .bounds import copies, own_level
 from .capacity import room as room_of
 from .demand import Composite, Demand, Group, Leaf, Shape, given
 from .fit import allowed, exclusions
-from .layout import Bools, Ints, clip, distinct
 from .parts import Canon, Part, walk, weight
 from .regions import CLUSTER, Region, path_of, rows_of, split_by_label
 from .room import Counting, Packing
 from .search import model, search
+from .stock import clip
 from .terms import closures
 from .verdict import DomainCount, Shortage
 from .view import ClusterView

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .arrays import Ints, Rows
 from .demand import Shape
-from .layout import Ints, Layout, Rows, is_device
+from .layout import Layout
 from .regions import Region
+from .stock import is_device
 
 #: Slots per domain of a level.
 Rolls = Callable[[int], Ints]

@@ -14,9 +14,9 @@ import numpy as np
 
 from .agenda import Put
 from .amounts import Measure
+from .arrays import Ints
 from .demand import Shape
 from .filling import Amounts, Counts
-from .layout import Ints
 from .mutual import Number, on_nodes
 from .pack import Order, deal
 from .parts import Part

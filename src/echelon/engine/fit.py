@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from .arrays import Bools, Rows
 from .demand import LARGEST, NodeTerm, Requirement, Shape, Taint, Toleration
-from .layout import Bools, Layout, Rows
+from .layout import Layout
 
 #: The names of reasons that have nothing to do with nodes begin like this.
 WAITS = "waits: "

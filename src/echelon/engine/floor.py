@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from .arrays import Ints
 from .demand import Demand, Group, Leaf, Shape
-from .layout import Ints
 from .view import ClusterView
 
 

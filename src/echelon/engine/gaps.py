@@ -13,12 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .arrays import Bools, Ints
 from .capacity import UNLIMITED, roll_up
 from .demand import LARGEST, Shape
 from .fit import allowed
-from .layout import Bools, Ints, Layout, clip
+from .layout import Layout
 from .parts import Part, shapes_of
 from .regions import Region, rows_of
+from .stock import clip
 from .victims import Trial, Victim
 
 #: A violated budget weighs more than any work.

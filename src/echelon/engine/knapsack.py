@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .arrays import Ints
 from .gaps import Gaps, given_of
-from .layout import Ints
 from .parts import Part
 from .regions import Region, rows_of
 from .victims import Victim

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .arrays import Bools, Ints
 from .company import Question, means
 from .demand import Identity, NodeTerm, Peers, PodTerm, Shape, Spread, Taint, Wish
 from .fit import matches_term, tolerated
-from .layout import Bools, Ints, Layout
+from .layout import Layout
 from .terms import domain_of, eligible, tally
 from .view import ClusterView
 

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .arrays import Ints
 from .demand import Shape
-from .layout import Ints
 from .room import Counting, Packing
-from .ties import Apart, Even, Near, Tied
+from .rules import Apart, Even, Near
+from .ties import Tied
 
 Rule = Apart | Near | Even
 

@@ -19,13 +19,13 @@ import numpy as np
 
 from .agenda import Found, NotFound, Put, Steps
 from .amounts import SAFE, Measure
+from .arrays import Ints
 from .bounds import own_level
 from .capacity import roll_up
 from .demand import Shape
 from .filling import FIRST_TRY, Amounts, Counts, Filling, OutOfSteps, Question, Style, Unsuited, scarcest, styles
 from .flow import by_flow
 from .inner import Inner, carried_over, inner
-from .layout import Ints
 from .pack import Nodes, Order, deal, pack
 from .parts import Part, shapes_of
 from .regions import Region, rows_of

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from .arrays import Bools
 from .demand import Exclusive
-from .layout import Bools, Layout
+from .layout import Layout
 
 #: The domain of a key that a row is in: a number at a listed level, else the label's value; None without the label.
 Held = int | str | None

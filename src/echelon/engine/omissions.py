@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from .agenda import NotFound, Steps
+from .arrays import Ints
 from .demand import Composite, Demand, Exclusive, Group, Leaf, Shape
-from .layout import Ints, Layout
+from .layout import Layout
 from .mutual import Number, marks, write
 from .parts import Canon, merge, walk
 from .regions import CLUSTER

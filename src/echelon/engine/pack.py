@@ -15,9 +15,9 @@ import numpy as np
 
 from .agenda import Put, Steps
 from .amounts import Measure
+from .arrays import Ints
 from .demand import Shape
 from .filling import Amounts, Counts, Filling, OutOfSteps, Question, Style, Unsuited, scarcest, styles
-from .layout import Ints
 from .parts import Ask, Part
 from .room import Packing
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from .demand import Composite, Exclusive, Group, Leaf, PodClass, Shape
-from .layout import PLAIN, Layout, is_device
+from .layout import Layout
+from .stock import PLAIN, is_device
 from .view import ClusterView
 
 Goal = Literal["everything", "roles", "minimum"]

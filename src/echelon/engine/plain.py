@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from .agenda import Found, NotFound, Put
+from .arrays import Ints
 from .capacity import Slots
 from .demand import Demand, Leaf
 from .fill import compact
-from .layout import Ints
 from .parts import Part
 from .regions import Region
 from .soft import has_wishes

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from functools import cache
 
 from .agenda import Steps
+from .arrays import distinct
 from .company import means
 from .demand import Demand
 from .gaps import Gaps
 from .inquiry import Inquiry
-from .layout import distinct
 from .parts import Canon, Part, bare, just
 from .place import place
 from .regions import CLUSTER, Region

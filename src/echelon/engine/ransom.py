@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .arrays import Ints
 from .capacity import UNLIMITED
 from .choice import Answer, Budgets, Choice
 from .demand import Shape
-from .layout import Ints
 from .parts import walk
 from .terms import one_each
 from .victims import Best, Rank, Victim, rank_of

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .layout import Ints, Layout, distinct
+from .arrays import Ints, distinct
+from .layout import Layout
 from .verdict import Domain
 
 

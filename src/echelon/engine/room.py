@@ -13,10 +13,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from .arrays import Bools, Ints
 from .capacity import roll_up, room
 from .demand import Exclusive, Shape
 from .fit import allowed
-from .layout import Bools, Ints, Layout
+from .layout import Layout
 from .parts import Part
 from .regions import Region, rows_of
 from .view import ClusterView

@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from .agenda import Found, NotFound, Put, Steps
+from .arrays import Ints
 from .backtrack import Backtrack, Habit, close_together, descent, one_by_one, tightest_first
 from .exact import exact
 from .fill import compact
-from .layout import Ints
 from .nest import nest
 from .parts import Part, shapes_of, walk
 from .plain import settle

@@ -10,11 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from .agenda import Put
+from .arrays import Ints
 from .capacity import room
 from .demand import Demand, Identity, Leaf, NodeTerm, PodClass, Shape
 from .fill import compact
 from .fit import tolerated
-from .layout import Ints, Layout
+from .layout import Layout
 from .liking import Crowd, Liking, soft_taints
 from .regions import CLUSTER, Region, rows_of
 from .terms import settled

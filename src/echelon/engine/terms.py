@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from .arrays import Bools, Ints
 from .company import Company, Question, means
 from .demand import EVERYWHERE, Peers, PodTerm, Requirement, Shape, Spread
 from .fit import WAITS, exclusions
-from .layout import Bools, Ints, Layout
+from .layout import Layout
 
 
 def domain_of(layout: Layout, key: str) -> Ints:

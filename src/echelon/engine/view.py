@@ -13,10 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from .arrays import Ints
 from .capacity import Capacity
 from .company import Company
 from .demand import Exclusive, Identity, PodTerm, Taint, Wish, given
-from .layout import Ints, Layout, NodeLike
+from .domains import NodeLike
+from .layout import Layout
 from .occupancy import Occupancy
 from .refuse import amounts
 

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .agenda import Found, Put
+from .arrays import Ints
 from .demand import Composite, Demand, Group, Leaf, Shape
 from .floor import Floor
-from .layout import Ints, Layout
+from .layout import Layout
 from .regions import CLUSTER, Region, narrow, rows_of, split_by_label
 from .verdict import Objective
 from .view import ClusterView
