@@ -1,8 +1,8 @@
-"""The pipeline on both kinds of store, with a clock that tests move and seeded chance."""
+"""The pipeline on both kinds of store, with a clock that tests move and seeded chance; a server that listens."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from echelon.server.trees import header_of
 from echelon.store.interface import Store
 from echelon.store.memory import open_memory
 from echelon.store.sqlite import open_sqlite
+from tests.serving import Https, in_thread
 
 
 @pytest.fixture
@@ -34,3 +35,9 @@ async def pipeline(store: Store, clock: ManualClock) -> Pipeline:
     made = Pipeline(store, clock, Rng(1))
     await made.bootstrap()
     return made
+
+
+@pytest.fixture(scope="module")
+def https(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Https]:
+    with in_thread(tmp_path_factory.mktemp("plane")) as server:
+        yield Https(server)

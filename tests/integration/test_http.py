@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.serving import Answer, Https, in_thread
+from tests.serving import Answer, Https
 
 PODS = "/api/v1/namespaces/default/pods"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -17,12 +16,6 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
-
-
-@pytest.fixture(scope="module")
-def https(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Https]:
-    with in_thread(tmp_path_factory.mktemp("plane")) as server:
-        yield Https(server)
 
 
 def pod(name: str, **metadata: Any) -> dict[str, Any]:

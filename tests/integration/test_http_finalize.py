@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.serving import Https, in_thread
-
-
-@pytest.fixture(scope="module")
-def https(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Https]:
-    with in_thread(tmp_path_factory.mktemp("plane")) as server:
-        yield Https(server)
+from tests.serving import Https
 
 
 @pytest.mark.conformance("API-78")

@@ -20,12 +20,6 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 
 
-@pytest.fixture(scope="module")
-def https(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Https]:
-    with in_thread(tmp_path_factory.mktemp("plane")) as server:
-        yield Https(server)
-
-
 def config_map(name: str, label: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": {"test": label}}, "data": {"a": "1"}}
 

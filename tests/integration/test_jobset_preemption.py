@@ -75,6 +75,10 @@ class Islands:
         labelled = [p for p in await self.plane.all(PODS) if meta.labels(p)["jobset.sigs.k8s.io/jobset-name"] == name]
         return [p for p in labelled if p["status"]["phase"] == "Running" and not meta.deleting(p)]
 
+    async def start(self, jobset: Object, pods: int) -> None:
+        await self.plane.create(jobset)
+        await self.until_running(meta.name(jobset), pods)
+
     async def until_running(self, name: str, pods: int) -> None:
         async def all_run() -> bool:
             return len(await self.running(name)) == pods
@@ -112,13 +116,11 @@ def on_islands(number: int, story: Callable[[Islands], Awaitable[None]]) -> None
 def test_high_takes_both_islands_and_low_comes_back() -> None:
     async def story(world: Islands) -> None:
         await world.classes()
-        await world.plane.create(jobset("low", "low", 2, 60))
-        await world.until_running("low", 4)
+        await world.start(jobset("low", "low", 2, 60), 4)
         homes = await world.homes("low")
         assert sorted(where for (where,) in homes.values()) == ["tpu-i0", "tpu-i1"]
         assert {meta.labels(pod)["jobset.sigs.k8s.io/priority"] for pod in await world.running("low")} == {"1"}
-        await world.plane.create(jobset("high", "high", 2, 20))
-        await world.until_running("high", 4)
+        await world.start(jobset("high", "high", 2, 20), 4)
         assert sorted(where for (where,) in (await world.homes("high")).values()) == ["tpu-i0", "tpu-i1"]
         assert await world.running("low") == []
         high, low = await world.completed("high", "low")
@@ -132,10 +134,8 @@ def test_high_takes_both_islands_and_low_comes_back() -> None:
 def test_a_free_island_is_used_before_one_is_taken() -> None:
     async def story(world: Islands) -> None:
         await world.classes()
-        await world.plane.create(jobset("low", "low", 2, 60))
-        await world.until_running("low", 4)
-        await world.plane.create(jobset("high", "high", 1, 20))
-        await world.until_running("high", 2)
+        await world.start(jobset("low", "low", 2, 60), 4)
+        await world.start(jobset("high", "high", 1, 20), 2)
         assert len(await world.running("low")) == 4
         _, low = await world.completed("high", "low")
         assert restarts(low) == (0, 0)
@@ -147,8 +147,7 @@ def test_a_free_island_is_used_before_one_is_taken() -> None:
 def test_equal_priority_waits() -> None:
     async def story(world: Islands) -> None:
         await world.classes()
-        await world.plane.create(jobset("first", "low", 2, 60))
-        await world.until_running("first", 4)
+        await world.start(jobset("first", "low", 2, 60), 4)
         await world.plane.create(jobset("second", "low", 1, 5))
         await world.plane.wait(30)
         assert await world.running("second") == []
@@ -163,8 +162,7 @@ def test_of_two_that_race_to_one_island_the_higher_ends_alone_on_it() -> None:
     async def story(world: Islands) -> None:
         await world.classes()
         await world.plane.create(jobset("low", "low", 1, 30))
-        await world.plane.create(jobset("high", "high", 1, 30))
-        await world.until_running("high", 2)
+        await world.start(jobset("high", "high", 1, 30), 2)
         assert await world.running("low") == []
         high, low = await world.completed("high", "low")
         assert restarts(high) == (0, 0)
@@ -177,10 +175,8 @@ def test_of_two_that_race_to_one_island_the_higher_ends_alone_on_it() -> None:
 def test_one_island_of_two_is_taken_and_low_restarts_as_a_whole() -> None:
     async def story(world: Islands) -> None:
         await world.classes()
-        await world.plane.create(jobset("low", "low", 2, 60))
-        await world.until_running("low", 4)
-        await world.plane.create(jobset("high", "high", 1, 20))
-        await world.until_running("high", 2)
+        await world.start(jobset("low", "low", 2, 60), 4)
+        await world.start(jobset("high", "high", 1, 20), 2)
         await world.plane.wait(5)
         attempts = {meta.labels(p)["jobset.sigs.k8s.io/restart-attempt"] for p in await world.running("low")}
         assert attempts == {"1"}
@@ -195,8 +191,7 @@ def test_one_island_of_two_is_taken_and_low_restarts_as_a_whole() -> None:
 def test_a_class_that_never_preempts_waits() -> None:
     async def story(world: Islands) -> None:
         await world.classes(high={"preemptionPolicy": "Never"})
-        await world.plane.create(jobset("low", "low", 2, 30))
-        await world.until_running("low", 4)
+        await world.start(jobset("low", "low", 2, 30), 4)
         await world.plane.create(jobset("high", "high", 1, 5))
         await world.plane.wait(10)
         assert await world.running("high") == []
@@ -210,8 +205,7 @@ def test_a_class_that_never_preempts_waits() -> None:
 def test_a_restarted_high_takes_back_what_low_has_filled() -> None:
     async def story(world: Islands) -> None:
         await world.classes()
-        await world.plane.create(jobset("high", "high", 2, 20, exit_code=1, max_restarts=1))
-        await world.until_running("high", 4)
+        await world.start(jobset("high", "high", 2, 20, exit_code=1, max_restarts=1), 4)
         await world.plane.create(jobset("low", "low", 2, 100))
         await world.plane.until_condition(JOB_SETS, "high", "RestartingJobSet")
         await world.until_running("high", 4)
@@ -227,8 +221,7 @@ def test_a_restarted_high_takes_back_what_low_has_filled() -> None:
 def test_without_the_rule_a_preemption_uses_up_the_budget() -> None:
     async def story(world: Islands) -> None:
         await world.classes()
-        await world.plane.create(jobset("low", "low", 1, 60, rule=False))
-        await world.until_running("low", 2)
+        await world.start(jobset("low", "low", 1, 60, rule=False), 2)
         await world.plane.create(jobset("high", "high", 1, 10))
         failed = await world.plane.until_condition(JOB_SETS, "low", "Failed")
         condition = meta.find_condition(failed, "Failed")
@@ -243,8 +236,7 @@ def test_without_the_rule_a_preemption_uses_up_the_budget() -> None:
 def test_a_negative_priority_runs_and_is_labelled() -> None:
     async def story(world: Islands) -> None:
         await world.classes()
-        await world.plane.create(jobset("least", "negative", 1, 10))
-        await world.until_running("least", 2)
+        await world.start(jobset("least", "negative", 1, 10), 2)
         assert {meta.labels(pod)["jobset.sigs.k8s.io/priority"] for pod in await world.running("least")} == {"n1"}
         await world.completed("least")
 
@@ -255,8 +247,7 @@ def test_a_negative_priority_runs_and_is_labelled() -> None:
 def test_a_plain_jobset_of_equal_priority_cannot_enter_an_owned_island() -> None:
     async def story(world: Islands) -> None:
         await world.classes()
-        await world.plane.create(jobset("owner", "low", 1, 30, pods=1))
-        await world.until_running("owner", 1)
+        await world.start(jobset("owner", "low", 1, 30, pods=1), 1)
         await world.plane.create(jobset("guest", "low", 1, 5, pods=1, exclusive=False))
         await world.plane.wait(10)
         assert await world.running("guest") == []

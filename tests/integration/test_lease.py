@@ -77,6 +77,13 @@ async def seconds_until(clock: LoopClock, work: Coroutine[Any, Any, None]) -> fl
     return clock.now() - begin
 
 
+async def leader_and_next(stage: Stage) -> tuple[asyncio.Task[None], asyncio.Task[None]]:
+    """a leads and renews, b waits to lead."""
+    first, second = stage.contender("a"), stage.contender("b")
+    await first.acquire()
+    return asyncio.create_task(first.hold()), asyncio.create_task(second.acquire())
+
+
 @in_virtual_time
 async def test_first_contender_leads_at_once_and_says_so(stage: Stage) -> None:
     assert await seconds_until(stage.clock, stage.contender("a").acquire()) == 0
@@ -87,9 +94,7 @@ async def test_first_contender_leads_at_once_and_says_so(stage: Stage) -> None:
 
 @in_virtual_time
 async def test_leader_that_renews_is_never_replaced(stage: Stage) -> None:
-    first, second = stage.contender("a"), stage.contender("b")
-    await first.acquire()
-    holding, waiting = asyncio.create_task(first.hold()), asyncio.create_task(second.acquire())
+    holding, waiting = await leader_and_next(stage)
     await stage.clock.sleep(300)
     assert not waiting.done()
     assert (await stage.spec())["holderIdentity"] == "a"
@@ -99,9 +104,7 @@ async def test_leader_that_renews_is_never_replaced(stage: Stage) -> None:
 
 @in_virtual_time
 async def test_crashed_leader_is_replaced_when_its_lease_has_run_out(stage: Stage) -> None:
-    first, second = stage.contender("a"), stage.contender("b")
-    await first.acquire()
-    holding, waiting = asyncio.create_task(first.hold()), asyncio.create_task(second.acquire())
+    holding, waiting = await leader_and_next(stage)
     await stage.clock.sleep(30)
     await end(holding)  # as a crash would: nothing is released
     assert TERMS.duration - TERMS.retry <= await seconds_until(stage.clock, _finish(waiting)) <= TERMS.duration + 4
@@ -126,9 +129,7 @@ async def test_released_lease_is_taken_at_the_next_look(stage: Stage) -> None:
 
 @in_virtual_time
 async def test_leader_without_an_answer_stops_before_another_can_lead(stage: Stage) -> None:
-    first, second = stage.contender("a"), stage.contender("b")
-    await first.acquire()
-    holding, waiting = asyncio.create_task(first.hold()), asyncio.create_task(second.acquire())
+    holding, waiting = await leader_and_next(stage)
     await stage.clock.sleep(5)
     stage.silent.add("a")
     with pytest.raises(LeaseLost, match="could not be renewed in time"):

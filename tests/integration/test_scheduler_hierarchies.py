@@ -19,6 +19,15 @@ from echelon.testing.world import World, in_virtual_time
 SCHEDULED = ("True", "Scheduled", "")
 
 
+async def run_gang_of_two_gangs(world: World) -> None:
+    """Gangs a and b below a root that needs both, on a node with room to spare."""
+    await world.create(make_node("n1", cpu=20), make_composite("root", gang=2))
+    await world.create(make_pod_group("a", gang=2, parent="root"), make_pod_group("b", gang=2, parent="root"))
+    await world.pods("a", "a", 2)
+    await world.pods("b", "b", 2)
+    await world.settle()
+
+
 @pytest.mark.conformance("SCH-54")
 @in_virtual_time
 async def test_a_tree_waits_for_its_root_and_needs_no_workload(world: World) -> None:
@@ -205,11 +214,7 @@ async def test_a_basic_tree_grows(world: World) -> None:
 @pytest.mark.conformance("SCH-E23")
 @in_virtual_time
 async def test_a_sibling_in_repair_does_not_hold_up_the_others(world: World) -> None:
-    await world.create(make_node("n1", cpu=20), make_composite("root", gang=2))
-    await world.create(make_pod_group("a", gang=2, parent="root"), make_pod_group("b", gang=2, parent="root"))
-    await world.pods("a", "a", 2)
-    await world.pods("b", "b", 2)
-    await world.settle()
+    await run_gang_of_two_gangs(world)
     await world.delete(PODS, "b1")
     await world.pods("a", "a", 1, first=2)
     await world.settle()
@@ -218,11 +223,7 @@ async def test_a_sibling_in_repair_does_not_hold_up_the_others(world: World) -> 
 
 @in_virtual_time
 async def test_after_losing_everything_a_gang_of_gangs_starts_together_or_not_at_all(world: World) -> None:
-    await world.create(make_node("n1", cpu=20), make_composite("root", gang=2))
-    await world.create(make_pod_group("a", gang=2, parent="root"), make_pod_group("b", gang=2, parent="root"))
-    await world.pods("a", "a", 2)
-    await world.pods("b", "b", 2)
-    await world.settle()
+    await run_gang_of_two_gangs(world)
     await world.delete(PODS, "a0", "a1", "b0", "b1")
     await world.pods("a", "again", 2)
     await world.settle()

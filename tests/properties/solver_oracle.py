@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from hierarchies import Instance
+from hypothesis import assume
 from optimum import Value, measured
 from oracle import World
 from ortools.sat.python import cp_model
 from solver_company import Neighbours
 
 from echelon.engine.demand import Composite, Demand, Group, Leaf, Shape
+from echelon.engine.verdict import Verdict
 from echelon.engine.view import ClusterView
+from echelon.testing.placement import judged
 
 Sum = cp_model.LinearExprT
 Domain = tuple[str, ...]
@@ -40,6 +44,15 @@ def best_objective(view: ClusterView, demand: Demand) -> Value | None:
         model.add(number == least)
     roles, groups, members, missed, spare = found
     return roles, groups, members, missed, spare
+
+
+def verdict_beside_best(instance: Instance) -> tuple[Verdict, Value | None]:
+    """The engine's verdict, judged, and the least objective; what the solver cannot decide is passed over."""
+    try:
+        best = best_objective(instance.cluster.view, instance.demand)
+    except Undecided:
+        assume(False)
+    return judged(instance.cluster.view, instance.demand), best
 
 
 @dataclass

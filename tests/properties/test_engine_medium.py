@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from hierarchies import Instance, draw_instance, examples
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
-from solver_oracle import Undecided, best_objective
+from solver_oracle import verdict_beside_best
 
 from echelon.engine.verdict import Placed
-from echelon.testing.placement import judged
 
 
 def medium() -> st.SearchStrategy[Instance]:
@@ -19,12 +18,7 @@ def medium() -> st.SearchStrategy[Instance]:
 @examples(80)
 @given(medium())
 def test_verdicts_are_true_and_leave_out_as_little_as_can_be(instance: Instance) -> None:
-    view, demand = instance.cluster.view, instance.demand
-    try:
-        best = best_objective(view, demand)
-    except Undecided:
-        assume(False)
-    verdict = judged(view, demand)
+    verdict, best = verdict_beside_best(instance)
     if isinstance(verdict, Placed):
         assert best is not None
         assert verdict.bound <= best <= verdict.objective

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from hierarchies import Instance, examples
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from neighbours import FAMILIES, draw_neighbours
-from solver_oracle import Undecided, best_objective
+from solver_oracle import verdict_beside_best
 
 from echelon.engine.verdict import Placed
-from echelon.testing.placement import judged
 
 
 def neighbours() -> st.SearchStrategy[Instance]:
@@ -20,12 +19,7 @@ def neighbours() -> st.SearchStrategy[Instance]:
 @examples(24)
 @given(neighbours())
 def test_pods_that_mind_one_another_get_true_verdicts_on_many_nodes(instance: Instance) -> None:
-    view, demand = instance.cluster.view, instance.demand
-    try:
-        best = best_objective(view, demand)
-    except Undecided:
-        assume(False)
-    verdict = judged(view, demand)
+    verdict, best = verdict_beside_best(instance)
     if isinstance(verdict, Placed):
         assert best is not None
         assert verdict.bound <= best <= verdict.objective

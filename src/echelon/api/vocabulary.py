@@ -26,6 +26,9 @@ RACK = "topology.kubernetes.io/rack"
 #: Topology levels from wide to narrow, unless a cluster file or configuration says otherwise.
 DEFAULT_LEVELS = (REGION, ZONE, BLOCK, RACK, HOSTNAME)
 
+#: The condition that says a group was placed once, by kind; it stays True from then on.
+INITIALLY_SCHEDULED = {kind: f"{kind}InitiallyScheduled" for kind in ("PodGroup", "CompositePodGroup")}
+
 POD_GROUP_PROTECTION = "scheduling.k8s.io/podgroup-protection"
 COMPOSITE_PROTECTION = "scheduling.k8s.io/compositepodgroup-protection"
 GROUP_TEMPLATE_NAME = "scheduling.k8s.io/group-template-name"

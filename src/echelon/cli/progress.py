@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ..api import meta
 from ..api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, JOBS, POD_GROUPS, PODS, TRAIN_JOBS, Object, Resource
-from ..api.vocabulary import JOB_NAME, JOBSET_NAME
+from ..api.vocabulary import INITIALLY_SCHEDULED, JOB_NAME, JOBSET_NAME
 from ..client.informer import Caches
 from .failures import EXIT_BLOCKED, EXIT_FAILED, EXIT_INTERRUPTED
 from .story import about_itself, outcome
@@ -77,12 +77,9 @@ class Progress:
     def waiting(self) -> list[tuple[str, str]]:
         """(group or pod, why) of everything that cannot be placed."""
         found: list[tuple[str, str]] = []
-        for resource, type_ in (
-            (COMPOSITE_POD_GROUPS, "CompositePodGroupInitiallyScheduled"),
-            (POD_GROUPS, "PodGroupInitiallyScheduled"),
-        ):
+        for resource in (COMPOSITE_POD_GROUPS, POD_GROUPS):
             for group in self._caches.of(resource).all():
-                state = meta.find_condition(group, type_)
+                state = meta.find_condition(group, INITIALLY_SCHEDULED[resource.kind])
                 if state is not None and state["status"] == "False":
                     why = about_itself(resource.kind, meta.name(group), str(state["message"]))
                     found.append((f"{resource.kind}/{meta.name(group)}", why))

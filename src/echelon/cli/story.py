@@ -25,7 +25,7 @@ from ..api.scheme import (
     Object,
     Resource,
 )
-from ..api.vocabulary import JOB_NAME
+from ..api.vocabulary import INITIALLY_SCHEDULED, JOB_NAME
 from ..base.paths import spoken
 from ..client.informer import Caches
 
@@ -33,10 +33,6 @@ from ..client.informer import Caches
 _MOST_HELD = 5
 #: Conditions that end a top-level object, by kind.
 _ENDINGS = {"Job": ("Complete", "Failed"), "JobSet": ("Completed", "Failed"), "TrainJob": ("Complete", "Failed")}
-_GROUP_CONDITIONS = {
-    POD_GROUPS: "PodGroupInitiallyScheduled",
-    COMPOSITE_POD_GROUPS: "CompositePodGroupInitiallyScheduled",
-}
 
 
 @dataclass(frozen=True)
@@ -102,7 +98,7 @@ class Story:
         caches.of(EVENTS).add_handler(self._preempted)
         for resource in (JOBS, JOB_SETS, TRAIN_JOBS):
             caches.of(resource).add_handler(self._ending(resource))
-        for resource in _GROUP_CONDITIONS:
+        for resource in (POD_GROUPS, COMPOSITE_POD_GROUPS):
             caches.of(resource).add_handler(self._waiting(resource))
 
     def say(self, verb: str, subject: str, text: str = "") -> None:
@@ -176,7 +172,7 @@ class Story:
 
     def _waiting(self, resource: Resource) -> Callable[[Object | None, Object | None], None]:
         """Tell of a root group that waits, each time its reason changes; its children say the same in detail."""
-        type_ = _GROUP_CONDITIONS[resource]
+        type_ = INITIALLY_SCHEDULED[resource.kind]
 
         def heard(_: Object | None, new: Object | None) -> None:
             if new is None or new["spec"].get("parentCompositePodGroupName"):

@@ -31,7 +31,7 @@ from ..api.scheme import (
     Resource,
 )
 from ..api.verbs import Verbs
-from ..api.vocabulary import BLOCK, RACK, REGION, ZONE
+from ..api.vocabulary import BLOCK, INITIALLY_SCHEDULED, RACK, REGION, ZONE
 from ..base.paths import spoken
 from .failures import Refusal
 from .options import plain_console
@@ -178,7 +178,7 @@ class _World:
         name = (obj["spec"]["template"]["spec"].get("schedulingGroup") or {}).get("podGroupName")
         for group in self.objects[POD_GROUPS]:
             if meta.name(group) == name or (name is None and meta.controlled_by(group, meta.uid(obj))):
-                state = meta.find_condition(group, "PodGroupInitiallyScheduled")
+                state = meta.find_condition(group, INITIALLY_SCHEDULED[POD_GROUPS.kind])
                 return str(state["message"]) if state is not None and state["status"] == "False" else ""
         return ""
 
@@ -197,7 +197,7 @@ def as_counted(obj: Object) -> list[tuple[int, str]]:
 
 
 def _group_state(resource: Resource, group: Object) -> tuple[str, str]:
-    state = meta.find_condition(group, f"{resource.kind}InitiallyScheduled")
+    state = meta.find_condition(group, INITIALLY_SCHEDULED[resource.kind])
     gang = group["spec"]["schedulingPolicy"].get("gang")
     counted = "minCount" if resource is POD_GROUPS else "minGroupCount"
     policy = f"gang of {gang[counted]}" if gang else "basic"

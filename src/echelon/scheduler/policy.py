@@ -15,8 +15,6 @@ from ..api.scheme import COMPOSITE_POD_GROUPS, POD_GROUPS, Object
 
 COMPOSITE = COMPOSITE_POD_GROUPS.kind
 POD_GROUP = POD_GROUPS.kind
-#: The condition that says a group was placed once; it stays True from then on.
-INITIALLY_SCHEDULED = {POD_GROUP: "PodGroupInitiallyScheduled", COMPOSITE: "CompositePodGroupInitiallyScheduled"}
 
 
 class GroupKey(NamedTuple):

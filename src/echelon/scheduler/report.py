@@ -15,12 +15,13 @@ from collections.abc import Collection, Iterable
 
 from ..api import meta
 from ..api.scheme import PODS, Object
+from ..api.vocabulary import INITIALLY_SCHEDULED
 from ..base.clock import Clock
 from ..client.events import Recorder
 from ..engine.explain import for_group, sentence
 from ..engine.verdict import Blocked, Evict, Placed
 from .apply import Enactor, Word
-from .policy import COMPOSITE, INITIALLY_SCHEDULED, POD_GROUP, Problem
+from .policy import COMPOSITE, POD_GROUP, Problem
 from .tree import Group, Member, Root
 
 _UNSCHEDULABLE = "Unschedulable"

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from ..api import meta
 from ..api.scheme import COMPOSITE_POD_GROUPS, POD_GROUPS, Object, Resource
+from ..api.vocabulary import INITIALLY_SCHEDULED
 from ..engine.demand import Exclusive, Identity, Leaf, Shape
-from .policy import COMPOSITE, INITIALLY_SCHEDULED, POD_GROUP, GroupKey, Policy, Problem
+from .policy import COMPOSITE, POD_GROUP, GroupKey, Policy, Problem
 
 
 @dataclass(slots=True, eq=False)

@@ -59,6 +59,19 @@ class World:
         obj["spec"] |= spec
         self.objects[resource, name] = obj
 
+    def plan(self) -> Plan:
+        """What the controller under test decides now; each stage has its own."""
+        raise NotImplementedError
+
+    def settle(self) -> float | None:
+        """Decide until nothing more is to be done; the seconds after which to look again."""
+        for _ in range(20):
+            plan = self.plan()
+            self.enact(plan)
+            if not plan.stages and plan.status is None:
+                return plan.requeue_after
+        raise AssertionError(f"decisions never end: {plan}")
+
     def enact(self, plan: Plan) -> None:
         for stage in plan.stages:
             for action in stage:

@@ -97,7 +97,7 @@ def _spec(spec: Part) -> list[FieldError]:
     for field in ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished",
                   "backoffLimitPerIndex", "maxFailedIndexes"):  # fmt: skip
         problems += fields.not_negative(f"spec.{field}", spec.get(field))
-    problems += _manager(spec.get("managedBy")) + _mode(spec) + _template(spec)
+    problems += managed_by(spec.get("managedBy")) + _mode(spec) + _template(spec)
     if "podFailurePolicy" in spec:
         problems += job_policies.pod_failure("spec.podFailurePolicy", spec)
     if "successPolicy" in spec:
@@ -118,7 +118,8 @@ def _selector(spec: Part) -> list[FieldError]:
     return problems
 
 
-def _manager(manager: str | None) -> list[FieldError]:
+def managed_by(manager: str | None) -> list[FieldError]:
+    """Who looks after it, of Jobs and JobSets alike."""
     if manager is None:
         return []
     problems = domain_prefixed_path("spec.managedBy", manager)

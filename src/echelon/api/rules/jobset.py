@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import meta, names
-from ..errors import FieldError, invalid, too_long
+from ..errors import FieldError, invalid
 from ..scheme import Object
 from ..vocabulary import JOBSET_EXCLUSIVE_TOPOLOGY
 from . import fields, jobset_policies, jobset_scheduling, jobset_update
-from .job import INDEXED, LONGEST_MANAGER, domain_prefixed_path
+from .job import INDEXED, managed_by
 from .kind import NOTHING, KindRules
 
 LONGEST_NAME = 63
@@ -56,7 +56,7 @@ def _validate(obj: Object) -> list[FieldError]:
     problems: list[FieldError] = []
     for index, replicated in enumerate(spec.get("replicatedJobs") or ()):
         problems += _replicated(f"spec.replicatedJobs[{index}]", obj, replicated)
-    problems += jobset_policies.order("spec", spec) + _network(spec) + _manager(spec.get("managedBy"))
+    problems += jobset_policies.order("spec", spec) + _network(spec) + managed_by(spec.get("managedBy"))
     problems += jobset_policies.success("spec", spec) + jobset_policies.failure("spec", spec)
     problems += jobset_policies.coordinator(meta.name(obj), spec)
     problems += jobset_policies.claims(meta.name(obj), spec)
@@ -98,15 +98,6 @@ def _network(spec: Part) -> list[FieldError]:
     if not subdomain:
         return []
     return fields.long_name(path, subdomain) or fields.service_name(path, subdomain)
-
-
-def _manager(manager: str | None) -> list[FieldError]:
-    if manager is None:
-        return []
-    problems = domain_prefixed_path("spec.managedBy", manager)
-    if len(manager) > LONGEST_MANAGER:
-        problems.append(too_long("spec.managedBy", LONGEST_MANAGER))
-    return problems
 
 
 def _validate_update(new: Object, old: Object) -> list[FieldError]:

@@ -74,10 +74,7 @@ def _described(resource: Resource) -> Object:
         "singularResource": resource.singular,
         "verbs": verbs_of(resource),
     }
-    if resource.short_names:
-        entry["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        entry["categories"] = list(resource.categories)
+    entry |= _other_names(resource)
     subresources = [
         {
             "subresource": name,
@@ -146,8 +143,11 @@ def _listed(resource: Resource) -> Object:
         "kind": resource.kind,
         "verbs": verbs_of(resource),
     }
-    if resource.short_names:
-        entry["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        entry["categories"] = list(resource.categories)
+    entry |= _other_names(resource)
     return entry
+
+
+def _other_names(resource: Resource) -> Object:
+    """What people may write instead: short names, and categories such as `all`."""
+    names = {"shortNames": list(resource.short_names), "categories": list(resource.categories)}
+    return {field: found for field, found in names.items() if found}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ...api import meta
-from ...api.scheme import Object
+from ...api.scheme import COMPOSITE_POD_GROUPS, POD_GROUPS, Object
+from ...api.vocabulary import INITIALLY_SCHEDULED
 
 
 def policy(group: Object, _now: float) -> str:
@@ -19,11 +20,11 @@ def workload(group: Object, _now: float) -> str:
 
 
 def group_status(group: Object, _now: float) -> str:
-    return _placement(group, "PodGroupInitiallyScheduled")
+    return _placement(group, INITIALLY_SCHEDULED[POD_GROUPS.kind])
 
 
 def composite_status(group: Object, _now: float) -> str:
-    return _placement(group, "CompositePodGroupInitiallyScheduled")
+    return _placement(group, INITIALLY_SCHEDULED[COMPOSITE_POD_GROUPS.kind])
 
 
 def _placement(group: Object, condition_type: str) -> str:

@@ -69,15 +69,6 @@ class Stage(World):
     def plan(self) -> Plan:
         return decide(self.jobset, self.observed(), self.now)
 
-    def settle(self) -> float | None:
-        """Decide until nothing more is to be done; the seconds after which to look again."""
-        for _ in range(20):
-            plan = self.plan()
-            self.enact(plan)
-            if not plan.stages and plan.status is None:
-                return plan.requeue_after
-        raise AssertionError(f"decisions never end: {plan}")
-
     def edit_jobset(self, **spec: Any) -> None:
         self.edit(JOB_SETS, self.name, **spec)
         self.settle()

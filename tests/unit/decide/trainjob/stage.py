@@ -64,14 +64,6 @@ class Stage(World):
         workloads, groups = (self.owned(kind, self.trainjob) for kind in (WORKLOADS, POD_GROUPS))
         return decide(self.trainjob, Observed(self.runtime, workloads, groups, self.find), self.now)
 
-    def settle(self) -> float | None:
-        for _ in range(20):
-            plan = self.plan()
-            self.enact(plan)
-            if not plan.stages and plan.status is None:
-                return plan.requeue_after
-        raise AssertionError(f"decisions never end: {plan}")
-
     def edit_trainjob(self, **spec: Any) -> None:
         self.edit(TRAIN_JOBS, self.name, **spec)
         self.settle()
