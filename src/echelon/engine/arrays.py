@@ -6,7 +6,7 @@ A row is a node (`layout` says which); nothing here knows more about it than its
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ Small = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 Rows = slice | Ints
 Item = TypeVar("Item")
+Array = TypeVar("Array", Ints, Small, Bools)
 
 #: Items that are added one by one; more of them at once.
 FEW = 8
@@ -46,3 +47,11 @@ def merged(old: list[Item], at: Sequence[int], new: Sequence[Item]) -> list[Item
         found.append(item)
         start = place
     return found + old[start:]
+
+
+def spliced(old: Array, at: Sequence[int], new: Any) -> Array:
+    """The same for an array, along its last axis; mostly all that is new goes to one place."""
+    new = np.asarray(new, dtype=old.dtype)
+    if at[0] == at[-1]:
+        return np.concatenate((old[..., : at[0]], new, old[..., at[0] :]), axis=-1)
+    return np.insert(old, at, new, axis=-1)

@@ -5,8 +5,9 @@ nodes out.  The numbers come from the roll-up bound; where that is too kind, fro
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cached_property
 from itertools import groupby
 
 import numpy as np
@@ -15,9 +16,9 @@ from .agenda import Found, NotFound, Steps
 from .arrays import Bools, Ints, distinct
 from .backtrack import descent
 from .bounds import copies, own_level
-from .capacity import room as room_of
 from .demand import Composite, Demand, Group, Leaf, Shape, given
 from .fit import allowed, exclusions
+from .layout import Layout
 from .parts import Canon, Part, walk, weight
 from .regions import CLUSTER, Region, path_of, rows_of, split_by_label
 from .room import Counting, Packing
@@ -108,7 +109,7 @@ class _Group:
     def _order(self, regions: RegionAt, offers: Ints, number: int) -> list[int]:
         """The best domains first; of those that offer equally little, the ones where more could be had."""
         order: list[int] = np.argsort(-offers, kind="stable")[:DOMAINS_LOOKED_AT].tolist()
-        shape = self._largest()
+        shape = self._largest
         if shape is None:
             return order[:number]
         found: list[int] = []
@@ -215,7 +216,7 @@ class _Group:
 
     def _nodes(self, region: Region) -> tuple[int, int]:
         """The nodes of a region, and those that take at least one of a leaf's largest pods."""
-        rows, shape = rows_of(self.layout, region), self._largest()
+        rows, shape = rows_of(self.layout, region), self._largest
         if shape is None or not isinstance(self.group, Leaf):
             return len(rows), 0
         return len(rows), int((self.view.capacity.slots(shape).rows[rows] > 0).sum())
@@ -265,23 +266,20 @@ class _Group:
 
     def _short_of(self, region: Region) -> str:
         """The resource that runs out first for the largest pods below."""
-        shape = self._largest()
+        shape = self._largest
         if shape is None:
             return ""
         rows = rows_of(self.layout, region)
         fine = rows[allowed(self.layout, shape, rows)]
-        totals = [
-            (int(_by_resource(self.view, name, amount, fine).sum()), name)
-            for name, amount in shape.requests
-            if amount > 0
-        ]
-        if not len(fine) or not totals:
+        names, counts = _by_resource(self.layout, shape, fine)
+        if not len(fine) or not names:
             return ""
-        slots, scarcest = min(totals)
+        slots, scarcest = min(zip(counts.sum(axis=1).tolist(), names, strict=True))
         # Where there would be enough of everything, it is other pods that keep these out.
         enough = isinstance(self.group, Leaf) and slots >= self.need - self.bound
         return "" if enough else scarcest
 
+    @cached_property
     def _largest(self) -> Shape | None:
         shapes = [ask.shape for leaf in _leaves(self.part) for ask in leaf.asks]
         return max(shapes, key=weight) if shapes else None
@@ -300,12 +298,9 @@ class _Group:
         return (unit.name if unit else "") or f"group {pod.group}"
 
     def _exclusions(self) -> dict[str, int]:
-        """Nodes that take no pod of the leaf's largest shape, each counted once under its first reason."""
-        if not isinstance(self.group, Leaf) or self._largest() is None:
-            return {}
-        shape = self._largest()
-        assert shape is not None
-        return excluded_nodes(self.view, shape)
+        """Nodes that take no pod of the leaf's largest shape."""
+        shape = self._largest
+        return excluded_nodes(self.view, shape) if shape is not None and isinstance(self.group, Leaf) else {}
 
 
 def promised(room: Counting | Packing, part: Part, level: int, low: int, high: int) -> Ints:
@@ -333,25 +328,25 @@ def _supply(part: Part) -> Counter[Shape]:
 
 
 def excluded_nodes(view: ClusterView, shape: Shape) -> dict[str, int]:
+    """Nodes that take no pod of a shape, each counted once under its first reason."""
     layout, reasons = view.layout, dict[str, int]()
     open_rows = np.ones(layout.size, dtype=np.bool_)
     company = closures(layout, view.company, shape) if shape.tied else ()
-    for reason, shut in (*exclusions(layout, shape), *company):
+    for reason, shut in (*exclusions(layout, shape), *company, *_full(layout, shape)):
         number = int((open_rows & shut).sum())
         if number:
             reasons[reason] = reasons.get(reason, 0) + number  # taints of one key and value may differ in effect
         open_rows &= ~shut
-    rows = np.flatnonzero(open_rows)
-    full = rows[room_of(layout, layout.free[:, rows], shape) == 0]
-    if len(full):
-        requests = [(name, amount) for name, amount in shape.requests if amount > 0]
-        counts = np.stack([_by_resource(view, name, amount, full) for name, amount in requests])
-        first = np.argmin(counts, axis=0)
-        for number, (name, _) in enumerate(requests):
-            nodes = int((first == number).sum())
-            if nodes:
-                reasons[f"short of {name}"] = nodes
     return reasons
+
+
+def _full(layout: Layout, shape: Shape) -> Iterator[tuple[str, Bools]]:
+    """For every resource in turn the rows that have too little of it for one pod."""
+    for name, amount in shape.requests:
+        known = layout.resources.get(name)
+        if amount > 0:
+            nowhere = np.ones(layout.size, dtype=np.bool_)
+            yield f"short of {name}", nowhere if known is None else layout.free[known] < clip(amount)
 
 
 def relaxed(part: Part, need: int) -> Part:
@@ -370,10 +365,10 @@ def _leaves(part: Part) -> list[Part]:
     return [part] if part.is_leaf else [leaf for child in part.children for leaf in _leaves(child)]
 
 
-def _by_resource(view: ClusterView, name: str, amount: int, rows: Ints) -> Ints:
-    """How many pods each row would take if this resource alone counted."""
-    known = view.layout.resources.get(name)
-    if known is None:
-        return np.zeros(len(rows), dtype=np.int64)
-    pods: Ints = np.maximum(view.layout.free[known, rows] // clip(amount), 0)
-    return pods
+def _by_resource(layout: Layout, shape: Shape, rows: Ints) -> tuple[list[str], Ints]:
+    """The resources that pods ask for and, for each, how many pods every row would take if it alone counted."""
+    asked = [(name, clip(amount)) for name, amount in shape.requests if amount > 0]
+    free = layout.free[:, rows][[layout.resources.get(name, 0) for name, _ in asked]]
+    counts: Ints = np.maximum(free // np.array([[amount] for _, amount in asked], dtype=np.int64), 0)
+    counts[[name not in layout.resources for name, _ in asked]] = 0
+    return [name for name, _ in asked], counts

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .arrays import Bools, Ints, merged
+from .arrays import Bools, Ints, merged, spliced
 from .demand import Taint
 
 Path = tuple[str, ...]
@@ -140,6 +140,18 @@ class Domains:
         labels = self.nodes[self.starts(level).item(index)].labels
         return tuple([labels[key] for key in self.levels[: level + 1] if labels.get(key)])
 
+    def domain_called(self, level: int, path: Path) -> int | None:
+        """The first domain of a level with such a path."""
+        starts = self.starts(level)
+        domains = range(len(starts))
+        carried = [bool(labelled.any()) for labelled in self._labelled[: level + 1]]
+        if sum(carried) != len(path):  # some nodes lack a label that others have: such paths are not in order
+            return next((index for index in domains if self.domain_path(level, index) == path), None)
+        values = iter(path)
+        whole = tuple([next(values) if known else "" for known in carried])
+        found = bisect_left(domains, whole, key=lambda index: self.path(starts.item(index))[: level + 1])
+        return found if found < len(starts) and self.domain_path(level, found) == path else None
+
     def _place_of(self, node: NodeLike) -> tuple[Path, str]:
         """What rows are ordered by."""
         return self.path_of(node), node.name
@@ -158,9 +170,10 @@ class Domains:
     def _insert_rows(self, at: Sequence[int], added: Sequence[NodeLike]) -> None:
         """Nodes in order, each in front of the row that stands in `at`."""
         self.nodes = merged(self.nodes, at, added)
-        self._first = np.insert(self._first, at, False, axis=1)
-        labelled = [[value != "" for value in self.path_of(node)] for node in added]
-        self._labelled = np.insert(self._labelled, at, np.array(labelled, dtype=np.bool_).T, axis=1)
+        shape = (len(self.levels), len(added))
+        self._first = spliced(self._first, at, np.zeros(shape))
+        labelled = [[node.labels.get(key, "") != "" for node in added] for key in self.levels]
+        self._labelled = spliced(self._labelled, at, np.array(labelled).reshape(shape))
         here = [place + spot for spot, place in enumerate(at)]
         self._note_starts(dict.fromkeys(row for each in here for row in (each, each + 1)))
 
@@ -174,12 +187,17 @@ class Domains:
 
     def _note_starts(self, rows: Iterable[int]) -> None:
         """Row numbers moved: note where domains begin at these rows, forget what was derived from the old ones."""
+        last, before = -2, tuple[str, ...]()
         for row in rows:
             if row >= self.size:
                 continue
-            shared = _shared(self.path(row), self.path(row - 1)) if row else 0
+            path = self.path(row)
+            if row and row - 1 != last:
+                before = self.path(row - 1)
+            shared = _shared(path, before) if row else 0
             self._first[:shared, row] = False
             self._first[shared:, row] = True
+            last, before = row, path
         self._derived.clear()
 
 

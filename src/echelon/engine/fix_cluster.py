@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 
 from ..base.paths import spoken
@@ -13,7 +12,7 @@ from .preempt import preempt
 from .regions import Region, path_of, rows_of
 from .trials import NAMED, Trials, fewest, listed
 from .verdict import Cost, Fix, Shortage
-from .view import ClusterView, Node
+from .view import Node
 
 #: No fix asks for more nodes than this to be emptied, or to be added.
 NODES_FREED, NODES_ADDED = 512, 64
@@ -86,9 +85,8 @@ class ClusterFixes:
 
     def _could_gain(self, shape: Shape, region: Region) -> int:
         """The most slots that a few units could give back, if their nodes were empty without them."""
-        model, nodes = self._model(shape, region), Counter[int]()
-        for name in self.trials.by_use(shape, region)[:NODES_SEARCHED]:
-            nodes.update({pod.unit for pod in self.trials.strangers(name)})
+        model, names = self._model(shape, region), self.trials.by_use(shape, region)[:NODES_SEARCHED]
+        nodes = Counter(unit for name in names for unit in {pod.unit for pod in self.trials.strangers(name)})
         most = _slots(model.allocatable, shape) if model is not None else 0
         return most * sum(number for _, number in nodes.most_common(NAMED))
 
@@ -141,12 +139,10 @@ class ClusterFixes:
             return None
         where, path = self._where(region, "to"), path_of(self.view.layout, region)
         most, guess = min(NODES_ADDED, shortage.need), self._guess(shortage, shape, model)
-        with _clones(self.view, model, most) as clones:
-            number = fewest(most, lambda count: self._fits_with(clones, count), guess)
-        if number and self._minds() and number < most:
-            # Empty places are domains too, and a spread over hosts counts them: once more with no others.
-            with _clones(self.view, model, number) as clones:
-                number = number if self._fits_with(clones, number) else 0
+        number = fewest(most, self._fits_with(model, most), guess) if most else 0
+        if number and self._minds() and number < most and not self._fits_with(model, number)(number):
+            # Empty places are domains too, and a spread over hosts counts them: it must fit with no others.
+            return None
         if not number:
             return None
         text = f"add {_nodes(number)} like {model.name}{where}"
@@ -166,11 +162,20 @@ class ClusterFixes:
         with self.view.without([pod for name in names for pod in self.trials.strangers(name)]):
             return self.trials.fits(self.demand.root)
 
-    def _fits_with(self, clones: list[Node], count: int) -> bool:
-        """Whether it fits with so many of the clones; the others are places without capacity."""
-        for number, clone in enumerate(clones):
-            self.view.put_node(clone if number < count else replace(clone, allocatable={}))
-        return self.trials.fits(self.demand.root)
+    def _fits_with(self, model: Node, most: int) -> Callable[[int], bool]:
+        """Whether it fits with so many nodes like this; the others, up to the most, are places without capacity."""
+        clones = [_clone(model, number) for number in range(1, most + 1)]
+        enlarged, usable = self.view.enlarged(clones), most
+
+        def fits(count: int) -> bool:
+            nonlocal usable
+            for number in range(min(count, usable), max(count, usable)):
+                clone = clones[number] if number < count else replace(clones[number], allocatable={})
+                enlarged.layout.replace(clone, clone.allocatable)
+            usable = count
+            return self.trials.fits(self.demand.root, enlarged)
+
+        return fits
 
     def _model(self, shape: Shape, region: Region) -> Node | None:
         """The node of a region that would take most pods of the shape if it were empty."""
@@ -196,18 +201,7 @@ def _slots(free: Mapping[str, int], shape: Shape) -> int:
     return max(0, min((free.get(resource, given(resource)) // amount for resource, amount in wanted), default=0))
 
 
-@contextmanager
-def _clones(view: ClusterView, model: Node, count: int) -> Iterator[list[Node]]:
-    """Copies of a node, for which the view holds places without capacity meanwhile: rows are dear to move."""
-    clones = []
-    for number in range(1, count + 1):
-        name = f"{model.name}+{number}"
-        labels = {key: name if value == model.name else value for key, value in model.labels.items()}
-        clones.append(replace(model, name=name, labels=labels))
-    for clone in clones:
-        view.try_node(replace(clone, allocatable={}))
-    try:
-        yield clones
-    finally:
-        for clone in clones:
-            view.remove_node(clone.name)
+def _clone(model: Node, number: int) -> Node:
+    name = f"{model.name}+{number}"
+    labels = {key: name if value == model.name else value for key, value in model.labels.items()}
+    return replace(model, name=name, labels=labels)

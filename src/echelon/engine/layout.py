@@ -9,10 +9,11 @@ Rows are inserted and removed in batches; values within a row change in place an
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 
 import numpy as np
 
-from .arrays import Bools, Ints, Small
+from .arrays import Bools, Ints, Small, spliced
 from .demand import Taint
 from .domains import Domains, NodeLike
 from .stock import Stock, is_device
@@ -24,6 +25,11 @@ class Column:
     def __init__(self) -> None:
         self.ids: Ints = np.empty(0, dtype=np.int64)
         self.values: dict[str, int] = {}
+
+    def copy(self) -> Column:
+        twin = Column()
+        twin.ids, twin.values = self.ids.copy(), dict(self.values)
+        return twin
 
     def encode(self, value: str | None) -> int:
         return -1 if value is None else self.values.setdefault(value, len(self.values))
@@ -74,13 +80,23 @@ class Layout(Domains, Stock):
         at = self._spots(added)
         self._insert_amounts(at, [free for _, free in fresh])
         self._insert_rows(at, added)
-        self._tickets = np.insert(self._tickets, at, [self._issue(node.name) for node in added])
-        self.cordoned = np.insert(self.cordoned, at, [node.unschedulable for node in added])
-        self.devices = np.insert(self.devices, at, [_has_devices(node) for node in added])
-        self.taints = np.insert(self.taints, at, [self._taint_set(node.taints) for node in added])
+        self._tickets = spliced(self._tickets, at, [self._issue(node.name) for node in added])
+        self.cordoned = spliced(self.cordoned, at, [node.unschedulable for node in added])
+        self.devices = spliced(self.devices, at, [_has_devices(node) for node in added])
+        self.taints = spliced(self.taints, at, [self._taint_set(node.taints) for node in added])
         for key, column in self._columns.items():
-            column.ids = np.insert(column.ids, at, [column.encode(node.labels.get(key)) for node in added])
+            column.ids = spliced(column.ids, at, [column.encode(node.labels.get(key)) for node in added])
         self._renumber()
+
+    def enlarged(self, nodes: Sequence[tuple[NodeLike, Mapping[str, int]]]) -> Layout:
+        """Another layout that has these nodes, too, at least one; nothing that happens to it is seen here."""
+        more = copy(self)
+        more.log, more.relabelled, more._derived = [], [], {}
+        more.nodes, more._ticket_of, more._returned = list(self.nodes), dict(self._ticket_of), list(self._returned)
+        more._row_of, more.resources, more.taint_sets = self._row_of.copy(), dict(self.resources), dict(self.taint_sets)
+        more._columns = {key: column.copy() for key, column in self._columns.items()}
+        more.insert(nodes)  # all other arrays are new ones after it
+        return more
 
     def remove(self, names: Iterable[str]) -> None:
         rows = sorted(row for row in map(self.row, names) if row is not None)

@@ -44,6 +44,14 @@ class Occupancy:
         """Nobody holds anything any more."""
         self._holdings.clear()
 
+    def seen_from(self, layout: Layout) -> Occupancy:
+        """The same holders on other nodes, for a trial: who holds nodes is shared, what follows from it is not."""
+        other = Occupancy(layout)
+        for exclusive, holding in self._holdings.items():
+            other._holdings[exclusive] = Holding()
+            other._holdings[exclusive].pods = holding.pods
+        return other
+
     def count(self, exclusive: Exclusive, group: int, nodes: Iterable[str], times: int) -> None:
         """Pods of a group begin (1) or cease (-1) to hold nodes; a node is named as often as there are pods on it."""
         holding = self._holdings.get(exclusive)

@@ -36,6 +36,8 @@ def preempt(
     trial = Trial(view, now, cost)
     try:
         victims = trial.victims(demand.priority)
+        if not victims:
+            return None
         best = Best()
         bound = _least_loss(trial, demand, victims, best)
         if best.loss is None:
@@ -97,8 +99,6 @@ def _by_region(view: ClusterView, part: Part, victims: list[Victim]) -> list[tup
     """The domains of the root's first key, or the whole cluster, with the victims that touch them."""
     layout = view.layout
     level = layout.level_of.get(part.keys[0]) if part.keys else None
-    if not victims:
-        return []
     if level is None or is_tied(part):
         return [(CLUSTER, victims)]
     pinned = distinct(layout.domains(level)[list(part.pins)].tolist()).tolist()

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from .arrays import Ints, Rows, run
+from .arrays import Ints, Rows, run, spliced
 from .demand import LARGEST, PORT, given
 
 #: Resources that every node has; all others are devices.
@@ -143,17 +143,14 @@ class Stock:
 
     def _amounts(self, free: Sequence[Mapping[str, int]]) -> Ints:
         """One column for each: what is given without saying, and what is said."""
-        for each in free:
-            self.learn(each)
-        found = np.repeat(self._given[:, np.newaxis], len(free), axis=1)
-        for number, each in enumerate(free):
-            for resource, amount in each.items():
-                found[self.resources[resource], number] = clip(amount)
-        return found
+        self.learn(resource for each in free for resource in each)
+        unsaid = zip(self.resources, self._given.tolist(), strict=True)
+        found = [[clip(each.get(resource, amount)) for each in free] for resource, amount in unsaid]
+        return np.array(found, dtype=np.int64).reshape(len(found), len(free))
 
     def _insert_amounts(self, at: Sequence[int], free: Sequence[Mapping[str, int]]) -> None:
         amounts = self._amounts(free)
-        self.free = np.insert(self.free, at, amounts, axis=1)
+        self.free = spliced(self.free, at, amounts)
 
     def _delete_amounts(self, rows: Sequence[int]) -> None:
         self.free = np.delete(self.free, rows, axis=1)

@@ -40,15 +40,16 @@ class Trials:
         self._nodes: dict[tuple[Shape, int, int], list[str]] = {}
         self.own = {bound.member for leaf in demand.leaves() for bound in leaf.bound}
 
-    def fits(self, root: Group) -> bool:
-        """Whether the tree would advance: come to hold, or hold more than it does now."""
-        for aim in Canon(self.view).aims(root):
+    def fits(self, root: Group, view: ClusterView | None = None) -> bool:
+        """Whether the tree would advance, here or in a view that was changed: come to hold, or hold more than now."""
+        view = view or self.view
+        for aim in Canon(view).aims(root):
             self.steps.left -= STEPS_PER_GROUP * len(self.groups)
             if self.steps.left <= 0:
                 return False
             trial = Steps(min(TRIAL_STEPS, self.steps.left))
             self.steps.left -= trial.left
-            found = search(self.view, aim, CLUSTER, trial)
+            found = search(view, aim, CLUSTER, trial)
             self.steps.left += trial.left
             if isinstance(found, Found):
                 return True
@@ -70,10 +71,10 @@ class Trials:
         level = layout.level_of.get(shortage.key) if shortage.key else -1
         if level is None:
             return
-        paths = [layout.domain_path(level, index) for index in range(len(layout.starts(level)))]
         for count in shortage.tried[:REGIONS]:
-            if count.domain in paths:
-                yield Region(level, paths.index(count.domain))
+            index = layout.domain_called(level, count.domain)
+            if index is not None:
+                yield Region(level, index)
 
     def by_use(self, shape: Shape, region: Region) -> list[str]:
         """Nodes of a region that the shape may use, emptiest first."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -109,12 +110,11 @@ class ClusterView:
         #: Nodes that joined or left since the arrays were last brought up to date.
         self._joining: dict[str, None] = {}
         self._leaving: dict[str, None] = {}
-        #: Nodes that are there for a trial only.
-        self._tried: dict[str, None] = {}
         self._running: dict[int, Running] = {}
         self._on_node: dict[str, dict[int, None]] = {}
         self._of_unit: dict[int, dict[int, None]] = {}
         self._units: dict[int, Unit] = {}
+        self._of_priority: dict[int, dict[int, None]] = {}
         self._budgets: dict[int, Budget] = {}
         #: How often everything was derived anew: a trial that began before has nothing left to undo.
         self._recounts = 0
@@ -138,13 +138,16 @@ class ClusterView:
     def remove_node(self, name: str) -> None:
         if self._nodes.pop(name, None) is not None:
             self._retire(name)
-        self._tried.pop(name, None)
 
     def put_unit(self, unit: Unit) -> None:
+        self.remove_unit(unit.id)
         self._units[unit.id] = unit
+        self._of_priority.setdefault(unit.priority, {})[unit.id] = None
 
     def remove_unit(self, unit_id: int) -> None:
-        self._units.pop(unit_id, None)
+        unit = self._units.pop(unit_id, None)
+        if unit is not None:
+            _drop(self._of_priority, unit.priority, unit_id)
 
     def put_budget(self, budget: Budget) -> None:
         self._budgets[budget.id] = budget
@@ -219,6 +222,11 @@ class ClusterView:
 
     def units(self) -> list[Unit]:
         return list(self._units.values())
+
+    def units_below(self, priority: int) -> list[Unit]:
+        """Units of lower priority, the lowest first."""
+        lower = sorted(each for each in self._of_priority if each < priority)
+        return [self._units[unit] for each in lower for unit in self._of_priority[each]]
 
     def budget(self, budget_id: int) -> Budget | None:
         return self._budgets.get(budget_id)
@@ -311,17 +319,21 @@ class ClusterView:
         if alone is not None:
             self._occupancy.count(*alone, nodes, times)
 
-    def try_node(self, node: Node) -> None:
-        """A node that is no part of the cluster, until it is removed again."""
-        self._tried[node.name] = None
-        self.put_node(node)
+    def enlarged(self, nodes: Iterable[Node]) -> ClusterView:
+        """For a trial, the same cluster with more nodes: the records are shared, the arrays are its own.
+
+        Nodes that join or leave move all rows behind them, and whoever keeps something by row begins anew; here
+        nobody does.  It is for reading, and lives no longer than the trial.
+        """
+        more = copy(self)
+        more._layout = self.layout.enlarged([(node, node.allocatable) for node in nodes])
+        more._capacity = Capacity(more._layout, self._company)
+        more._occupancy = self._occupancy.seen_from(more._layout)
+        return more
 
     def recount(self) -> None:
         """Derive everything anew from the records: for a trial that was broken off and may have left traces."""
         self._recounts += 1
-        for name in self._tried:
-            self._nodes.pop(name, None)
-        self._tried.clear()
         self._leaving.clear()
         self._joining = dict.fromkeys(self._nodes)
         self._layout.clear()
