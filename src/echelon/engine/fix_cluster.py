@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ..base.paths import spoken
+from .capacity import room
 from .demand import Leaf, Shape, given
+from .fit import allowed
+from .layout import Layout
 from .preempt import preempt
 from .regions import Region, path_of, rows_of
 from .trials import NAMED, Trials, fewest, listed
@@ -18,6 +21,9 @@ from .view import Node
 NODES_FREED, NODES_ADDED = 512, 64
 #: Nodes whose units are considered for eviction, and single units that are tried.
 NODES_SEARCHED, UNITS_TRIED = 64, 4
+
+#: Whether so many would do.
+Enough = Callable[[int], bool]
 
 
 class ClusterFixes:
@@ -87,12 +93,12 @@ class ClusterFixes:
         """The most slots that a few units could give back, if their nodes were empty without them."""
         model, names = self._model(shape, region), self.trials.by_use(shape, region)[:NODES_SEARCHED]
         nodes = Counter(unit for name in names for unit in {pod.unit for pod in self.trials.strangers(name)})
-        most = _slots(model.allocatable, shape) if model is not None else 0
+        most = _slots(model.allocatable, _wanted(shape)) if model is not None else 0
         return most * sum(number for _, number in nodes.most_common(NAMED))
 
     def _gains(self, shape: Shape, region: Region) -> dict[int, int]:
         """Unit -> slots of the shape on nodes of a region that come free if the unit goes."""
-        layout, gains = self.view.layout, dict[int, int]()
+        layout, gains, wanted = self.view.layout, dict[int, int](), _wanted(shape)
         for name in self.trials.by_use(shape, region)[:NODES_SEARCHED]:
             row = layout.row(name)
             assert row is not None
@@ -103,9 +109,9 @@ class ClusterFixes:
                     back = given_back.setdefault(pod.unit, {})
                     for resource, amount in pod.requests:
                         back[resource] = back.get(resource, 0) + amount
-            before = _slots(free, shape)
+            before = _slots(free, wanted)
             for unit, back in given_back.items():
-                after = _slots({name: amount + back.get(name, 0) for name, amount in free.items()}, shape)
+                after = _slots({name: amount + back.get(name, 0) for name, amount in free.items()}, wanted)
                 gains[unit] = gains.get(unit, 0) + after - before
         return {unit: gain for unit, gain in gains.items() if gain > 0}
 
@@ -124,7 +130,8 @@ class ClusterFixes:
         """The fewest nodes, emptiest first, that must be empty in a domain."""
         busy = [name for name in self.trials.by_use(shape, region) if self.trials.strangers(name)]
         most, guess = min(len(busy), NODES_FREED), self._guess(shortage, shape, self._model(shape, region))
-        number = fewest(most, lambda count: self._fits_without(busy[:count]), guess)
+        least = max(1, guess) if self._is_counted(shortage) else 1  # no node gives back more than the model holds
+        number = fewest(most, lambda count: self._fits_without(busy[:count]), guess, least)
         if not number:
             return None
         text = f"free {_nodes(number)}{self._where(region)} ({listed(busy[:number])})"
@@ -134,12 +141,12 @@ class ClusterFixes:
 
     def _added(self, shortage: Shortage, shape: Shape, region: Region) -> Fix | None:
         """The fewest nodes like the best one there that must be added to a domain."""
-        model = self._model(shape, region)
-        if model is None:
+        model, most = self._model(shape, region), min(NODES_ADDED, shortage.need)
+        if model is None or not most:
             return None
         where, path = self._where(region, "to"), path_of(self.view.layout, region)
-        most, guess = min(NODES_ADDED, shortage.need), self._guess(shortage, shape, model)
-        number = fewest(most, self._fits_with(model, most), guess) if most else 0
+        enough = self._counted_with(shortage, shape, region, model) or self._fits_with(model, most)
+        number = fewest(most, enough, self._guess(shortage, shape, model))
         if number and self._minds() and number < most and not self._fits_with(model, number)(number):
             # Empty places are domains too, and a spread over hosts counts them: it must fit with no others.
             return None
@@ -156,13 +163,33 @@ class ClusterFixes:
         """Nodes like this that make up for the missing pods of a leaf; where groups are missing, begin with one."""
         if shortage.of_groups or shape is None or model is None:
             return 1
-        return -(-(shortage.need - shortage.have) // max(1, _slots(model.allocatable, shape)))
+        return -(-(shortage.need - shortage.have) // max(1, _slots(model.allocatable, _wanted(shape))))
 
     def _fits_without(self, names: list[str]) -> bool:
         with self.view.without([pod for name in names for pod in self.trials.strangers(name)]):
             return self.trials.fits(self.demand.root)
 
-    def _fits_with(self, model: Node, most: int) -> Callable[[int], bool]:
+    def _is_counted(self, shortage: Shortage) -> bool:
+        """Whether the demand is one leaf of equal pods in which slots decide alone."""
+        leaf = self.demand.root
+        if not isinstance(leaf, Leaf) or leaf.bound or leaf.exclusive or len(leaf.classes) != 1:
+            return False
+        (pods,) = leaf.classes
+        return not pods.shape.tied and shortage.present >= shortage.need
+
+    def _counted_with(self, shortage: Shortage, shape: Shape, region: Region, model: Node) -> Enough | None:
+        """Whether slots suffice with so many nodes like this; None if they do not decide, or would be elsewhere."""
+        clone, path_of = _clone(model, 1), self.view.layout.path_of
+        inside = slice(region.level + 1)
+        if not self._is_counted(shortage) or path_of(clone)[inside] != path_of(model)[inside]:
+            return None
+        alone = Layout(self.view.options.levels)
+        alone.insert([(clone, clone.allocatable)])
+        each = int(room(alone, alone.free, shape)[0]) if allowed(alone, shape)[0] else 0
+        have = int(self.view.capacity.slots(shape).roll(region.level)[region.index])
+        return lambda count: have + count * each >= shortage.need
+
+    def _fits_with(self, model: Node, most: int) -> Enough:
         """Whether it fits with so many nodes like this; the others, up to the most, are places without capacity."""
         clones = [_clone(model, number) for number in range(1, most + 1)]
         enlarged, usable = self.view.enlarged(clones), most
@@ -182,7 +209,8 @@ class ClusterFixes:
         key = (shape, region.level, region.index)
         if key not in self._models:
             nodes = [node for node in map(self.view.node, self.trials.by_use(shape, region)) if node is not None]
-            slots = [_slots(node.allocatable, shape) for node in nodes]
+            wanted = _wanted(shape)
+            slots = [_slots(node.allocatable, wanted) for node in nodes]
             most = max(slots, default=0)
             self._models[key] = nodes[slots.index(most)] if most else None
         return self._models[key]
@@ -195,10 +223,14 @@ def _nodes(number: int) -> str:
     return "1 node" if number == 1 else f"{number} nodes"
 
 
-def _slots(free: Mapping[str, int], shape: Shape) -> int:
-    """How many pods of a shape go into so much."""
-    wanted = [(resource, amount) for resource, amount in shape.requests if amount > 0]
-    return max(0, min((free.get(resource, given(resource)) // amount for resource, amount in wanted), default=0))
+def _wanted(shape: Shape) -> list[tuple[str, int, int]]:
+    """What a pod takes of each resource, and what a node has of it that does not say."""
+    return [(resource, amount, given(resource)) for resource, amount in shape.requests if amount > 0]
+
+
+def _slots(free: Mapping[str, int], wanted: list[tuple[str, int, int]]) -> int:
+    """How many pods go into so much."""
+    return max(0, min([free.get(resource, unsaid) // amount for resource, amount, unsaid in wanted], default=0))
 
 
 def _clone(model: Node, number: int) -> Node:

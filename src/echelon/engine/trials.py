@@ -90,7 +90,7 @@ class Trials:
         slots = room(layout, layout.free[:, rows], shape)
         order = np.lexsort((rows, -slots))
         names = [layout.name(row) for row in rows[order].tolist()]
-        return sorted(names, key=lambda name: len(self.view.pods_on(name)))
+        return sorted(names, key=self.view.number_on)
 
     def strangers(self, name: str) -> list[Running]:
         """Pods on a node that are not members of the demand; places that are only kept for someone stay kept."""
@@ -103,12 +103,12 @@ def listed(names: list[str]) -> str:
     return ", ".join(names[:NAMED]) + (" …" if len(names) > NAMED else "")
 
 
-def fewest(most: int, enough: Callable[[int], bool], guess: int) -> int:
-    """The least number from 1 to `most` that is enough, 0 if none is; more never hurts, a good guess comes cheap."""
-    high = max(1, min(guess, most))
+def fewest(most: int, enough: Callable[[int], bool], guess: int, least: int = 1) -> int:
+    """The first number from `least` to `most` that is enough, 0 if none is; more never hurts, a good guess is cheap."""
+    high = max(least, min(guess, most))
     low = high - 1
-    if low and enough(low):
-        low, high = 0, low
+    if low >= least and enough(low):
+        low, high = least - 1, low
     while high <= most and not enough(high):
         low, high = high, min(high * 2, most) if high < most else most + 1
     if high > most:

@@ -207,6 +207,9 @@ class ClusterView:
     def pods_on(self, node: str) -> list[Running]:
         return [self._running[pod] for pod in self._on_node.get(node, {})]
 
+    def number_on(self, node: str) -> int:
+        return len(self._on_node.get(node, ()))
+
     def pods_of(self, unit_id: int) -> list[Running]:
         return [self._running[pod] for pod in self._of_unit.get(unit_id, {})]
 

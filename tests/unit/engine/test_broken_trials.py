@@ -114,7 +114,7 @@ def test_a_pod_that_gives_back_twice_in_a_trial_holds_its_rack_once_afterwards()
     view = cluster.view
     held = view.pods_on("a-0")
     with view.without(held), view.without(held):
-        view.try_node(Node("trial", {}, {"cpu": 1}))
+        view.put_node(Node("fresh", {}, {"cpu": 1}))
         assert view.layout.size == 2
         assert not view.occupancy.holders(alone)
     assert [list(groups) for groups in view.occupancy.holders(alone).values()] == [[7]]

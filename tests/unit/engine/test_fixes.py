@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from echelon.engine.demand import Bound
+from echelon.engine.trials import fewest
 from echelon.engine.verdict import Blocked, Cost
 from echelon.engine.view import Limits
-from echelon.testing.placement import Cluster, blocked, composite, exclusive, gang, gpu_racks, pods
+from echelon.testing.placement import LEVELS, Cluster, blocked, composite, exclusive, gang, gpu_racks, pods
 
 
 def test_fixes_come_cheapest_first_own_wishes_before_machines_before_the_work_of_others() -> None:
@@ -112,3 +113,29 @@ def test_no_more_fixes_are_looked_for_than_asked() -> None:
     assert len(blocked(cluster.decide(leaf)).fixes) == 1
     none = Cluster(limits=Limits(fixes=0)).nodes("n", 4, gpu=8, rack="r")
     assert blocked(none.decide(leaf)).fixes == ()
+
+
+def test_nodes_that_the_pods_could_not_use_are_not_proposed() -> None:
+    """A node like the only one that they may use would have another name."""
+    cluster = gpu_racks(2)
+    leaf = gang(3, pods(3, gpu=8, node_selector=((LEVELS["host"], "r1-0"),)))
+    assert "add" not in {fix.kind for fix in blocked(cluster.decide(leaf)).fixes}
+
+
+def test_nodes_are_not_added_to_a_domain_that_each_of_them_would_have_for_itself() -> None:
+    cluster = gpu_racks(2)
+    assert "add" not in {fix.kind for fix in blocked(cluster.decide(gang(2, pods(2, gpu=8), key="host"))).fixes}
+
+
+@pytest.mark.parametrize("guess", [1, 3, 4, 5, 9])
+@pytest.mark.parametrize("least", [1, 4])
+def test_the_fewest_that_are_enough_are_found_whatever_the_guess(guess: int, least: int) -> None:
+    asked: list[int] = []
+
+    def enough(number: int) -> bool:
+        asked.append(number)
+        return number >= 4
+
+    assert fewest(9, enough, guess, least) == 4
+    assert fewest(3, enough, guess, least) == 0
+    assert min(asked, default=least) >= least
