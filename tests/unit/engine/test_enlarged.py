@@ -46,6 +46,7 @@ def test_holders_of_domains_hold_them_with_more_nodes_too() -> None:
     cluster, alone = gpu_racks(1, 1), exclusive("rack")
     cluster.run("r2-0", group=7, exclusive=alone)
     view = cluster.view
+    assert view.layout.size == 2
     assert list(view.occupancy.holders(alone)) == [1]
     assert list(more(view, "n", rack="r1a").occupancy.holders(alone)) == [2]
     assert list(view.occupancy.holders(alone)) == [1]
