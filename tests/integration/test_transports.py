@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -164,3 +165,16 @@ async def _answering(answer: bytes) -> AsyncIterator[HttpVerbs]:
             yield client
         finally:
             await client.close()
+
+
+async def test_a_port_where_nobody_listens_is_said_in_plain_words() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        server = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        client = HttpVerbs(server, None, {})
+        try:
+            with pytest.raises(ApiError) as refused:
+                await client.list(PODS, "default")
+        finally:
+            await client.close()
+    assert str(refused.value) == f"GET {server}/api/v1/namespaces/default/pods: Connection refused"

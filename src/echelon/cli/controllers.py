@@ -11,7 +11,7 @@ from .failures import Refusal
 from .remote import remote_options, work_until_interrupted
 
 
-@click.command()
+@click.command(short_help="Run the JobSet and TrainJob controllers on a cluster.")
 @remote_options
 @click.option(
     "--only",

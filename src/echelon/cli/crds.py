@@ -8,7 +8,7 @@ import yaml
 from ..api.crds import custom_resource_definitions
 
 
-@click.command()
+@click.command(short_help="Print CustomResourceDefinitions for JobSets and TrainJobs.")
 def crds() -> None:
     """Print the CustomResourceDefinitions of JobSet and the Trainer kinds.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import click
@@ -128,10 +129,15 @@ def _say_hello(console: Console, plane: Plane, keys: tuple[str, ...]) -> None:
     domains = picture.rows(nodes, keys)
     console.print(
         Text.assemble(
-            ("echelon", "bold"), f"  {len(nodes)} simulated nodes in {len(domains)} domains, API at {plane.url}"
+            ("echelon", "bold"),
+            f"  {_counted(nodes, 'simulated node')} in {_counted(domains, 'domain')}, API at {plane.url}",
         )
     )
     console.print()
+
+
+def _counted(things: Sequence[object], word: str) -> str:
+    return f"{len(things)} {word}" if len(things) == 1 else f"{len(things)} {word}s"
 
 
 def _print(console: Console, line: Line, begin: float) -> None:

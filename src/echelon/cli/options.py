@@ -36,6 +36,18 @@ def speed_option(command: F) -> F:
     )(command)
 
 
+def kubeconfig_option(command: F) -> F:
+    return click.option(
+        "--kubeconfig",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Kubeconfig of the cluster.  [default: $KUBECONFIG, else ~/.kube/config]",
+    )(command)
+
+
+def context_option(command: F) -> F:
+    return click.option("--context", help="Context of the kubeconfig.  [default: the current one]")(command)
+
+
 def plain_console() -> Console:
     """A console that does not cut lines where there is no terminal to measure."""
     console = Console(highlight=False, soft_wrap=True)

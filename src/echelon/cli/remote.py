@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -14,6 +13,7 @@ from ..runtime.plane import CannotStart, run_program
 from ..runtime.remote import MakeParts, RemoteSettings, working
 from ..runtime.supervision import PartBroke
 from .failures import EXIT_FAILED, Refusal
+from .options import context_option, kubeconfig_option
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,8 +27,8 @@ def remote_options(command: F) -> F:
             show_default=True,
             help="Work only while holding a lease, so that several can run and one works.",
         ),
-        click.option("--context", help="Context of the kubeconfig.  [default: the current one]"),
-        click.option("--kubeconfig", type=click.Path(path_type=Path, dir_okay=False), help="[default: $KUBECONFIG]"),
+        context_option,
+        kubeconfig_option,
     ):
         command = option(command)
     return command

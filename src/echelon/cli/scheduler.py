@@ -12,7 +12,7 @@ from .remote import remote_options, work_until_interrupted
 _NAME = "echelon"
 
 
-@click.command()
+@click.command(short_help="Schedule pods and groups on a cluster.")
 @remote_options
 @click.option(
     "--name",

@@ -34,7 +34,7 @@ from ..api.verbs import Verbs
 from ..api.vocabulary import BLOCK, INITIALLY_SCHEDULED, RACK, REGION, ZONE
 from ..base.paths import spoken
 from .failures import Refusal
-from .options import plain_console
+from .options import context_option, kubeconfig_option, plain_console
 
 _SHOWN = (TRAIN_JOBS, JOB_SETS, JOBS, WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS)
 _DOMAIN_KEYS = (REGION, ZONE, BLOCK, RACK)
@@ -42,23 +42,23 @@ _GOOD = {"Succeeded", "Running", "Complete", "Completed", "Scheduled"}
 _BAD = {"Failed", "Unschedulable", "PodGroupError", "CompositePodGroupError"}
 
 
-@click.command()
+@click.command(short_help="Show an object with everything below it.")
 @click.argument("target", metavar="KIND/NAME")
 @click.option("-n", "--namespace", help="Namespace of the object.  [default: that of the context]")
-@click.option("--kubeconfig", type=click.Path(path_type=Path, dir_okay=False), help="[default: $KUBECONFIG]")
-@click.option("--context", help="Context of the kubeconfig.")
+@kubeconfig_option
+@context_option
 def tree(target: str, namespace: str | None, kubeconfig: Path | None, context: str | None) -> None:
-    """Show KIND/NAME (a TrainJob, JobSet, Job, Workload or group) with everything below it."""
+    """Show KIND/NAME (a TrainJob, JobSet, Job, Workload, group or pod) with everything below it."""
     resource, name = _parse(target)
     asyncio.run(_show(resource, name, namespace, kubeconfig, context))
 
 
 def _parse(target: str) -> tuple[Resource, str]:
-    kind, slash, name = target.partition("/")
+    kind, _, name = target.partition("/")
+    if not kind or not name:
+        raise Refusal(f"{target}: expected KIND/NAME, for example jobset/NAME")
     for resource in _SHOWN:
         if kind.lower() in (resource.kind.lower(), resource.plural, *resource.short_names):
-            if not slash or not name:
-                raise Refusal(f"{target}: expected KIND/NAME, for example {resource.singular}/NAME")
             return resource, name
     kinds = ", ".join(resource.singular for resource in _SHOWN)
     raise Refusal(f"{target}: unknown kind {kind!r}; trees exist for {kinds}")

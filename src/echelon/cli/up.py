@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 import tempfile
 from contextlib import ExitStack
@@ -29,7 +30,7 @@ def default_data_directory() -> Path:
 @click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Directory that holds everything durable.  [default: $XDG_STATE_HOME/echelon]",
+    help="Directory that holds everything durable.  [default: $XDG_STATE_HOME/echelon, else ~/.local/state/echelon]",
 )
 @click.option("--ephemeral", is_flag=True, help="Keep nothing: a temporary directory, removed at the end.")
 @click.option("--port", type=click.IntRange(0, 65535), default=6443, show_default=True, help="0 takes any free port.")
@@ -41,6 +42,7 @@ def default_data_directory() -> Path:
 @click.option(
     "--nodes",
     type=click.Choice(["none", "simulated", "process"]),
+    metavar="[none|simulated]",
     default="simulated",
     show_default=True,
     help="Where pods run.",
@@ -95,7 +97,7 @@ async def _serve(settings: PlaneSettings) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     async with running(settings) as plane:
-        click.echo(f"export KUBECONFIG={plane.kubeconfig}")
+        click.echo(f"export KUBECONFIG={shlex.quote(str(plane.kubeconfig))}")
         click.echo(f"echelon is ready at {plane.url} (Ctrl-C stops it, state is in {settings.data})")
         await stop.wait()
         click.echo("stopping")

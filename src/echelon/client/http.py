@@ -7,6 +7,7 @@ reached, breaks off or does not answer in time is one that refuses for now: 503 
 
 from __future__ import annotations
 
+import os
 import re
 import ssl
 from collections.abc import AsyncGenerator, Iterator, Mapping
@@ -239,7 +240,7 @@ class HttpVerbs(Verbs):
     def _unreachable(self, method: str, path: str, error: Exception) -> ApiError:
         if isinstance(error, TimeoutError):
             return ApiError(504, "Timeout", f"{method} {self._server}{path}: no answer in time")
-        what = f"{method} {self._server}{path}: {error or type(error).__name__}"
+        what = f"{method} {self._server}{path}: {_reason(error)}"
         return ApiError(503, "ServiceUnavailable", what)
 
     @staticmethod
@@ -248,6 +249,12 @@ class HttpVerbs(Verbs):
         if "kind" in obj and "apiVersion" in obj:
             return obj
         return {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+
+
+def _reason(error: Exception) -> str:
+    """Why a server could not be reached, in the words of the system where it has some."""
+    number = error.os_error.errno if isinstance(error, aiohttp.ClientConnectorError) else None
+    return os.strerror(number) if number and number > 0 else str(error) or type(error).__name__
 
 
 @lru_cache

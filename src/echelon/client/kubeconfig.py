@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import yaml
 from lightkube.config.client_adapter import verify_cluster
-from lightkube.config.kubeconfig import KubeConfig, SingleConfig
+from lightkube.config.kubeconfig import DEFAULT_KUBECONFIG, KubeConfig, SingleConfig
 from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError
 
@@ -17,12 +19,26 @@ class KubeconfigError(Exception):
 
 
 def load(path: Path | None, context: str | None = None) -> SingleConfig:
-    """The chosen context of a file, or of $KUBECONFIG / ~/.kube/config when no file is named."""
+    """The chosen context of a file; when none is named, the pod's own service account, $KUBECONFIG, ~/.kube/config."""
+    if path is None:
+        try:
+            return _chosen(KubeConfig.from_service_account(), context)
+        except (ConfigError, KeyError):  # not in a pod, or a context is named
+            path = Path(os.environ.get("KUBECONFIG") or DEFAULT_KUBECONFIG).expanduser()
+    if not path.is_file():
+        raise KubeconfigError(f"{path}: there is no such kubeconfig; name one with --kubeconfig or $KUBECONFIG")
     try:
-        config = KubeConfig.from_file(path) if path else KubeConfig.from_env()
-        chosen = config.get(context)
-    except (ConfigError, KeyError, TypeError, ValueError) as error:
-        raise KubeconfigError(f"{path or 'kubeconfig'}: {error}") from error
+        return _chosen(KubeConfig.from_file(path), context)
+    except ConfigError as error:
+        raise KubeconfigError(f"{path}: {error}") from error
+    except OSError as error:
+        raise KubeconfigError(f"{path}: {error.strerror}") from error
+    except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise KubeconfigError(f"{path}: not a kubeconfig: clusters and contexts cannot be read from it") from error
+
+
+def _chosen(config: KubeConfig, context: str | None) -> SingleConfig:
+    chosen = config.get(context)
     assert chosen is not None
     return chosen
 

@@ -1,8 +1,26 @@
-"""`echelon tree`: siblings in the order people count."""
+"""`echelon tree`: what it is asked for, and siblings in the order people count."""
 
 from __future__ import annotations
 
-from echelon.cli.tree import as_counted
+import pytest
+from click.testing import CliRunner
+
+from echelon.cli.tree import as_counted, tree
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("low", "low: expected KIND/NAME, for example jobset/NAME"),
+        ("job/", "job/: expected KIND/NAME, for example jobset/NAME"),
+        ("/low", "/low: expected KIND/NAME, for example jobset/NAME"),
+        ("thing/low", "thing/low: unknown kind 'thing'; trees exist for"),
+    ],
+)
+def test_a_target_that_names_no_object_is_refused(target: str, words: str) -> None:
+    done = CliRunner().invoke(tree, [target])
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"echelon: {words}")
 
 
 def test_siblings_are_listed_as_people_count() -> None:

@@ -1,0 +1,67 @@
+"""Which cluster a command speaks to: what is wrong with a kubeconfig is said in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lightkube.config.kubeconfig import KubeConfig
+from lightkube.core.exceptions import ConfigError
+
+from echelon.client.kubeconfig import KubeconfigError, load
+
+GOOD = """
+clusters: [{name: c, cluster: {server: "https://example.com:6443"}}]
+users: [{name: u, user: {token: t}}]
+contexts: [{name: here, context: {cluster: c, user: u, namespace: team}}]
+current-context: here
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("clusters: [", "not a kubeconfig"),
+        ("", "not a kubeconfig"),
+        ("just words", "not a kubeconfig"),
+        ("kind: Config\n", "not a kubeconfig"),
+        (GOOD.replace("current-context: here", "current-context: there"), "Context 'there' not found"),
+    ],
+)
+def test_an_unusable_file_is_named_with_what_is_wrong(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text(text)
+    with pytest.raises(KubeconfigError) as refused:
+        load(file)
+    assert str(refused.value).startswith(f"{file}: {words}")
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(KubeconfigError, match="not a kubeconfig"):
+        load(file)
+
+
+def _not_in_a_pod() -> KubeConfig:
+    raise ConfigError("no service account")
+
+
+@pytest.mark.parametrize("variable", ["", "nowhere/config"])
+def test_without_a_file_it_says_where_it_looked_and_how_to_name_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setattr(KubeConfig, "from_service_account", _not_in_a_pod)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("KUBECONFIG", variable)
+    looked = variable or tmp_path / ".kube" / "config"
+    with pytest.raises(KubeconfigError, match="name one with --kubeconfig or") as refused:
+        load(None)
+    assert str(refused.value).startswith(f"{looked}: ")
+
+
+def test_the_chosen_context_comes_from_the_file_that_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text(GOOD)
+    found = load(file)
+    assert (found.cluster.server, found.namespace) == ("https://example.com:6443", "team")
