@@ -118,6 +118,8 @@ class ClusterView:
         self._budgets: dict[int, Budget] = {}
         #: How often everything was derived anew: a trial that began before has nothing left to undo.
         self._recounts = 0
+        #: Nodes about which something changed since somebody asked, and whether room may have grown there.
+        self._stirred: dict[str, bool] = {}
 
     # ---- changes
 
@@ -127,6 +129,7 @@ class ClusterView:
             return
         amounts("node", node.name, "allocatable", node.allocatable.items())
         self._nodes[node.name] = node
+        self._stirred[node.name] = True
         if old is None:
             self._joining[node.name] = None
         elif self._layout.path_of(old) != self._layout.path_of(node):
@@ -138,8 +141,12 @@ class ClusterView:
     def remove_node(self, name: str) -> None:
         if self._nodes.pop(name, None) is not None:
             self._retire(name)
+            self._stirred[name] = True
 
     def put_unit(self, unit: Unit) -> None:
+        old = self._units.get(unit.id)
+        if old is not None and old.priority != unit.priority:
+            self._stirred.update((pod.node, True) for pod in self.pods_of(unit.id))
         self.remove_unit(unit.id)
         self._units[unit.id] = unit
         self._of_priority.setdefault(unit.priority, {})[unit.id] = None
@@ -175,6 +182,7 @@ class ClusterView:
             self._running[pod.pod] = pod
             self._on_node.setdefault(pod.node, {})[pod.pod] = None
             self._of_unit.setdefault(pod.unit, {})[pod.pod] = None
+            self._stirred.setdefault(pod.node, False)
             fresh.append(pod)
         self._hold(fresh, 1)
 
@@ -189,8 +197,14 @@ class ClusterView:
             if pod is not None:
                 _drop(self._on_node, pod.node, pod_id)
                 _drop(self._of_unit, pod.unit, pod_id)
+                self._stirred[pod.node] = True
                 gone.append(pod)
         self._hold(gone, -1)
+
+    def stirred(self) -> dict[str, bool]:
+        """The nodes about which anything changed since the last call, and whether room may have grown there."""
+        found, self._stirred = self._stirred, {}
+        return found
 
     # ---- reading
 

@@ -37,7 +37,7 @@ from .memory import Memory
 from .metrics import Backlog, Metrics
 from .policy import Problem
 from .preemption import Preemption
-from .queue import Queue
+from .queue import ANY_ROOM, Queue
 from .report import Reporter, key_of
 from .reservation import Patience, Reservations
 from .state import State, States
@@ -90,7 +90,7 @@ class Scheduler:
         self.view = ClusterView(self._full)
         self._queue = Queue(clock)
         self._states = States(self._queue)
-        self._memory = Memory()
+        self._memory = Memory(self.view)
         self.metrics = Metrics(registry or CollectorRegistry())
         self.metrics.registry.register(Backlog(settings.names, self._states.all, self._queue, clock.now))
         self._translator = Translator(self.view, caches, clock, self)
@@ -101,6 +101,8 @@ class Scheduler:
         self._preemption = Preemption(settings.names[0], around, self._enactor)
         self.reservations = Reservations(settings.patience, self._brief, around, clock)
         self._following = self._leading = False
+        #: Whether room has appeared that nobody was woken for yet.
+        self._room = False
         #: Whether the last decision placed its root without search.
         self._was_plain = False
         self._jobs = caches.of(JOBS)
@@ -133,7 +135,7 @@ class Scheduler:
     def at_rest(self) -> bool:
         """Whether there is nothing to decide and nothing to write before an event comes or time passes."""
         waiting = len(self._queue) + self._queue.owing
-        return self._leading and not waiting and self._enactor.at_rest
+        return self._leading and not waiting and not self._room and self._enactor.at_rest
 
     def inconsistencies(self) -> list[str]:
         """Where the view differs from one rebuilt from the caches; empty before it follows them."""
@@ -174,9 +176,23 @@ class Scheduler:
             self._retire(root)
 
     def room(self) -> None:
-        self._memory.room()
+        """Events come in bursts: whom they help is found out once, when all of a burst are in the view."""
         self.reservations.forget()
-        self._queue.wake()
+        if self._leading and not self._room:
+            self._room = True
+            asyncio.get_running_loop().call_soon(self._wake)
+
+    def _wake(self) -> None:
+        """Wake those whom the room that has appeared may help."""
+        if not self._room:
+            return
+        self._room = False
+        try:
+            void = self._memory.room(self._queue.is_awaited)
+        except Exception:
+            log.exception("finding out whom room helps failed")
+            void = self._memory.forget()
+        self._queue.wake(void)
 
     def gone(self, member: Member) -> None:
         if member.group is None:
@@ -258,7 +274,7 @@ class Scheduler:
             left = state.told + self._between_reasons - self._clock.now()
             self._states.back_off(state, at_most=min(left, kept.again))
         elif why is None:
-            self._queue.owe(state.root.id, self._states.rank(state))
+            self._states.owe(state)
         else:
             note = self.reservations.told(state) or self.reservations.in_the_way(state, demand)
             self._blocked(state, why, note)
@@ -291,11 +307,14 @@ class Scheduler:
         if state.victims:
             # Others are leaving for it already; no one else has to before they are gone.
             demand = replace(demand, may_preempt=False)
+        self._wake()
+        state.awaits = ANY_ROOM
         # What is known is known of a cluster with all reservations in place.
         known = None if self.reservations.has(state) else self._memory.recall(demand, brief=brief)
         if known is not None:
             self.metrics.remembered()
-            return known
+            state.awaits = known.awaits
+            return known.verdict, known.brief
         if self.reservations.yields_to(demand.priority):
             self.view.options = self._brief
             with self.reservations.lifted(state):
@@ -306,7 +325,9 @@ class Scheduler:
         with self.reservations.lifted(state, demand.priority):
             verdict = self._ask(state.root, demand)
         if isinstance(verdict, Blocked):
-            self._memory.keep(demand, verdict, brief=brief)
+            awaits = self._memory.keep(demand, verdict, brief=brief)
+            # Who has room kept for it is asked at every change: that is how it is seen whether anything moves.
+            state.awaits = ANY_ROOM if self.reservations.has(state) else awaits
         return verdict, brief
 
     def _ask(self, root: Root, demand: Demand) -> Placed | Evict | Blocked:

@@ -1,45 +1,113 @@
-"""What is known not to fit: equal demands need not be decided twice while no room appears.
+"""What is known not to fit: equal demands need not be decided twice while no room appears that could matter to them.
 
-Taking room away never makes a blocked demand fit, so a verdict stays true until someone gives room back.  Of a
-hundred equal gangs that wait, one is decided when a pod ends; the others learn from it, each in its own names.
+Taking room away never makes a blocked demand fit, so a verdict stays true until someone gives room back, and enough of
+it for what the `certificate` of the demand says.  Of a hundred equal gangs that wait, one is decided then; the others
+learn from it, each in its own names.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from ..engine.demand import Demand, Leaf
 from ..engine.demand import Group as Wanted
 from ..engine.verdict import Blocked
+from ..engine.view import ClusterView
+from .certificate import Certificates
+from .queue import ANY_ROOM
+
+#: Verdicts that nobody awaits any more are looked for when there are so many more than after the last time.
+_SPARE = 256
+
+
+@dataclass(slots=True)
+class Known:
+    """A demand that does not fit."""
+
+    demand: Demand
+    verdict: Blocked
+    #: Whether the verdict came without remedies.
+    brief: bool
+    #: The number of its certificate; `ANY_ROOM` without one.
+    awaits: int
+    #: How often room had appeared: afterwards it is still true, but not in its numbers.
+    rooms: int
 
 
 class Memory:
-    """Blocked verdicts since room last appeared."""
+    """Blocked verdicts that are still true."""
 
-    def __init__(self) -> None:
-        #: By likeness: the demand decided, its verdict, and whether that came without remedies.
-        self._known: dict[object, tuple[Demand, Blocked, bool]] = {}
+    def __init__(self, view: ClusterView) -> None:
+        #: By likeness: those without a certificate, which no appearance of room leaves in place, and the others.
+        self._loose: dict[object, Known] = {}
+        self._certain: dict[object, Known] = {}
+        self._likes: dict[int, object] = {}
+        self._certificates = Certificates(view)
+        self._numbers = ANY_ROOM
+        self._rooms = 0
+        self._sweep_at = _SPARE
 
-    def room(self) -> None:
-        """Room has appeared: everything is possible again."""
-        self._known.clear()
+    def room(self, is_awaited: Callable[[int], bool]) -> list[int]:
+        """Room has appeared: forget what may not be true any more; the certificates that are void now."""
+        self._rooms += 1
+        self._loose.clear()
+        void = self._certificates.broken()
+        for number in void:
+            self._drop(number)
+        if len(self._certain) > self._sweep_at:
+            for number in [number for number in self._likes if not is_awaited(number)]:
+                self._drop(number)
+            self._sweep_at = len(self._certain) + _SPARE
+        return void
 
-    def keep(self, demand: Demand, verdict: Blocked, *, brief: bool) -> None:
-        self._known[likeness(demand)] = (demand, verdict, brief)
+    def forget(self) -> list[int]:
+        """Nothing is known any more; the certificates there were."""
+        numbers = list(self._likes)
+        self._loose.clear()
+        for number in numbers:
+            self._drop(number)
+        return numbers
 
-    def recall(self, demand: Demand, *, brief: bool) -> tuple[Blocked, bool] | None:
-        """The verdict on an equal demand, said of the groups of this one, and whether it is a brief one."""
-        known = self._known.get(likeness(demand)) if self._known else None
-        if known is None or (known[2] and not brief):
+    def keep(self, demand: Demand, verdict: Blocked, *, brief: bool) -> int:
+        """Remember that this does not fit; the number that whoever wants it has to await."""
+        like = likeness(demand)
+        former = self._certain.get(like)
+        if former is not None:
+            # Nothing has come that could matter: what is awaited is what was.
+            self._certain[like] = Known(demand, verdict, brief, former.awaits, self._rooms)
+            return former.awaits
+        number = self._numbers + 1
+        if not self._certificates.add(number, demand, verdict):
+            self._loose[like] = Known(demand, verdict, brief, ANY_ROOM, self._rooms)
+            return ANY_ROOM
+        self._numbers = number
+        self._likes[number] = like
+        self._certain[like] = Known(demand, verdict, brief, number, self._rooms)
+        return number
+
+    def recall(self, demand: Demand, *, brief: bool) -> Known | None:
+        """What is known of an equal demand, said of the groups of this one."""
+        if not self._loose and not self._certain:
             return None
-        other, verdict, without = known
-        names = dict(zip(_ids(other.root), _ids(demand.root), strict=True))
-        renamed = replace(
-            verdict,
-            shortages=tuple(replace(one, group=names.get(one.group, one.group)) for one in verdict.shortages),
-            fixes=tuple(replace(one, group=names.get(one.group, one.group)) for one in verdict.fixes),
+        like = likeness(demand)
+        known = self._certain.get(like) or self._loose.get(like)
+        if known is None:
+            return None
+        outdated = known.brief or known.rooms != self._rooms
+        if outdated and not brief:
+            return None
+        names = dict(zip(_ids(known.demand.root), _ids(demand.root), strict=True))
+        verdict = replace(
+            known.verdict,
+            shortages=tuple(replace(one, group=names.get(one.group, one.group)) for one in known.verdict.shortages),
+            fixes=tuple(replace(one, group=names.get(one.group, one.group)) for one in known.verdict.fixes),
         )
-        return renamed, without
+        return Known(demand, verdict, outdated, known.awaits, known.rooms)
+
+    def _drop(self, number: int) -> None:
+        self._certificates.remove(number)
+        del self._certain[self._likes.pop(number)]
 
 
 def likeness(demand: Demand) -> object:

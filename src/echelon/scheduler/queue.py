@@ -4,8 +4,9 @@
              ▲                 ├────────► sleep: woken by `wake`, or when its back-off ends
              └──── wake ───────┴────────► owe: it is told why it waits when nobody else waits for a decision
 
-A blocked root never stands in the way: it is not in `active`.  When a pod ends, thousands may be woken at once, in vain
-for nearly all of them, and again before the last of them had its turn.  So in a crowd some turns go by another order:
+A blocked root never stands in the way: it is not in `active`.  It awaits a certificate to be void (`memory`), or any
+room at all.  When a pod ends, thousands may still be woken at once, in vain for nearly all of them, and again before
+the last of them had its turn.  So in a crowd some turns go by another order:
 
 | of eight turns | go to |
 |---|---|
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..base.clock import Clock
@@ -26,6 +28,9 @@ _FIRST_BACKOFF_SECONDS = 1.0
 _LAST_BACKOFF_SECONDS = 60.0
 #: After so many the last is reached.
 _DOUBLINGS = 6
+
+#: What is awaited by those whom any room may help; numbers above it are certificates.
+ANY_ROOM = 0
 
 #: More that were woken than this are a crowd.
 _CROWD = 16
@@ -61,6 +66,9 @@ class Queue:
         self._owed: dict[int, Rank] = {}
         self._turn = 0
         self._asleep: dict[int, _Sleeper] = {}
+        #: What each that sleeps or is owed a reason awaits, and who awaits it.
+        self._awaits: dict[int, int] = {}
+        self._awaited: dict[int, dict[int, None]] = {}
         self._attempts: dict[int, int] = {}
         self._alarms: list[tuple[float, int]] = []
         self._arrived = asyncio.Event()
@@ -96,17 +104,35 @@ class Queue:
         heapq.heappush(self._new, (rank, root))
         self._enter(root, rank)
 
-    def owe(self, root: int, rank: Rank) -> None:
+    def owe(self, root: int, rank: Rank, awaits: int = ANY_ROOM) -> None:
         """This root is blocked, which it knows nothing of yet."""
         self._owed.setdefault(root, rank)
+        self._await(root, awaits)
         self._arrived.set()
 
     def forgive(self, root: int) -> None:
         """There is nothing to tell this root."""
         self._owed.pop(root, None)
 
+    def is_awaited(self, number: int) -> bool:
+        """Whether somebody is to be woken for it."""
+        return number in self._awaited
+
+    def _await(self, root: int, number: int) -> None:
+        self._await_nothing(root)
+        self._awaits[root] = number
+        self._awaited.setdefault(number, {})[root] = None
+
+    def _await_nothing(self, root: int) -> None:
+        number = self._awaits.pop(root, None)
+        if number is not None:
+            del self._awaited[number][root]
+            if not self._awaited[number]:
+                del self._awaited[number]
+
     def _enter(self, root: int, rank: Rank) -> None:
         self._asleep.pop(root, None)
+        self._await_nothing(root)
         if self._active.get(root) != rank:
             self._active[root] = rank
             heapq.heappush(self._heap, (rank, root))
@@ -118,24 +144,28 @@ class Queue:
             self._woken[root] = None
             self._enter(root, rank)
 
-    def sleep(self, root: int, rank: Rank, seconds: float, *, wants_room: bool) -> None:
-        """Nothing to be done for this root before `seconds` have passed or it is woken."""
+    def sleep(self, root: int, rank: Rank, seconds: float, *, awaits: int | None) -> None:
+        """Nothing to be done for this root before `seconds` have passed or what it awaits has come; None: no room."""
         if root in self._active:
             return
         until = self._clock.now() + seconds
-        self._asleep[root] = _Sleeper(rank, until, wants_room)
+        self._asleep[root] = _Sleeper(rank, until, awaits is not None)
+        if awaits is None:
+            self._await_nothing(root)
+        else:
+            self._await(root, awaits)
         heapq.heappush(self._alarms, (until, root))
         self._set_alarm()
 
     def back_off(
-        self, root: int, rank: Rank, at_most: float = _LAST_BACKOFF_SECONDS, *, wants_room: bool = True
+        self, root: int, rank: Rank, at_most: float = _LAST_BACKOFF_SECONDS, *, awaits: int | None = ANY_ROOM
     ) -> None:
-        """Sleep twice as long as after the failure before, unless room appears and helps."""
+        """Sleep twice as long as after the failure before, unless what it awaits comes first."""
         failures = self._attempts.get(root, 0)
         # Whoever waits on a busy cluster fails thousands of times; beyond the longest sleep there is nothing to count.
         self._attempts[root] = min(failures + 1, _DOUBLINGS)
         seconds = min(_FIRST_BACKOFF_SECONDS * 2**failures, _LAST_BACKOFF_SECONDS, at_most)
-        self.sleep(root, rank, seconds, wants_room=wants_room)
+        self.sleep(root, rank, seconds, awaits=awaits)
 
     def succeeded(self, root: int) -> None:
         """The next failure of this root is its first again."""
@@ -148,12 +178,14 @@ class Queue:
         self._owed.pop(root, None)
         self._asleep.pop(root, None)
         self._attempts.pop(root, None)
+        self._await_nothing(root)
 
-    def wake(self) -> None:
-        """Room has appeared somewhere."""
-        ready = [(root, sleeper.rank) for root, sleeper in self._asleep.items() if sleeper.wants_room]
-        for root, rank in (*self._owed.items(), *ready):
-            self._rouse(root, rank)
+    def wake(self, void: Iterable[int] = ()) -> None:
+        """Room has appeared somewhere, and made these certificates void."""
+        for number in (ANY_ROOM, *void):
+            for root in list(self._awaited.get(number, ())):
+                sleeper = self._asleep.get(root)
+                self._rouse(root, sleeper.rank if sleeper is not None else self._owed[root])
 
     async def take(self) -> tuple[int, bool]:
         """The root whose turn it is, as soon as there is one, and whether it is to be told why it waits."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from .queue import Queue, Rank
+from .queue import ANY_ROOM, Queue, Rank
 from .tree import Group, Member, Root
 
 
@@ -28,6 +28,8 @@ class State:
     begun: float = 0.0
     #: When it was last told why it is blocked.
     told: float = 0.0
+    #: What must come for it to fit, as the last decision found.
+    awaits: int = ANY_ROOM
     #: How many pods it had when it was last found incomplete, and since when it is without change.
     known: int = -1
     incomplete_since: float = 0.0
@@ -68,16 +70,20 @@ class States:
         self._queue.add(state.root.id, self.rank(state))
 
     def back_off(self, state: State, at_most: float = math.inf) -> None:
-        """It wants one when room appears, or after a while."""
-        self._queue.back_off(state.root.id, self.rank(state), at_most)
+        """It wants one when what it awaits has come, or after a while."""
+        self._queue.back_off(state.root.id, self.rank(state), at_most, awaits=state.awaits)
+
+    def owe(self, state: State) -> None:
+        """It is to be told why it is blocked, unless what it awaits comes first."""
+        self._queue.owe(state.root.id, self.rank(state), state.awaits)
 
     def was_refused(self, state: State) -> None:
         """A write of its was: it wants a decision after a while, and not as soon as others give back what they lost."""
-        self._queue.back_off(state.root.id, self.rank(state), wants_room=False)
+        self._queue.back_off(state.root.id, self.rank(state), awaits=None)
 
     def sleep(self, state: State, seconds: float) -> None:
         """It wants one after a while; room does not help it."""
-        self._queue.sleep(state.root.id, self.rank(state), seconds, wants_room=False)
+        self._queue.sleep(state.root.id, self.rank(state), seconds, awaits=None)
 
     def succeeded(self, state: State) -> None:
         self._queue.succeeded(state.root.id)

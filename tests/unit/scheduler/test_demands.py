@@ -114,7 +114,8 @@ def test_counts_follow_single_pods_up_the_tree() -> None:
 
 
 def test_equal_demands_learn_from_each_other_in_their_own_names() -> None:
-    stage, memory = Stage(), Memory()
+    stage = Stage()
+    memory = Memory(stage.translator.view)
     for root in ("x", "y"):
         stage.put(make_composite(root), make_pod_group(f"{root}1", gang=2, parent=root))
         stage.put(*(make_pod(f"{root}{n}", group=f"{root}1") for n in range(2)))
@@ -125,20 +126,23 @@ def test_equal_demands_learn_from_each_other_in_their_own_names() -> None:
     )
     known = memory.recall(_demand(y), brief=True)
     assert known is not None
-    learnt, brief = known
-    assert not brief
-    assert [one.group for one in learnt.shortages] == [leaf_y]
-    assert [one.group for one in learnt.fixes] == [y.id]
+    assert not known.brief
+    assert [one.group for one in known.verdict.shortages] == [leaf_y]
+    assert [one.group for one in known.verdict.fixes] == [y.id]
 
 
-def test_what_was_learnt_is_forgotten_when_room_appears_and_not_used_for_others() -> None:
-    stage, memory = Stage(), Memory()
+def test_what_was_learnt_is_forgotten_when_room_appears_that_matters_and_not_used_for_others() -> None:
+    stage = Stage()
+    memory = Memory(stage.translator.view)
     for name, gang in (("a", 2), ("b", 2), ("c", 1)):
         stage.put(make_pod_group(name, gang=gang), *(make_pod(f"{name}{n}", group=name) for n in range(2)))
     a, b, c = (_demand(stage.group(name)) for name in "abc")
-    memory.keep(a, Blocked(True, (Shortage(a.root.id, 2, 1, "", (), 1),)), brief=True)
+    awaits = memory.keep(a, Blocked(True, (Shortage(a.root.id, 2, 1, "", (), 1),)), brief=True)
     assert memory.recall(b, brief=True) is not None
     assert memory.recall(b, brief=False) is None, "a verdict without remedies is not for telling"
     assert memory.recall(c, brief=True) is None
-    memory.room()
+    assert not memory.room(lambda _: True)
+    assert memory.recall(b, brief=True) is not None, "no node has come"
+    stage.put(make_node("n1"))
+    assert memory.room(lambda _: True) == [awaits]
     assert memory.recall(b, brief=True) is None

@@ -6,7 +6,7 @@ import asyncio
 
 from echelon.runtime.clock import LoopClock
 from echelon.runtime.virtual import run
-from echelon.scheduler.queue import Queue, Rank
+from echelon.scheduler.queue import ANY_ROOM, Queue, Rank
 
 
 async def _drain(queue: Queue) -> list[int]:
@@ -69,8 +69,8 @@ def test_room_wakes_those_it_can_help_and_no_others() -> None:
     async def body() -> None:
         clock = LoopClock()
         queue, start = Queue(clock), clock.now()
-        queue.sleep(1, (0, "", 1, "a"), 50, wants_room=True)
-        queue.sleep(2, (0, "", 2, "b"), 50, wants_room=False)
+        queue.sleep(1, (0, "", 1, "a"), 50, awaits=ANY_ROOM)
+        queue.sleep(2, (0, "", 2, "b"), 50, awaits=None)
         queue.wake()
         assert (await queue.take())[0] == 1
         assert clock.now() == start
@@ -83,8 +83,8 @@ def test_room_wakes_those_it_can_help_and_no_others() -> None:
 def test_a_sleeper_that_is_dropped_does_not_come_back() -> None:
     async def body() -> None:
         queue = Queue(LoopClock())
-        queue.sleep(1, (0, "", 1, "a"), 1, wants_room=True)
-        queue.sleep(2, (0, "", 2, "b"), 5, wants_room=True)
+        queue.sleep(1, (0, "", 1, "a"), 1, awaits=ANY_ROOM)
+        queue.sleep(2, (0, "", 2, "b"), 5, awaits=ANY_ROOM)
         queue.drop(1)
         assert await asyncio.wait_for(queue.take(), 60) == (2, False)
 
@@ -99,7 +99,7 @@ def _crowd(size: int) -> Queue:
     """Roots 1 to `size`, all asleep until room appears."""
     queue = Queue(LoopClock())
     for number in range(1, size + 1):
-        queue.sleep(number, _rank(number), 1000, wants_room=True)
+        queue.sleep(number, _rank(number), 1000, awaits=ANY_ROOM)
     return queue
 
 
@@ -131,7 +131,7 @@ def test_the_last_of_a_crowd_has_its_turn_however_often_the_first_are_woken() ->
                 queue.wake()
             root, _ = await queue.take()
             seen.add(root)
-            queue.sleep(root, _rank(root), 1000, wants_room=True)
+            queue.sleep(root, _rank(root), 1000, awaits=ANY_ROOM)
         assert len(seen) == 100
 
     run(body())
