@@ -144,7 +144,7 @@ class Scheduler:
     async def _cycles(self) -> None:
         in_a_row = 0
         while True:
-            root, told = await self._queue.take()
+            root, told = await self._queue.take(self._wake)
             state = self._states.get(root)
             if state is not None:
                 try:
@@ -176,11 +176,10 @@ class Scheduler:
             self._retire(root)
 
     def room(self) -> None:
-        """Events come in bursts: whom they help is found out once, when all of a burst are in the view."""
+        """Events come in bursts: whom they help is found out before the next root is taken."""
         self.reservations.forget()
-        if self._leading and not self._room:
-            self._room = True
-            asyncio.get_running_loop().call_soon(self._wake)
+        self._room = True
+        self._queue.stir()
 
     def _wake(self) -> None:
         """Wake those whom the room that has appeared may help."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..base.clock import Clock
@@ -187,9 +187,17 @@ class Queue:
                 sleeper = self._asleep.get(root)
                 self._rouse(root, sleeper.rank if sleeper is not None else self._owed[root])
 
-    async def take(self) -> tuple[int, bool]:
-        """The root whose turn it is, as soon as there is one, and whether it is to be told why it waits."""
+    def stir(self) -> None:
+        """Something happened that may wake somebody: whoever waits to take a root looks again."""
+        self._arrived.set()
+
+    async def take(self, look: Callable[[], None] = lambda: None) -> tuple[int, bool]:
+        """The root whose turn it is, as soon as there is one, and whether it is to be told why it waits.
+
+        Before one is chosen `look` may wake others.
+        """
         while True:
+            look()
             if self._active or self._owed:
                 return self._next()
             self._arrived.clear()
