@@ -139,8 +139,8 @@ class Certificates:
     def __len__(self) -> int:
         return len(self._held)
 
-    def add(self, number: int, demand: Demand, verdict: Blocked) -> bool:
-        """Keep what this demand waits for; False if that is not known."""
+    def add(self, number: int, demand: Demand, verdict: Blocked | None) -> bool:
+        """Keep what this demand waits for; False if that is not known.  Without a verdict, counting must prove it."""
         self.remove(number)
         ways = ways_of(self._view, demand)
         if ways is None:
@@ -244,10 +244,11 @@ class Certificates:
                 return False
         return True
 
-    def _is_proved(self, below: int | None, verdict: Blocked) -> bool:
+    def _is_proved(self, below: int | None, verdict: Blocked | None) -> bool:
         """Whether the engine has proved that nothing fits, and there is nobody whom it might have evicted."""
-        nobody = below is None or not any(unit.priority < below for unit in self._view.units())
-        return verdict.proved and nobody
+        if verdict is None or not verdict.proved:
+            return False
+        return below is None or not any(unit.priority < below for unit in self._view.units())
 
     def _take_in(self) -> None:
         """Bring everything up to date with what changed in the view."""

@@ -230,7 +230,7 @@ class Scheduler:
 
     def _cycle(self, state: State, told: bool) -> None:
         """Everything that can be done for one root now; others are decided before it is `told` why it waits."""
-        root = state.root
+        root, state.awaits = state.root, ANY_ROOM
         if not (self._translator.forest.is_root(root) if isinstance(root, Group) else self._is_ours(root)):
             self._retire(root)
             return
@@ -307,7 +307,6 @@ class Scheduler:
             # Others are leaving for it already; no one else has to before they are gone.
             demand = replace(demand, may_preempt=False)
         self._wake()
-        state.awaits = ANY_ROOM
         # What is known is known of a cluster with all reservations in place.
         known = None if self.reservations.has(state) else self._memory.recall(demand, brief=brief)
         if known is not None:

@@ -43,6 +43,8 @@ class Memory:
         self._loose: dict[object, Known] = {}
         self._certain: dict[object, Known] = {}
         self._likes: dict[int, object] = {}
+        #: Those whose certificates were void: whoever comes first may have taken what made them so.
+        self._doubtful: dict[object, Known] = {}
         self._certificates = Certificates(view)
         self._numbers = ANY_ROOM
         self._rooms = 0
@@ -54,10 +56,12 @@ class Memory:
         self._loose.clear()
         void = self._certificates.broken()
         for number in void:
-            self._drop(number)
+            like = self._likes[number]
+            self._doubtful[like] = self._drop(number)
         if len(self._certain) > self._sweep_at:
             for number in [number for number in self._likes if not is_awaited(number)]:
                 self._drop(number)
+            self._doubtful.clear()
             self._sweep_at = len(self._certain) + _SPARE
         return void
 
@@ -65,6 +69,7 @@ class Memory:
         """Nothing is known any more; the certificates there were."""
         numbers = list(self._likes)
         self._loose.clear()
+        self._doubtful.clear()
         for number in numbers:
             self._drop(number)
         return numbers
@@ -77,21 +82,28 @@ class Memory:
             # Nothing has come that could matter: what is awaited is what was.
             self._certain[like] = Known(demand, verdict, brief, former.awaits, self._rooms)
             return former.awaits
-        number = self._numbers + 1
-        if not self._certificates.add(number, demand, verdict):
-            self._loose[like] = Known(demand, verdict, brief, ANY_ROOM, self._rooms)
-            return ANY_ROOM
-        self._numbers = number
-        self._likes[number] = like
-        self._certain[like] = Known(demand, verdict, brief, number, self._rooms)
-        return number
+        self._doubtful.pop(like, None)
+        known = Known(demand, verdict, brief, ANY_ROOM, self._rooms)
+        if not self._certify(like, known, verdict):
+            self._loose[like] = known
+        return known.awaits
+
+    def _certify(self, like: object, known: Known, verdict: Blocked | None) -> bool:
+        """Keep what is known together with what is awaited, if that can be told; without a verdict, by counting."""
+        if not self._certificates.add(self._numbers + 1, known.demand, verdict):
+            return False
+        self._numbers += 1
+        known.awaits = self._numbers
+        self._likes[self._numbers] = like
+        self._certain[like] = known
+        return True
 
     def recall(self, demand: Demand, *, brief: bool) -> Known | None:
         """What is known of an equal demand, said of the groups of this one."""
-        if not self._loose and not self._certain:
+        if not self._loose and not self._certain and not self._doubtful:
             return None
         like = likeness(demand)
-        known = self._certain.get(like) or self._loose.get(like)
+        known = self._certain.get(like) or self._loose.get(like) or self._still(like)
         if known is None:
             return None
         outdated = known.brief or known.rooms != self._rooms
@@ -105,9 +117,14 @@ class Memory:
         )
         return Known(demand, verdict, outdated, known.awaits, known.rooms)
 
-    def _drop(self, number: int) -> None:
+    def _still(self, like: object) -> Known | None:
+        """What was in doubt and, as a count tells, is true after all."""
+        known = self._doubtful.pop(like, None)
+        return known if known is not None and self._certify(like, known, None) else None
+
+    def _drop(self, number: int) -> Known:
         self._certificates.remove(number)
-        del self._certain[self._likes.pop(number)]
+        return self._certain.pop(self._likes.pop(number))
 
 
 def likeness(demand: Demand) -> object:

@@ -113,6 +113,8 @@ class Queue:
     def forgive(self, root: int) -> None:
         """There is nothing to tell this root."""
         self._owed.pop(root, None)
+        if root not in self._asleep:
+            self._await_nothing(root)
 
     def is_awaited(self, number: int) -> bool:
         """Whether somebody is to be woken for it."""
@@ -211,6 +213,7 @@ class Queue:
             del self._owed[root]
         self._active.pop(root, None)
         self._woken.pop(root, None)
+        self._await_nothing(root)
         return root, told
 
     def _first(self) -> int:
