@@ -248,7 +248,7 @@ class Certificates:
         """Whether the engine has proved that nothing fits, and there is nobody whom it might have evicted."""
         if verdict is None or not verdict.proved:
             return False
-        return below is None or not any(unit.priority < below for unit in self._view.units())
+        return below is None or not self._view.units_below(below)
 
     def _take_in(self) -> None:
         """Bring everything up to date with what changed in the view."""
