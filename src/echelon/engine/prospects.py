@@ -10,7 +10,7 @@ count is short, nothing fits, with or without evictions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -43,15 +43,29 @@ class Prospects:
         #: The same by resource and row, for one numbering of the rows.
         self._more: dict[str, Ints] = {}
         self._numbering = -1
+        #: Slots of shapes in domains, by level and first row, until something changes.
+        self._totals: dict[tuple[Shape, int, int], int] = {}
         self._read({pod.node for pod in view.all_running() if self._is_thought_away(pod)})
 
     @property
     def layout(self) -> Layout:
         return self._view.layout
 
-    def catch_up(self, nodes: Iterable[str]) -> None:
+    def catch_up(self, nodes: Collection[str]) -> None:
         """Something changed on these nodes."""
-        self._read(nodes)
+        if nodes:
+            self._totals.clear()
+            self._read(nodes)
+
+    def total(self, shape: Shape, level: int, row: int) -> int:
+        """How many pods of a shape the domain of a level could take that a row is in."""
+        layout = self._view.layout
+        first, end = layout.span(level, layout.domains(level).item(row))
+        found = self._totals.get((shape, level, first))
+        if found is None:
+            found = int(self.slots(shape, np.arange(first, end, dtype=np.int64)).sum())
+            self._totals[shape, level, first] = found
+        return found
 
     def free(self, resource: str, rows: Ints) -> Ints | None:
         """How much of a resource rows could have to give; None if nobody has any."""

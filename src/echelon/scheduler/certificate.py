@@ -223,9 +223,7 @@ class Certificates:
             if any(domains[one] != domains[row] for one in pinned if one is not None):
                 return False
         for check in way.checks:
-            first, end = layout.span(check.level, layout.domains(check.level).item(row))
-            rows = np.arange(first, end, dtype=np.int64)
-            if sum(int(prospects.slots(shape, rows).sum()) for shape in check.shapes) < check.need:
+            if sum(prospects.total(shape, check.level, row) for shape in check.shapes) < check.need:
                 return False
         return True
 
