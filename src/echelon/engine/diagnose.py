@@ -288,14 +288,17 @@ class _Group:
         exclusive = self.part.exclusive
         if exclusive is None:
             return ""
-        domain = self.view.occupancy.domain(exclusive.key, int(rows_of(self.layout, region)[0]))
-        groups = self.view.occupancy.holders(exclusive).get(domain, {})
-        others = [group for group in groups if group != self.part.group]
-        if not others:
-            return ""
-        pod = next(pod for pod in self.view.all_running() if pod.group == others[0] and pod.exclusive == exclusive)
-        unit = self.view.unit(pod.unit)
-        return (unit.name if unit else "") or f"group {pod.group}"
+        occupancy = self.view.occupancy
+        domain = occupancy.domain(exclusive.key, int(rows_of(self.layout, region)[0]))
+        others = [group for group in occupancy.holders(exclusive).get(domain, {}) if group != self.part.group]
+        for pod in self.view.all_running() if others else ():
+            # Pods of one group may be units of their own, and run apart.
+            if pod.group == others[0] and pod.exclusive == exclusive:
+                row = self.layout.row(pod.node)
+                if row is not None and occupancy.domain(exclusive.key, row) == domain:
+                    unit = self.view.unit(pod.unit)
+                    return (unit.name if unit else "") or f"group {pod.group}"
+        return ""
 
     def _exclusions(self) -> dict[str, int]:
         """Nodes that take no pod of the leaf's largest shape."""

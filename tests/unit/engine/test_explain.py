@@ -117,6 +117,16 @@ def test_a_domain_that_is_held_names_its_holder() -> None:
     assert f"b1/r1 is held by unit-{unit}" in sentence(blocked(cluster.decide(leaf)), {})
 
 
+def test_each_domain_names_the_unit_that_holds_it_there() -> None:
+    """Pods of one group that run apart and are evicted one by one: the one in each rack is named."""
+    cluster = gpu_racks(1, 1)
+    units = {rack: cluster.run(f"{rack}-0", gpu=1, group=77, exclusive=exclusive("rack", 5)) for rack in ("r1", "r2")}
+    (shortage,) = blocked(cluster.decide(gang(1, pods(1, gpu=1), exclusive=exclusive("rack", 5)))).shortages
+    assert {tried.domain[-1]: tried.held_by for tried in shortage.tried} == {
+        rack: f"unit-{unit}" for rack, unit in units.items()
+    }
+
+
 def test_a_rack_that_is_held_is_not_told_like_one_that_only_looks_the_same() -> None:
     """Two gangs that want a rack each, in one rack: an empty one takes the first of them, the other is taken."""
     cluster = Cluster().node("n1", cpu=1, rack="r1").node("n2", cpu=3, rack="r2")
