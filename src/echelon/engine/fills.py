@@ -2,7 +2,9 @@
 
 Nodes are told apart by cell: the narrowest domain that any leaf may have, the values of unlisted keys, the domains of
 terms between pods.  Within a cell nodes that are alike are one kind, and for each kind the full sets of pods are
-written down, so there are patterns instead of single nodes.  What leaves need in a place is divided among its cells.
+written down, so there are patterns instead of single nodes.  Shapes that are the same to every node are one size in
+these sets, whoever their pods follow: 13 apps of five sizes have 18 full sets, not 1,126.  What leaves need in a place
+is divided among its cells.
 """
 
 from __future__ import annotations
@@ -64,6 +66,8 @@ class Fills:
         self, room: Packing, cp: Any, integer: Callable[[int], Any], shapes: list[Shape], cells: Cells
     ) -> None:
         self.layout, self.shapes, self.cells, self._cp, self._integer = room.layout, shapes, cells, cp, integer
+        #: The size of each shape.
+        self._size: list[int] = []
         #: By cell: rows of one kind, and the variable for each way to fill one.
         self.ways: dict[int, list[tuple[list[int], list[tuple[Counts, Any]]]]] = {}
         self._write_ways(room)
@@ -74,9 +78,10 @@ class Fills:
         self._dealt: dict[Place, Ints] = {}
 
     def _write_ways(self, room: Packing) -> None:
-        measure, apart = Measure(room, self.shapes), _apart(room, self.shapes, self.cells.rows)
-        takes = [measure.takes(shape) for shape in self.shapes]
-        may = np.stack([room.slots_by_row(shape) > 0 for shape in self.shapes]).T.tolist()
+        measure = Measure(room, self.shapes)
+        sizes = self._sizes(room, measure)
+        takes, apart = [measure.takes(shape) for shape in sizes], _apart(room, sizes, self.cells.rows)
+        may = np.stack([room.slots_by_row(shape) > 0 for shape in sizes]).T.tolist()
         offers, cells = measure.offers.T.tolist(), self.cells.cell.tolist()
         kinds: dict[tuple[int, Amounts, tuple[bool, ...]], list[int]] = {}
         for row in self.cells.rows.tolist():
@@ -89,6 +94,17 @@ class Fills:
             ways = [(fill, self._integer(len(alike))) for fill in known[amounts, allowed]]
             self._cp.add(sum(variable for _, variable in ways) <= len(alike))
             self.ways.setdefault(cell, []).append((alike, ways))
+
+    def _sizes(self, room: Packing, measure: Measure) -> list[Shape]:
+        """One shape of each size: pods of a size take the same, may use the same nodes, and mind nobody on a node."""
+        apart, found = _apart(room, self.shapes, self.cells.rows), dict[object, Shape]()
+        for number, shape in enumerate(self.shapes):
+            minds = any(having[number] or meant[number] for having, meant in apart)
+            may = (room.slots_by_row(shape)[self.cells.rows] > 0).tobytes()
+            size = (measure.takes(shape), may, number if minds else -1)
+            found.setdefault(size, shape)
+            self._size.append(list(found).index(size))
+        return list(found.values())
 
     def ask(self, place: Place, shape: Shape, pods: Any) -> None:
         """So many more pods of a shape in a place."""
@@ -103,9 +119,9 @@ class Fills:
                 inside[place] = [cell for cell in self.cells.inside(place) if cell in self.ways]
             shares = self._shares[place, shape] = self._divided(inside[place], shape, pods)
             for cell, share in shares.items():
-                by_cell.setdefault((cell, shape), []).append(share)
-        for (cell, shape), asked in by_cell.items():
-            sets = [(fill[shape], variable) for _, ways in self.ways[cell] for fill, variable in ways if fill[shape]]
+                by_cell.setdefault((cell, self._size[shape]), []).append(share)
+        for (cell, size), asked in by_cell.items():
+            sets = [(fill[size], variable) for _, ways in self.ways[cell] for fill, variable in ways if fill[size]]
             self._cp.add(sum(asked) <= sum(number * variable for number, variable in sets))
 
     def numbers(self) -> dict[Shape, dict[int, Number]]:
@@ -121,7 +137,8 @@ class Fills:
         return found
 
     def _most(self, cell: int, shape: int) -> int:
-        return sum(len(rows) * max(fill[shape] for fill, _ in ways) for rows, ways in self.ways[cell])
+        size = self._size[shape]
+        return sum(len(rows) * max(fill[size] for fill, _ in ways) for rows, ways in self.ways[cell])
 
     def _divided(self, cells: list[int], shape: int, pods: list[Any]) -> dict[int, Any]:
         if len(cells) == 1:
@@ -136,19 +153,19 @@ class Fills:
 
     def settle(self, solver: Solver) -> None:
         """Read off which rows have which pods, and which of them belong to which place."""
-        counts = np.zeros((len(self.shapes), self.layout.size), dtype=np.int64)
+        counts = np.zeros((max(self._size) + 1, self.layout.size), dtype=np.int64)
         for kinds in self.ways.values():
             for rows, ways in kinds:
                 filled = [fill for fill, variable in ways for _ in range(solver.value(variable))]
                 for row, fill in zip(rows, filled, strict=False):
                     counts[:, row] = fill
         for (place, shape), shares in self._shares.items():
-            pods = self._dealt.setdefault(place, np.zeros_like(counts))
+            pods = self._dealt.setdefault(place, np.zeros((len(self.shapes), self.layout.size), dtype=np.int64))
             for cell, share in shares.items():
                 where = np.flatnonzero(self.cells.cell == cell)
-                have = counts[shape, where]
+                have = counts[self._size[shape], where]
                 taken = np.clip(solver.value(share) - (np.cumsum(have) - have), 0, have)
-                counts[shape, where] -= taken
+                counts[self._size[shape], where] -= taken
                 pods[shape, where] += taken
 
     def deal(self, part: Part, place: Place, shares: Iterable[int]) -> Iterator[Put]:
