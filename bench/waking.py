@@ -54,7 +54,7 @@ async def _costs(world: World, gangs: int, found: list[Cost]) -> None:
         await world.submit(make_node(f"n{number}", cpu=64, rack=f"r{number // _RACK}"))
         await world.submit(make_pod(f"full{number}", cpu=62, node=f"n{number}"))
     await _until_quiet(scheduler)
-    began, asked = time.process_time(), _decisions(scheduler)
+    asked, began = _decisions(scheduler), time.process_time()
     for number in range(gangs):
         await world.submit(make_pod_group(f"g{number}", gang=_NEED))
         for member in range(_NEED):
@@ -62,8 +62,9 @@ async def _costs(world: World, gangs: int, found: list[Cost]) -> None:
 
     def spent(what: str) -> None:
         nonlocal began, asked
-        found.append(Cost(what, time.process_time() - began, _decisions(scheduler) - asked))
-        began, asked = time.process_time(), _decisions(scheduler)
+        seconds, decisions = time.process_time() - began, _decisions(scheduler)
+        found.append(Cost(what, seconds, decisions - asked))
+        asked, began = decisions, time.process_time()
 
     await _until_quiet(scheduler)
     spent("all gangs come, are tried and told")

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .arrays import Ints
-from .capacity import UNLIMITED
+from .capacity import UNLIMITED, roll_up
 from .demand import LARGEST, Shape, given
 from .domains import Path
 from .fit import allowed
@@ -45,6 +45,8 @@ class Prospects:
         self._numbering = -1
         #: Slots of shapes in domains, by level and first row, until something changes.
         self._totals: dict[tuple[Shape, int, int], int] = {}
+        #: The slots of the shape that was last asked about in all domains of a level.
+        self._rolled: tuple[Shape, int, Ints] | None = None
         self._read({pod.node for pod in view.all_running() if self._is_thought_away(pod)})
 
     @property
@@ -55,6 +57,7 @@ class Prospects:
         """Something changed on these nodes."""
         if nodes:
             self._totals.clear()
+            self._rolled = None
             self._read(nodes)
 
     def total(self, shape: Shape, level: int, row: int) -> int:
@@ -91,6 +94,14 @@ class Prospects:
             elif not given(resource):
                 return np.zeros(len(rows), dtype=np.int64)
         return np.where(allowed(self._view.layout, shape, rows), np.maximum(found, 0), 0)
+
+    def by_domain(self, shape: Shape, level: int) -> Ints:
+        """How many pods of a shape each domain of a level could take."""
+        layout, last = self._view.layout, self._rolled
+        if last is None or last[0] is not shape or last[1] != level:
+            rows = self.slots(shape, np.arange(layout.size, dtype=np.int64))
+            self._rolled = last = (shape, level, roll_up(layout, rows, level))
+        return last[2]
 
     def _is_thought_away(self, pod: Running) -> bool:
         if pod.coming:
@@ -195,20 +206,28 @@ class Thresholds:
             first, end = layout.span(self._level, domain)
             which = asked[here > 0]
             if end - first > WIDE:
-                which = self._bounded(layout.path(first)[: self._level + 1], asked, here)
+                which = self._bounded(self._path(first), asked, here)
             totals = self._totals(which, np.arange(first, end, dtype=np.int64))
             if end - first > WIDE:
-                self._bounds[layout.path(first)[: self._level + 1]][which] = totals
+                self._bounds[self._path(first)][which] = totals
             for number in np.flatnonzero(totals >= self._least[which]).tolist():
                 yield Reached(self._shapes[which.item(number)], inside[0], totals.item(number))
 
+    def _path(self, row: int) -> Path:
+        return self._prospects.layout.path(row)[: self._level + 1]
+
     def _bounded(self, path: Path, asked: Ints, here: Ints) -> Ints:
         """Those that may be reached in a wide domain, if so many slots are now on the rows that changed."""
+        bounds = self._bounds_of(path)
+        bounds[asked] = np.minimum(bounds[asked] + here, NEVER)
+        return asked[(here > 0) & (bounds[asked] >= self._least[asked])]
+
+    def _bounds_of(self, path: Path) -> Ints:
+        """Nothing is known of shapes that were not counted yet."""
         bounds = self._bounds.get(path)
         if bounds is None:
             bounds = self._bounds[path] = np.full(len(self._least), NEVER, dtype=np.int64)
-        bounds[asked] = np.minimum(bounds[asked] + here, NEVER)
-        return asked[(here > 0) & (bounds[asked] >= self._least[asked])]
+        return bounds
 
     def _totals(self, which: Ints, rows: Ints) -> Ints:
         """Slots on all these rows together, for shapes by number."""
@@ -256,7 +275,18 @@ class Thresholds:
         for name, asked in self._asked.items():
             asked[number] = wanted.get(name, 0)
         self._kind[number] = self._kind_of(shape)
+        self._count(shape, number)
         return number
+
+    def _count(self, shape: Shape, number: int) -> None:
+        """The bounds of a shape in wide domains begin as what there is now."""
+        layout = self._prospects.layout
+        starts = layout.starts(self._level)
+        sizes = np.diff(starts, append=layout.size)
+        wide = np.flatnonzero(sizes > WIDE).tolist()
+        totals = self._prospects.by_domain(shape, self._level) if wide else starts
+        for domain in wide:
+            self._bounds_of(self._path(starts.item(domain)))[number] = totals[domain]
 
     def _grow(self) -> None:
         """Room for twice as many shapes."""

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..engine.capacity import roll_up
 from ..engine.demand import Demand, Shape
 from ..engine.layout import Layout
 from ..engine.parts import Canon, Part, shapes_of, walk
@@ -232,9 +231,8 @@ class Certificates:
         layout = self._view.layout
         if not layout.size:
             return True
-        everywhere = np.arange(layout.size, dtype=np.int64)
         for way in ways:
-            totals = roll_up(layout, prospects.slots(way.shape, everywhere), way.level)
+            totals = prospects.by_domain(way.shape, way.level)
             enough = np.flatnonzero(layout.named(way.level) & (totals >= way.need)).tolist()
             if len(enough) > _MOST_DOMAINS:
                 return False
