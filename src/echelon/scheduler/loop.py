@@ -138,8 +138,15 @@ class Scheduler:
         return self._leading and not waiting and not self._room and self._enactor.at_rest
 
     def inconsistencies(self) -> list[str]:
-        """Where the view differs from one rebuilt from the caches; empty before it follows them."""
-        return differences(self._translator, self._caches, self._clock) if self._following else []
+        """Where the view differs from one rebuilt from the caches, and who sleeps though it fits.
+
+        Empty before it follows the caches.
+        """
+        if not self._following:
+            return []
+        self.view.options = self._brief
+        missed = [] if self._room else self._memory.untrue(lambda one: decide(self.view, one, self._clock.now()))
+        return [*differences(self._translator, self._caches, self._clock), *missed]
 
     async def _cycles(self) -> None:
         in_a_row = 0

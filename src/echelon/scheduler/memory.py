@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ..engine.demand import Demand, Leaf
 from ..engine.demand import Group as Wanted
-from ..engine.verdict import Blocked
+from ..engine.verdict import Blocked, Verdict
 from ..engine.view import ClusterView
 from .certificate import Certificates
 from .queue import ANY_ROOM
@@ -116,6 +116,15 @@ class Memory:
             fixes=tuple(replace(one, group=names.get(one.group, one.group)) for one in known.verdict.fixes),
         )
         return Known(demand, verdict, outdated, known.awaits, known.rooms)
+
+    def untrue(self, decide: Callable[[Demand], Verdict]) -> list[str]:
+        """Certificates that say of a demand that it does not fit although it does; there should be none."""
+        found = []
+        for known in self._certain.values():
+            verdict = decide(known.demand)
+            if not isinstance(verdict, Blocked):
+                found.append(f"{known.demand} is taken for blocked, the engine says {verdict}")
+        return found
 
     def _still(self, like: object) -> Known | None:
         """What was in doubt and, as a count tells, is true after all."""
