@@ -148,11 +148,11 @@ class Prospects:
 
 
 class Reached(NamedTuple):
-    """A shape with as many slots as are asked for, or more, in the domain that a row is in."""
+    """A shape with as many slots as are asked for, or more, in one domain, and the rows in it that changed."""
 
     shape: Shape
-    row: int
     slots: int
+    rows: tuple[int, ...]
 
 
 class Thresholds:
@@ -204,14 +204,15 @@ class Thresholds:
         for domain, inside in by_domain.items():
             here = self._totals(asked, np.array(inside, dtype=np.int64))
             first, end = layout.span(self._level, domain)
-            which = asked[here > 0]
-            if end - first > WIDE:
-                which = self._bounded(self._path(first), asked, here)
+            path, wide = self._path(first), end - first > WIDE
+            which = self._bounded(path, asked, here) if wide else asked[here > 0]
             totals = self._totals(which, np.arange(first, end, dtype=np.int64))
-            if end - first > WIDE:
-                self._bounds[self._path(first)][which] = totals
+            if wide:
+                self._bounds[path][which] = totals
+            else:
+                self._bounds.pop(path, None)  # of a time when it was wide
             for number in np.flatnonzero(totals >= self._least[which]).tolist():
-                yield Reached(self._shapes[which.item(number)], inside[0], totals.item(number))
+                yield Reached(self._shapes[which.item(number)], totals.item(number), tuple(inside))
 
     def _path(self, row: int) -> Path:
         return self._prospects.layout.path(row)[: self._level + 1]

@@ -60,6 +60,12 @@ class Way:
     checks: tuple[Check, ...] = ()
     pins: tuple[Pin, ...] = ()
 
+    @property
+    def first(self) -> Check:
+        """What is looked at first: of all that is asked of slots of its shape alone, the largest number."""
+        alone = [one for one in self.checks if one.shapes == (self.shape,)]
+        return max([Check(self.level, (self.shape,), self.need), *alone], key=lambda one: one.need)
+
 
 def ways_of(view: ClusterView, demand: Demand) -> tuple[Way, ...] | None:
     """All ways in which a demand could come to hold, or hold more; None if counting does not tell."""
@@ -157,11 +163,12 @@ class Certificates:
         for name in bound:
             self._on_node.setdefault(name, {})[number] = None
         for index, way in enumerate(ways):
-            waiting = kept.waiting.setdefault((way.level, way.shape), [])
-            insort(waiting, (way.need, number, index))
-            if way.level not in kept.levels:
-                kept.levels[way.level] = Thresholds(kept.prospects, way.level)
-            kept.levels[way.level].set(way.shape, waiting[0][0])
+            level, need = way.first.level, way.first.need
+            waiting = kept.waiting.setdefault((level, way.shape), [])
+            insort(waiting, (need, number, index))
+            if level not in kept.levels:
+                kept.levels[level] = Thresholds(kept.prospects, level)
+            kept.levels[level].set(way.shape, waiting[0][0])
         return True
 
     def remove(self, number: int) -> None:
@@ -175,16 +182,16 @@ class Certificates:
                 del self._on_node[name]
         kept = self._kept[held.below]
         for index, way in enumerate(held.ways):
-            key = (way.level, way.shape)
-            waiting = kept.waiting[key]
-            waiting.remove((way.need, number, index))
+            level, need = way.first.level, way.first.need
+            waiting = kept.waiting[level, way.shape]
+            waiting.remove((need, number, index))
             if waiting:
-                kept.levels[way.level].set(way.shape, waiting[0][0])
+                kept.levels[level].set(way.shape, waiting[0][0])
                 continue
-            del kept.waiting[key]
-            kept.levels[way.level].drop(way.shape)
-            if not kept.levels[way.level]:
-                del kept.levels[way.level]
+            del kept.waiting[level, way.shape]
+            kept.levels[level].drop(way.shape)
+            if not kept.levels[level]:
+                del kept.levels[level]
         self._tidy(held.below)
 
     def broken(self) -> list[int]:
@@ -210,17 +217,27 @@ class Certificates:
         for need, number, index in kept.waiting[level, reached.shape]:
             if need > reached.slots:
                 return
-            if self._passes(kept.prospects, self._held[number].ways[index], reached.row):
+            way = self._held[number].ways[index]
+            if any(self._passes(kept.prospects, way, row) for row in self._apart(way.level, reached.rows)):
                 yield number
 
+    def _apart(self, level: int, rows: Iterable[int]) -> Iterable[int]:
+        """One row for each domain of a level."""
+        domains = self._view.layout.domains(level)
+        return {domains.item(row): row for row in rows}.values()
+
     def _passes(self, prospects: Prospects, way: Way, row: int) -> bool:
-        """Whether the domains around a row offer what a way needs beside the slots of its own shape."""
+        """Whether the domains around a row offer all that a way needs."""
         layout = self._view.layout
+        if not layout.named(way.level)[layout.domains(way.level)[row]]:
+            return False
         for pin in way.pins:
             domains = layout.domains(pin.level)
             pinned = (layout.row(name) for name in pin.nodes)
             if any(domains[one] != domains[row] for one in pinned if one is not None):
                 return False
+        if prospects.total(way.shape, way.level, row) < way.need:
+            return False
         for check in way.checks:
             if sum(prospects.total(shape, check.level, row) for shape in check.shapes) < check.need:
                 return False
