@@ -446,3 +446,7 @@ async def test_a_group_that_waits_for_gates_names_them(world: World) -> None:
     said = "1 of 3 pods exist without scheduling gates, 2 more wait for data, quota to be removed"
     assert said in (await world.condition("g"))[2]
     assert said in await world.message("free")
+    await world.patch(PODS, "gated0", {"spec": {"schedulingGates": None}})
+    await world.settle()
+    said = "2 of 3 pods exist without scheduling gates, 1 more waits for data, quota to be removed"
+    assert said in (await world.condition("g"))[2]

@@ -84,12 +84,12 @@ def up(
             speed=speed,
         )
         try:
-            run_program(_serve(settings))
+            run_program(_serve(settings, "nothing is kept" if ephemeral else f"state is in {settings.data}"))
         except CannotStart as error:
             raise Refusal(str(error)) from error
 
 
-async def _serve(settings: PlaneSettings) -> None:
+async def _serve(settings: PlaneSettings, keeping: str) -> None:
     from ..runtime.plane import running
 
     stop = asyncio.Event()
@@ -98,6 +98,6 @@ async def _serve(settings: PlaneSettings) -> None:
         loop.add_signal_handler(number, stop.set)
     async with running(settings) as plane:
         click.echo(f"export KUBECONFIG={shlex.quote(str(plane.kubeconfig))}")
-        click.echo(f"echelon is ready at {plane.url} (Ctrl-C stops it, state is in {settings.data})")
+        click.echo(f"echelon is ready at {plane.url} (Ctrl-C stops it, {keeping})")
         await stop.wait()
         click.echo("stopping")

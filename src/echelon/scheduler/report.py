@@ -221,4 +221,5 @@ def _gated(group: Group) -> str:
     count = len(held) - len(group.pending)
     if not gates:
         return ""
-    return f" without scheduling gates, {count} more wait for {', '.join(sorted(gates))} to be removed"
+    wait = "waits" if count == 1 else "wait"
+    return f" without scheduling gates, {count} more {wait} for {', '.join(sorted(gates))} to be removed"
