@@ -34,7 +34,7 @@ T = TypeVar("T")
 @click.option("--scenario", "names", multiple=True, type=click.Choice([*SCENARIOS, _FULL]), help="[default: all]")
 @click.option("--scale", type=click.FloatRange(0, 1, min_open=True), default=1.0, help="Part of the full size.")
 @click.option("--only", type=click.Choice([_ECHELON, _KUBE]), help="Leave the other scheduler out.")
-@click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Runs of each but kube-scheduler.")
+@click.option("--rounds", type=click.IntRange(1), default=7, show_default=True, help="Runs of each but kube-scheduler.")
 @click.option("--patience", type=float, default=600.0, show_default=True, help="Seconds a scheduler may take.")
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Keep the logs in this directory.")
 def main(
