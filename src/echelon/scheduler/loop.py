@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from prometheus_client import CollectorRegistry
 
 from ..api import vocabulary
-from ..api.scheme import JOBS, WORKLOADS, Object
 from ..api.verbs import Verbs
 from ..base.clock import Clock
 from ..client.events import Recorder
@@ -27,17 +26,16 @@ from ..engine.cycle import decide
 from ..engine.demand import Demand
 from ..engine.verdict import Blocked, Evict, Placed
 from ..engine.view import ClusterView, Limits, Options
-from . import demands
 from .apply import Enactor
 from .around import Around
 from .company import introduced
 from .consistency import differences
-from .layout import SOUND, domains_problem, members_problem, problem_of
+from .layout import domains_problem
 from .memory import Memory
 from .metrics import Backlog, Metrics
-from .policy import Problem
 from .preemption import Preemption
 from .queue import ANY_ROOM, Queue
+from .readiness import Readiness
 from .report import Reporter, key_of
 from .reservation import Patience, Reservations
 from .state import State, States
@@ -46,8 +44,6 @@ from .tree import Group, Member, Root
 
 log = logging.getLogger(__name__)
 
-#: How long nothing must have come for an incomplete tree before it says so: its objects arrive one after the other.
-_INCOMPLETE_GRACE_SECONDS = 1.0
 #: A root that waits is told anew why at most this often, unless it changes itself: the search for remedies is what
 #: costs most in a decision, and of those that wait everybody is asked when a pod ends.
 _SECONDS_BETWEEN_REASONS = 10.0
@@ -98,6 +94,7 @@ class Scheduler:
         recorder.give_way(self._enactor.let_events_pass)
         self._reporter = Reporter(self._enactor, recorder, clock)
         around = Around(self._translator, self._states, self._reporter, self.metrics, self.room)
+        self._readiness = Readiness(settings.names, caches, clock, self._states, self._reporter, self._settle)
         self._preemption = Preemption(settings.names[0], around, self._enactor)
         self.reservations = Reservations(settings.patience, self._brief, around, clock)
         self._following = self._leading = False
@@ -105,8 +102,6 @@ class Scheduler:
         self._room = False
         #: Whether the last decision placed its root without search.
         self._was_plain = False
-        self._jobs = caches.of(JOBS)
-        self._workloads = caches.of(WORKLOADS)
 
     def follow(self) -> None:
         """Keep view and forest from now on; who waits to lead has them ready.  The caches must be filled."""
@@ -244,7 +239,7 @@ class Scheduler:
         if state.victims and state.nominated:
             return
         self._preemption.withdraw(state)
-        demand = self._demand(state)
+        demand = self._readiness.demand(state)
         if demand is None:
             self._queue.forgive(root.id)
             self.reservations.end(root.id)
@@ -343,92 +338,6 @@ class Scheduler:
         self._was_plain = isinstance(verdict, Placed) and steps.left == budget
         self.metrics.decided(root, verdict, time.perf_counter() - begin, budget - steps.left)
         return verdict
-
-    def _demand(self, state: State) -> Demand | None:
-        """What to ask for, or None when there is nothing to ask now."""
-        root = state.root
-        if isinstance(root, Member):
-            return demands.of_pod(root)
-        problem = self._layout(root)
-        if problem is not None:
-            self._wait(state, root, problem)
-            return None
-        tally = root.tally
-        repairing = not tally.ready
-        if repairing and not demands.repairable(root):
-            self._wait(state, root, None)
-            return None
-        if not tally.pending:
-            self._rest(state, root)
-            return None
-        if not self._answers(root):
-            return None
-        problem = members_problem(root, self._settings.names)
-        if problem is not None:
-            self._reporter.broken(root, problem)
-            return None
-        if any(leaf.leans and leaf.pending for leaf in root.leaves()):
-            left = self._until_quiet(state, tally.known)
-            if left > 0:
-                self._states.sleep(state, left)
-                return None
-        else:
-            state.known = -1
-        return demands.of_tree(root, self._jobs.get, repairing=repairing)
-
-    def _answers(self, root: Group) -> bool:
-        """Whether a tree is ours: it has no pods yet, or one of them names us."""
-        names, empty = self._settings.names, True
-        for leaf in root.leaves():
-            for member in leaf.members.values():
-                if member.scheduler in names:
-                    return True
-                empty = False
-        return empty
-
-    def _layout(self, root: Group) -> Problem | None:
-        if root.layout is None:
-            root.layout = problem_of(root, self._find_workload) or SOUND
-        return None if root.layout is SOUND else root.layout
-
-    def _find_workload(self, namespace: str, name: str) -> Object | None:
-        return self._workloads.get(f"{namespace}/{name}")
-
-    def _wait(self, state: State, root: Group, problem: Problem | None) -> None:
-        """Say what is missing, once nothing has come for a moment; what is wrong, at once."""
-        if problem is not None and not problem.waiting:
-            if self._answers(root):
-                self._reporter.broken(root, problem)
-            return
-        state.incomplete_until = self._clock.now()
-        known = sum(len(leaf.members) for leaf in root.leaves()) if problem is not None else root.tally.known
-        left = self._until_quiet(state, known)
-        if left > 0:
-            self._states.sleep(state, left)
-        elif (problem is not None or known) and self._answers(root):
-            wrong = members_problem(root, self._settings.names)
-            if wrong is not None:
-                self._reporter.broken(root, wrong)
-            else:
-                self._reporter.waiting(root, problem)
-
-    def _until_quiet(self, state: State, known: int) -> float:
-        """How long to wait until no pod has come or gone for a moment, given how many there are."""
-        now = self._clock.now()
-        if known != state.known:
-            state.known, state.incomplete_since = known, now
-        return state.incomplete_since + _INCOMPLETE_GRACE_SECONDS - now
-
-    def _rest(self, state: State, root: Group) -> None:
-        """Nothing is pending, but for groups that are not complete yet."""
-        state.since = ""
-        self._states.succeeded(state)
-        if not state.settled and not state.flying:
-            self._settle(state, root)
-        if root.tally.waiting:
-            self._wait(state, root, None)
-        else:
-            state.known = -1
 
     # -- placed ----------------------------------------------------------------------------------------
 
