@@ -115,3 +115,17 @@ async def test_the_end_of_a_pod_that_could_have_been_evicted_wakes_nobody(world:
     assert await _ends(world, "full0") >= 1
     assert await world.gone("on-y")
     assert await world.scheduled(*pods)
+
+
+@in_virtual_time
+async def test_a_gang_that_is_no_longer_held_to_a_rack_by_a_node_that_is_gone_is_asked_about_at_once(
+    world: World,
+) -> None:
+    await world.create(make_node("n0", cpu=1, rack="r0"), make_node("n1", cpu=4, rack="r1"))
+    await world.create(make_pod_group("g", gang=2, key=RACK), make_pod("there", group="g", node="n0", cpu=1))
+    await world.create(make_pod("waits", group="g", cpu=1))
+    await world.settle(_LONG)
+    assert await world.nodes("waits") == [""]
+    await world.delete(NODES, "n0")
+    await world.settle(_A_MOMENT)
+    assert await world.nodes("waits") == ["n1"]

@@ -28,6 +28,8 @@ from .view import ClusterView, Running
 WIDE = 256
 #: So many numbers are looked at in one go.
 CHUNK = 1 << 18
+#: So many kinds of constraints that nobody asks about are kept.
+_SPARE_KINDS = 64
 #: More slots than can be asked for.
 NEVER = 1 << 60
 
@@ -178,6 +180,11 @@ class Thresholds:
     def __len__(self) -> int:
         return len(self._number)
 
+    @property
+    def kinds(self) -> int:
+        """How many different constraints are known."""
+        return len(self._examples)
+
     def set(self, shape: Shape, slots: int) -> None:
         """Somebody wants to know from so many slots on; a shape that is known gets another number."""
         number = self._number.get(shape)
@@ -190,6 +197,8 @@ class Thresholds:
         number = self._number.pop(shape)
         self._least[number] = NEVER
         self._unused.append(number)
+        if len(self._examples) > 2 * len(self._number) + _SPARE_KINDS:
+            self._forget_kinds()
 
     def reached(self, rows: Iterable[int]) -> Iterator[Reached]:
         """Shapes of which there is a slot on one of these rows, and as many as are asked for in its domain."""
@@ -307,3 +316,10 @@ class Thresholds:
             number = self._kinds[kind] = len(self._examples)
             self._examples.append(shape)
         return number
+
+    def _forget_kinds(self) -> None:
+        """Only those of shapes that somebody wants are kept."""
+        self._kinds.clear()
+        self._examples.clear()
+        for shape, number in self._number.items():
+            self._kind[number] = self._kind_of(shape)

@@ -146,9 +146,8 @@ class Translator:
                 # Others of its root were told of with it.
                 if name in (member.nominated, member.reserved):
                     self._listener.displaced(member)
-            if self._holdings.wished:
-                # A domain less to spread over can let somebody in.
-                self._listener.room()
+            # A domain less to spread over, or to be held to by members there, can let somebody in.
+            self._listener.room()
             return
         if old is not None and node_facts(old) == node_facts(new):
             return
