@@ -14,7 +14,7 @@ has proved that nothing fits, there is no certificate: whoever waits is woken by
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -127,6 +127,28 @@ class _Kept:
     #: By level and shape: the least need first, and whose it is.
     waiting: dict[tuple[int, Shape], list[tuple[int, int, int]]]
 
+    def enter(self, number: int, index: int, way: Way) -> None:
+        """Somebody waits for a way to open."""
+        first = way.first
+        waiting = self.waiting.setdefault((first.level, way.shape), [])
+        insort(waiting, (first.need, number, index))
+        if first.level not in self.levels:
+            self.levels[first.level] = Thresholds(self.prospects, first.level)
+        self.levels[first.level].set(way.shape, waiting[0][0])
+
+    def leave(self, number: int, index: int, way: Way) -> None:
+        """Nobody does any more."""
+        first = way.first
+        waiting, thresholds = self.waiting[first.level, way.shape], self.levels[first.level]
+        del waiting[bisect_left(waiting, (first.need, number, index))]
+        if waiting:
+            thresholds.set(way.shape, waiting[0][0])
+            return
+        del self.waiting[first.level, way.shape]
+        thresholds.drop(way.shape)
+        if not thresholds:
+            del self.levels[first.level]
+
 
 class Certificates:
     """Who waits for what; numbers are the caller's."""
@@ -163,12 +185,7 @@ class Certificates:
         for name in bound:
             self._on_node.setdefault(name, {})[number] = None
         for index, way in enumerate(ways):
-            level, need = way.first.level, way.first.need
-            waiting = kept.waiting.setdefault((level, way.shape), [])
-            insort(waiting, (need, number, index))
-            if level not in kept.levels:
-                kept.levels[level] = Thresholds(kept.prospects, level)
-            kept.levels[level].set(way.shape, waiting[0][0])
+            kept.enter(number, index, way)
         return True
 
     def remove(self, number: int) -> None:
@@ -180,18 +197,8 @@ class Certificates:
             del self._on_node[name][number]
             if not self._on_node[name]:
                 del self._on_node[name]
-        kept = self._kept[held.below]
         for index, way in enumerate(held.ways):
-            level, need = way.first.level, way.first.need
-            waiting = kept.waiting[level, way.shape]
-            waiting.remove((need, number, index))
-            if waiting:
-                kept.levels[level].set(way.shape, waiting[0][0])
-                continue
-            del kept.waiting[level, way.shape]
-            kept.levels[level].drop(way.shape)
-            if not kept.levels[level]:
-                del kept.levels[level]
+            self._kept[held.below].leave(number, index, way)
         self._tidy(held.below)
 
     def broken(self) -> list[int]:
