@@ -86,7 +86,7 @@ class Pods:
             member = self.members.get(self._ids.of(uid))
             if member is not None:
                 self._reshape(member, member.obj)
-                if member.place or member.nominated:
+                if member.spot:
                     self._holdings.hold(member)
                 self._forest.refile(member)
                 self._listener.touched(self._forest.root_of(member))
