@@ -7,7 +7,6 @@ store ─ Pipeline (Verbs) ─┬─ HTTPS server ── kubectl and every other
 from __future__ import annotations
 
 import asyncio
-import gc
 import secrets
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -30,15 +29,13 @@ from ..server.trees import header_of
 from ..store.interface import Store, StoreBusy, StoreFailed
 from ..store.sqlite import open_sqlite
 from .clock import RealClock
+from .collection import collect_rarely
 from .config import PlaneSettings
 from .observing import metrics_registry
 from .parts import Part, assemble, levels_of
 from .supervision import supervised
 
 T = TypeVar("T")
-
-#: Hundreds of thousands of objects in caches, hardly a cycle among them: Python's default looks for some far too often.
-_OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 class CannotStart(Exception):
@@ -58,7 +55,7 @@ class Plane:
 
 def run_program(main: Coroutine[Any, Any, T]) -> T:
     """Run a program around a plane on the fast event loop."""
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, 20, 20)
+    collect_rarely()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main)
 
