@@ -39,10 +39,15 @@ def binding(namespace: str, pod: str, node: str) -> tuple[str, bytes]:
     return f"/api/v1/namespaces/{namespace}/pods/{pod}/binding?fieldValidation=Ignore", msgspec.json.encode(body)
 
 
+def connected(endpoint: Endpoint, connections: int) -> Wire:
+    """A client of that server; close it when done."""
+    headers = {"User-Agent": "bare", "Authorization": f"Bearer {endpoint.token}"}
+    return Wire(endpoint.url, endpoint.trust, headers, connections)
+
+
 async def bind_all(endpoint: Endpoint, requests: Sequence[tuple[str, bytes]], connections: int) -> float:
     """Send every request, so many at a time; when the first was sent."""
-    headers = {"User-Agent": "bare", "Authorization": f"Bearer {endpoint.token}"}
-    wire = Wire(endpoint.url, endpoint.trust, headers, connections)
+    wire = connected(endpoint, connections)
     await wire.open(connections, _PATIENCE_SECONDS)
     line = iter(requests)
 

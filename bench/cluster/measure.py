@@ -104,6 +104,7 @@ async def _bare(stage: Stage, namespace: str, scenario: Scenario, connections: i
     requests = [_binding(namespace, pod, names[index % len(names)]) for index, pod in enumerate(scenario.pods)]
     count = len(requests)
     async with stage.binds(namespace, count, _reading(stage, os.getpid())) as binds:
+        await stage.tidy()
         before = binds.read()
         begin = await bare.bind_all(stage.endpoint, requests, connections)
         await binds.wait(_SAID_SECONDS)
@@ -159,6 +160,7 @@ async def _let_lead(stage: Stage, at_work: Running, binds: Binds) -> tuple[float
     lease = at_work.contender.lease
     async with stage.lease(lease):
         await at_work.is_waiting()
+        await stage.tidy()
         await asyncio.sleep(stage.settle)
     return await stage.led_since(lease, _LEADING_SECONDS, binds.read)
 
