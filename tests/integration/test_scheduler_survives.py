@@ -54,6 +54,19 @@ async def test_a_pod_that_somebody_else_binds_is_left_to_him(world: World) -> No
 
 
 @in_virtual_time
+async def test_the_place_of_a_pod_that_somebody_else_binds_elsewhere_goes_to_who_waits_for_it(world: World) -> None:
+    async def snatch() -> None:
+        await world.settle(1.5)  # Meanwhile the other finds no room.
+        await world.verbs.bind("default", "p", "n2")
+
+    await _through(world, {"p": snatch})
+    await world.create(make_node("n1", cpu=1), make_node("n2", cpu=1, unschedulable=True))
+    await world.create(make_pod("p"), make_pod("waits"))
+    await world.settle(2)
+    assert await world.nodes("p", "waits") == ["n2", "n1"]
+
+
+@in_virtual_time
 async def test_a_member_deleted_while_it_is_bound_does_not_haunt_its_gang(world: World) -> None:
     async def delete() -> None:
         await world.delete(PODS, "p0", grace=0)

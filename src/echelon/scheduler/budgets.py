@@ -68,13 +68,17 @@ class Budgets:
         return cover.id
 
     def cover(self, number: int, pod: Object) -> tuple[int, ...]:
-        """A pod holds a place: the ids of the budgets that cover it."""
+        """A pod holds a place: the ids of the budgets that cover it; others that did no longer do."""
         if not self._spaces:
             return ()
-        found = [c for c in self._spaces.get(meta.namespace(pod), {}).values() if c.covers(pod)]
-        for cover in found:
-            cover.pods[number] = None
-        return tuple(cover.id for cover in found)
+        found = []
+        for cover in self._spaces.get(meta.namespace(pod), {}).values():
+            if cover.covers(pod):
+                cover.pods[number] = None
+                found.append(cover.id)
+            else:
+                cover.pods.pop(number, None)
+        return tuple(found)
 
     def uncover(self, number: int, namespace: str) -> None:
         for cover in self._spaces.get(namespace, {}).values():

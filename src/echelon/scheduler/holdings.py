@@ -42,7 +42,7 @@ class Holdings:
                 room = room or self.wished.means(member.identity)
             if former is not None and former.unit != unit.id:
                 left.append(former.unit)
-            if running.budgets:
+            if running.budgets or (former is not None and former.budgets):
                 covered[member.namespace] = None
         view.bind_all(entries)
         for former_unit in left:

@@ -141,15 +141,18 @@ class Pods:
         relabelled = meta.labels(old) != meta.labels(pod)
         if not relabelled and old["spec"] == pod["spec"] and meta.deleting(old) == meta.deleting(pod):
             return
-        asked = member.shape.requests
+        asked, spot = member.shape, member.spot
         if relabelled or {**old["spec"], "nodeName": ""} != {**pod["spec"], "nodeName": ""}:
             self._reshape(member, pod)
         node = pod["spec"].get("nodeName") or ""
-        if node and node == member.assumed and not meta.deleting(pod) and not relabelled:
+        same = member.shape is asked and not relabelled
+        if node and node == member.assumed and not meta.deleting(pod) and same:
             # Our own binding, confirmed: nothing has changed for anyone.
             member.node, member.assumed = node, ""
             return
-        if relabelled or (member.node and member.shape.requests != asked):
+        moved = bool(node) and spot not in ("", node)
+        if relabelled or moved or (spot and member.shape.requests != asked.requests):
+            # Moved: somebody else has bound it, and not where we kept a place for it.
             self._listener.room()
         if node and not member.node:
             if not member.assumed:

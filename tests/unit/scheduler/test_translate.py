@@ -226,3 +226,23 @@ def test_events_name_the_root_of_the_tree_they_concern() -> None:
     stage.heard.roots.clear()
     stage.put(make_pod("p", group="leaf"))
     assert stage.heard.roots == ["top"]
+
+
+def test_what_changed_in_a_pod_together_with_our_binding_counts() -> None:
+    stage = Stage()
+    pod = make_pod("p", cpu=2)
+    stage.put(make_node("n1"), pod)
+    stage.translator.assume({stage.member("p").id: "n1"})
+    stage.change(pod, nodeName="n1", containers=make_pod("p", cpu=3)["spec"]["containers"])
+    assert [running.requests for running in stage.view.pods_on("n1")] == [(("cpu", 3000), ("pods", 1))]
+
+
+def test_a_budget_no_longer_counts_a_pod_that_has_got_other_labels() -> None:
+    stage = Stage()
+    pods = [make_pod(name, node="n1", labels={"app": "a"}) for name in ("one", "two")]
+    stage.put(make_budget("b", {"app": "a"}, min_available=1), *pods)
+    (number,) = stage.view.pods_on("n1")[0].budgets
+    stage.put({**pods[1], "metadata": {**pods[1]["metadata"], "labels": {"app": "b"}}})
+    found = stage.view.budget(number)
+    assert found is not None
+    assert found.allowed == 0
