@@ -19,15 +19,20 @@ Counters = Mapping[str, tuple[str, tuple[str, ...]]]
 Histograms = Mapping[str, tuple[str, tuple[str, ...], tuple[float, ...]]]
 
 
-class _Measured:
+class Measured:
     """The observations under one set of labels."""
 
-    __slots__ = ("counts", "total")
+    __slots__ = ("bounds", "counts", "total")
 
-    def __init__(self, buckets: int) -> None:
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
         #: One more than there are bounds: the last is for what exceeds them all.
-        self.counts = [0] * (buckets + 1)
+        self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
 
 
 class Book:
@@ -36,25 +41,24 @@ class Book:
     def __init__(self, counters: Counters, histograms: Histograms) -> None:
         self._counters = counters
         self._histograms = histograms
-        self._bounds = {name: bounds for name, (_, _, bounds) in histograms.items()}
         self._counted: dict[str, dict[tuple[str, ...], int]] = {
             name: {} if labels else {(): 0} for name, (_, labels) in counters.items()
         }
-        self._measured: dict[str, dict[tuple[str, ...], _Measured]] = {
-            name: {} if labels else {(): _Measured(len(bounds))} for name, (_, labels, bounds) in histograms.items()
+        self._measured: dict[str, dict[tuple[str, ...], Measured]] = {
+            name: {} if labels else {(): Measured(bounds)} for name, (_, labels, bounds) in histograms.items()
         }
 
     def count(self, name: str, *labels: str, by: int = 1) -> None:
         counted = self._counted[name]
         counted[labels] = counted.get(labels, 0) + by
 
-    def observe(self, name: str, value: float, *labels: str) -> None:
-        measured, bounds = self._measured[name], self._bounds[name]
+    def measured(self, name: str, *labels: str) -> Measured:
+        """Where values go; who has many of them keeps it."""
+        measured = self._measured[name]
         found = measured.get(labels)
         if found is None:
-            found = measured[labels] = _Measured(len(bounds))
-        found.counts[bisect_left(bounds, value)] += 1
-        found.total += value
+            found = measured[labels] = Measured(self._histograms[name][2])
+        return found
 
     def describe(self) -> Iterator[Metric]:
         """All families without their values, so that a registry can tell names that are taken."""

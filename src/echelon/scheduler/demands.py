@@ -25,7 +25,7 @@ Jobs = Callable[[str], Object | None]
 def of_pod(member: Member) -> Demand:
     """A pod without a group is a leaf of one."""
     leaf = Leaf(member.id, 1, (PodClass(member.shape, (member.id,), member.role),))
-    return Demand(leaf, member.priority, _willing(member))
+    return Demand(leaf, member.priority, member.may_preempt)
 
 
 def of_tree(root: Group, jobs: Jobs, *, repairing: bool) -> Demand:
@@ -33,8 +33,7 @@ def of_tree(root: Group, jobs: Jobs, *, repairing: bool) -> Demand:
     assert root.policy is not None
     wanted = _group(root, jobs, repairing)
     assert wanted is not None, "asked for a tree that is not ready"
-    willing = root.policy.may_preempt and all(_willing(m) for leaf in root.leaves() for m in leaf.pending.values())
-    return Demand(wanted, root.policy.priority, willing)
+    return Demand(wanted, root.policy.priority, root.policy.may_preempt and _all_may_preempt(root))
 
 
 def repairable(root: Group) -> bool:
@@ -42,8 +41,12 @@ def repairable(root: Group) -> bool:
     return root.initially_scheduled and any(leaf.holding and leaf.tally.holds for leaf in root.leaves())
 
 
-def _willing(member: Member) -> bool:
-    return str(member.obj["spec"].get("preemptionPolicy")) != "Never"
+def _all_may_preempt(root: Group) -> bool:
+    for leaf in root.leaves():
+        for member in leaf.pending.values():
+            if not member.may_preempt:
+                return False
+    return True
 
 
 def _group(group: Group, jobs: Jobs, repairing: bool) -> Wanted | None:

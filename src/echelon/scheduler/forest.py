@@ -147,16 +147,25 @@ class Forest:
         changed: dict[int, Group] = {}
         for member in members:
             group = member.group
-            if group is not None:
-                placed = bool(member.node or member.assumed)
-                _file(group.pending, member, not placed and member.waiting)
-                _file(group.holding, member, placed and not member.leaving)
-                changed[group.id] = group
+            if group is None:
+                continue
+            placed = bool(member.node or member.assumed)
+            if placed or not member.waiting:
+                group.pending.pop(member.id, None)
+            else:
+                group.pending[member.id] = member
+            if placed and not member.leaving:
+                group.holding[member.id] = member
+            else:
+                group.holding.pop(member.id, None)
+            changed[group.id] = group
         for group in changed.values():
             group.pods_changed()
 
     def root(self, group: Group) -> Group:
         """The top of a group's tree; of a cycle the group with the smallest key."""
+        if group.parent is None:
+            return group
         seen: dict[GroupKey, Group] = {}
         while group.parent is not None:
             if group.key in seen:
@@ -182,10 +191,3 @@ class Forest:
             del self._groups[group.key]
             del self._by_id[group.id]
             self._ids.drop(group.key)
-
-
-def _file(file: dict[int, Member], member: Member, belongs: bool) -> None:
-    if belongs:
-        file[member.id] = member
-    else:
-        file.pop(member.id, None)

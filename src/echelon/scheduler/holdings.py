@@ -32,8 +32,13 @@ class Holdings:
         """Enter pods into the view where they take up room."""
         view, room = self._view, False
         entries, left, covered = list[Running](), list[int](), dict[str, None]()
+        group: Group | None = None
+        whole, priority = _evicted_with(group)
         for member in members:
-            unit = _unit_of(member)
+            if member.group is not group:
+                group = member.group
+                whole, priority = _evicted_with(group)
+            unit = _unit_of(member, whole, priority)
             former = view.running(member.id)
             view.put_unit(unit)
             running = self._running(member, unit.id)
@@ -106,11 +111,9 @@ class Holdings:
             self._view.remove_unit(unit)
 
 
-def _unit_of(member: Member) -> Unit:
-    """The highest ancestor that is evicted as a whole, else the pod; its priority is that of the root."""
-    whole: Group | None = None
-    priority = member.priority
-    group = member.group
+def _evicted_with(group: Group | None) -> tuple[Group | None, int | None]:
+    """The highest of a group and its ancestors that is evicted as a whole, and the priority of the root."""
+    whole, priority = None, None
     for _ in range(8):  # A cycle must not hold us up; valid trees are half as deep.
         if group is None:
             break
@@ -118,6 +121,13 @@ def _unit_of(member: Member) -> Unit:
             priority = group.policy.priority
             whole = group if group.policy.whole else whole
         group = group.parent
+    return whole, priority
+
+
+def _unit_of(member: Member, whole: Group | None, priority: int | None) -> Unit:
+    """What a pod is evicted with: a group as a whole, else itself; without groups it has a priority of its own."""
+    if priority is None:
+        priority = member.priority
     if whole is None or not (member.place or member.nominated):
         return Unit(member.id, priority, f"Pod/{member.name}")
     assert whole.obj is not None

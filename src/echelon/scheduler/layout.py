@@ -29,7 +29,8 @@ def problem_of(root: Group, workloads: Workloads) -> Problem | None:
         return Problem(f"the tree has no root: {' is below '.join([*names, names[0]])}; break the cycle")
     if root.obj is None:
         return _missing(root)
-    return _too_deep(root) or _several_workloads(root) or _mixed_priorities(root) or _not_its_workload(root, workloads)
+    own = _too_deep(root) or _several_workloads(root) or _mixed_priorities(root) if root.children else None
+    return own or _not_its_workload(root, workloads)
 
 
 def members_problem(root: Group, answered: Collection[str]) -> Problem | None:

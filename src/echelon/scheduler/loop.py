@@ -49,9 +49,10 @@ log = logging.getLogger(__name__)
 _SECONDS_BETWEEN_REASONS = 10.0
 #: Of a crowd that waits so many are told anew in a second.
 _REASONS_PER_SECOND = 5.0
-#: While the server has more bindings to do than it takes at a time, so many roots that need no search are decided
-#: before anything else has its turn: one decision after the other costs less than between answers and events.
-_DECISIONS_IN_A_ROW = 8
+#: While the server has more bindings to do than it takes at a time, roots that need no search are decided for so many
+#: pods before anything else has its turn: one decision after the other costs less than between answers and events, and
+#: answers that have gathered meanwhile cost less than one by one.
+_PODS_IN_A_ROW = 192
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,8 @@ class Scheduler:
         self._following = self._leading = False
         #: Whether room has appeared that nobody was woken for yet.
         self._room = False
-        #: Whether the last decision placed its root without search.
-        self._was_plain = False
+        #: How many pods the last decision placed, if it did so without search.
+        self._plainly_placed = 0
 
     def follow(self) -> None:
         """Keep view and forest from now on; who waits to lead has them ready.  The caches must be filled."""
@@ -147,6 +148,7 @@ class Scheduler:
         in_a_row = 0
         while True:
             root, told = await self._queue.take(self._wake)
+            self._plainly_placed = 0
             state = self._states.get(root)
             if state is not None:
                 try:
@@ -156,8 +158,8 @@ class Scheduler:
                     log.exception("scheduling %s failed", key_of(state.root))
                     self.metrics.attempted(state.root, "error", self._clock.now() - state.begun)
                     self._states.back_off(state)
-            in_a_row += 1
-            if in_a_row >= _DECISIONS_IN_A_ROW or not (self._was_plain and self._enactor.has_plenty):
+            in_a_row += self._plainly_placed
+            if in_a_row >= _PODS_IN_A_ROW or not (self._plainly_placed and self._enactor.has_plenty):
                 # Let bindings start and events come in before the next decision.
                 in_a_row = 0
                 await asyncio.sleep(0)
@@ -335,7 +337,8 @@ class Scheduler:
         budget = self.view.options.limits.steps
         steps, begin = Steps(budget), time.perf_counter()
         verdict = decide(self.view, demand, self._clock.now(), steps)
-        self._was_plain = isinstance(verdict, Placed) and steps.left == budget
+        if isinstance(verdict, Placed) and steps.left == budget:
+            self._plainly_placed = len(verdict.assignment)
         self.metrics.decided(root, verdict, time.perf_counter() - begin, budget - steps.left)
         return verdict
 
@@ -371,15 +374,18 @@ class Scheduler:
             # It went meanwhile, and so may its group have.
             self._states.again(state)
         state.flying = max(0, state.flying - 1)
-        if not trouble:
-            self._reporter.bound(member)
-            self.metrics.bound(member, self._clock.now() - member.seen)
-            if isinstance(root, Member):
-                self.metrics.attempted(root, "scheduled", self._clock.now() - state.begun)
-                self._end(root)
-            elif not state.flying:
-                self._settle(state, root)
+        if trouble:
+            self._refused(member, root, state, trouble)
             return
+        self._reporter.bound(member)
+        self.metrics.bound(member, self._clock.now() - member.seen)
+        if isinstance(root, Member):
+            self.metrics.attempted(root, "scheduled", self._clock.now() - state.begun)
+            self._end(root)
+        elif not state.flying:
+            self._settle(state, root)
+
+    def _refused(self, member: Member, root: Root, state: State, trouble: str) -> None:
         self.metrics.refused(member)
         log.info("binding pod %s to %s failed: %s", member.key, member.assumed, trouble)
         state.placed = frozenset()

@@ -75,14 +75,18 @@ class Metrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
         self._book = Book(COUNTERS, HISTOGRAMS)
-        self._count, self._observe = self._book.count, self._book.observe
+        self._count, self._measured = self._book.count, self._book.measured
+        self._of_pods = self._measured("scheduler_scheduling_algorithm_duration_seconds")
+        self._of_trees = self._measured("scheduler_podgroup_scheduling_algorithm_duration_seconds")
+        self._steps = self._measured("echelon_scheduler_engine_steps")
+        self._waits = self._measured("scheduler_pod_scheduling_sli_duration_seconds")
+        self._answers = self._measured("echelon_scheduler_binding_duration_seconds")
         registry.register(self._book)
 
     def decided(self, root: Root, verdict: Verdict, seconds: float, steps: int) -> None:
         """The engine was asked."""
-        kind = "podgroup_" if isinstance(root, Group) else ""
-        self._observe(f"scheduler_{kind}scheduling_algorithm_duration_seconds", seconds)
-        self._observe("echelon_scheduler_engine_steps", steps)
+        (self._of_trees if isinstance(root, Group) else self._of_pods).observe(seconds)
+        self._steps.observe(steps)
         self._count("echelon_scheduler_verdicts_total", _name_of(verdict))
 
     def remembered(self) -> None:
@@ -93,7 +97,7 @@ class Metrics:
         """An attempt is over."""
         profile = _profile_of(root)
         kind = "podgroup_" if isinstance(root, Group) else ""
-        self._observe(f"scheduler_{kind}scheduling_attempt_duration_seconds", seconds, result, profile)
+        self._measured(f"scheduler_{kind}scheduling_attempt_duration_seconds", result, profile).observe(seconds)
         if isinstance(root, Group):
             self._count("scheduler_podgroup_schedule_attempts_total", result, profile)
         if result != "scheduled":
@@ -107,13 +111,13 @@ class Metrics:
 
     def answered(self, seconds: float) -> None:
         """A binding was answered, in whatever way."""
-        self._observe("echelon_scheduler_binding_duration_seconds", seconds)
+        self._answers.observe(seconds)
 
     def bound(self, member: Member, seconds: float) -> None:
         """A pod is bound, so long after it was first heard of."""
         self._count("echelon_scheduler_bindings_total", "bound")
         self._count("scheduler_schedule_attempts_total", "scheduled", member.scheduler)
-        self._observe("scheduler_pod_scheduling_sli_duration_seconds", seconds)
+        self._waits.observe(seconds)
 
     def refused(self, member: Member) -> None:
         """A binding came to nothing."""
@@ -125,10 +129,10 @@ class Metrics:
         self._count("echelon_scheduler_pods_evicted_total", by=victims)
         if isinstance(root, Group):
             self._count("scheduler_workload_preemption_attempts_total", "success")
-            self._observe("scheduler_workload_preemption_victims", victims)
+            self._measured("scheduler_workload_preemption_victims").observe(victims)
         else:
             self._count("scheduler_preemption_attempts_total")
-            self._observe("scheduler_preemption_victims", victims)
+            self._measured("scheduler_preemption_victims").observe(victims)
         if violations:
             preemptor = "podgroup" if isinstance(root, Group) else "pod"
             self._count("scheduler_preemption_pdb_violations_total", preemptor, by=violations)

@@ -54,8 +54,9 @@ class Pool:
         return len(self._line) > self._size
 
     def submit(self, job: Job, *, can_wait: bool = False) -> None:
+        if not self._under_way:
+            self._idle.clear()
         self._under_way += 1
-        self._idle.clear()
         (self._last if can_wait else self._line).append(job)
         while self._resting:
             writer = self._resting.pop()

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from ..base.clock import Clock
@@ -37,6 +37,7 @@ _DAY = 24 * 3600
 _UNKNOWN_END, _NO_END = _DAY, 30 * _DAY
 #: A place that does not last is not looked for again at once: the search is the dearest thing the scheduler does.
 _SECONDS_BETWEEN_SEARCHES = 10.0
+_NOTHING_KEPT = nullcontext()
 
 
 @dataclass(frozen=True)
@@ -122,14 +123,14 @@ class Reservations:
 
     def yields_to(self, priority: int) -> bool:
         """Whether someone of this priority may have places that are kept."""
-        return any(one.priority < priority for one in self._held.values())
+        return bool(self._held) and any(one.priority < priority for one in self._held.values())
+
+    def lifted(self, state: State, priority: int | None = None) -> AbstractContextManager[object]:
+        """Look at the cluster without what is kept for this root, and for all below a priority."""
+        return self._without(state, priority) if self._held else _NOTHING_KEPT
 
     @contextmanager
-    def lifted(self, state: State, priority: int | None = None) -> Iterator[None]:
-        """Look at the cluster without what is kept for this root, and for all below a priority."""
-        if not self._held:
-            yield
-            return
+    def _without(self, state: State, priority: int | None) -> Iterator[None]:
         below = [one for one in self._held.values() if priority is not None and one.priority < priority]
         own = self._held.get(state.root.id)
         with self._around.view.without(self._kept([*below, *([own] if own else ())])):
@@ -141,7 +142,8 @@ class Reservations:
         if nodes:
             self._passed.note(priority_of(state.root), state.since)
             state.lapses = 0
-            self._clear(set(nodes), priority_of(state.root))
+            if self._held:
+                self._clear(set(nodes), priority_of(state.root))
 
     def end(self, root: int) -> None:
         """Give up what is kept for a root, if anything is."""

@@ -54,9 +54,12 @@ class Member:
     name: str = field(init=False)
     namespace: str = field(init=False)
     key: str = field(init=False)
+    #: Whether others may be evicted for it, for good.
+    may_preempt: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.name, self.namespace, self.key = meta.name(self.obj), meta.namespace(self.obj), meta.key(self.obj)
+        self.may_preempt = self.obj["spec"].get("preemptionPolicy") != "Never"
 
     @property
     def place(self) -> str:
