@@ -46,7 +46,8 @@ class Auditor:
         self._lasting: dict[Hashable, float] = {}
         #: Uids of groups that were whole once.
         self._were_whole: set[str] = set()
-        #: Uids of groups of which a pod or child group ended or was taken away, but not by the scheduler.
+        #: Uids of groups of which a pod or child group ended or was taken away, but not by the scheduler; and of roots
+        #: where a minimum was raised, perhaps while the pods that it was decided for were on their way.
         self._lost_members: set[str] = set()
         #: The last uid of every group: what is made anew under a name goes on with the pods of its forerunner.
         self._uids: dict[tuple[str, str], str] = {}
@@ -122,6 +123,8 @@ class Auditor:
                 if former in known:
                     known.add(group.uid)
             self._group_says(group, old if same else None, new, now)
+            if same and old is not None and _minimum(new) > _minimum(old):
+                self._lost_members.add(self.ledger.root(group).uid)
 
     def _group_says(self, group: Group, old: Tree | None, new: Tree, now: float) -> None:
         """That a group was placed is said once it was, and never taken back.
@@ -269,6 +272,11 @@ class Auditor:
                 wrong["half", unit] = f"a unit was preempted in part: {staying} stayed"
             else:
                 del self._leaving[unit]
+
+
+def _minimum(group: Tree) -> int:
+    gang = group["spec"].get("schedulingPolicy", {}).get("gang") or {}
+    return int(gang.get("minCount") or gang.get("minGroupCount") or 1)
 
 
 def _bound_or_ended(pod: Pod) -> bool:

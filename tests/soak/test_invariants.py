@@ -179,6 +179,16 @@ def test_a_gang_that_stays_partial() -> None:
         log.auditor.look(GRACE_SECONDS + 101, fair=True)
 
 
+def test_a_gang_whose_minimum_is_raised_above_its_pods_waits_for_more() -> None:
+    log = Log()
+    log.put(group("g", gang=1))
+    log.put(make_pod("p", group="g"))
+    log.put(group("g", gang=2))
+    log.put(make_pod("p", group="g", node="n1"))
+    log.auditor.look(0, fair=True)
+    log.auditor.look(1000, fair=True)
+
+
 def test_a_gang_that_was_whole_may_lose_a_member() -> None:
     log = Log()
     log.put(group("g", gang=2))
