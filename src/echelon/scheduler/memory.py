@@ -54,16 +54,20 @@ class Memory:
         """Room has appeared: forget what may not be true any more; the certificates that are void now."""
         self._rooms += 1
         self._loose.clear()
+        self._sweep(is_awaited)
         void = self._certificates.broken()
         for number in void:
             like = self._likes[number]
             self._doubtful[like] = self._drop(number)
-        if len(self._certain) > self._sweep_at:
+        return void
+
+    def _sweep(self, is_awaited: Callable[[int], bool]) -> None:
+        """Forget what nobody asks for any more, when much has gathered."""
+        if len(self._certain) + len(self._doubtful) > self._sweep_at:
             for number in [number for number in self._likes if not is_awaited(number)]:
                 self._drop(number)
             self._doubtful.clear()
             self._sweep_at = len(self._certain) + _SPARE
-        return void
 
     def forget(self) -> list[int]:
         """Nothing is known any more; the certificates there were."""

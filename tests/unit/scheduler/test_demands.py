@@ -146,3 +146,19 @@ def test_what_was_learnt_is_forgotten_when_room_appears_that_matters_and_not_use
     stage.put(make_node("n1"))
     assert memory.room(lambda _: True) == [awaits]
     assert memory.recall(b, brief=True) is None
+
+
+def test_what_was_in_doubt_and_is_asked_for_by_nobody_is_forgotten() -> None:
+    stage = Stage()
+    memory = Memory(stage.translator.view)
+    node = make_node("n1", cpu=64)
+    for number in range(600):
+        pod = make_pod("p", cpu=f"{1000 + number}m")
+        stage.put(pod)
+        memory.keep(demands.of_pod(stage.member("p")), Blocked(True, ()), brief=True)
+        stage.put(node)
+        assert memory.room(lambda _: True)
+        stage.remove(pod)
+        stage.remove(node)
+        memory.room(lambda _: False)
+    assert len(memory._doubtful) < 300
