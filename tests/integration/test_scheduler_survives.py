@@ -125,6 +125,34 @@ async def test_a_preemptor_that_is_being_deleted_gives_its_place_back(world: Wor
 
 
 @in_virtual_time
+async def test_a_pod_that_gets_other_labels_while_it_is_bound_is_timed_from_its_decision(world: World) -> None:
+    async def relabel() -> None:
+        await world.patch(PODS, "p", {"metadata": {"labels": {"app": "other"}}})
+
+    await _through(world, {"p": relabel})
+    await world.create(make_node("n1"), make_pod("p"))
+    await world.settle()
+    assert await world.scheduled("p")
+    assert world.scheduler is not None
+    name, ends = "scheduler_scheduling_attempt_duration_seconds_sum", {"result": "scheduled"}
+    taken = world.scheduler.metrics.registry.get_sample_value(name, {**ends, "profile": "default-scheduler"})
+    assert taken == 0.5
+
+
+@in_virtual_time
+async def test_a_mark_without_a_time_does_not_keep_a_scheduler_from_starting(world: World) -> None:
+    await world.stop()
+    await world.create(make_node("n1"), make_pod("victim", node="n1"))
+    mark = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    await world.patch(PODS, "victim", {"status": {"conditions": [mark]}}, status=True)
+    world.start()
+    await world.create(make_pod("next"))
+    await world.settle()
+    assert await world.scheduled("next")
+    assert await world.gone("victim")
+
+
+@in_virtual_time
 async def test_many_that_wait_are_all_told_why_and_hold_up_nobody_who_fits(world: World) -> None:
     await world.create(make_node("n1", cpu=4))
     for number in range(2, 32):

@@ -156,7 +156,7 @@ class Scheduler:
                 except Exception:
                     # One root must not stop the others, whatever is wrong with it.
                     log.exception("scheduling %s failed", key_of(state.root))
-                    self.metrics.attempted(state.root, "error", self._clock.now() - state.begun)
+                    self.metrics.attempted(state.root, "error", self._taken(state))
                     self._states.back_off(state)
             in_a_row += self._plainly_placed
             if in_a_row >= _PODS_IN_A_ROW or not (self._plainly_placed and self._enactor.has_plenty):
@@ -176,7 +176,8 @@ class Scheduler:
                 # Its groups are not those that were told.
                 state.settled = False
             self._states.again(state)
-        else:
+        elif not root.assumed:
+            # Of one that is on its way its binding will tell.
             self._retire(root)
 
     def room(self) -> None:
@@ -258,9 +259,9 @@ class Scheduler:
         elif isinstance(verdict, Evict):
             self.reservations.placed(state, verdict.placement.assignment.values())
             self._preemption.begin(state, verdict)
-            self.metrics.attempted(root, "waiting_on_preemption", self._clock.now() - state.begun)
+            self.metrics.attempted(root, "waiting_on_preemption", self._taken(state))
         else:
-            self.metrics.attempted(root, "unschedulable", self._clock.now() - state.begun)
+            self.metrics.attempted(root, "unschedulable", self._taken(state))
             self._stay(state, demand, None if brief else verdict, knows)
 
     def _stay(self, state: State, demand: Demand, why: Blocked | None, knows: bool) -> None:
@@ -342,6 +343,10 @@ class Scheduler:
         self.metrics.decided(root, verdict, time.perf_counter() - begin, budget - steps.left)
         return verdict
 
+    def _taken(self, state: State) -> float:
+        """How long its attempt takes so far; nothing if it has not come to one, or was forgotten meanwhile."""
+        return self._clock.now() - state.begun if state.begun else 0.0
+
     # -- placed ----------------------------------------------------------------------------------------
 
     def _place(self, state: State, verdict: Placed) -> None:
@@ -380,7 +385,7 @@ class Scheduler:
         self._reporter.bound(member)
         self.metrics.bound(member, self._clock.now() - member.seen)
         if isinstance(root, Member):
-            self.metrics.attempted(root, "scheduled", self._clock.now() - state.begun)
+            self.metrics.attempted(root, "scheduled", self._taken(state))
             self._end(root)
         elif not state.flying:
             self._settle(state, root)
@@ -399,6 +404,6 @@ class Scheduler:
     def _settle(self, state: State, root: Group) -> None:
         """Bindings are through: what was placed says so, even if some of it has ended since."""
         if state.placed:
-            self.metrics.attempted(root, "scheduled", self._clock.now() - state.begun)
+            self.metrics.attempted(root, "scheduled", self._taken(state))
         self._reporter.settled(root, state.placed)
         state.settled, state.placed = True, frozenset()

@@ -132,9 +132,8 @@ class Preemption:
             condition = meta.find_condition(member.obj, "DisruptionTarget") if running is not None else None
             if condition is not None and running is not None and _marked(member):
                 mates = (members[pod.pod] for pod in self._around.view.pods_of(running.unit))
-                bound = {
-                    mate.id: mate for mate in mates if mate.node and _bound_at(mate) <= condition["lastTransitionTime"]
-                }
+                at = condition.get("lastTransitionTime")
+                bound = {mate.id: mate for mate in mates if mate.node and (not at or _bound_at(mate) <= at)}
                 found.setdefault(str(condition.get("message", "")), {}).update(bound)
         return {message: list(victims.values()) for message, victims in found.items()}
 
