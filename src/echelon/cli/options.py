@@ -40,7 +40,7 @@ def kubeconfig_option(command: F) -> F:
     return click.option(
         "--kubeconfig",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="Kubeconfig of the cluster.  [default: $KUBECONFIG, else ~/.kube/config]",
+        help="Kubeconfig of the cluster.  [default: $KUBECONFIG, the service account of a pod, ~/.kube/config]",
     )(command)
 
 

@@ -19,12 +19,14 @@ class KubeconfigError(Exception):
 
 
 def load(path: Path | None, context: str | None = None) -> SingleConfig:
-    """The chosen context of a file; when none is named, the pod's own service account, $KUBECONFIG, ~/.kube/config."""
-    if path is None:
+    """The chosen context of a file; when none is named, $KUBECONFIG, the pod's own service account, ~/.kube/config."""
+    named = os.environ.get("KUBECONFIG")
+    if path is None and not named:
         try:
             return _chosen(KubeConfig.from_service_account(), context)
         except (ConfigError, KeyError):  # not in a pod, or a context is named
-            path = Path(os.environ.get("KUBECONFIG") or DEFAULT_KUBECONFIG).expanduser()
+            pass
+    path = path or Path(named or DEFAULT_KUBECONFIG).expanduser()
     if not path.is_file():
         raise KubeconfigError(f"{path}: there is no such kubeconfig; name one with --kubeconfig or $KUBECONFIG")
     try:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from lightkube.config.kubeconfig import KubeConfig
+from lightkube.config.models import Cluster, User
 from lightkube.core.exceptions import ConfigError
 
 from echelon.client.kubeconfig import KubeconfigError, load
@@ -58,6 +59,19 @@ def test_without_a_file_it_says_where_it_looked_and_how_to_name_one(
     with pytest.raises(KubeconfigError, match="name one with --kubeconfig or") as refused:
         load(None)
     assert str(refused.value).startswith(f"{looked}: ")
+
+
+def test_a_file_named_by_the_environment_wins_over_the_service_account_of_a_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_a_pod = KubeConfig.from_one(cluster=Cluster(server="https://10.0.0.1"), user=User(token="own"))
+    monkeypatch.setattr(KubeConfig, "from_service_account", lambda: in_a_pod)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    assert load(None).cluster.server == "https://10.0.0.1"
+    file = tmp_path / "kubeconfig"
+    file.write_text(GOOD)
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    assert load(None).cluster.server == "https://example.com:6443"
 
 
 def test_the_chosen_context_comes_from_the_file_that_is_named(tmp_path: Path) -> None:
