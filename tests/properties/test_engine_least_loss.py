@@ -11,10 +11,11 @@ from oracle import least_loss
 
 from echelon.engine import choice, inquiry
 from echelon.engine.check import problems
+from echelon.engine.crowd import Crowd
 from echelon.engine.cycle import decide
 from echelon.engine.demand import Leaf
 from echelon.engine.verdict import Evict
-from echelon.engine.victims import Best, Rank, Victim, rank_of
+from echelon.engine.victims import Best, Rank, rank_of
 from echelon.engine.worth import groups_of
 from echelon.testing.placement import NOW
 
@@ -68,7 +69,7 @@ def test_where_pods_mind_others_the_solver_never_promises_too_much(instance: Ins
         promises_no_more_than_there_is(instance, patch)
 
 
-def anything_that_suffices(one: inquiry.Inquiry, start: list[Victim], best: Best) -> list[Rank]:
+def anything_that_suffices(one: inquiry.Inquiry, start: Crowd, best: Best) -> list[Rank]:
     spared = one.spare(start)
     best.offer(one.trial.loss(spared), spared)
     return [one.promise]

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from .crowd import Victim
 from .verdict import Loss
-from .victims import Best, Rank, Victim, rank_of
+from .victims import Best, Rank, rank_of
 
 if TYPE_CHECKING:
     from .inquiry import Inquiry
@@ -70,7 +71,7 @@ class Branches:
     def _rank(self, at: int, taken: tuple[Victim, ...]) -> Rank:
         """Nothing below here loses less: the loss so far grows by what the missing slots cost at least."""
         loss, rest = self.trial.loss(taken), self.victims[at:]
-        missing = self.inquiry.lacking - sum(self.inquiry.gains[victim.unit] for victim in taken)
+        missing = self.inquiry.lacking - sum(self.inquiry.gains.item(victim.number) for victim in taken)
         work, units = self.inquiry.cost(missing, rest)
         lowest = min((victim.priority for victim in rest), default=NOBODY) if not taken else NOBODY
         return (loss.budget_violations, max(loss.highest_priority, lowest), loss.work + work, loss.units + units)

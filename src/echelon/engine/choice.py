@@ -20,13 +20,13 @@ import numpy as np
 
 from .agenda import Steps
 from .arrays import Ints
+from .crowd import Victim
 from .demand import Shape
 from .layout import Layout
 from .parts import Part, walk
 from .portions import portions
 from .regions import Region, rows_of
 from .solver import Solver
-from .victims import Victim
 from .ways import Node, Nodes, Resource, Terms, TooMany, Way
 
 #: Steps that any answer costs.

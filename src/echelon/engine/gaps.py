@@ -8,20 +8,21 @@ tree pick cheap domains.  It is a guess for trees and victims that span nodes, a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from .arrays import Bools, Ints
 from .capacity import UNLIMITED, roll_up
+from .crowd import Crowd, Victim, numbers_of
 from .demand import LARGEST, Shape
 from .fit import allowed
 from .layout import Layout
 from .parts import Part, shapes_of
 from .regions import Region, rows_of
 from .stock import clip
-from .victims import Trial, Victim
+from .victims import Trial
 
 #: A violated budget weighs more than any work.
 VIOLATION = float(1 << 50)
@@ -34,12 +35,15 @@ class Gaps:
     What each victim gives back on each of its rows stands in arrays, so that thousands of them are one sum.
     """
 
-    def __init__(self, trial: Trial, aim: Part, victims: list[Victim]) -> None:
+    def __init__(self, trial: Trial, aim: Part, everyone: Crowd) -> None:
         """`aim` is bare: slots are those of pods that mind nobody."""
         shapes = [shape for shape, least in aim.least.items() if least > 0]
         self.shape: Shape | None = shapes[0] if shapes else None
         self.layout: Layout = trial.view.layout
         self.need = aim.least[self.shape] if self.shape else 0
+        #: One entry for each victim and row: whose, and where.
+        self.owners, self.rows = everyone.columns.owners, everyone.columns.rows
+        self._everyone = len(everyone)
         if self.shape is None:
             return
         requests = ((name, clip(amount)) for name, amount in self.shape.requests if amount > 0)
@@ -50,9 +54,12 @@ class Gaps:
         self.free = self.layout.free.copy()
         self.now = trial.view.capacity.slots(self.shape).rows.copy()
         self._usable = allowed(self.layout, self.shape) & (len(self.requests) == self._asked())
-        self._number = {victim.unit: number for number, victim in enumerate(victims)}
-        self._record(victims)
-        self.most = self._slots(np.ones(len(self._rows), dtype=np.bool_))
+        #: By entry, how much it gives back of each resource that the shape asks for.
+        self.given = [
+            np.array(given_of(everyone.columns.records, name), dtype=np.int64)[everyone.columns.which]
+            for name, _, _ in self.requests
+        ]
+        self.most = self._slots(np.ones(len(self.rows), dtype=np.bool_))
         self._gains = self._gain()
 
     def lacking(self, region: Region) -> int:
@@ -67,24 +74,23 @@ class Gaps:
         """Whether there are slots enough once all victims are gone."""
         return self.shape is None or int(self.most[rows_of(self.layout, region)].sum()) >= self.need
 
-    def holds(self, part: Part, region: Region, victims: Iterable[Victim]) -> bool:
+    def holds(self, part: Part, region: Region, victims: Sequence[Victim]) -> bool:
         """Whether a uniform part fits into a region once these are gone."""
-        gone = np.zeros(len(self._number), dtype=np.bool_)
-        gone[[self._number[victim.unit] for victim in victims]] = True
-        slots = self._slots(gone[self._owners])
+        gone = np.zeros(self._everyone, dtype=np.bool_)
+        gone[numbers_of(victims)] = True
+        slots = self._slots(gone[self.owners])
         return bool(_copies(self.layout, part, slots, region.level)[region.index])
 
-    def gains(self, region: Region, victims: list[Victim]) -> dict[int, int]:
-        """For each victim the most slots that its eviction adds in a region, whatever else is gone."""
+    def gains(self, region: Region) -> Ints:
+        """For each victim, by number, the most slots that its eviction adds in a region, whatever else is gone."""
+        sums = np.zeros(self._everyone, dtype=np.int64)
         if self.shape is None:
-            return dict.fromkeys((victim.unit for victim in victims), 0)
+            return sums
         inside = np.zeros(self.layout.size, dtype=np.bool_)
         inside[rows_of(self.layout, region)] = True
-        here = inside[self._rows]
-        sums = np.zeros(len(self._number), dtype=np.int64)
-        np.add.at(sums, self._owners[here], self._gains[here])
-        units = [victim.unit for victim in victims]
-        return dict(zip(units, sums[[self._number[unit] for unit in units]].tolist(), strict=True))
+        here = inside[self.rows]
+        np.add.at(sums, self.owners[here], self._gains[here])
+        return sums
 
     def slots_with(self, row: int, freed: Mapping[str, int]) -> int:
         """The slots of a row once so much is given back there."""
@@ -98,26 +104,11 @@ class Gaps:
         assert self.shape is not None
         return sum(amount > 0 for _, amount in self.shape.requests)
 
-    def _record(self, victims: list[Victim]) -> None:
-        """One entry for each victim and row: whose, where, and how much of each resource that the shape asks for."""
-        freed = [victim.freed for victim in victims]
-        spread = np.array([len(by_row) for by_row in freed], dtype=np.int64)
-        self._owners = np.repeat(np.arange(len(victims)), spread)
-        self._rows = np.array([row for by_row in freed for row in by_row], dtype=np.int64)
-        given = [amounts for by_row in freed for amounts in by_row.values()]
-        # Victims share records: each record is read once.
-        records = {id(amounts): amounts for amounts in given}
-        numbers = {one: number for number, one in enumerate(records)}
-        which = np.array([numbers[id(amounts)] for amounts in given], dtype=np.int64)
-        self._given = [
-            np.array(given_of(records.values(), name), dtype=np.int64)[which] for name, _, _ in self.requests
-        ]
-
     def _slots(self, gone: Bools) -> Ints:
         """Slots per row of the cluster once these entries are gone."""
         count = np.full(self.layout.size, UNLIMITED, dtype=np.int64)
-        rows = self._rows[gone]
-        for (_, known, amount), given in zip(self.requests, self._given, strict=True):
+        rows = self.rows[gone]
+        for (_, known, amount), given in zip(self.requests, self.given, strict=True):
             free = self.free[known].copy()
             np.add.at(free, rows, given[gone])
             np.minimum(count, free // amount, out=count)
@@ -128,11 +119,11 @@ class Gaps:
 
         Resources that never run out on a row do not count: they are not what a slot waits for.
         """
-        most, best = self.most[self._rows], np.zeros(len(self._rows), dtype=np.int64)
-        for (_, known, amount), given in zip(self.requests, self._given, strict=True):
-            scarce = self.free[known, self._rows] // amount < most
+        most, best = self.most[self.rows], np.zeros(len(self.rows), dtype=np.int64)
+        for (_, known, amount), given in zip(self.requests, self.given, strict=True):
+            scarce = self.free[known, self.rows] // amount < most
             np.maximum(best, np.where(scarce, -(-given // amount), 0), out=best)
-        gains: Ints = np.minimum(best, most - self.now[self._rows])
+        gains: Ints = np.minimum(best, most - self.now[self.rows])
         return gains
 
 
@@ -171,18 +162,20 @@ def _copies(layout: Layout, part: Part, slots: Ints, level: int) -> Ints:
     return summed
 
 
-def least_cost(missing: int, offers: Iterable[tuple[int, int]]) -> tuple[int, int]:
-    """The least work and the fewest units that close a gap with (work, slots) offers, fractions allowed."""
+def least_cost(missing: int, works: Ints, gains: Ints) -> tuple[int, int]:
+    """The least work and the fewest units that close a gap with offers of slots for work, fractions allowed."""
     if missing <= 0:
         return 0, 0
-    useful = sorted((work / gain, gain) for work, gain in offers if gain > 0)
+    works, gains = works[gains > 0], gains[gains > 0]
+    rates = works / gains
     total, left = 0.0, missing
-    for rate, gain in useful:
-        total += rate * min(gain, left)
+    for at in np.lexsort((gains, rates)).tolist():
+        gain = gains.item(at)
+        total += rates.item(at) * min(gain, left)
         left -= gain
         if left <= 0:
             break
-    return int(total), -(-missing // max(gain for _, gain in useful)) if useful else 0
+    return int(total), -(-missing // int(gains.max())) if len(gains) else 0
 
 
 @dataclass(slots=True)
@@ -240,7 +233,7 @@ class Ledger:
 class Market:
     """Slots of one region with their prices, from which a tree picks."""
 
-    def __init__(self, trial: Trial, gaps: Gaps, region: Region, victims: list[Victim]) -> None:
+    def __init__(self, trial: Trial, gaps: Gaps, region: Region, victims: Sequence[Victim]) -> None:
         self.layout, self.region, self.gaps = gaps.layout, region, gaps
         spread = {victim.unit: max(1, len(victim.freed)) for victim in victims}
         price = {v.unit: (v.work + 1 + VIOLATION * trial.violates(v)) / spread[v.unit] for v in victims}

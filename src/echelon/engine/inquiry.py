@@ -8,21 +8,24 @@ company of victims, sets of these to keep are tried for a first answer.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
 from .agenda import Found, NotFound, Steps
+from .arrays import Ints
 from .bargain import Bargain
 from .branches import FEW, Branches
+from .crowd import Crowd, Victim, numbers_of, units_of
 from .gaps import Gaps, Ledger, Market, is_uniform, least_cost
 from .knapsack import Books
 from .parts import Part, bare, shapes_of
 from .ransom import Ransom
 from .regions import Region
 from .search import search
-from .victims import Best, Rank, Trial, Victim, rank_of
+from .victims import Best, Rank, Trial, rank_of
 
 #: Steps that one "does it fit now" may cost, and those it may cost if that left an answer open on which much depends
 #: and the decision has not cost too much yet.
@@ -53,7 +56,7 @@ class Inquiry:
         trial: Trial,
         aim: Part,
         region: Region,
-        victims: list[Victim],
+        victims: Crowd,
         anchors: frozenset[int],
         gaps: Gaps,
         simpler: Callable[[], list[tuple[Part, Gaps]]],
@@ -65,8 +68,8 @@ class Inquiry:
         self.lacking = gaps.lacking(region)
         #: Whether slots decide; they do not for pods that mind others.
         self.counted = gaps.shape is not None and region.rows is None and is_uniform(gaps.layout, aim, region.level)
-        rows = sum(len(victim.freed) for victim in victims)
-        self.ledger = Ledger(gaps, region) if self._is_plain() and rows <= SPREAD * len(victims) else None
+        few_rows = victims.entries <= SPREAD * len(victims)
+        self.ledger = Ledger(gaps, region) if self._is_plain() and few_rows else None
         #: Whether the solver has named victims that suffice, which spares a lengthy search for a first answer.
         self._answered = False
         #: By aim and victims gone: whether it fits; those of which the budget ended before that was known.
@@ -86,9 +89,9 @@ class Inquiry:
         start = self._below_threshold(self.victims)
         if best.loss is not None and self._bound(self._certain(start)) > rank_of(best.loss):
             return []
-        methods: list[Callable[[list[Victim], Best], list[Rank]]] = [self._first, self._branched, self._asked]
+        methods: list[Callable[[Crowd, Best], list[Rank]]] = [self._first, self._branched, self._asked]
         if len(self.victims) > FEW:
-            reckonable = self.counted and not any(victim.budgets for victim in self.victims)
+            reckonable = self.counted and not self.victims.is_covered
             early = [self._first, self._asked] if reckonable else [self._asked, self._first]
             methods = [*early, self._branched]
         left: list[Rank] = []
@@ -99,7 +102,7 @@ class Inquiry:
             left = max(left or [self.promise], ranks, key=min)
         return left
 
-    def _first(self, start: list[Victim], best: Best) -> list[Rank]:
+    def _first(self, start: Crowd, best: Best) -> list[Rank]:
         """Offer an answer from a sufficient set in which none can be spared, reckoned where arithmetic can.
 
         Budgets are left out of account, as if evictions could not violate any; one more answer violates none.
@@ -112,7 +115,7 @@ class Inquiry:
             enough = reckoned is not None and (self.counted or self.fits(reckoned.victims))
             self._offer(reckoned.victims if reckoned is not None and enough else self._picked(start), best)
         if best.loss is not None and best.loss.budget_violations:
-            harmless = self._harmless()
+            harmless = self.victims.only(self._harmless())
             if harmless and self.fits(harmless):
                 self._offer(self._picked(self._below_threshold(harmless)), best)
         if reckoned is not None and reckoned.bound[1] == bound[1]:
@@ -120,25 +123,25 @@ class Inquiry:
         settled = best.loss is not None and bound >= rank_of(best.loss) and len(start) > FEW
         return [] if settled else [bound]
 
-    def _offer(self, chosen: list[Victim], best: Best) -> None:
+    def _offer(self, chosen: Sequence[Victim], best: Best) -> None:
         spared = self.spare(chosen)
         best.offer(self.trial.loss(spared), spared)
 
-    def _asked(self, start: list[Victim], best: Best) -> list[Rank]:
+    def _asked(self, start: Crowd, best: Best) -> list[Rank]:
         """What the solver says."""
-        lowest = max(victim.priority for victim in self._certain(start))
+        lowest = self._certain(start).highest
         before = best.loss
         ranks = Ransom(self, best).settle(lowest)
         self._answered = best.loss is not before and not self.counted
         return [self.promise] if ranks is None else ranks
 
-    def _branched(self, start: list[Victim], best: Best) -> list[Rank]:
+    def _branched(self, start: Crowd, best: Best) -> list[Rank]:
         """Take or leave, one after the other, if they are few."""
         # Priorities come after violations: where there are budgets, higher ones may be better.
-        victims = self.victims if any(victim.budgets for victim in self.victims) else start
+        victims = self.victims if self.victims.is_covered else start
         return Branches(self, victims, best).explore() if len(victims) <= BRANCHED else [self.promise]
 
-    def _reckon(self, start: list[Victim]) -> _Reckoned | None:
+    def _reckon(self, start: Crowd) -> _Reckoned | None:
         """What arithmetic alone finds: exactly where slots decide, else for the pods of each shape by themselves."""
         chosen: dict[int, Victim] = {}
         least, settled = (0, 0), self.counted
@@ -151,9 +154,8 @@ class Inquiry:
                 return None
             least = max(least, divmod(outcome.bound, len(start) + 1))
             settled = settled and outcome.bound == outcome.cost
-            chosen |= {victim.unit: victim for victim in start if victim.unit in outcome.units}
-        highest = max(victim.priority for victim in start)
-        return _Reckoned(list(chosen.values()), (0, highest, *least), settled) if chosen else None
+            chosen |= {victim.unit: victim for victim in start.with_units(outcome.units)}
+        return _Reckoned(list(chosen.values()), (0, start.highest, *least), settled) if chosen else None
 
     def _harmless(self) -> list[Victim]:
         """Victims that can all go without a violation, the cheapest first."""
@@ -179,7 +181,7 @@ class Inquiry:
         left = Branches(self, self.victims, best).explore() if len(self.victims) <= BRANCHED else [self.promise]
         if not left:
             return []
-        ranks = Ransom(self, best).settle(min(victim.priority for victim in self.victims))
+        ranks = Ransom(self, best).settle(self.victims.lowest)
         return max(left, ranks, key=min) if ranks else left if ranks is None else []
 
     def _companies(self) -> Iterator[frozenset[int]]:
@@ -193,7 +195,7 @@ class Inquiry:
 
     def fits(self, gone: Iterable[Victim], patiently: bool = True) -> bool:
         """Whether the aim fits in the region once these are gone; an open answer counts as no."""
-        chosen = list(gone)
+        chosen = gone if isinstance(gone, Crowd) else list(gone)
         if self.ledger is not None and len(chosen) <= COUNTED:
             self.ledger.make_gone(chosen)
             return self.ledger.enough()
@@ -215,13 +217,13 @@ class Inquiry:
         return self.counted or (self._known.get(key) is False and key not in self._in_doubt)
 
     def _key(self, aim: Part, gone: Iterable[Victim]) -> tuple[bool, frozenset[int]]:
-        return aim is self.aim, frozenset(victim.unit for victim in gone)
+        return aim is self.aim, frozenset(units_of(gone))
 
     @cached_property
     def bare(self) -> Part:
         return bare(self.aim)
 
-    def _found(self, aim: Part, gone: list[Victim], patiently: bool = True) -> bool:
+    def _found(self, aim: Part, gone: Sequence[Victim], patiently: bool = True) -> bool:
         key = self._key(aim, gone)
         if key not in self._known:
             self._look(key, aim, gone, FIT_STEPS[0])
@@ -229,7 +231,7 @@ class Inquiry:
             self._look(key, aim, gone, FIT_STEPS[1])
         return self._known[key]
 
-    def _look(self, key: tuple[bool, frozenset[int]], aim: Part, gone: list[Victim], most: int) -> None:
+    def _look(self, key: tuple[bool, frozenset[int]], aim: Part, gone: Sequence[Victim], most: int) -> None:
         self.trial.take_out(gone)
         outcome = self._searched(aim, most)
         self._known[key] = isinstance(outcome, Found)
@@ -249,29 +251,29 @@ class Inquiry:
         return self.counted and self.aim.is_leaf and all(levels[key] == self.region.level for key in self.aim.keys)
 
     @cached_property
-    def gains(self) -> dict[int, int]:
-        """The most slots that each victim adds here."""
-        return self.gaps.gains(self.region, self.victims)
+    def gains(self) -> Ints:
+        """The most slots that each victim adds here, by its number."""
+        return self.gaps.gains(self.region)
 
     @cached_property
     def promise(self) -> Rank:
         """No eviction here loses less than this."""
         work, units = self.cost(self.lacking, self.victims)
-        return (0, min(victim.priority for victim in self.victims), work, max(1, units))
+        return (0, self.victims.lowest, work, max(1, units))
 
-    def cost(self, missing: int, victims: Iterable[Victim]) -> tuple[int, int]:
+    def cost(self, missing: int, victims: Sequence[Victim]) -> tuple[int, int]:
         """The least work and the fewest units with which these victims can add so many slots."""
-        return least_cost(missing, ((victim.work, self.gains[victim.unit]) for victim in victims))
+        numbers = numbers_of(victims)
+        return least_cost(missing, self.victims.columns.works[numbers], self.gains[numbers])
 
-    def _bound(self, start: list[Victim]) -> Rank:
+    def _bound(self, start: Crowd) -> Rank:
         """No eviction here loses less: of those up to this priority, some must go."""
         work, units = self.cost(self.lacking, start)
-        return (0, max(victim.priority for victim in start), work, max(1, units))
+        return (0, start.highest, work, max(1, units))
 
-    def _below_threshold(self, victims: list[Victim]) -> list[Victim]:
+    def _below_threshold(self, victims: Crowd) -> Crowd:
         """Those of a sufficient set, lowest first, up to the lowest priority at which evicting them all suffices."""
-        priorities = [victim.priority for victim in victims]
-        ends = [bisect_right(priorities, priority) for priority in sorted(set(priorities))]
+        ends = [*(np.flatnonzero(np.diff(victims.priorities)) + 1).tolist(), len(victims)]
         low, high = 0, len(ends) - 1
         while low < high:
             middle = (low + high) // 2
@@ -281,18 +283,17 @@ class Inquiry:
                 low = middle + 1
         return victims[: ends[high]]
 
-    def _certain(self, start: list[Victim]) -> list[Victim]:
+    def _certain(self, start: Crowd) -> Crowd:
         """Those of `start` up to the lowest priority that could suffice, as far as that is proved."""
         found = start
         while not self.counted:
-            highest = max(victim.priority for victim in found)
-            lower = [victim for victim in found if victim.priority < highest]
+            lower = found.below(found.highest)
             if not lower or self.refuted(lower):
                 break
             found = lower
         return found
 
-    def _picked(self, start: list[Victim]) -> list[Victim]:
+    def _picked(self, start: Crowd) -> Sequence[Victim]:
         """Those of a sufficient set that free the cheapest slots, if slots tell; else all of it."""
         if self.gaps.shape is None or len(shapes_of(self.aim)) > 1:
             return start
@@ -302,7 +303,7 @@ class Inquiry:
     def _price(self, victim: Victim) -> tuple[int, int, int, int]:
         return (self.trial.violates(victim), victim.priority, victim.work, victim.unit)
 
-    def spare(self, start: list[Victim]) -> list[Victim]:
+    def spare(self, start: Sequence[Victim]) -> list[Victim]:
         """Spare the dearest as long as the rest suffices, until none can be spared any more."""
         kept = sorted(start, key=self._price, reverse=True)
         if self.ledger is not None:

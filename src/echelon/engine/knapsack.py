@@ -18,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from .arrays import Ints
-from .gaps import Gaps, given_of
+from .crowd import Crowd
+from .gaps import Gaps
 from .parts import Part
 from .regions import Region, rows_of
-from .victims import Victim
 
 #: Subsets looked at on one row as a power of two, and on all rows together.
 ON_ONE_ROW = 12
@@ -60,45 +60,68 @@ class _Stairs(NamedTuple):
 class Books:
     """One uniform aim in one region, with everyone who could go."""
 
-    def __init__(self, gaps: Gaps, aim: Part, region: Region, victims: Sequence[Victim]) -> None:
+    def __init__(self, gaps: Gaps, aim: Part, region: Region, victims: Crowd) -> None:
         self.gaps, self.aim, self.region = gaps, aim, region
-        self._freed = {victim.unit: victim.freed for victim in victims}
         self.cost = _costs(victims)
         level = _leaf_level(gaps, aim, region)
         self._domains = gaps.layout.domains(level) if level >= 0 else np.zeros(gaps.layout.size, dtype=np.int64)
-        #: By row, with what they cost.
-        self._singles: dict[int, list[tuple[int, int]]] = {}
         self._together: dict[int, list[int]] = {}
         #: Units that are split, with their rows.
         self.split: dict[int, list[int]] = {}
         #: Rows looked at so far, as a measure of the work.
         self.looks = 0
-        inside = frozenset(rows_of(gaps.layout, region).tolist())
-        for unit in sorted(self._freed):
-            self._file(unit, sorted(inside.intersection(self._freed[unit])))
-        for domain in [domain for domain, units in self._together.items() if len(units) > TOGETHER]:
-            for unit in self._together.pop(domain):
-                self.split[unit] = sorted(inside.intersection(self._freed[unit]))
+        #: By unit and row, the entry of a unit that spans rows.
+        self._pieces: dict[tuple[int, int], int] = {}
+        self._file(victims)
         self._known: dict[Spot, _Stairs] = {}
 
-    def _file(self, unit: int, rows: list[int]) -> None:
-        if len(rows) == 1:
-            self._singles.setdefault(rows[0], []).append((unit, self.cost[unit]))
-        elif rows:
+    def _file(self, victims: Crowd) -> None:
+        """Tell units that are on one row from those that span several, by what they hold inside the region."""
+        gaps, goes = self.gaps, np.zeros(len(victims.columns.units), dtype=np.bool_)
+        goes[victims.numbers] = True
+        inside = np.zeros(gaps.layout.size, dtype=np.bool_)
+        inside[rows_of(gaps.layout, self.region)] = True
+        entries = np.flatnonzero(goes[gaps.owners] & inside[gaps.rows])
+        owners = gaps.owners[entries]
+        alone = np.bincount(owners)[owners] == 1
+        self._file_singles(entries[alone], victims.columns.units[owners[alone]])
+        by_unit: dict[int, list[int]] = {}
+        spanning = entries[~alone]
+        units, rows = victims.columns.units[gaps.owners[spanning]], gaps.rows[spanning]
+        for entry, unit, row in zip(spanning.tolist(), units.tolist(), rows.tolist(), strict=True):
+            by_unit.setdefault(unit, []).append(row)
+            self._pieces[unit, row] = entry
+        self._file_spanning({unit: sorted(by_unit[unit]) for unit in sorted(by_unit)})
+
+    def _file_singles(self, entries: Ints, units: Ints) -> None:
+        """Units on one row, by row; on each in order."""
+        rows = self.gaps.rows[entries]
+        order = np.lexsort((units, rows))
+        self._singles = units[order].tolist()
+        self._single_costs = [self.cost[unit] for unit in self._singles]
+        self._single_entries = entries[order].tolist()
+        #: Where those of each row begin, and the end.
+        self._first = [0, *np.cumsum(np.bincount(rows, minlength=self.gaps.layout.size)).tolist()]
+
+    def _file_spanning(self, by_unit: dict[int, list[int]]) -> None:
+        """Units on several rows: tried in all ways where few of them stay inside one domain, else split."""
+        for unit, rows in by_unit.items():
             around = {int(self._domains[row]) for row in rows}
             if len(around) > 1:
                 self.split[unit] = rows
             else:
                 self._together.setdefault(around.pop(), []).append(unit)
+        for domain in [domain for domain, units in self._together.items() if len(units) > TOGETHER]:
+            for unit in self._together.pop(domain):
+                self.split[unit] = by_unit[unit]
 
     def is_small(self) -> bool:
         """Whether all subsets can be looked at."""
-        on_row = {row: len(units) for row, units in self._singles.items()}
+        on_row = np.diff(self._first)
         for rows in self.split.values():
-            for row in rows:
-                on_row[row] = on_row.get(row, 0) + 1
-        small = max(on_row.values(), default=0) <= ON_ONE_ROW and sum(self.cost.values()) < INFINITE
-        return small and sum(1 << number for number in on_row.values()) <= SUBSETS
+            on_row[rows] += 1
+        small = int(on_row.max(initial=0)) <= ON_ONE_ROW and sum(self.cost.values()) < INFINITE
+        return small and int((1 << on_row[on_row > 0]).sum()) <= SUBSETS
 
     def least(self, prices: Prices, gone: Iterable[int]) -> Offer | None:
         """The cheapest pieces that let the aim in at such prices of split units, once others are gone."""
@@ -109,7 +132,8 @@ class Books:
         by_size: dict[int, list[Spot]] = {}
         for spot in dict.fromkeys(wanted):
             if spot not in self._known:
-                by_size.setdefault(len(self.pieces(spot)), []).append(spot)
+                here = self._here(spot)
+                by_size.setdefault(here.stop - here.start + len(spot[2]), []).append(spot)
         for size, spots in by_size.items():
             self._known.update(zip(spots, self._priced(spots, size), strict=True))
 
@@ -118,37 +142,46 @@ class Books:
 
     def pieces(self, spot: Spot) -> Sequence[tuple[int, int]]:
         """The units that may go from a spot, with their prices."""
-        singles = self._singles.get(spot[0], ())
-        return [*singles, *spot[2]] if spot[2] else singles
+        here = self._here(spot)
+        return [*zip(self._singles[here], self._single_costs[here], strict=True), *spot[2]]
+
+    def _here(self, spot: Spot) -> slice:
+        """The units that are on the row of a spot and nowhere else."""
+        return slice(self._first[spot[0]], self._first[spot[0] + 1])
 
     def _priced(self, spots: list[Spot], size: int) -> list[_Stairs]:
-        rows, pieces = [row for row, _, _ in spots], [self.pieces(spot) for spot in spots]
+        gaps, rows, shape = self.gaps, [row for row, _, _ in spots], (len(spots), size)
         subsets = (np.arange(1 << size)[:, np.newaxis] >> np.arange(size)) & 1
-        prices = np.array([[price for _, price in there] for there in pieces], dtype=np.int64)
-        costs = prices.reshape(len(spots), size) @ subsets.T
+        each = [(self._here(spot), spot[0], spot[2]) for spot in spots]
+        prices = [[*self._single_costs[here], *(price for _, price in priced)] for here, _, priced in each]
+        pieces = [
+            [*self._single_entries[here], *(self._pieces[unit, row] for unit, _ in priced)]
+            for here, row, priced in each
+        ]
+        entries = np.array(pieces, dtype=np.int64).reshape(shape)
+        costs = np.array(prices, dtype=np.int64).reshape(shape) @ subsets.T
         slots = np.full((len(spots), len(subsets)), 1 << 31, dtype=np.int64)
-        freed = [[self._freed[unit][row] for unit, _ in there] for row, there in zip(rows, pieces, strict=True)]
-        gone = [[self._freed[unit][row] for unit in units] for row, units, _ in spots]
-        for name, known, amount in self.gaps.requests:
-            given = np.array([given_of(there, name) for there in freed], dtype=np.int64)
-            already = [sum(given_of(there, name)) for there in gone]
-            free = self.gaps.free[known, rows] + np.array(already, dtype=np.int64)
-            more = given.reshape(len(spots), size) @ subsets.T
+        gone = [(number, self._pieces[unit, row]) for number, (row, units, _) in enumerate(spots) for unit in units]
+        where, left = np.array(gone, dtype=np.int64).reshape(len(gone), 2).T
+        for (_, known, amount), given in zip(gaps.requests, gaps.given, strict=True):
+            free = gaps.free[known, rows]
+            np.add.at(free, where, given[left])
+            more = given[entries] @ subsets.T
             np.minimum(slots, (free[:, np.newaxis] + more) // amount, out=slots)
-        usable = self.gaps.most[rows][:, np.newaxis] > 0
-        return _climb(np.where(usable, np.minimum(np.maximum(slots, 0), self.gaps.need), 0), costs)
+        usable = gaps.most[rows][:, np.newaxis] > 0
+        return _climb(np.where(usable, np.minimum(np.maximum(slots, 0), gaps.need), 0), costs)
 
     def together_in(self, row: int) -> list[int]:
         return self._together.get(int(self._domains[row]), [])
 
     def touches(self, unit: int, row: int) -> bool:
-        return row in self._freed[unit]
+        return (unit, row) in self._pieces
 
 
-def _costs(victims: Sequence[Victim]) -> dict[int, int]:
+def _costs(victims: Crowd) -> dict[int, int]:
     """Work and units as one number that orders like the pair."""
     weight = len(victims) + 1
-    return {victim.unit: victim.work * weight + 1 for victim in victims}
+    return {unit: work * weight + 1 for unit, work in zip(victims.units.tolist(), victims.works.tolist(), strict=True)}
 
 
 def _leaf_level(gaps: Gaps, part: Part, region: Region) -> int:

@@ -14,6 +14,7 @@ from functools import cache
 from .agenda import Steps
 from .arrays import distinct
 from .company import means
+from .crowd import Crowd
 from .demand import Demand
 from .gaps import Gaps
 from .inquiry import Inquiry
@@ -22,7 +23,7 @@ from .place import place
 from .regions import CLUSTER, Region
 from .ties import is_tied
 from .verdict import Evict
-from .victims import Best, Rank, Trial, Victim, rank_of
+from .victims import Best, Rank, Trial, rank_of
 from .view import ClusterView, Running
 
 
@@ -49,7 +50,7 @@ def preempt(
         trial.close()
 
 
-def _least_loss(trial: Trial, demand: Demand, victims: list[Victim], best: Best) -> Rank:
+def _least_loss(trial: Trial, demand: Demand, victims: Crowd, best: Best) -> Rank:
     """Put the least loss into `best`; no eviction that helps loses less than what comes back."""
     view = trial.view
     effort = Steps(view.options.limits.steps)
@@ -70,7 +71,7 @@ def _least_loss(trial: Trial, demand: Demand, victims: list[Victim], best: Best)
     return min(bounds, default=(1 << 62, 0, 0, 0))
 
 
-def _by_shape(trial: Trial, aim: Part, victims: list[Victim]) -> Callable[[], list[tuple[Part, Gaps]]]:
+def _by_shape(trial: Trial, aim: Part, victims: Crowd) -> Callable[[], list[tuple[Part, Gaps]]]:
     """The pods of each shape that an aim needs at least, anywhere and for themselves; computed once, when asked for."""
 
     @cache
@@ -81,7 +82,7 @@ def _by_shape(trial: Trial, aim: Part, victims: list[Victim]) -> Callable[[], li
     return found
 
 
-def _anchors(demand: Demand, victims: list[Victim]) -> frozenset[int]:
+def _anchors(demand: Demand, victims: Crowd) -> frozenset[int]:
     """Victims whose company some pods may want, so that evicting them may be worse than keeping them."""
     shapes = {pods.shape: None for leaf in demand.leaves() for pods in leaf.classes}
     wanted = {term.peers: None for shape in shapes for term in shape.affinity}
@@ -95,20 +96,16 @@ def _anchors(demand: Demand, victims: list[Victim]) -> frozenset[int]:
     )
 
 
-def _by_region(view: ClusterView, part: Part, victims: list[Victim]) -> list[tuple[Region, list[Victim]]]:
+def _by_region(view: ClusterView, part: Part, victims: Crowd) -> list[tuple[Region, Crowd]]:
     """The domains of the root's first key, or the whole cluster, with the victims that touch them."""
     layout = view.layout
     level = layout.level_of.get(part.keys[0]) if part.keys else None
     if level is None or is_tied(part):
         return [(CLUSTER, victims)]
     pinned = distinct(layout.domains(level)[list(part.pins)].tolist()).tolist()
-    domains, named = layout.domains(level), layout.named(level)
-    touching: dict[int, dict[int, Victim]] = {}
-    for victim in victims:
-        for row in victim.freed:
-            touching.setdefault(int(domains[row]), {})[victim.unit] = victim
+    named = layout.named(level)
     return [
-        (Region(level, index), list(inside.values()))
-        for index, inside in sorted(touching.items())
+        (Region(level, index), inside)
+        for index, inside in victims.by_domain(layout.domains(level))
         if named[index] and set(pinned) <= {index}
     ]

@@ -16,10 +16,11 @@ import numpy as np
 from .arrays import Ints
 from .capacity import UNLIMITED
 from .choice import Answer, Budgets, Choice
+from .crowd import Victim
 from .demand import Shape
 from .parts import walk
 from .terms import one_each
-from .victims import Best, Rank, Victim, rank_of
+from .victims import Best, Rank, rank_of
 from .ways import TooMany
 
 if TYPE_CHECKING:
@@ -41,12 +42,13 @@ class Ransom:
     def __init__(self, inquiry: Inquiry, best: Best) -> None:
         self.inquiry, self.best, self.trial = inquiry, best, inquiry.trial
         covered: Counter[int] = Counter()
-        for victim in inquiry.victims:
-            covered.update(victim.budgets)
+        if inquiry.victims.is_covered:
+            for victim in inquiry.victims:
+                covered.update(victim.budgets)
         allowed = {budget: self.trial.allowed(budget) for budget in sorted(covered)}
         #: What budgets allow that could be violated.
         self.allowed = {budget: room for budget, room in allowed.items() if covered[budget] > room}
-        self.levels = sorted({victim.priority for victim in inquiry.victims})
+        self.levels = sorted(set(inquiry.victims.priorities.tolist()))
         #: Whether the fit of an aim depends on what is free on each node, and not on who is gone.
         self._by_room = inquiry.aim is inquiry.bare and all(part.exclusive is None for part in walk(inquiry.aim))
         self._objections = 0

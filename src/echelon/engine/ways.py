@@ -16,11 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .arrays import Bools, Ints
+from .crowd import Victim
 from .demand import Shape
 from .fit import allowed
 from .layout import Layout
 from .stock import clip
-from .victims import Victim
 
 #: Ways of a node, and victims on it, beyond which nothing is said.
 MOST_WAYS = 400
