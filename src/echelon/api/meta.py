@@ -10,21 +10,25 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 def name(obj: Object) -> str:
-    return str(obj["metadata"].get("name", ""))
+    found: str = obj["metadata"].get("name", "")
+    return found
 
 
 def namespace(obj: Object) -> str:
-    return str(obj["metadata"].get("namespace", ""))
+    found: str = obj["metadata"].get("namespace", "")
+    return found
 
 
 def uid(obj: Object) -> str:
-    return str(obj["metadata"].get("uid", ""))
+    found: str = obj["metadata"].get("uid", "")
+    return found
 
 
 def key(obj: Object) -> str:
     """`namespace/name`, or `name` for cluster-scoped objects: how work queues and caches call an object."""
-    space = obj["metadata"].get("namespace")
-    return f"{space}/{obj['metadata']['name']}" if space else str(obj["metadata"]["name"])
+    known = obj["metadata"]
+    space, own = known.get("namespace"), known["name"]
+    return f"{space}/{own}" if space else own
 
 
 def labels(obj: Object) -> Mapping[str, str]:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, Protocol
 
+import msgspec
+
 from .scheme import Object, Resource
 
 FieldValidation = Literal["Ignore", "Warn", "Strict"]
@@ -90,8 +92,7 @@ class ObjectList:
 WatchType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent:
+class WatchEvent(msgspec.Struct, frozen=True, gc=False):
     type: WatchType
     object: Object
 

@@ -9,7 +9,9 @@ import asyncio
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
-from typing import Literal, NamedTuple
+from typing import Literal
+
+import msgspec
 
 from ..api import meta
 from ..api.errors import ApiError
@@ -25,8 +27,8 @@ _REMEMBERED = 4_096
 _MESSAGE_LIMIT = 1_024
 
 
-class _Said(NamedTuple):
-    """What makes two events the same one: everything but the time."""
+class _Said(msgspec.Struct, frozen=True, gc=False):
+    """What makes two events the same one: everything but the time.  Thousands may wait: none for the collector."""
 
     uid: str
     namespace: str
@@ -68,7 +70,18 @@ class Recorder:
                 self._arrived.set()
                 self._done.clear()
             # The object itself is not kept: thousands of them may wait here that are outdated.
-            line.append((_said(resource, obj, type_, reason, message), self._clock.now()))
+            known = obj["metadata"]
+            said = _Said(
+                known.get("uid") or "",
+                known.get("namespace") or "default",
+                known.get("name") or "",
+                resource.api_version,
+                resource.kind,
+                type_,
+                reason,
+                message if len(message) <= _MESSAGE_LIMIT else message[: _MESSAGE_LIMIT - 1] + "…",
+            )
+            line.append((said, self._clock.now()))
             self._dropping = False
         else:
             if not self._dropping:
@@ -140,17 +153,3 @@ class Recorder:
             "lastTimestamp": stamp,
             "count": 1,
         }
-
-
-def _said(resource: Resource, obj: Object, type_: str, reason: str, message: str) -> _Said:
-    known = obj["metadata"]
-    return _Said(
-        known.get("uid") or "",
-        known.get("namespace") or "default",
-        known.get("name") or "",
-        resource.api_version,
-        resource.kind,
-        type_,
-        reason,
-        message if len(message) <= _MESSAGE_LIMIT else message[: _MESSAGE_LIMIT - 1] + "…",
-    )

@@ -40,6 +40,7 @@ _REQUEST_SECONDS = 60.0
 #: A watch is asked for anew after this long, and given up when the server is silent for longer: it may be gone.
 _WATCH_SECONDS = 300
 _WATCH_GRACE_SECONDS = 30.0
+_DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 
 def path_of(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
@@ -114,8 +115,7 @@ class HttpVerbs(Verbs):
                 if stream.status >= 400:
                     raise _refusal(stream.status, await stream.rest())
                 async for batch in stream.batches():
-                    for line in batch:
-                        event = msgspec.json.decode(line)
+                    for event in _DECODER.decode_lines(batch):
                         if event["type"] == "ERROR":
                             raise ApiError.from_status(event["object"], 500)
                         yield WatchEvent(event["type"], event["object"])

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 
 from ..api import meta
@@ -52,6 +52,8 @@ class Informer:
         self._handlers: list[Handler] = []
         #: The newest revision the watch has delivered: anything at or below it is already accounted for.
         self._seen = 0
+        #: Whether the watch has delivered anything since it last broke.
+        self._heard = False
         self._synced = asyncio.Event()
 
     # -- reading ---------------------------------------------------------------------------------------
@@ -110,18 +112,20 @@ class Informer:
             try:
                 if not self._synced.is_set():
                     await self._relist()
-                async for _ in self._follow():
-                    retry, expired = _FIRST_RETRY_SECONDS, False
-            except ApiError as error:
-                if error.code == 410:
-                    self._synced.clear()
-                    if not expired:
-                        # A list mends it; a server that says so again and again is left alone for a while.
-                        expired = True
-                        continue
-                log.warning("watching %s: %s", self.resource.qualified, error)
-            except (TimeoutError, OSError) as error:
-                log.warning("watching %s: %s", self.resource.qualified, error or type(error).__name__)
+                await self._follow()
+                trouble: Exception | None = None
+            except (ApiError, TimeoutError, OSError) as error:
+                trouble = error
+            if self._heard:
+                retry, expired, self._heard = _FIRST_RETRY_SECONDS, False, False
+            if isinstance(trouble, ApiError) and trouble.code == 410:
+                self._synced.clear()
+                if not expired:
+                    # A list mends it; a server that says so again and again is left alone for a while.
+                    expired = True
+                    continue
+            if trouble is not None:
+                log.warning("watching %s: %s", self.resource.qualified, str(trouble) or type(trouble).__name__)
             await self._clock.sleep(retry)
             retry = min(retry * 2, _LAST_RETRY_SECONDS)
 
@@ -137,8 +141,8 @@ class Informer:
             self._put(obj, revision(obj))
         self._synced.set()
 
-    async def _follow(self) -> AsyncIterator[None]:
-        """One step per event taken in."""
+    async def _follow(self) -> None:
+        """Take in what a watch delivers until it ends."""
         options = WatchOptions(resource_version=str(self._seen), allow_bookmarks=True)
         async with aclosing(self._verbs.watch(self.resource, options=options)) as events:
             async for event in events:
@@ -150,7 +154,7 @@ class Informer:
                     self._remove(meta.key(obj), obj)
                 elif event.type != "BOOKMARK":
                     self._put(obj, at)
-                yield
+                self._heard = True
 
     def _put(self, obj: Object, at: int) -> None:
         """Take in an object of that revision."""

@@ -1,6 +1,6 @@
 """An answer that goes on and on, line by line: what a watch is made of.
 
-    socket ─► httptools ─► whole lines, as many as have come ─► whoever reads
+    socket ─► httptools ─► pieces of the body ─► whole lines, as many as have come ─► whoever reads
 
 In a storm of events data is taken in every few milliseconds and not line by line: to be woken costs more than to read.
 A reader that is slow makes the server wait.
@@ -33,11 +33,12 @@ class Stream(asyncio.BufferedProtocol):
         self._loop = loop
         self._silence = silence
         self._transport: asyncio.Transport | None = None
+        #: What has come of the body and was not read; a server sends every event as a piece of its own.
+        self._pieces: list[bytes] = []
+        self._waiting_bytes = 0
+        self.on_body = self._pieces.append
         self._parser = httptools.HttpResponseParser(self)
         self._buffer = memoryview(bytearray(_READ_BYTES))
-        self._lines: list[bytes] = []
-        self._tail = b""
-        self._waiting_bytes = 0
         self._ended = False
         self._trouble: Exception | None = None
         self._news: asyncio.Future[None] | None = None
@@ -56,12 +57,17 @@ class Stream(asyncio.BufferedProtocol):
         while not self.status:
             await self._wait()
 
-    async def batches(self) -> AsyncGenerator[list[bytes], None]:
+    async def batches(self) -> AsyncGenerator[bytes, None]:
         """Whole lines as they come; a line cut off by the end of the stream is dropped, as the watch will resume."""
+        tail = b""
         while True:
-            if self._lines:
-                batch, self._lines, self._waiting_bytes = self._lines, [], 0
-                yield batch
+            if self._pieces:
+                lines, end, rest = self._taken().rpartition(b"\n")
+                if end:
+                    yield tail + lines + end
+                    tail = rest
+                else:
+                    tail += rest
             elif self._ended:
                 return
             else:
@@ -71,7 +77,13 @@ class Stream(asyncio.BufferedProtocol):
         """All that comes, for an answer that does end."""
         while not self._ended:
             await self._wait()
-        return b"\n".join([*self._lines, self._tail])
+        return self._taken()
+
+    def _taken(self) -> bytes:
+        taken = b"".join(self._pieces)
+        self._pieces.clear()
+        self._waiting_bytes = 0
+        return taken
 
     def abort(self) -> None:
         """Hang up: a polite goodbye could outlive us."""
@@ -132,6 +144,7 @@ class Stream(asyncio.BufferedProtocol):
             self._parser.feed_data(self._buffer[:size])
         except httptools.HttpParserError as error:
             self._fail(HungUp(f"not an answer in HTTP: {error}"))
+        self._waiting_bytes += size
         if self._heard - before < 2 * _GATHER_SECONDS or self._waiting_bytes > _HIGH_WATER:
             self._gather()
         self._wake()
@@ -143,11 +156,6 @@ class Stream(asyncio.BufferedProtocol):
 
     def on_headers_complete(self) -> None:
         self.status = self._parser.get_status_code()
-
-    def on_body(self, body: bytes) -> None:
-        *whole, self._tail = (self._tail + body).split(b"\n")
-        self._lines += filter(None, whole)
-        self._waiting_bytes += len(body)
 
     def on_message_complete(self) -> None:
         self._ended = True

@@ -13,12 +13,14 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
+from collections import deque
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from typing import NamedTuple, cast
+from contextlib import asynccontextmanager, suppress
+from typing import cast
 from urllib.parse import quote, urlsplit
 
 import httptools
+import msgspec
 
 from .stream import HungUp, Stream
 
@@ -28,9 +30,11 @@ _IDLE_SECONDS = 60.0
 _READ_BYTES = 16 << 10
 #: A path in which nothing needs quoting, as almost all are.
 _PLAIN = re.compile(r"[\w/.~-]*(\?.*)?", re.ASCII | re.DOTALL).fullmatch
+#: What a head with a Warning in it cannot be without.
+_WARNING = re.compile(rb"\nwarning", re.IGNORECASE).search
 
 
-class Answer(NamedTuple):
+class Answer(msgspec.Struct, frozen=True, gc=False):
     status: int
     body: bytes
     warnings: tuple[str, ...] = ()
@@ -49,21 +53,34 @@ class Wire:
         self._head = "".join(f"{name}: {value}\r\n" for name, value in fixed.items())
         #: Those that wait for work, the one used last at the end.
         self._idle: list[_Connection] = []
-        self._slots = asyncio.Semaphore(limit)
+        #: How many more requests may be under way, and who waits until one of them has ended, first come, first served.
+        self._free = limit
+        self._line: deque[asyncio.Future[None]] = deque()
 
     async def call(self, method: str, path: str, body: bytes | None, content_type: str, seconds: float) -> Answer:
         """Send one request and wait for its answer; raises OSError, or TimeoutError when it takes too long."""
         request = self._request(method, path, body, content_type)
-        async with self._slots:
+        if self._free:
+            self._free -= 1
+        else:
+            await self._turn()
+        try:
             kept = self._kept()
             if kept is not None:
                 try:
-                    return await self._exchange(kept, request, seconds)
-                except HungUp:
-                    # It was closed while it waited.  Only what changes nothing may be asked twice.
-                    if method != "GET" or kept.answering:
+                    answer = await kept.ask(request, seconds)
+                except BaseException as error:
+                    kept.abort()  # its answer may still come
+                    # If it was closed while it waited: only what changes nothing may be asked twice.
+                    if not isinstance(error, HungUp) or method != "GET" or kept.answering:
                         raise
+                else:
+                    if kept.usable:
+                        self._idle.append(kept)
+                    return answer
             return await self._exchange(await self._connect(seconds), request, seconds)
+        finally:
+            self._leave()
 
     @asynccontextmanager
     async def stream(self, path: str, seconds: float, silence: float) -> AsyncIterator[Stream]:
@@ -100,6 +117,28 @@ class Wire:
         head = f"{line}Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
         return head.encode("latin-1") + body
 
+    async def _turn(self) -> None:
+        """Wait until a request that is under way has left its place to this one."""
+        place = asyncio.get_running_loop().create_future()
+        self._line.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.cancelled():
+                with suppress(ValueError):
+                    self._line.remove(place)
+            else:
+                self._leave()  # it was ours already
+            raise
+
+    def _leave(self) -> None:
+        while self._line:
+            place = self._line.popleft()
+            if not place.done():
+                place.set_result(None)
+                return
+        self._free += 1
+
     def _kept(self) -> _Connection | None:
         """The connection used last, if it has not waited for too long."""
         oldest = asyncio.get_running_loop().time() - _IDLE_SECONDS
@@ -135,40 +174,49 @@ class _Connection(asyncio.BufferedProtocol):
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._transport: asyncio.Transport | None = None
+        #: Bytes up to where the body begins, and the body.
+        self._head: list[bytes] = []
+        self._body: list[bytes] = []
+        self.on_body = self._body.append
         self._parser = httptools.HttpResponseParser(self)
         #: What has just been read; without it the transport would find a quarter of a megabyte for every answer.
         self._buffer = memoryview(bytearray(_READ_BYTES))
         self._answer: asyncio.Future[Answer] | None = None
-        self._body: list[bytes] = []
-        self._warnings: list[str] = []
         #: When the answer must be there; the alarm is set once for many requests and looks again when it rings.
         self._deadline = 0.0
         self._alarm: asyncio.TimerHandle | None = None
-        #: Whether anything of an answer has come.
-        self.answering = False
+        self._rings = 0.0
         self.since = 0.0
         self.usable = True
 
+    @property
+    def answering(self) -> bool:
+        """Whether anything of an answer has come."""
+        return bool(self._head)
+
     def ask(self, request: bytes, seconds: float) -> asyncio.Future[Answer]:
         assert self._transport is not None
-        self.answering = False
-        self._answer = self._loop.create_future()
-        self._body, self._warnings = [], []
+        self._head.clear()
+        self._body.clear()
+        self._answer = answer = self._loop.create_future()
         self._deadline = self._loop.time() + seconds
-        if self._alarm is not None and self._alarm.when() > self._deadline:
-            self._alarm.cancel()
-            self._alarm = None
-        if self._alarm is None:
-            self._alarm = self._loop.call_later(seconds, self._ring)
+        if self._alarm is None or self._rings > self._deadline:
+            self._set_alarm()
         self._transport.write(request)
-        return self._answer
+        return answer
+
+    def _set_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._rings = self._deadline
+        self._alarm = self._loop.call_at(self._rings, self._ring)
 
     def _ring(self) -> None:
-        left, self._alarm = self._deadline - self._loop.time(), None
+        self._alarm = None
         if self._answer is None or self._answer.done():
             return
-        if left > 0:
-            self._alarm = self._loop.call_later(left, self._ring)
+        if self._deadline > self._loop.time():
+            self._set_alarm()
         else:
             self._fail(TimeoutError())
 
@@ -194,12 +242,14 @@ class _Connection(asyncio.BufferedProtocol):
         return self._buffer
 
     def buffer_updated(self, size: int) -> None:
-        self.answering = True
+        data = bytes(self._buffer[:size])
+        if not self._body:
+            self._head.append(data)
         if self._answer is None or self._answer.done():
             self.abort()  # an answer to nothing
             return
         try:
-            self._parser.feed_data(self._buffer[:size])
+            self._parser.feed_data(data)
         except httptools.HttpParserError as error:
             self._fail(HungUp(f"not an answer in HTTP: {error}"))
 
@@ -208,13 +258,6 @@ class _Connection(asyncio.BufferedProtocol):
 
     # -- what the parser calls -----------------------------------------------------------------------------
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if len(name) == 7 and name.lower() == b"warning":
-            self._warnings.append(value.decode("latin-1"))
-
-    def on_body(self, body: bytes) -> None:
-        self._body.append(body)
-
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()
         if status < 200:
@@ -222,4 +265,22 @@ class _Connection(asyncio.BufferedProtocol):
         self.usable = self._parser.should_keep_alive()
         self.since = self._loop.time()
         if self._answer is not None and not self._answer.done():
-            self._answer.set_result(Answer(status, b"".join(self._body), tuple(self._warnings)))
+            self._answer.set_result(Answer(status, b"".join(self._body), _warnings(b"".join(self._head))))
+
+
+def _warnings(head: bytes) -> tuple[str, ...]:
+    """The values of Warning headers; hardly an answer has one, so the headers of the others are not looked through."""
+    if not _WARNING(head):
+        return ()
+    found = _Warnings()
+    httptools.HttpResponseParser(found).feed_data(head)
+    return tuple(found.texts)
+
+
+class _Warnings:
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if name.lower() == b"warning":
+            self.texts.append(value.decode("latin-1"))

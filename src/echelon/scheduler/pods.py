@@ -139,12 +139,13 @@ class Pods:
     def _change_pod(self, member: Member, pod: Object) -> None:
         old, member.obj = member.obj, pod
         relabelled = meta.labels(old) != meta.labels(pod)
-        if not relabelled and old["spec"] == pod["spec"] and meta.deleting(old) == meta.deleting(pod):
+        spec, was = pod["spec"], old["spec"]
+        if not relabelled and was == spec and meta.deleting(old) == meta.deleting(pod):
             return
         asked, spot = member.shape, member.spot
-        if relabelled or {**old["spec"], "nodeName": ""} != {**pod["spec"], "nodeName": ""}:
+        node = spec.get("nodeName") or ""
+        if relabelled or ({**was, "nodeName": node} if node else was) != spec:
             self._reshape(member, pod)
-        node = pod["spec"].get("nodeName") or ""
         same = member.shape is asked and not relabelled
         if node and node == member.assumed and not meta.deleting(pod) and same:
             # Our own binding, confirmed: nothing has changed for anyone.

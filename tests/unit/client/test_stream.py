@@ -44,7 +44,7 @@ async def told(
 
 
 async def lines_of(stream: Stream) -> list[bytes]:
-    return [line async for batch in stream.batches() for line in batch]
+    return [line async for batch in stream.batches() for line in batch.splitlines() if line]
 
 
 async def test_lines_come_whole_and_in_order_however_they_are_cut() -> None:
@@ -61,6 +61,21 @@ async def test_lines_come_whole_and_in_order_however_they_are_cut() -> None:
 
     async with told(tell) as stream:
         assert (stream.status, await lines_of(stream)) == (200, wanted)
+
+
+async def test_a_line_longer_than_many_pieces_is_one_line() -> None:
+    wanted = [b"short", b"z" * 300_000, b"after"]
+
+    async def tell(writer: asyncio.StreamWriter) -> None:
+        text = b"\n".join(wanted) + b"\n"
+        writer.write(_HEAD)
+        for begin in range(0, len(text), 7_777):
+            writer.write(chunk(text[begin : begin + 7_777]))
+            await writer.drain()
+        writer.write(_END)
+
+    async with told(tell) as stream:
+        assert await lines_of(stream) == wanted
 
 
 async def test_a_line_that_is_not_finished_is_no_line() -> None:
@@ -86,7 +101,7 @@ async def test_what_came_before_the_line_broke_is_delivered() -> None:
 
     async with told(tell) as stream:
         batches = stream.batches()
-        assert await anext(batches) == [b"one"]
+        assert await anext(batches) == b"one\n"
         with pytest.raises(HungUp):
             await anext(batches)
 

@@ -103,6 +103,58 @@ async def test_answers_in_chunks_with_warnings_and_after_a_continue() -> None:
         assert at.connections == 1
 
 
+@pytest.mark.parametrize("name", [b"Warning", b"warning", b"WARNING"])
+async def test_a_warning_is_heard_in_any_letters_and_wherever_its_head_is_cut(name: bytes) -> None:
+    first, second = b'299 - "one"', b'299 - "two"'
+    text = b"HTTP/1.1 200 OK\r\n%b: %b\r\nX: y\r\n%b:%b\r\nContent-Length: 2\r\n\r\nok" % (name, first, name, second)
+
+    async def script(number: int, writer: Writer) -> bool:
+        if number == len(text):
+            writer.write(_OK)
+            return True
+        writer.write(text[:number])
+        await writer.drain()
+        await asyncio.sleep(0.001)
+        writer.write(text[number:])
+        return True
+
+    async with desk(script) as (at, wire):
+        for _ in text[1:]:
+            answer = await wire.call("GET", "/p", None, "", _PATIENCE)
+            assert (answer.body, answer.warnings) == (b"ok", ('299 - "one"', '299 - "two"'))
+        assert (await wire.call("GET", "/p", None, "", _PATIENCE)).warnings == ()
+        assert at.connections == 1
+
+
+async def test_words_like_a_warning_elsewhere_are_none() -> None:
+    body = b'{"message":"a\nWarning: 299 - no"}\nWarning: 299 - neither'
+    text = b"HTTP/1.1 200 OK\r\nX-Warning: 299 - a\r\nWarnings: 299 - b\r\nContent-Length: %d\r\n\r\n%b" % (
+        len(body),
+        body,
+    )
+
+    async def script(_: int, writer: Writer) -> bool:
+        writer.write(text)
+        return True
+
+    async with desk(script) as (_, wire):
+        answer = await wire.call("GET", "/p", None, "", _PATIENCE)
+        assert (answer.body, answer.warnings) == (body, ())
+
+
+async def test_a_body_of_many_reads_is_whole_and_an_answer_has_its_own_alone() -> None:
+    bodies = [bytes(f"{number}" * 100_000, "ascii") for number in range(3)]
+
+    async def script(number: int, writer: Writer) -> bool:
+        body = bodies[number - 1]
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+        return True
+
+    async with desk(script) as (at, wire):
+        assert [await get(wire), await get(wire), await post(wire)] == bodies
+        assert at.connections == 1
+
+
 async def answer_and_hang_up(_: int, writer: Writer) -> bool:
     writer.write(_OK)
     return False
@@ -175,6 +227,77 @@ async def test_a_caller_who_gives_up_leaves_no_connection_behind_that_is_not_cle
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert await post(wire) == b"ok"
+        assert at.connections == 2
+
+
+async def test_those_who_wait_for_a_place_are_served_in_order() -> None:
+    answers = asyncio.Event()
+
+    async def script(_: int, writer: Writer) -> bool:
+        await answers.wait()
+        writer.write(_OK)
+        return True
+
+    async with desk(script, limit=1) as (at, wire):
+        tasks = [asyncio.create_task(get(wire, f"/{number}")) for number in range(5)]
+        while not at.requests:  # noqa: ASYNC110 - until the first has its place
+            await asyncio.sleep(0.01)
+        answers.set()
+        # Who comes when a place is about to be free stands behind those who wait.
+        tasks.append(asyncio.create_task(get(wire, "/5")))
+        assert await asyncio.gather(*tasks) == [b"ok"] * 6
+        assert [head.split()[1] for head in at.requests] == [b"/base/%d" % number for number in range(6)]
+        assert at.connections == 1
+
+
+@pytest.mark.parametrize("given", [False, True])
+async def test_who_gives_up_waiting_for_a_place_takes_none(given: bool) -> None:
+    """In line, or in the very moment in which its place was given to it."""
+    answers = asyncio.Event()
+
+    async def script(_: int, writer: Writer) -> bool:
+        await answers.wait()
+        writer.write(_OK)
+        return True
+
+    async with desk(script, limit=1) as (at, wire):
+
+        async def be_first() -> bytes:
+            answer = await get(wire)
+            if given:
+                second.cancel()
+            return answer
+
+        first, second, third = (asyncio.create_task(wait) for wait in (be_first(), get(wire), get(wire)))
+        while not at.requests:  # noqa: ASYNC110 - until the first has its place
+            await asyncio.sleep(0.01)
+        if not given:
+            second.cancel()
+        answers.set()
+        results = await asyncio.gather(first, second, third, return_exceptions=True)
+        assert (results[0], type(results[1]), results[2]) == (b"ok", asyncio.CancelledError, b"ok")
+        assert await asyncio.gather(*(get(wire) for _ in range(3))) == [b"ok"] * 3
+        assert (len(at.requests), at.connections) == (5, 1)
+
+
+@pytest.mark.parametrize("fate", ["cancelled", "late", "refused"])
+async def test_a_request_that_fails_leaves_its_place(fate: str) -> None:
+    asked = asyncio.Event()
+
+    async def script(number: int, writer: Writer) -> bool:
+        asked.set()
+        if number > 1:
+            writer.write(_OK)
+        return number > 1 or fate != "refused"
+
+    async with desk(script, limit=1) as (at, wire):
+        task = asyncio.create_task(post(wire, seconds=0.05 if fate == "late" else _PATIENCE))
+        await asked.wait()
+        if fate == "cancelled":
+            task.cancel()
+        (failed,) = await asyncio.gather(task, return_exceptions=True)
+        assert isinstance(failed, {"cancelled": asyncio.CancelledError, "late": TimeoutError, "refused": HungUp}[fate])
+        assert await asyncio.wait_for(post(wire), _PATIENCE) == b"ok"
         assert at.connections == 2
 
 
