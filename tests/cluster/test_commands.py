@@ -155,10 +155,11 @@ async def test_scheduler_that_waits_for_the_lease_can_be_interrupted(side: Side)
     ("arguments", "words"),
     [
         (("scheduler", "--kubeconfig", "/no/such/file"), "/no/such/file"),
+        (("scheduler", "--name", ""), "--name: a scheduler must have a name"),
         (("controllers", "--only", "jobset,job"), "no controller is called job; there are jobset, trainjob"),
         (("controllers", "--only", ","), "names no controller"),
     ],
-    ids=["kubeconfig", "unknown controller", "no controller"],
+    ids=["kubeconfig", "no name", "unknown controller", "no controller"],
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments: tuple[str, ...], words: str) -> None:
     outcome = CliRunner().invoke(main, arguments)
@@ -177,10 +178,11 @@ def test_definitions_are_printed_as_one_stream_of_manifests() -> None:
     ("status", "words"),
     [
         (404, "does not serve JobSet in jobset.x-k8s.io/v1alpha2: apply what `echelon crds` prints"),
-        (401, "cannot work with http://127.0.0.1"),
+        (401, "the server does not know the user of this kubeconfig"),
+        (200, "not an answer of an API server"),
         (None, "cannot work with http://127.0.0.1"),
     ],
-    ids=["no such kind", "unauthorized", "nobody listens"],
+    ids=["no such kind", "unauthorized", "another server", "nobody listens"],
 )
 async def test_server_that_cannot_be_worked_with_is_one_line_and_exit_code_2(
     status: int | None, words: str, tmp_path: Any

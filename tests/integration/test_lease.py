@@ -117,6 +117,14 @@ async def _finish(task: asyncio.Task[None]) -> None:
 
 
 @in_virtual_time
+async def test_a_lease_that_can_never_be_had_is_refused_at_once(stage: Stage) -> None:
+    with pytest.raises(ApiError, match="No_Name"):
+        await Lease(stage.api, stage.clock, "kube-system", "No_Name", "a", TERMS).acquire()
+    with pytest.raises(ApiError, match="nowhere"):
+        await Lease(stage.api, stage.clock, "nowhere", "leader", "a", TERMS).acquire()
+
+
+@in_virtual_time
 async def test_released_lease_is_taken_at_the_next_look(stage: Stage) -> None:
     first, second = stage.contender("a"), stage.contender("b")
     await first.acquire()

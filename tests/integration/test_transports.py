@@ -137,6 +137,15 @@ class TestServerThatCannotBeReached:
                 await client.create(CONFIG_MAPS, config_map("m"), "default")
         assert refused.value.code == 503
 
+    @pytest.mark.parametrize("answer", [b"<html></html>", b'"hello"', b"{}"], ids=repr)
+    async def test_what_answers_is_no_api_server(self, answer: bytes) -> None:
+        head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (len(answer) + 1)
+        async with _answering(head + answer + b"\n") as client:
+            for call in (client.get(PODS, "p", "default"), client.list(PODS), anext(client.watch(PODS))):
+                with pytest.raises(ApiError, match="not an answer of an API server") as refused:
+                    await call
+                assert refused.value.code == 502
+
     async def test_watch_breaks_after_its_first_event(self) -> None:
         event = b'{"type":"ADDED","object":{"metadata":{"name":"m"}}}\n'
         chunk = b"%x\r\n%s\r\n" % (len(event), event)
@@ -178,3 +187,20 @@ async def test_a_port_where_nobody_listens_is_said_in_plain_words() -> None:
         finally:
             await client.close()
     assert str(refused.value) == f"GET {server}/api/v1/namespaces/default/pods: Connection refused"
+
+
+async def test_a_server_without_tls_where_some_is_expected_is_said_in_words_of_tls() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        client = HttpVerbs(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}", None, {})
+        try:
+            with pytest.raises(ApiError, match=r"/api/v1/pods: .*SSL") as refused:
+                await client.list(PODS)
+        finally:
+            await client.close()
+    assert refused.value.code == 503

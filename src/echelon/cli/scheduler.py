@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from ..runtime import remote
+from .failures import Refusal
 from .remote import remote_options, work_until_interrupted
 
 _NAME = "echelon"
@@ -45,6 +46,8 @@ def scheduler(
     leader_elect: bool,
 ) -> None:
     """Schedule the pods of a cluster that name this scheduler, and their groups, until interrupted."""
+    if not all(names):
+        raise Refusal("--name: a scheduler must have a name")
     lease = "-".join(("echelon-scheduler", *(name for name in names if name != _NAME))) if leader_elect else ""
     metrics = remote.Address(metrics_host, metrics_port) if metrics_port is not None else None
     settings = remote.RemoteSettings(kubeconfig, context, lease, metrics)

@@ -41,6 +41,8 @@ _REQUEST_SECONDS = 60.0
 _WATCH_SECONDS = 300
 _WATCH_GRACE_SECONDS = 30.0
 _DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+#: So much of an answer that makes no sense is shown.
+_QUOTED_BYTES = 60
 
 
 def path_of(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
@@ -115,7 +117,7 @@ class HttpVerbs(Verbs):
                 if stream.status >= 400:
                     raise _refusal(stream.status, await stream.rest())
                 async for batch in stream.batches():
-                    for event in _DECODER.decode_lines(batch):
+                    for event in _events(batch):
                         if event["type"] == "ERROR":
                             raise ApiError.from_status(event["object"], 500)
                         yield WatchEvent(event["type"], event["object"])
@@ -202,8 +204,7 @@ class HttpVerbs(Verbs):
         content_type: str = "application/json",
         options: WriteOptions = WriteOptions(),
     ) -> Object:
-        found: Object = msgspec.json.decode(await self._send(method, path, body, content_type, options))
-        return found
+        return _decoded(await self._send(method, path, body, content_type, options))
 
     async def _send(self, method: str, path: str, body: Any, content_type: str, options: WriteOptions) -> bytes:
         """Ask and be answered, refusals apart; what the server warns of is passed on."""
@@ -226,8 +227,7 @@ class HttpVerbs(Verbs):
                 raw = await response.read()
         if response.status >= 400:
             raise _refusal(response.status, raw)
-        found: Object = msgspec.json.decode(raw)
-        return found
+        return _decoded(raw)
 
     @contextmanager
     def _reachable(self, method: str, path: str) -> Iterator[None]:
@@ -253,7 +253,8 @@ class HttpVerbs(Verbs):
 
 def _reason(error: Exception) -> str:
     """Why a server could not be reached, in the words of the system where it has some."""
-    number = error.os_error.errno if isinstance(error, aiohttp.ClientConnectorError) else None
+    system = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else None
+    number = None if isinstance(system, ssl.SSLError) else getattr(system, "errno", None)
     return os.strerror(number) if number and number > 0 else str(error) or type(error).__name__
 
 
@@ -262,6 +263,33 @@ def _query(dry_run: bool, field_manager: str, field_validation: str) -> str:
     """What a write says about itself behind its path."""
     said = {"dryRun": "All" if dry_run else "", "fieldManager": field_manager, "fieldValidation": field_validation}
     return "?" + urlencode({key: value for key, value in said.items() if value})
+
+
+def _decoded(raw: bytes) -> Object:
+    """An object, a list or a status."""
+    try:
+        found: Object = _DECODER.decode(raw)
+        found["metadata"]
+    except (msgspec.DecodeError, TypeError, KeyError):
+        raise _nonsense(raw) from None
+    return found
+
+
+def _events(batch: bytes) -> list[Object]:
+    """The events of a watch, line by line."""
+    try:
+        found: list[Object] = _DECODER.decode_lines(batch)
+        for event in found:
+            event["type"]
+    except (msgspec.DecodeError, TypeError, KeyError):
+        raise _nonsense(batch) from None
+    return found
+
+
+def _nonsense(raw: bytes) -> ApiError:
+    """Somebody answers who is no API server: a proxy on the way, or another program at that address."""
+    begin = raw[:_QUOTED_BYTES].decode(errors="replace")
+    return ApiError(502, "", f"this is not an answer of an API server: {begin!r}")
 
 
 def _refusal(status: int, raw: bytes) -> ApiError:

@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 #: What a write or a read may fail with and be tried again.
 _PASSING = (ApiError, OSError, TimeoutError)
+#: What no patience helps against: a bad name, no right, no such namespace.
+_LASTING = (400, 401, 403, 404, 422)
 _AS_OURSELVES = WriteOptions(field_manager="echelon")
 
 
@@ -65,14 +67,17 @@ class Lease:
         self._renewed = 0.0
 
     async def acquire(self) -> None:
-        """Wait until the lease is ours."""
-        told = ""
+        """Wait until the lease is ours; what is refused for good at the first look is raised."""
+        told, first = "", True
         while True:
             try:
                 if await self._within(self._terms.renew_deadline, self._take()):
                     return
             except _PASSING as error:
+                if first and isinstance(error, ApiError) and error.code in _LASTING:
+                    raise
                 log.warning("lease %s/%s: %s", self._namespace, self._name, error or type(error).__name__)
+            first = False
             if self.holder != told:
                 told = self.holder
                 log.info("lease %s/%s is held by %s", self._namespace, self._name, told)

@@ -130,7 +130,10 @@ async def _leading(name: str, verbs: Verbs, clock: Clock, tell: Callable[[str], 
         return
     lease = Lease(verbs, clock, LEASE_NAMESPACE, name, f"{socket.gethostname()}_{secrets.token_hex(4)}")
     tell(f"waiting to lead: lease {LEASE_NAMESPACE}/{name}")
-    await lease.acquire()
+    try:
+        await lease.acquire()
+    except ApiError as error:
+        raise CannotStart(f"cannot hold lease {LEASE_NAMESPACE}/{name}: {error}") from error
     try:
         yield [Part("lease", lease.hold())]
     finally:
@@ -143,7 +146,8 @@ async def _check(verbs: Verbs, resources: Sequence[Resource], server: str) -> No
         for resource in resources:
             await _check_one(verbs, resource, server)
     except ApiError as error:
-        raise CannotStart(f"cannot work with {server}: {error}") from error
+        hint = "; the server does not know the user of this kubeconfig" if error.code == 401 else ""
+        raise CannotStart(f"cannot work with {server}: {error}{hint}") from error
 
 
 async def _check_one(verbs: Verbs, resource: Resource, server: str) -> None:
