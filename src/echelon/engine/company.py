@@ -1,11 +1,12 @@
 """Who runs where, as terms about other pods ask: pods of a kind per node, pods that keep others away or wish for them.
 
 Answers are kept per question and follow every pod that comes or goes; pods without an identity are nobody's company.
+Most clusters never ask.  Until somebody does, who is there is only noted, and sorted by kind at the first question.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -15,6 +16,8 @@ Key = TypeVar("Key")
 
 #: Questions kept; the oldest goes first.
 KEPT = 512
+#: Of a pod that was not noted.
+NOBODY = (None, 0)
 
 
 class Question(NamedTuple):
@@ -84,6 +87,8 @@ class Company:
     def __init__(self) -> None:
         #: Grows with every change; who derives something from here compares it.
         self.changes = 0
+        #: Those who came before the first question, by the identity of the object, with the number of times.
+        self._noted: dict[int, tuple[Known, int]] = {}
         self._pods: dict[Kind, dict[str, int]] = {}
         self._answers: dict[Question, dict[str, int]] = {}
         #: Which questions an identity counts for.
@@ -92,32 +97,53 @@ class Company:
         self._wishing: dict[Wish, dict[str, int]] = {}
 
     def count(self, pod: Known, times: int) -> None:
-        """A pod with an identity comes (1) or goes (-1)."""
+        """A pod comes (1) or goes (-1)."""
+        self.count_all((pod,), times)
+
+    def count_all(self, pods: Iterable[Known], times: int) -> None:
+        """The same for several; those without an identity count for nobody."""
+        noted, asked = self._noted, bool(self._answers)
+        for pod in pods:
+            if pod.identity is None:
+                continue
+            self.changes += 1
+            if asked:
+                self._sort(pod, times)
+            else:
+                _, before = noted.pop(id(pod), NOBODY)
+                if before + times:
+                    noted[id(pod)] = pod, before + times
+            if pod.repels:
+                for term in pod.repels:
+                    _add(self._repelling, term, pod.node, times)
+            if pod.wishes:
+                for wish in pod.wishes:
+                    _add(self._wishing, wish, pod.node, times)
+
+    def _sort(self, pod: Known, times: int) -> None:
+        """Count a pod where questions look for it."""
         assert pod.identity is not None
-        self.changes += 1
         kind = Kind(pod.identity, pod.evictable, not pod.coming)
         _add(self._pods, kind, pod.node, times)
-        if self._answers:
-            for question in self._concerned(kind):
-                answer = self._answers[question]
-                answer[pod.node] = answer.get(pod.node, 0) + times
+        for question in self._concerned(kind):
+            answer = self._answers[question]
+            answer[pod.node] = answer.get(pod.node, 0) + times
         if times < 0 and kind not in self._pods:
             self._counts_for.pop(kind, None)
-        for term in pod.repels:
-            _add(self._repelling, term, pod.node, times)
-        for wish in pod.wishes:
-            _add(self._wishing, wish, pod.node, times)
 
     def clear(self) -> None:
         """Nobody runs anywhere any more."""
         self.changes += 1
-        for table in (self._pods, self._answers, self._counts_for, self._repelling, self._wishing):
+        for table in (self._noted, self._pods, self._answers, self._counts_for, self._repelling, self._wishing):
             table.clear()
 
     def of(self, question: Question) -> Mapping[str, int]:
         """node -> pods that are meant; nodes with none may be listed with 0."""
         answer = self._answers.get(question)
         if answer is None:
+            for pod, number in self._noted.values():
+                self._sort(pod, number)
+            self._noted.clear()
             answer = self._answers[question] = {}
             for kind, nodes in self._pods.items():
                 if _meant(question, kind):

@@ -8,7 +8,7 @@ which domain exclusively (`occupancy`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
@@ -144,12 +144,17 @@ class ClusterView:
             self._stirred[name] = True
 
     def put_unit(self, unit: Unit) -> None:
-        old = self._units.get(unit.id)
-        if old is not None and old.priority != unit.priority:
-            self._stirred.update((pod.node, True) for pod in self.pods_of(unit.id))
-        self.remove_unit(unit.id)
-        self._units[unit.id] = unit
-        self._of_priority.setdefault(unit.priority, {})[unit.id] = None
+        number, priority = unit.id, unit.priority
+        old = self._units.get(number)
+        if old is not None:
+            if old.priority != priority:
+                self._stirred.update((pod.node, True) for pod in self.pods_of(number))
+            self.remove_unit(number)
+        self._units[number] = unit
+        alike = self._of_priority.get(priority)
+        if alike is None:
+            alike = self._of_priority[priority] = {}
+        alike[number] = None
 
     def remove_unit(self, unit_id: int) -> None:
         unit = self._units.pop(unit_id, None)
@@ -173,16 +178,27 @@ class ClusterView:
             if pod.requests is not checked:
                 amounts("pod", pod.pod, "requests", pod.requests, 0)
                 checked = pod.requests
+        running, on_node, of_unit, stirred = self._running, self._on_node, self._of_unit, self._stirred
         for pod in pods:
-            old = self._running.get(pod.pod)
-            if old == pod:
-                continue
+            number, node, unit = pod.pod, pod.node, pod.unit
+            old = running.get(number)
             if old is not None:
-                self.unbind(pod.pod)
-            self._running[pod.pod] = pod
-            self._on_node.setdefault(pod.node, {})[pod.pod] = None
-            self._of_unit.setdefault(pod.unit, {})[pod.pod] = None
-            self._stirred.setdefault(pod.node, False)
+                if old == pod:
+                    continue
+                self.unbind(number)
+            running[number] = pod
+            here = on_node.get(node)
+            if here is None:
+                on_node[node] = {number: None}
+            else:
+                here[number] = None
+            together = of_unit.get(unit)
+            if together is None:
+                of_unit[unit] = {number: None}
+            else:
+                together[number] = None
+            if node not in stirred:
+                stirred[node] = False
             fresh.append(pod)
         self._hold(fresh, 1)
 
@@ -300,23 +316,25 @@ class ClusterView:
         """In a trial, let pods give back what they hold (-1) or take it again (1); the records stay."""
         # Nodes that join count what the records say: after this they would count those who have given back, too.
         self._catch_up()
-        self._hold(pods, times)
+        self._hold(list(pods), times)
 
-    def _hold(self, pods: Iterable[Running], times: int) -> None:
+    def _hold(self, pods: Sequence[Running], times: int) -> None:
         """Take what pods ask for (1) or give it back (-1)."""
+        self._company.count_all(pods, times)
         rows: dict[int, int] = {}
         requests: tuple[tuple[str, int], ...] = ()
         alone: tuple[Exclusive, int] | None = None
         nodes: list[str] = []
+        node, row = "", None  # pods of a gang that share a node come one after the other
         for pod in pods:
             if pod.exclusive is not None:
                 if alone is None or alone[0] is not pod.exclusive or alone[1] != pod.group:
                     self._occupy(alone, nodes, times)
                     alone, nodes = (pod.exclusive, pod.group), []
                 nodes.append(pod.node)
-            if pod.identity is not None:
-                self._company.count(pod, times)
-            row = self._row(pod.node)
+            if pod.node != node:
+                node = pod.node
+                row = self._row(node)
             if row is None:
                 continue
             if pod.requests is not requests and pod.requests != requests:
