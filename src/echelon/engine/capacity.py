@@ -30,6 +30,12 @@ UNLIMITED = 1 << 31
 PLENTY = 1 << 60
 #: Changes that are brought up to date with plain numbers; more of them with arrays.
 FEW = 24
+#: Up to so many boxes it costs no more to look at all than at those that changed, and beyond so many changes.
+FEW_BOXES, FEW_CHANGES = 64, 8
+#: More slots than any box has.
+NEVER = 1 << 62
+#: Stands for a level whose domains are the rows.
+ROWS = -2
 
 
 class Slots:
@@ -43,7 +49,11 @@ class Slots:
         self._judged = 0
         self._fits: Bools = np.zeros(0, dtype=np.bool_)
         self.rows: Ints = np.zeros(0, dtype=np.int64)
+        #: No row has more.
+        self.most = 0
         self._rolls: dict[int, Ints] = {}
+        #: Answers of `tightest`: box, its slots, and how much of the log it knows.
+        self._tightest: dict[tuple[int, int, int, int], tuple[int, int, int]] = {}
         self._known = _Asked({}, Shape(()))
 
     def refresh(self) -> None:
@@ -55,12 +65,12 @@ class Slots:
         if stale:
             self._fits = allowed(layout, self.shape)
             self._known = _Asked({}, Shape(()))  # resources may have other numbers
+            self._tightest.clear()
         elif self._judged < len(layout.relabelled):
             renewed = distinct(layout.relabelled[self._judged :])
             self._fits[renewed] = allowed(layout, self.shape, renewed)
-        if stale or behind > layout.size // 2 + FEW or not layout.knows(self.shape.requests):
-            self.rows = self._count(EVERYWHERE)
-            self._rolls.clear()
+        if stale or behind > layout.size // 2 + FEW or not self._asked().known:
+            self._put(self._count(EVERYWHERE))
         elif behind == 1:
             self._renew_one(layout.log[-1])
         elif behind > FEW:
@@ -76,11 +86,51 @@ class Slots:
             roll = self._rolls[level] = roll_up(self._layout, self.rows, level)
         return roll
 
+    def tightest(self, level: int, first: int, end: int, count: int) -> int:
+        """Which of neighbouring boxes is the tightest that takes `count`, the first of these; -1 if none does.
+
+        Boxes are domains of a level, or rows at the level `ROWS`.  Gang after gang asks the same, and a gang changes
+        few boxes: where there are many, the last answer is held against those that changed.
+        """
+        boxes = self.rows if level == ROWS else self.roll(level)
+        if end - first <= FEW_BOXES:
+            return _tightest(boxes, first, end, count)[0]
+        key, now = (level, first, end, count), len(self._layout.log)
+        known = self._tightest.get(key)
+        if known is None or now - known[2] > FEW_CHANGES or not (found := self._corrected(boxes, key, *known)):
+            found = _tightest(boxes, first, end, count)
+        if len(self._tightest) >= KEPT:
+            self._tightest.clear()
+        self._tightest[key] = *found, now
+        return found[0]
+
+    def _corrected(
+        self, boxes: Ints, key: tuple[int, int, int, int], best: int, have: int, seen: int
+    ) -> tuple[int, int] | None:
+        """An answer of `tightest` after what the log says; None if the box that was best no longer is."""
+        level, first, end, count = key
+        if best >= 0 and not count <= boxes.item(best) <= have:
+            return None
+        for row in self._layout.log[seen:]:
+            box = row if level == ROWS else self._layout.domains(level).item(row)
+            if first <= box < end:
+                slots = boxes.item(box)
+                if slots >= count and (slots, box) < (have, best):
+                    best, have = box, slots
+        return best, have
+
+    def _put(self, rows: Ints) -> None:
+        """All rows anew."""
+        self.rows = rows
+        self.most = int(rows.max(initial=0))
+        self._rolls.clear()
+
     def _count(self, rows: Rows) -> Ints:
         return np.where(self._fits[rows], room(self._layout, self._layout.free[:, rows], self.shape), 0)
 
     def _renew(self, rows: Ints) -> None:
         fresh = self._count(rows)
+        self.most = max(self.most, int(fresh.max(initial=0)))
         change = fresh - self.rows[rows]
         self.rows[rows] = fresh
         for level, roll in self._rolls.items():
@@ -96,6 +146,7 @@ class Slots:
         if fresh == before:
             return
         self.rows[where] = fresh
+        self.most = max(self.most, *fresh)
         for level, roll in self._rolls.items():
             domains = self._layout.domains(level)
             first, last = domains.item(rows[0]), domains.item(rows[-1])
@@ -113,8 +164,9 @@ class Slots:
         change = fresh - self.rows.item(row)
         if change:
             self.rows[row] = fresh
+            self.most = max(self.most, fresh)
             for level, roll in self._rolls.items():
-                roll[layout.domains(level)[row]] += change
+                roll[0 if level < 0 else layout.domains(level).item(row)] += change
 
     def _asked(self) -> _Asked:
         if len(self._known.divisors) != len(self._layout.resources):
@@ -126,8 +178,10 @@ class _Asked:
     """What a pod of a shape takes, by the numbers of resources; for one node, and as columns for several."""
 
     def __init__(self, resources: Mapping[str, int], shape: Shape) -> None:
+        #: Whether there are numbers for all of them.
+        self.known = all(name in resources for name, _ in shape.requests)
         wanted = {name: clip(amount) for name, amount in shape.requests if amount > 0}
-        self.amounts = [(resources[name], amount) for name, amount in wanted.items()]
+        self.amounts = [(resources[name], amount) for name, amount in wanted.items() if name in resources]
         each = [wanted.get(name, 0) for name in resources]
         self.divisors: Ints = np.array([[amount or 1] for amount in each], dtype=np.int64)
         #: Of what it does not ask for there is plenty.
@@ -153,8 +207,8 @@ class TiedSlots(Slots):
         self._untied.refresh()
         open_rows = left_open(layout, self._company, self.shape)
         most = np.where(one_each(layout, self.shape), 1, UNLIMITED)
-        self.rows = np.where(open_rows, np.minimum(self._untied.rows, most), 0)
-        self._rolls.clear()
+        self._put(np.where(open_rows, np.minimum(self._untied.rows, most), 0))
+        self._tightest.clear()
         self._state = state
 
 
@@ -186,6 +240,15 @@ class Capacity:
             self._kept.move_to_end(shape)
             found.shape = shape  # equal, and known again by identity
         return found
+
+
+def _tightest(boxes: Ints, first: int, end: int, count: int) -> tuple[int, int]:
+    """The first of the tightest boxes that take so many, and its slots."""
+    inside = boxes[first:end]
+    enough = np.where(inside >= count, inside, NEVER)
+    best = int(enough.argmin())
+    have = enough.item(best)
+    return (-1, NEVER) if have == NEVER else (first + best, have)
 
 
 def room(layout: Layout, free: Ints, shape: Shape) -> Ints:

@@ -104,9 +104,11 @@ class Domains:
 
     def span(self, level: int, index: int) -> tuple[int, int]:
         """The rows of one domain, as a half-open interval."""
+        if level < 0:
+            return 0, self.size
         starts = self.starts(level)
-        end = int(starts[index + 1]) if index + 1 < len(starts) else self.size
-        return int(starts[index]), end
+        end = starts.item(index + 1) if index + 1 < len(starts) else self.size
+        return starts.item(index), end
 
     def inner(self, outer: int, index: int, inner: int) -> tuple[int, int]:
         """The domains of the inner level inside one domain of the outer level, as a half-open interval."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arrays import Ints, Rows
+from .capacity import NEVER, ROWS, Slots
 from .demand import Shape
 from .layout import Layout
 from .regions import Region
@@ -21,8 +22,6 @@ from .stock import is_device
 Rolls = Callable[[int], Ints]
 
 NOTHING: Ints = np.zeros(0, dtype=np.int64)
-#: More than any box holds.
-NEVER = 1 << 62
 
 
 def compact(
@@ -45,9 +44,35 @@ def compact(
     return (rows, counts) if len(rows) == 1 else _ordered(rows, counts)
 
 
+def descend(layout: Layout, slots: Slots, domain: tuple[int, int], count: int) -> tuple[int, tuple[int, int]]:
+    """From a domain into the tightest one below it that holds all pods, again and again: the row of the node that
+    holds them all, -1 if none does, and the last domain that did, by level and number.
+
+    `compact` goes the same way, but it looks at every box of a level; here the answers of last time are used.
+    """
+    if _leaves_devices(layout, slots.shape):
+        return -1, domain
+    opened = layout.opened(*domain)
+    while opened is not None:
+        level, first, end = opened
+        found = slots.tightest(level, first, end, count)
+        if found < 0:
+            return -1, domain
+        domain = level, found
+        opened = layout.opened(level, found)
+    return slots.tightest(ROWS, *layout.span(*domain), count), domain
+
+
+def _leaves_devices(layout: Layout, shape: Shape) -> bool:
+    """Whether some nodes have devices and the pod needs none."""
+    if not layout.with_devices:
+        return False
+    return not any(is_device(name) and amount > 0 for name, amount in shape.requests)
+
+
 def _sparing_devices(layout: Layout, shape: Shape, slots: Ints, rows: Rows, count: int) -> Ints:
     """Pods that need no device leave nodes that have some to those that do, if there is room elsewhere."""
-    if not layout.with_devices or any(is_device(name) and amount > 0 for name, amount in shape.requests):
+    if not _leaves_devices(layout, shape):
         return slots
     plain = np.where(layout.devices[rows], 0, slots)
     return plain if int(plain.sum()) >= count else slots

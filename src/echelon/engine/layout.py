@@ -64,6 +64,8 @@ class Layout(Domains, Stock):
         self.devices: Bools = np.zeros(0, dtype=np.bool_)
         self.with_devices = 0
         self.taint_sets: dict[tuple[Taint, ...], int] = {}
+        #: Those of them that only advise.
+        self.soft_taints: tuple[Taint, ...] = ()
         self.taints: Ints = np.zeros(0, dtype=np.int64)
         self._columns: dict[str, Column] = {}
 
@@ -145,7 +147,11 @@ class Layout(Domains, Stock):
         return ticket
 
     def _taint_set(self, taints: tuple[Taint, ...]) -> int:
-        return self.taint_sets.setdefault(taints, len(self.taint_sets))
+        known = self.taint_sets.get(taints)
+        if known is None:
+            known = self.taint_sets[taints] = len(self.taint_sets)
+            self.soft_taints += tuple([taint for taint in taints if taint.effect == "PreferNoSchedule"])
+        return known
 
     def _renumber(self) -> None:
         """Row numbers moved."""

@@ -197,14 +197,10 @@ def _gather(table: Ints, domain: Ints, pods: Ints) -> None:
 # ---- the node itself
 
 
-def soft_taints(layout: Layout) -> Iterator[Taint]:
-    return (taint for taints in layout.taint_sets for taint in taints if taint.effect == "PreferNoSchedule")
-
-
 def _taints(view: ClusterView, shape: Shape, rows: Ints) -> Ints:
     """The fewer soft taints that are not tolerated, the better."""
     layout = view.layout
-    unwelcome = {taint for taint in soft_taints(layout) if not tolerated(taint, shape.tolerations)}
+    unwelcome = {taint for taint in layout.soft_taints if not tolerated(taint, shape.tolerations)}
     by_set = np.array([sum(taint in unwelcome for taint in taints) for taints in layout.taint_sets], dtype=np.int64)
     found = by_set[layout.taints[rows]]
     most = int(found.max(initial=0))

@@ -13,9 +13,10 @@ import numpy as np
 
 from .agenda import Found, NotFound, Put
 from .arrays import Ints
-from .capacity import Slots
+from .capacity import NEVER, Slots
 from .demand import Demand, Leaf
-from .fill import compact
+from .fill import compact, descend
+from .layout import Layout
 from .parts import Part
 from .regions import Region
 from .soft import has_wishes
@@ -25,8 +26,6 @@ from .worth import is_measured
 
 #: Slots beyond this count as equal.
 MANY = 1 << 30
-#: More slots than any domain has.
-NEVER = 1 << 62
 
 
 def settle(view: ClusterView, part: Part, region: Region) -> Found | NotFound | None:
@@ -131,13 +130,24 @@ def at_once(view: ClusterView, demand: Demand) -> Placed | None:
     if found is None:
         return None
     index, spare = found
-    rows, counts = compact(layout, shape, slots.rows, Region(level, index), count, slots.roll)
+    domain = {leaf.id: layout.domain_path(level, index)}
+    objective = (0, 0, 0, 0, spare)  # nothing is left out, and no domain that is open to it is tighter
+    assignment = _assigned(layout, slots, (level, index), pods.members)
+    return Placed(assignment, domain, frozenset((leaf.id,)), objective, objective)
+
+
+def _assigned(layout: Layout, slots: Slots, domain: tuple[int, int], members: Sequence[int]) -> dict[int, str]:
+    """Members in order, close together inside a domain that has the room."""
+    count = len(members)
+    if count <= slots.most:
+        row, domain = descend(layout, slots, domain, count)
+        if row >= 0:
+            return dict.fromkeys(members, layout.name(row))
+    rows, counts = compact(layout, slots.shape, slots.rows, Region(*domain), count, slots.roll)
     spots = list[str]()
     for row, number in zip(rows.tolist(), counts.tolist(), strict=True):
         spots += [layout.name(row)] * number
-    domain = {leaf.id: layout.domain_path(level, index)}
-    objective = (0, 0, 0, 0, spare)  # nothing is left out, and no domain that is open to it is tighter
-    return Placed(dict(zip(pods.members, spots, strict=True)), domain, frozenset((leaf.id,)), objective, objective)
+    return dict(zip(members, spots, strict=True))
 
 
 def _level(view: ClusterView, leaf: Leaf) -> int | None:
@@ -159,6 +169,9 @@ def _seat(view: ClusterView, leaf: Leaf, slots: Slots, level: int, count: int) -
     if level < 0:
         return 0, everywhere - count if measured else 0
     domains = slots.roll(level)
+    if measured and leaf.exclusive is None and view.layout.all_named(level):
+        best = slots.tightest(level, 0, len(domains), count)
+        return None if best < 0 else (best, domains.item(best) - count)
     closed = domains < count
     if leaf.exclusive is not None:
         closed |= view.occupancy.taken(leaf.exclusive)

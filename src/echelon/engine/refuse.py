@@ -7,7 +7,7 @@ no error but a blocked demand that says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from .demand import Composite, Demand, Group, Leaf, Shape
 
@@ -68,19 +68,22 @@ class _Inspection:
             self._leaf(group, path)
 
     def _leaf(self, leaf: Leaf, path: str) -> None:
-        _whole_number(f"{path}.min_count", leaf.min_count, 0)
+        """Most leaves are sound, so paths are spelt out for the others only, or for what was not met before."""
+        if type(leaf.min_count) is not int or leaf.min_count < 0:
+            _whole_number(f"{path}.min_count", leaf.min_count, 0)
         for number, pods in enumerate(leaf.classes):
-            self._once(pods.members, f"{path}.classes[{number}].members")
+            if not self._once(pods.members):
+                raise BadInput(f"{path}.classes[{number}].members", "a member is named twice")
             if id(pods.shape) not in self.shapes:
                 self._shape(pods.shape, f"{path}.classes[{number}].shape")
-        if leaf.bound:
-            self._once([bound.member for bound in leaf.bound], f"{path}.bound")
+        if leaf.bound and not self._once([bound.member for bound in leaf.bound]):
+            raise BadInput(f"{path}.bound", "a member is named twice")
 
-    def _once(self, members: Iterable[int], path: str) -> None:
-        before, added = len(self.members), list(members)
-        self.members.update(added)
-        if len(self.members) != before + len(added):
-            raise BadInput(path, "a member is named twice")
+    def _once(self, members: Sequence[int]) -> bool:
+        """Note members; whether none of them was met before."""
+        before = len(self.members)
+        self.members.update(members)
+        return len(self.members) == before + len(members)
 
     def _shape(self, shape: Shape, path: str) -> None:
         self.shapes.add(id(shape))

@@ -16,7 +16,7 @@ from .demand import Demand, Identity, Leaf, NodeTerm, PodClass, Shape
 from .fill import compact
 from .fit import tolerated
 from .layout import Layout
-from .liking import Crowd, Liking, soft_taints
+from .liking import Crowd, Liking
 from .regions import CLUSTER, Region, rows_of
 from .terms import settled
 from .view import ClusterView
@@ -34,7 +34,9 @@ def has_wishes(layout: Layout, pods: PodClass) -> bool:
 
 
 def _cares(layout: Layout, shape: Shape) -> bool:
-    return bool(shape.wishes) or any(not tolerated(taint, shape.tolerations) for taint in soft_taints(layout))
+    if shape.wishes or not layout.soft_taints:
+        return bool(shape.wishes)
+    return any(not tolerated(taint, shape.tolerations) for taint in layout.soft_taints)
 
 
 def honour(view: ClusterView, demand: Demand, draft: Draft) -> bool:

@@ -297,7 +297,8 @@ class ClusterView:
     @property
     def layout(self) -> Layout:
         """The arrays, up to date."""
-        self._catch_up()
+        if self._joining or self._leaving:
+            self._catch_up()
         return self._layout
 
     @property

@@ -198,10 +198,9 @@ def _roles_missing(leaf: Leaf, assignment: Mapping[int, str]) -> int:
 
 def is_measured(leaf: Leaf) -> bool:
     """Whether spare slots count: a group that will grow, by how much is known or not, does not want a tight domain."""
-    members = len(leaf.bound) + sum(len(pods.members) for pods in leaf.classes)
     if leaf.final_size is None:
         return leaf.min_count > 1 or leaf.topology is None
-    return leaf.final_size <= members
+    return leaf.final_size <= len(leaf.bound) + sum(len(pods.members) for pods in leaf.classes)
 
 
 def _around_groups(view: ClusterView, leaves: Iterable[Leaf], draft: Draft) -> tuple[int, int]:
