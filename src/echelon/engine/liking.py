@@ -16,9 +16,8 @@ import numpy.typing as npt
 
 from .arrays import Bools, Ints
 from .company import Question, means
-from .demand import Identity, NodeTerm, Peers, PodTerm, Shape, Spread, Taint, Wish
+from .demand import Identity, NodeTerm, Peers, PodTerm, Shape, Spread, Wish
 from .fit import matches_term, tolerated
-from .layout import Layout
 from .terms import domain_of, eligible, tally
 from .view import ClusterView
 
