@@ -441,6 +441,20 @@ async def test_no_more_victims_while_the_first_terminate(world: World) -> None:
 
 
 @in_virtual_time
+async def test_a_preemptor_whose_victim_never_goes_takes_room_that_appears_elsewhere(world: World) -> None:
+    stays = make_pod("low", cpu=2, priority=10)
+    stays["metadata"]["finalizers"] = ["example.com/for-ever"]
+    await world.create(make_node("n0", cpu=2), stays)
+    await world.settle(1)
+    await world.create(gang(1), *high(1, cpu=2))
+    await world.settle(300)
+    assert await world.unscheduled("high0")
+    await world.create(make_node("n1", cpu=2))
+    await world.settle(61)
+    assert await world.nodes("high0") == ["n1"]
+
+
+@in_virtual_time
 async def test_someone_more_important_takes_a_place_that_was_only_kept(world: World) -> None:
     await world.create(make_node("n", cpu=1), low("a", "n", grace=30))
     await world.settle(1)

@@ -240,6 +240,7 @@ class Scheduler:
             self._retire(root)
             return
         if state.victims and state.nominated:
+            self._look_elsewhere(state)
             return
         self._preemption.withdraw(state)
         demand = self._readiness.demand(state)
@@ -259,10 +260,27 @@ class Scheduler:
         elif isinstance(verdict, Evict):
             self.reservations.placed(state, verdict.placement.assignment.values())
             self._preemption.begin(state, verdict)
+            self._states.wait(state)
             self.metrics.attempted(root, "waiting_on_preemption", self._taken(state))
         else:
             self.metrics.attempted(root, "unschedulable", self._taken(state))
             self._stay(state, demand, None if brief else verdict, knows)
+
+    def _look_elsewhere(self, state: State) -> None:
+        """Others leave for it, which may take them long: if room has appeared elsewhere meanwhile, it goes there."""
+        demand = self._readiness.demand(state)
+        if demand is None:
+            return
+        demand = introduced(demand, self._translator.members, self.view.company)
+        self.view.options = self._brief
+        with self._preemption.lifted(state):
+            verdict = self._ask(state.root, replace(demand, may_preempt=False))
+        if isinstance(verdict, Placed) and verdict.assignment:
+            self._preemption.withdraw(state)
+            self.reservations.placed(state, verdict.assignment.values())
+            self._place(state, verdict)
+        else:
+            self._states.wait(state)
 
     def _stay(self, state: State, demand: Demand, why: Blocked | None, knows: bool) -> None:
         """It cannot be placed now: room may be kept for it, and it is told why it waits unless it `knows`."""
@@ -397,7 +415,7 @@ class Scheduler:
         self._translator.forget(member)
         if member.id in self._translator.members:
             # The watch needs a moment to show why; then the member is placed again or its gang released.
-            self._states.was_refused(state)
+            self._states.wait(state)
         elif isinstance(root, Member):
             self._end(root)
 

@@ -1,14 +1,15 @@
 """Making room: who leaves, for whom their places are kept, and what a gang that cannot be whole gives back.
 
-    Evict ─► victims: marked, told, deleted with grace      ┐ until all are gone the preemptor waits, takes no
-         └► preemptor: its places are entered in the view  ┘ other room and evicts no one else
+    Evict ─► victims: marked, told, deleted with grace      ┐ until all are gone the preemptor waits and evicts no
+         └► preemptor: its places are entered in the view  ┘ one else; room that appears elsewhere it takes
 
 A place that is only kept can be taken by someone more important; the one who loses it looks again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 from ..api import meta
 from ..engine.verdict import Blocked, Evict
@@ -60,6 +61,14 @@ class Preemption:
             self._around.translator.withdraw(member)
         state.nominated.clear()
         self._around.room()
+
+    @contextmanager
+    def lifted(self, state: State) -> Iterator[None]:
+        """Look at the cluster without the places kept for a root."""
+        view = self._around.view
+        kept = (view.running(number) for number, member in state.nominated.items() if not member.place)
+        with view.without([running for running in kept if running is not None]):
+            yield
 
     def gone(self, member: Member) -> None:
         """A pod has left: those who waited for it may be able to go on."""

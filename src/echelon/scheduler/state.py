@@ -77,8 +77,8 @@ class States:
         """It is to be told why it is blocked, unless what it awaits comes first."""
         self._queue.owe(state.root.id, self.rank(state), state.awaits)
 
-    def was_refused(self, state: State) -> None:
-        """A write of its was: it wants a decision after a while, and not as soon as others give back what they lost."""
+    def wait(self, state: State) -> None:
+        """It wants a decision after a while, whatever others give back: a write was refused, or others leave for it."""
         self._queue.back_off(state.root.id, self.rank(state), awaits=None)
 
     def sleep(self, state: State, seconds: float) -> None:
