@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .knapsack import INFINITE, Books, Offer
+from .knapsack import Books, Offer
+from .stairs import INFINITE
 
 #: Looks at rows that a region may cost, and rounds of moving prices before a unit is decided.
 LOOKS = 30_000

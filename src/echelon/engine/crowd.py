@@ -11,15 +11,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter, itemgetter
-from typing import TypeVar, overload
+from itertools import chain
+from operator import itemgetter
+from typing import overload
 
 import numpy as np
 
-from .arrays import Bools, Ints, distinct
-from .view import ClusterView, Running, Unit
+from .arrays import Ints, distinct
+from .view import ClusterView, Running
 
-Key = TypeVar("Key")
+Requests = tuple[tuple[str, int], ...]
 
 #: Most pods are under none.
 NO_BUDGETS: Counter[int] = Counter()
@@ -27,6 +28,8 @@ NO_BUDGETS: Counter[int] = Counter()
 ROWS_PER_UNIT = 8
 #: Asking units for their pods takes longer than going through all that run if these are fewer for each.
 PODS_PER_UNIT = 4
+#: Priority and work are sorted as one number below this.
+LARGEST_KEY = 1 << 62
 
 _NODE, _REQUESTS, _UNIT, _BUDGETS = (
     itemgetter(Running._fields.index(name)) for name in ("node", "requests", "unit", "budgets")
@@ -53,32 +56,28 @@ class Columns:
 
     def __init__(self, view: ClusterView, below: int, work: Callable[[list[Running]], Ints]) -> None:
         """`work` says what the loss of each pod is."""
-        units = view.units_below(below)
-        pods = _evictable(view, units)
-        owners = _found_in({unit.id: number for number, unit in enumerate(units)}, map(_UNIT, pods))
-        if len(pods) and owners.min() < 0:
-            pods = [pod for pod, owner in zip(pods, owners.tolist(), strict=True) if owner >= 0]
-            owners = owners[owners >= 0]
-        self._pods, self._made = pods, dict[int, Victim]()
-        pods_each = np.bincount(owners, minlength=len(units))
-        works = np.zeros(len(units), dtype=np.int64)
+        levels = view.ids_below(below)
+        ids = np.fromiter(chain.from_iterable(level for _, level in levels), dtype=np.int64)
+        sizes = np.array([len(level) for _, level in levels], dtype=np.int64)
+        priorities = np.repeat(np.array([priority for priority, _ in levels], dtype=np.int64), sizes)
+        # Units are known by their place in the order of ids, until they are in order of what they cost.
+        by_id = np.argsort(ids)
+        pods, owners = _evictable(view, ids[by_id])
+        pods_each = np.bincount(owners, minlength=len(ids))
+        works = np.zeros(len(ids), dtype=np.int64)
         np.add.at(works, owners, work(pods))
-        self._number(units, works, pods_each > 0)
-        #: By victim, its first pod in the order of owners.
-        homes = self._places[owners]
-        self._order, self._first_pod = _grouped(homes, len(self.units))
+        order = _ordered(priorities[by_id], works)
+        order = order[pods_each[order] > 0]
+        self.units, self.priorities, self.works = ids[by_id][order], priorities[by_id][order], works[order]
+        numbers = np.full(len(ids), -1, dtype=np.int64)
+        numbers[order] = np.arange(len(order))
+        homes = numbers[owners]
+        self._pods, self._made = pods, dict[int, Victim]()
+        #: The pods in order of their victims, and where those of each victim begin.
+        self._first_pod = _starts(homes, len(order))
+        self._order = _grouped(homes, self._first_pod)
         self._budgets = self._covering(view, homes)
-        self._file(_rows(view, units, pods), pods_each[self._kept])
-
-    def _number(self, units: list[Unit], works: Ints, known: Bools) -> None:
-        """Put those of whom anything can be evicted in order of priority, work and unit."""
-        ids = np.fromiter(map(attrgetter("id"), units), dtype=np.int64, count=len(units))
-        priorities = np.fromiter(map(attrgetter("priority"), units), dtype=np.int64, count=len(units))
-        order = np.lexsort((ids, works, priorities))
-        self._kept = order[known[order]]
-        self.units, self.priorities, self.works = ids[self._kept], priorities[self._kept], works[self._kept]
-        self._places = np.full(len(units), -1, dtype=np.int64)
-        self._places[self._kept] = np.arange(len(self._kept))
+        self._file(homes, _rows(view, len(ids), pods), pods_each[order])
 
     def _covering(self, view: ClusterView, homes: Ints) -> dict[int, Counter[int]]:
         """The budgets that cover pods of a victim, where any do."""
@@ -93,22 +92,21 @@ class Columns:
                 found[number] = budgets
         return found
 
-    def _file(self, rows: Ints, pods_each: Ints) -> None:
+    def _file(self, homes: Ints, rows: Ints, pods_each: Ints) -> None:
         """One entry for each victim and row: whose, where, and which of the records says what is given back."""
-        single = pods_each == 1
-        lone = self._order[self._first_pod[:-1][single]]
-        here = rows[lone] >= 0
-        requests = [_REQUESTS(self._pods[at]) for at in lone[here].tolist()]
-        # Thousands of pods have a few requests: those that are one object are one record.
-        known = {id(each): each for each in requests}
+        which, requests = _alike(self._pods)
         #: What is given back, by resource.
-        self.records: list[Mapping[str, int]] = [dict(each) for each in known.values()]
-        which = _found_in({one: number for number, one in enumerate(known)}, map(id, requests))
-        columns = [np.flatnonzero(single)[here], rows[lone][here], which]
+        self.records: list[Mapping[str, int]] = list(map(dict, requests))
+        lone = self._order[(pods_each[homes[self._order]] == 1) & (rows[self._order] >= 0)]
+        columns = [homes[lone], rows[lone], which[lone]]
         several = self._file_several(np.flatnonzero(pods_each > 1).tolist(), rows)
-        columns = [np.concatenate(pair) for pair in zip(columns, several, strict=True)]
-        order, self.first_entry = _grouped(columns[0], len(self.units))
-        self.owners, self.rows, self.which = (column[order] for column in columns)
+        if several.size:
+            columns = [np.concatenate(pair) for pair in zip(columns, several, strict=True)]
+            order = np.argsort(columns[0], kind="stable")
+            columns = [column[order] for column in columns]
+        self.owners, self.rows, self.which = columns
+        #: Where those of each victim begin, and the end.
+        self.first_entry = _starts(self.owners, len(self.units))
 
     def _file_several(self, numbers: list[int], rows: Ints) -> Ints:
         """The same columns for victims with several pods, which may share rows."""
@@ -188,11 +186,11 @@ class Crowd(Sequence[Victim]):
 
     @property
     def highest(self) -> int:
-        return self.columns.priorities.item(self.numbers.item(-1))
+        return int(self.columns.priorities[self.numbers[-1]])
 
     @property
     def lowest(self) -> int:
-        return self.columns.priorities.item(self.numbers.item(0))
+        return int(self.columns.priorities[self.numbers[0]])
 
     @property
     def is_covered(self) -> bool:
@@ -240,29 +238,59 @@ def units_of(victims: Iterable[Victim]) -> list[int]:
     return victims.units.tolist() if isinstance(victims, Crowd) else [victim.unit for victim in victims]
 
 
-def _evictable(view: ClusterView, units: list[Unit]) -> list[Running]:
-    """The pods of these units that can be evicted, and perhaps others."""
-    if PODS_PER_UNIT * len(units) < view.running_count:
-        return [pod for unit in units for pod in view.pods_of(unit.id) if pod.evictable]
-    return [pod for pod in view.all_running() if pod.evictable]
+def _evictable(view: ClusterView, ids: Ints) -> tuple[list[Running], Ints]:
+    """The pods of these units that can be evicted, and for each the place of its unit; ids ascend."""
+    if PODS_PER_UNIT * len(ids) < view.running_count:
+        pods = [pod for unit in ids.tolist() for pod in view.pods_of(unit) if pod.evictable]
+    else:
+        pods = [pod for pod in view.all_running() if pod.evictable]
+    units = np.fromiter(map(_UNIT, pods), dtype=np.int64, count=len(pods))
+    places = np.searchsorted(ids, units)
+    known = places < len(ids)
+    known[known] = ids[places[known]] == units[known]
+    if not known.all():
+        pods = [pod for pod, meant in zip(pods, known.tolist(), strict=True) if meant]
+        places = places[known]
+    return pods, places
 
 
-def _rows(view: ClusterView, units: list[Unit], pods: list[Running]) -> Ints:
+def _ordered(priorities: Ints, works: Ints) -> Ints:
+    """The order by priority and work, equals as they come."""
+    steps = np.searchsorted(distinct(priorities.tolist()), priorities)
+    width = int(works.max(initial=0)) + 1
+    if width * (len(steps) + 1) < LARGEST_KEY and int(works.min(initial=0)) >= 0:
+        return np.argsort(steps * width + works, kind="stable")  # one sort instead of two
+    return np.lexsort((works, priorities))
+
+
+def _rows(view: ClusterView, units: int, pods: list[Running]) -> Ints:
     """The row of every pod's node, -1 for a node that is not there."""
-    if len(units) > view.layout.size // ROWS_PER_UNIT:
-        return _found_in({name: row for row, name in enumerate(view.node_names())}, map(_NODE, pods))
+    if units > view.layout.size // ROWS_PER_UNIT:
+        row_of = {name: row for row, name in enumerate(view.node_names())}.get
+        return np.array([row_of(name, -1) for name in map(_NODE, pods)], dtype=np.int64)
     known = map(view.layout.row, map(_NODE, pods))
     return np.array([-1 if row is None else row for row in known], dtype=np.int64)
 
 
-def _found_in(index: Mapping[Key, int], keys: Iterable[Key]) -> Ints:
-    """The number of each key, -1 where it has none."""
-    get = index.get
-    return np.array([get(key, -1) for key in keys], dtype=np.int64)
+def _alike(pods: list[Running]) -> tuple[Ints, list[Requests]]:
+    """Thousands of pods have a few requests: these, as far as they are one object, and which of them each pod has."""
+    ids = np.fromiter(map(id, map(_REQUESTS, pods)), dtype=np.int64, count=len(pods))
+    order = np.argsort(ids)
+    first = order[np.flatnonzero(np.diff(ids[order], prepend=-1))]
+    return np.searchsorted(ids[first], ids), [pods[at].requests for at in first.tolist()]
 
 
-def _grouped(owners: Ints, number: int) -> tuple[Ints, Ints]:
-    """The order that puts the things of each owner together, and where those of each begin in it, with the end."""
-    ends = np.zeros(number + 1, dtype=np.int64)
-    np.cumsum(np.bincount(owners, minlength=number), out=ends[1:])
-    return np.argsort(owners, kind="stable"), ends
+def _starts(owners: Ints, number: int) -> Ints:
+    """Where the things of each owner begin once they are in order of owners, and the end."""
+    starts = np.zeros(number + 1, dtype=np.int64)
+    np.cumsum(np.bincount(owners, minlength=number), out=starts[1:])
+    return starts
+
+
+def _grouped(owners: Ints, starts: Ints) -> Ints:
+    """The order that puts the things of each owner together."""
+    if (np.diff(starts) == 1).all():  # one each
+        order = np.empty(len(owners), dtype=np.int64)
+        order[owners] = np.arange(len(owners))
+        return order
+    return np.argsort(owners, kind="stable")

@@ -22,14 +22,13 @@ from .crowd import Crowd
 from .gaps import Gaps
 from .parts import Part
 from .regions import Region, rows_of
+from .stairs import INFINITE, Stairs, climb, together, worthwhile
 
 #: Subsets looked at on one row as a power of two, and on all rows together.
 ON_ONE_ROW = 12
 SUBSETS = 1 << 18
 #: So many units of a domain that span its rows are tried in all ways.
 TOGETHER = 5
-#: Costs must stay below this, and none reaches it.
-INFINITE = 1 << 60
 
 #: Unit -> row -> what giving up the unit costs there.
 Prices = Mapping[int, Mapping[int, int]]
@@ -49,14 +48,6 @@ class Offer(NamedTuple):
     pieces: tuple[Piece, ...] = ()
 
 
-class _Stairs(NamedTuple):
-    """The slots of a row as it is, the price of each further one, and the pieces for it as bits."""
-
-    base: int
-    prices: list[int]
-    chosen: list[int]
-
-
 class Books:
     """One uniform aim in one region, with everyone who could go."""
 
@@ -73,7 +64,7 @@ class Books:
         #: By unit and row, the entry of a unit that spans rows.
         self._pieces: dict[tuple[int, int], int] = {}
         self._file(victims)
-        self._known: dict[Spot, _Stairs] = {}
+        self._known: dict[Spot, Stairs] = {}
 
     def _file(self, victims: Crowd) -> None:
         """Tell units that are on one row from those that span several, by what they hold inside the region."""
@@ -97,9 +88,10 @@ class Books:
         """Units on one row, by row; on each in order."""
         rows = self.gaps.rows[entries]
         order = np.lexsort((units, rows))
-        self._singles = units[order].tolist()
-        self._single_costs = [self.cost[unit] for unit in self._singles]
-        self._single_entries = entries[order].tolist()
+        self._singles, self._single_entries = units[order], entries[order]
+        # What is beyond all bounds is never asked for: then the books are not small.
+        costs = [min(self.cost[unit], INFINITE) for unit in self._singles.tolist()]
+        self._single_costs = np.array(costs, dtype=np.int64)
         #: Where those of each row begin, and the end.
         self._first = [0, *np.cumsum(np.bincount(rows, minlength=self.gaps.layout.size)).tolist()]
 
@@ -129,47 +121,41 @@ class Books:
 
     def price(self, wanted: Iterable[Spot]) -> None:
         """Find out what slots cost at spots that are new, side by side."""
-        by_size: dict[int, list[Spot]] = {}
+        alike: dict[tuple[int, int], list[Spot]] = {}
         for spot in dict.fromkeys(wanted):
             if spot not in self._known:
-                here = self._here(spot)
-                by_size.setdefault(here.stop - here.start + len(spot[2]), []).append(spot)
-        for size, spots in by_size.items():
-            self._known.update(zip(spots, self._priced(spots, size), strict=True))
+                singles = self._first[spot[0] + 1] - self._first[spot[0]]
+                alike.setdefault((singles, len(spot[2])), []).append(spot)
+        for (singles, priced), spots in alike.items():
+            self._known.update(zip(spots, self._priced(spots, singles, priced), strict=True))
 
-    def stairs(self, spot: Spot) -> _Stairs:
+    def stairs(self, spot: Spot) -> Stairs:
         return self._known[spot]
 
     def pieces(self, spot: Spot) -> Sequence[tuple[int, int]]:
         """The units that may go from a spot, with their prices."""
-        here = self._here(spot)
-        return [*zip(self._singles[here], self._single_costs[here], strict=True), *spot[2]]
+        low, high = self._first[spot[0]], self._first[spot[0] + 1]
+        return [*zip(self._singles[low:high].tolist(), self._single_costs[low:high].tolist(), strict=True), *spot[2]]
 
-    def _here(self, spot: Spot) -> slice:
-        """The units that are on the row of a spot and nowhere else."""
-        return slice(self._first[spot[0]], self._first[spot[0] + 1])
-
-    def _priced(self, spots: list[Spot], size: int) -> list[_Stairs]:
-        gaps, rows, shape = self.gaps, [row for row, _, _ in spots], (len(spots), size)
-        subsets = (np.arange(1 << size)[:, np.newaxis] >> np.arange(size)) & 1
-        each = [(self._here(spot), spot[0], spot[2]) for spot in spots]
-        prices = [[*self._single_costs[here], *(price for _, price in priced)] for here, _, priced in each]
-        pieces = [
-            [*self._single_entries[here], *(self._pieces[unit, row] for unit, _ in priced)]
-            for here, row, priced in each
-        ]
-        entries = np.array(pieces, dtype=np.int64).reshape(shape)
-        costs = np.array(prices, dtype=np.int64).reshape(shape) @ subsets.T
-        slots = np.full((len(spots), len(subsets)), 1 << 31, dtype=np.int64)
-        gone = [(number, self._pieces[unit, row]) for number, (row, units, _) in enumerate(spots) for unit in units]
-        where, left = np.array(gone, dtype=np.int64).reshape(len(gone), 2).T
+    def _priced(self, spots: list[Spot], singles: int, split: int) -> list[Stairs]:
+        """Of spots with so many units that are nowhere else, and so many that are split."""
+        gaps, rows = self.gaps, [row for row, _, _ in spots]
+        subsets = (np.arange(1 << (singles + split)) >> np.arange(singles + split)[:, np.newaxis]) & 1
+        here = np.array([self._first[row] for row in rows])[:, np.newaxis] + np.arange(singles)
+        costs, entries = self._single_costs[here], self._single_entries[here]
+        if split:
+            prices = np.array([[price for _, price in priced] for _, _, priced in spots])
+            pieces = np.array([[self._pieces[unit, row] for unit, _ in priced] for row, _, priced in spots])
+            costs, entries = np.hstack((costs, prices)), np.hstack((entries, pieces))
+        gone = [(spot, self._pieces[unit, row]) for spot, (row, units, _) in enumerate(spots) for unit in units]
+        slots = np.full((len(spots), subsets.shape[1]), 1 << 31, dtype=np.int64)
         for (_, known, amount), given in zip(gaps.requests, gaps.given, strict=True):
             free = gaps.free[known, rows]
-            np.add.at(free, where, given[left])
-            more = given[entries] @ subsets.T
-            np.minimum(slots, (free[:, np.newaxis] + more) // amount, out=slots)
+            for spot, entry in gone:
+                free[spot] += given[entry]
+            np.minimum(slots, (free[:, np.newaxis] + given[entries] @ subsets) // amount, out=slots)
         usable = gaps.most[rows][:, np.newaxis] > 0
-        return _climb(np.where(usable, np.minimum(np.maximum(slots, 0), gaps.need), 0), costs)
+        return climb(np.where(usable, np.minimum(np.maximum(slots, 0), gaps.need), 0), costs @ subsets)
 
     def together_in(self, row: int) -> list[int]:
         return self._together.get(int(self._domains[row]), [])
@@ -191,18 +177,6 @@ def _leaf_level(gaps: Gaps, part: Part, region: Region) -> int:
         if part.is_leaf:
             return level
         part = part.children[0]
-
-
-def _climb(slots: Ints, costs: Ints) -> list[_Stairs]:
-    """For each row the least cost of 1, 2, … slots more than without any subset, and the subset that has it."""
-    gained = slots - slots[:, :1]
-    most = int(gained.max(initial=0))
-    steps = [np.where(gained >= number, costs, INFINITE) for number in range(1, most + 1)]
-    chosen = np.array([step.argmin(axis=1) for step in steps], dtype=np.int64).reshape(most, len(slots)).T
-    least = np.array([step.min(axis=1) for step in steps], dtype=np.int64).reshape(most, len(slots)).T
-    ends = gained.max(axis=1, initial=0).tolist()
-    each = zip(slots[:, 0].tolist(), least.tolist(), chosen.tolist(), ends, strict=True)
-    return [_Stairs(base, prices[:end], subsets[:end]) for base, prices, subsets, end in each]
 
 
 class _Way(NamedTuple):
@@ -290,7 +264,10 @@ class _Round:
         base = sum(stairs.base for _, stairs in every)
         helpful = [(spot, stairs) for spot, stairs in every if stairs.prices]
         missing = [max(0, number * need - base) for number in range(copies + 1)]
-        best, trace = _put_together([stairs.prices for _, stairs in helpful], missing[-1])
+        if not any(missing[:-1]):  # otherwise each number has its own cheapest choices
+            useful = worthwhile([stairs.prices for _, stairs in helpful], missing[-1])
+            helpful = [helpful[at] for at in useful]
+        best, trace = together([stairs.prices for _, stairs in helpful], missing[-1])
         found = {}
         for number, lack in enumerate(missing):
             price = int(best[lack])
@@ -298,7 +275,7 @@ class _Round:
                 found[number] = Offer(price, tuple(self._wanted(helpful, trace, lack)))
         return found
 
-    def _wanted(self, spots: list[tuple[Spot, _Stairs]], trace: list[Ints], missing: int) -> Iterable[Piece]:
+    def _wanted(self, spots: list[tuple[Spot, Stairs]], trace: list[Ints], missing: int) -> Iterable[Piece]:
         left = missing
         for (spot, stairs), taken in zip(reversed(spots), reversed(trace), strict=True):
             slots = int(taken[left]) if left else 0
@@ -322,22 +299,3 @@ def _joined(one: dict[int, Offer], other: dict[int, Offer], copies: int) -> dict
             if number not in best or price < best[number].price:
                 best[number] = Offer(price, first.pieces + second.pieces)
     return best
-
-
-def _put_together(options: list[list[int]], missing: int) -> tuple[Ints, list[Ints]]:
-    """The least cost of 0, 1, … slots over all rows, and how many each row adds then."""
-    # In front of them zeros: who lacks fewer slots than a row adds lacks none with it.
-    ahead = max(map(len, options), default=0)
-    best = np.full(ahead + missing + 1, INFINITE, dtype=np.int64)
-    best[: ahead + 1] = 0
-    trace: list[Ints] = []
-    for costs in options:
-        after, taken = best.copy(), np.zeros(missing + 1, dtype=np.int64)
-        least = after[ahead:]
-        for slots, cost in enumerate(costs[:missing], 1):
-            reached = best[ahead - slots : ahead - slots + missing + 1] + cost
-            taken[reached < least] = slots
-            np.minimum(least, reached, out=least)
-        best = after
-        trace.append(taken)
-    return best[ahead:], trace

@@ -261,6 +261,10 @@ class ClusterView:
         lower = sorted(each for each in self._of_priority if each < priority)
         return [self._units[unit] for each in lower for unit in self._of_priority[each]]
 
+    def ids_below(self, priority: int) -> list[tuple[int, list[int]]]:
+        """The same as ids, priority by priority."""
+        return [(each, list(self._of_priority[each])) for each in sorted(self._of_priority) if each < priority]
+
     def budget(self, budget_id: int) -> Budget | None:
         return self._budgets.get(budget_id)
 
