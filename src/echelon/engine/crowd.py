@@ -77,7 +77,7 @@ class Columns:
         self._first_pod = _starts(homes, len(order))
         self._order = _grouped(homes, self._first_pod)
         self._budgets = self._covering(view, homes)
-        self._file(homes, _rows(view, len(ids), pods), pods_each[order])
+        self._file(homes, _rows(view, len(ids), pods))
 
     def _covering(self, view: ClusterView, homes: Ints) -> dict[int, Counter[int]]:
         """The budgets that cover pods of a victim, where any do."""
@@ -92,37 +92,32 @@ class Columns:
                 found[number] = budgets
         return found
 
-    def _file(self, homes: Ints, rows: Ints, pods_each: Ints) -> None:
+    def _file(self, homes: Ints, rows: Ints) -> None:
         """One entry for each victim and row: whose, where, and which of the records says what is given back."""
         which, requests = _alike(self._pods)
         #: What is given back, by resource.
         self.records: list[Mapping[str, int]] = list(map(dict, requests))
-        lone = self._order[(pods_each[homes[self._order]] == 1) & (rows[self._order] >= 0)]
-        columns = [homes[lone], rows[lone], which[lone]]
-        several = self._file_several(np.flatnonzero(pods_each > 1).tolist(), rows)
-        if several.size:
-            columns = [np.concatenate(pair) for pair in zip(columns, several, strict=True)]
-            order = np.argsort(columns[0], kind="stable")
-            columns = [column[order] for column in columns]
-        self.owners, self.rows, self.which = columns
+        pods = self._order[rows[self._order] >= 0]
+        if len(self._pods) > len(self.units):
+            pods = self._one_for_each_row(pods, homes, rows, which)
+        self.owners, self.rows, self.which = homes[pods], rows[pods], which[pods]
         #: Where those of each victim begin, and the end.
         self.first_entry = _starts(self.owners, len(self.units))
 
-    def _file_several(self, numbers: list[int], rows: Ints) -> Ints:
-        """The same columns for victims with several pods, which may share rows."""
-        found: list[tuple[int, int, int]] = []
-        for number in numbers:
-            freed: dict[int, dict[str, int]] = {}
-            for at in self._order[self._first_pod[number] : self._first_pod[number + 1]].tolist():
-                row = rows.item(at)
-                if row >= 0:
-                    sums = freed.setdefault(row, {})
-                    for resource, amount in self._pods[at].requests:
-                        sums[resource] = sums.get(resource, 0) + amount
-            for row, sums in freed.items():
-                found.append((number, row, len(self.records)))
-                self.records.append(sums)
-        return np.array(found, dtype=np.int64).reshape(len(found), 3).T
+    def _one_for_each_row(self, pods: Ints, homes: Ints, rows: Ints, which: Ints) -> Ints:
+        """Of pods of a victim that share a row only the first; it stands for a record of what all of them give back."""
+        spots = homes[pods] * (int(rows.max(initial=0)) + 1) + rows[pods]
+        order = np.argsort(spots, kind="stable")
+        starts = np.flatnonzero(np.diff(spots[order], prepend=-1))
+        ends = np.append(starts[1:], len(pods))
+        for low, high in zip(starts[ends - starts > 1].tolist(), ends[ends - starts > 1].tolist(), strict=True):
+            sharing, sums = pods[order[low:high]].tolist(), dict[str, int]()
+            for at in sharing:
+                for resource, amount in self._pods[at].requests:
+                    sums[resource] = sums.get(resource, 0) + amount
+            which[sharing[0]] = len(self.records)
+            self.records.append(sums)
+        return pods[np.sort(order[starts])]
 
     def _pods_of(self, number: int) -> list[Running]:
         low, high = self._first_pod.item(number), self._first_pod.item(number + 1)
