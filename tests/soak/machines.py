@@ -1,4 +1,4 @@
-"""What befalls nodes: they come, go, come back, move to another rack, lose devices, are closed and drained."""
+"""What befalls nodes: they come, go, return, move to another rack, lose devices, are relabelled, closed and drained."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from echelon.testing.builders import GPU
 
 from .hand import Event, Hand
 from .manifests import NAMESPACE
-from .wishes import REPAIR
+from .wishes import DISK, REPAIR
 
 
 class Machines:
@@ -31,6 +31,7 @@ class Machines:
             (2, self.replace),
             (3, self.move),
             (2, self.resize),
+            (2, self.refit),
             (5, self.cordon),
             (3, self.taint),
             (2, self.drain),
@@ -92,6 +93,13 @@ class Machines:
         count = "2" if node["status"]["allocatable"][GPU] == "4" else "4"
         await self._hand.patch(NODES, node, {"status": {"allocatable": {GPU: count}}}, status=True)
         return f"node {meta.name(node)} has {count} devices"
+
+    async def refit(self) -> str:
+        """Another disk: pods that choose nodes by it choose others now."""
+        node = self._maker.pick(await self._hand.all(NODES))
+        disk = "ssd" if node["metadata"]["labels"][DISK] == "hdd" else "hdd"
+        await self._hand.patch(NODES, node, {"metadata": {"labels": {DISK: disk}}})
+        return f"node {meta.name(node)} has {disk} now"
 
     async def cordon(self) -> str:
         node = self._maker.pick(await self._hand.all(NODES))

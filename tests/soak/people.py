@@ -25,6 +25,7 @@ from .wishes import APP, APPS
 #: Kinds that people submit and take away again.
 SUBMITTED = (JOBS, JOB_SETS, TRAIN_JOBS, POD_GROUPS, COMPOSITE_POD_GROUPS, PODS)
 TEAM = "team"
+HELD = "example.com/held"
 _MOST_BUDGETS = 3
 
 
@@ -59,6 +60,8 @@ class People:
             (8, self.delete),
             (3, self.delete_owned),
             (5, self.evict),
+            (3, self.hold_on),
+            (2, self.let_go),
             (4, self.fail),
             (2, self.relabel),
             (3, self.set_budget),
@@ -274,6 +277,22 @@ class People:
             return ""
         await self._hand.verbs.evict(NAMESPACE, meta.name(pod))
         return f"evict {meta.name(pod)}"
+
+    async def hold_on(self) -> str:
+        """Somebody wants to be asked before a pod is gone: whoever waits for its place waits for that."""
+        pod = self._hand.pick_live([pod for pod in await self._hand.all(PODS) if pod["spec"].get("nodeName")])
+        if pod is None:
+            return ""
+        known = pod["metadata"].get("finalizers") or []
+        await self._hand.patch(PODS, pod, {"metadata": {"finalizers": [*known, HELD]}})
+        return f"hold on to {meta.name(pod)}"
+
+    async def let_go(self) -> str:
+        held = [pod for pod in await self._hand.all(PODS) if HELD in (pod["metadata"].get("finalizers") or ())]
+        for pod in held:
+            others = [one for one in pod["metadata"]["finalizers"] if one != HELD]
+            await self._hand.patch(PODS, pod, {"metadata": {"finalizers": others or None}})
+        return f"let go of {len(held)} pods" if held else ""
 
     async def fail(self) -> str:
         """A container dies."""

@@ -47,7 +47,7 @@ class World:
         self._cramped = character == 1
         self._maker = Maker(self._rng, choosy=60 if character == 4 else 12)
         self._hand = Hand(plane, self._maker)
-        people = People(self._hand, self._rng)
+        people = self._people = People(self._hand, self._rng)
         machines = Machines(self._hand, 3 if self._cramped else 5, 6 if self._cramped else 11)
         #: Processes that are down, and when they come back.
         self._down: dict[Name, float] = {}
@@ -101,6 +101,7 @@ class World:
         await self._bury()
         for name in list(self._down):
             self._start(name)
+        await self._people.let_go()
         self._tell("quiet")
         still_since, revision, end = self.plane.clock.now(), "", self.plane.clock.now() + _PATIENCE_SECONDS
         while self.plane.clock.now() - still_since < _STILL_SECONDS:
