@@ -84,14 +84,15 @@ class Wire:
 
     @asynccontextmanager
     async def stream(self, path: str, seconds: float, silence: float) -> AsyncIterator[Stream]:
-        """A GET whose answer goes on; given up when nothing is heard for as long as `silence`."""
+        """A GET whose answer begins within `seconds` and goes on; given up when all is quiet for as long as `silence`."""
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(seconds):
             _, stream = await loop.create_connection(
                 lambda: Stream(loop, silence), self._host, self._port, ssl=self._tls
             )
         try:
-            await stream.ask(self._request("GET", path, None, ""))
+            async with asyncio.timeout(seconds):
+                await stream.ask(self._request("GET", path, None, ""))
             yield stream
         finally:
             stream.abort()

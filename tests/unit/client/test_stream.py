@@ -23,7 +23,7 @@ def chunk(data: bytes) -> bytes:
 
 @asynccontextmanager
 async def told(
-    tell: Callable[[asyncio.StreamWriter], Awaitable[None]], silence: float = _PATIENCE
+    tell: Callable[[asyncio.StreamWriter], Awaitable[None]], silence: float = _PATIENCE, answer: float = _PATIENCE
 ) -> AsyncIterator[Stream]:
     """The stream of a server that tells this and hangs up."""
 
@@ -39,7 +39,7 @@ async def told(
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         wire = Wire(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", None, {}, 1)
-        async with wire.stream("/watch", _PATIENCE, silence) as stream:
+        async with wire.stream("/watch", answer, silence) as stream:
             yield stream
 
 
@@ -104,6 +104,20 @@ async def test_what_came_before_the_line_broke_is_delivered() -> None:
         assert await anext(batches) == b"one\n"
         with pytest.raises(HungUp):
             await anext(batches)
+
+
+async def test_a_server_that_does_not_even_begin_to_answer_is_given_up_sooner() -> None:
+    over = asyncio.Event()
+
+    async def tell(writer: asyncio.StreamWriter) -> None:
+        await over.wait()
+
+    begin = asyncio.get_running_loop().time()
+    with pytest.raises(TimeoutError):
+        async with told(tell, answer=0.2):
+            pass
+    assert asyncio.get_running_loop().time() - begin < _PATIENCE
+    over.set()
 
 
 async def test_a_server_that_says_nothing_for_too_long_is_given_up() -> None:
