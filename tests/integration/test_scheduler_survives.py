@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from echelon.api.scheme import POD_GROUPS, PODS
 from echelon.api.verbs import Verbs, WriteOptions
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
@@ -139,17 +141,22 @@ async def test_a_pod_that_gets_other_labels_while_it_is_bound_is_timed_from_its_
     assert taken == 0.5
 
 
+@pytest.mark.parametrize(("scheduler", "gone"), [("echelon", True), ("another-scheduler", False)])
 @in_virtual_time
-async def test_a_mark_without_a_time_does_not_keep_a_scheduler_from_starting(world: World) -> None:
+async def test_a_scheduler_that_starts_goes_on_with_evictions_of_its_own_name_only(
+    world: World, scheduler: str, gone: bool
+) -> None:
     await world.stop()
     await world.create(make_node("n1"), make_pod("victim", node="n1"))
+    # Without a time, as any client may have written it.
     mark = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    mark["message"] = f"{scheduler}: preempting to accommodate a higher priority pod"
     await world.patch(PODS, "victim", {"status": {"conditions": [mark]}}, status=True)
     world.start()
     await world.create(make_pod("next"))
     await world.settle()
     assert await world.scheduled("next")
-    assert await world.gone("victim")
+    assert await world.gone("victim") is gone
 
 
 @in_virtual_time

@@ -96,7 +96,7 @@ class Scheduler:
         self._reporter = Reporter(self._enactor, recorder, clock)
         around = Around(self._translator, self._states, self._reporter, self.metrics, self.room)
         self._readiness = Readiness(settings.names, caches, clock, self._states, self._reporter, self._settle)
-        self._preemption = Preemption(settings.names[0], around, self._enactor)
+        self._preemption = Preemption(settings.names, around, self._enactor)
         self.reservations = Reservations(settings.patience, self._brief, around, clock)
         self._following = self._leading = False
         #: Whether room has appeared that nobody was woken for yet.

@@ -8,8 +8,9 @@ A place that is only kept can be taken by someone more important; the one who lo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from ..api import meta
 from ..engine.verdict import Blocked, Evict
@@ -23,8 +24,8 @@ from .tree import Group, Member, Root
 class Preemption:
     """Evictions under way and the places kept meanwhile."""
 
-    def __init__(self, name: str, around: Around, enactor: Enactor) -> None:
-        self._name = name
+    def __init__(self, names: tuple[str, ...], around: Around, enactor: Enactor) -> None:
+        self._names = names
         self._around = around
         self._enactor = enactor
         #: victim -> the roots that wait for it to be gone
@@ -127,7 +128,7 @@ class Preemption:
         """The name under which a root's pods asked for us."""
         if isinstance(root, Member):
             return root.scheduler
-        return next((member.scheduler for leaf in root.leaves() for member in leaf.pending.values()), self._name)
+        return next((member.scheduler for leaf in root.leaves() for member in leaf.pending.values()), self._names[0])
 
     def _half_evicted(self) -> dict[str, list[Member]]:
         """Pods that were marked, with those that are evicted as one with them, by what their marks say.
@@ -139,12 +140,17 @@ class Preemption:
         for member in members.values():
             running = self._around.view.running(member.id) if member.node else None
             condition = meta.find_condition(member.obj, "DisruptionTarget") if running is not None else None
-            if condition is not None and running is not None and _marked(member):
+            if condition is not None and running is not None and self._is_ours(condition):
                 mates = (members[pod.pod] for pod in self._around.view.pods_of(running.unit))
                 at = condition.get("lastTransitionTime")
                 bound = {mate.id: mate for mate in mates if mate.node and (not at or _bound_at(mate) <= at)}
                 found.setdefault(str(condition.get("message", "")), {}).update(bound)
         return {message: list(victims.values()) for message, victims in found.items()}
+
+    def _is_ours(self, mark: Mapping[str, Any]) -> bool:
+        """Whether it was set under one of our names; other schedulers see to their own evictions."""
+        name = str(mark.get("message") or "").partition(":")[0]
+        return mark["status"] == "True" and mark.get("reason") == "PreemptionByScheduler" and name in self._names
 
     def _await(self, state: State, victim: Member) -> None:
         state.victims[victim.id] = None
@@ -168,11 +174,6 @@ class Preemption:
         if state is not None:
             self.withdraw(state)
             self._around.states.again(state)
-
-
-def _marked(member: Member) -> bool:
-    found = meta.find_condition(member.obj, "DisruptionTarget")
-    return found is not None and found["status"] == "True" and found.get("reason") == "PreemptionByScheduler"
 
 
 def _bound_at(member: Member) -> str:
