@@ -84,7 +84,7 @@ class Wire:
 
     @asynccontextmanager
     async def stream(self, path: str, seconds: float, silence: float) -> AsyncIterator[Stream]:
-        """A GET whose answer begins within `seconds` and goes on; given up when all is quiet for as long as `silence`."""
+        """A GET whose answer begins within `seconds` and goes on; given up when silent for as long as `silence`."""
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(seconds):
             _, stream = await loop.create_connection(
