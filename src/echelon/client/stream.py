@@ -9,6 +9,7 @@ A reader that is slow makes the server wait.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator
 from typing import cast
 
@@ -18,7 +19,8 @@ import httptools
 _HIGH_WATER = 4 << 20
 #: What is read at a time.
 _READ_BYTES = 64 << 10
-#: Data that comes so soon after other data is a storm, and this is how long it may gather.
+#: Data that comes so soon after other data is a storm, even if we were busy meanwhile, and so long the next may gather.
+_STORM_SECONDS = 0.05
 _GATHER_SECONDS = 0.005
 
 
@@ -32,7 +34,9 @@ class Stream(asyncio.BufferedProtocol):
     def __init__(self, loop: asyncio.AbstractEventLoop, silence: float) -> None:
         self._loop = loop
         self._silence = silence
+        #: Where to write, and what reading is paused on: the socket itself, below TLS if there is any.
         self._transport: asyncio.Transport | None = None
+        self._socket: asyncio.Transport | None = None
         #: What has come of the body and was not read; a server sends every event as a piece of its own.
         self._pieces: list[bytes] = []
         self._waiting_bytes = 0
@@ -49,6 +53,11 @@ class Stream(asyncio.BufferedProtocol):
         self.status = 0
 
     # -- for the reader ------------------------------------------------------------------------------------
+
+    async def secure(self, tls: ssl.SSLContext, host: str) -> None:
+        """Speak TLS from now on; a transport that did so by itself would be woken and read on while it is paused."""
+        assert self._socket is not None
+        self._transport = await self._loop.start_tls(self._socket, self, tls, server_hostname=host)
 
     async def ask(self, request: bytes) -> None:
         """Send the request and wait for the head of the answer."""
@@ -117,23 +126,23 @@ class Stream(asyncio.BufferedProtocol):
 
     def _gather(self) -> None:
         """Read no more for a moment, or until the reader has caught up."""
-        assert self._transport is not None
-        if self._gathering is None and not self._transport.is_closing():
-            self._transport.pause_reading()
+        assert self._socket is not None
+        if self._gathering is None and not self._socket.is_closing():
+            self._socket.pause_reading()
             self._gathering = self._loop.call_later(_GATHER_SECONDS, self._go_on)
 
     def _go_on(self) -> None:
-        assert self._transport is not None
+        assert self._socket is not None
         self._gathering = None
         if self._waiting_bytes > _HIGH_WATER:
             self._gathering = self._loop.call_later(_GATHER_SECONDS, self._go_on)
-        elif not self._transport.is_closing():
-            self._transport.resume_reading()
+        elif not self._socket.is_closing():
+            self._socket.resume_reading()
 
     # -- what the transport calls --------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport = self._socket = cast(asyncio.Transport, transport)
 
     def get_buffer(self, _: int) -> memoryview:
         return self._buffer
@@ -145,7 +154,7 @@ class Stream(asyncio.BufferedProtocol):
         except httptools.HttpParserError as error:
             self._fail(HungUp(f"not an answer in HTTP: {error}"))
         self._waiting_bytes += size
-        if self._heard - before < 2 * _GATHER_SECONDS or self._waiting_bytes > _HIGH_WATER:
+        if self._heard - before < _STORM_SECONDS or self._waiting_bytes > _HIGH_WATER:
             self._gather()
         self._wake()
 

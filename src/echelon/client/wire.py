@@ -86,11 +86,12 @@ class Wire:
     async def stream(self, path: str, seconds: float, silence: float) -> AsyncIterator[Stream]:
         """A GET whose answer begins within `seconds` and goes on; given up when silent for as long as `silence`."""
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(seconds):
-            _, stream = await loop.create_connection(
-                lambda: Stream(loop, silence), self._host, self._port, ssl=self._tls
-            )
+        stream = Stream(loop, silence)
         try:
+            async with asyncio.timeout(seconds):
+                await loop.create_connection(lambda: stream, self._host, self._port)
+                if self._tls is not None:
+                    await stream.secure(self._tls, self._host)
             async with asyncio.timeout(seconds):
                 await stream.ask(self._request("GET", path, None, ""))
             yield stream

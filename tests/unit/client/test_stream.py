@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from echelon.client import stream as streams
 from echelon.client.stream import HungUp, Stream
 from echelon.client.wire import Wire
+from echelon.server import certificates
 
 _PATIENCE = 20.0
 _HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -21,9 +25,26 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
+#: What the server shows, and what the client trusts; None without TLS.
+Secrets = tuple[ssl.SSLContext, ssl.SSLContext] | None
+
+
+@pytest.fixture(params=["plain", "tls"])
+def secrets(request: pytest.FixtureRequest, tmp_path: Path) -> Secrets:
+    if request.param == "plain":
+        return None
+    own = certificates.ensure(tmp_path, time.time())
+    shown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    shown.load_cert_chain(own.certificate, own.key)
+    return shown, ssl.create_default_context(cafile=tmp_path / "ca.crt")
+
+
 @asynccontextmanager
 async def told(
-    tell: Callable[[asyncio.StreamWriter], Awaitable[None]], silence: float = _PATIENCE, answer: float = _PATIENCE
+    tell: Callable[[asyncio.StreamWriter], Awaitable[None]],
+    silence: float = _PATIENCE,
+    answer: float = _PATIENCE,
+    secrets: Secrets = None,
 ) -> AsyncIterator[Stream]:
     """The stream of a server that tells this and hangs up."""
 
@@ -36,9 +57,11 @@ async def told(
         finally:
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    shown, trusted = secrets or (None, None)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=shown)
     async with server:
-        wire = Wire(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", None, {}, 1)
+        scheme, port = "https" if secrets else "http", server.sockets[0].getsockname()[1]
+        wire = Wire(f"{scheme}://127.0.0.1:{port}", trusted, {}, 1)
         async with wire.stream("/watch", answer, silence) as stream:
             yield stream
 
@@ -47,7 +70,7 @@ async def lines_of(stream: Stream) -> list[bytes]:
     return [line async for batch in stream.batches() for line in batch.splitlines() if line]
 
 
-async def test_lines_come_whole_and_in_order_however_they_are_cut() -> None:
+async def test_lines_come_whole_and_in_order_however_they_are_cut(secrets: Secrets) -> None:
     wanted = [b"line %d %s" % (number, b"x" * (number % 50)) for number in range(500)]
     text = b"\n".join(wanted) + b"\n\n"
 
@@ -59,7 +82,7 @@ async def test_lines_come_whole_and_in_order_however_they_are_cut() -> None:
         writer.write(_END)
         await writer.drain()
 
-    async with told(tell) as stream:
+    async with told(tell, secrets=secrets) as stream:
         assert (stream.status, await lines_of(stream)) == (200, wanted)
 
 
@@ -93,6 +116,19 @@ async def test_a_refusal_is_read_to_its_end() -> None:
 
     async with told(tell) as stream:
         assert (stream.status, await stream.rest()) == (410, b'{"kind":\n"Status')
+
+
+async def test_a_server_that_nobody_trusts_is_not_asked(tmp_path: Path) -> None:
+    own = certificates.ensure(tmp_path, time.time())
+    shown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    shown.load_cert_chain(own.certificate, own.key)
+
+    async def tell(_: asyncio.StreamWriter) -> None:
+        raise AssertionError("it was asked")
+
+    with pytest.raises(ssl.SSLCertVerificationError):
+        async with told(tell, secrets=(shown, ssl.create_default_context())):
+            pass
 
 
 async def test_what_came_before_the_line_broke_is_delivered() -> None:
@@ -133,7 +169,7 @@ async def test_a_server_that_says_nothing_for_too_long_is_given_up() -> None:
         over.set()
 
 
-async def test_a_slow_reader_makes_the_server_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_reader_makes_the_server_wait(monkeypatch: pytest.MonkeyPatch, secrets: Secrets) -> None:
     """Much more is sent than may wait here and in the sockets between; it is all there in the end."""
     monkeypatch.setattr(streams, "_HIGH_WATER", 1 << 16)
     line, count = b"y" * 999 + b"\n", 30_000
@@ -148,7 +184,7 @@ async def test_a_slow_reader_makes_the_server_wait(monkeypatch: pytest.MonkeyPat
         writer.write(_END)
         await writer.drain()
 
-    async with told(tell) as stream:
+    async with told(tell, secrets=secrets) as stream:
         while stream._waiting_bytes <= streams._HIGH_WATER:  # noqa: ASYNC110 - until the reader is behind
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.1)
