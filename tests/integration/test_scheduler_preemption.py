@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from echelon.api.scheme import COMPOSITE_POD_GROUPS, PODS, Object
+from echelon.api import meta
+from echelon.api.scheme import COMPOSITE_POD_GROUPS, PODS, Object, Resource
+from echelon.api.verbs import Verbs
 from echelon.api.vocabulary import RACK, ZONE
 from echelon.testing.builders import make_budget, make_composite, make_node, make_pod, make_pod_group
 from echelon.testing.world import World, in_virtual_time
@@ -743,3 +745,39 @@ async def test_a_preemption_goes_on_after_a_crash(world: World, moment: int) -> 
     await world.settle(3)
     assert await world.scheduled("high0", "high1")
     assert await world.condition("g") == SCHEDULED
+
+
+class _SlowToSay:
+    """An API that takes its time to note for whom room is made."""
+
+    def __init__(self, verbs: Verbs) -> None:
+        self._verbs = verbs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._verbs, name)
+
+    async def patch(self, resource: Resource, name: str, *rest: Any) -> Object:
+        if resource is PODS and name.startswith("high"):
+            await asyncio.sleep(5)
+        return await self._verbs.patch(resource, name, *rest)
+
+
+@in_virtual_time
+async def test_nobody_else_is_evicted_after_a_crash_before_it_was_noted_for_whom(world: World) -> None:
+    await world.create(*(make_node(f"n{n}", cpu=2) for n in range(4)))
+    lows = [f"low{n}" for n in range(4)]
+    await world.create(*(make_pod(name, cpu=2, priority=10, grace=20) for name in lows))
+    await world.settle(2)
+    await world.stop()
+    world.start(_SlowToSay(world.verbs))  # type: ignore[arg-type]
+    await world.settle(1)
+    await world.create(gang(2), *high(2, cpu=2))
+    await world.settle(1)
+    await world.stop()
+    world.start()
+    await world.settle(5)
+    leaving = [name for name in lows if (pod := await world.pod(name)) is not None and meta.deleting(pod)]
+    assert len(leaving) == 2
+    await world.delete(PODS, *leaving, grace=0)
+    await world.settle(3)
+    assert await world.scheduled("high0", "high1")

@@ -258,13 +258,24 @@ class Scheduler:
             self.reservations.placed(state, verdict.assignment.values())
             self._place(state, verdict)
         elif isinstance(verdict, Evict):
-            self.reservations.placed(state, verdict.placement.assignment.values())
-            self._preemption.begin(state, verdict)
-            self._states.wait(state)
+            self._make_room(state, demand, verdict)
             self.metrics.attempted(root, "waiting_on_preemption", self._taken(state))
         else:
             self.metrics.attempted(root, "unschedulable", self._taken(state))
             self._stay(state, demand, None if brief else verdict, knows)
+
+    def _make_room(self, state: State, demand: Demand, verdict: Evict) -> None:
+        """Nobody is evicted for it if those suffice whom the process before us began to evict."""
+        self.view.options = self._brief
+        with self._preemption.without_orphans() as any_leave:
+            found = self._ask(state.root, replace(demand, may_preempt=False)) if any_leave else None
+        placement = found if isinstance(found, Placed) and found.assignment else verdict.placement
+        self.reservations.placed(state, placement.assignment.values())
+        if placement is verdict.placement:
+            self._preemption.begin(state, verdict)
+        else:
+            self._preemption.inherit(state, placement)
+        self._states.wait(state)
 
     def _look_elsewhere(self, state: State) -> None:
         """Others leave for it, which may take them long: if room has appeared elsewhere meanwhile, it goes there."""

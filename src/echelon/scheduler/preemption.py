@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..api import meta
-from ..engine.verdict import Blocked, Evict
+from ..engine.verdict import Blocked, Evict, Placed
 from .apply import Enactor
 from .around import Around
 from .report import key_of, kind_of
@@ -30,6 +30,8 @@ class Preemption:
         self._enactor = enactor
         #: victim -> the roots that wait for it to be gone
         self._awaited: dict[int, dict[int, None]] = {}
+        #: Those whom the process before us began to evict, and did not come to say for whom.
+        self._orphans: dict[int, Member] = {}
 
     def begin(self, state: State, verdict: Evict) -> None:
         """Evict whole units and keep their places for the preemptor."""
@@ -54,6 +56,26 @@ class Preemption:
         else:
             self._around.states.again(state)
 
+    @contextmanager
+    def without_orphans(self) -> Iterator[bool]:
+        """Look at the cluster as if those were gone who leave for nobody that we know of; False if there are none."""
+        view = self._around.view
+        leaving = [running for number in self._orphans if (running := view.running(number)) is not None]
+        with view.without(leaving):
+            yield bool(leaving)
+
+    def inherit(self, state: State, placement: Placed) -> None:
+        """Keep the places of those for a root: the one for which they leave, or who would have to evict others."""
+        members, nodes = self._around.translator.members, set(placement.assignment.values())
+        victims = [one for one in self._orphans.values() if one.place in nodes] or list(self._orphans.values())
+        for victim in victims:
+            del self._orphans[victim.id]
+            self._await(state, victim)
+        for number, node in placement.assignment.items():
+            state.nominated[number] = members[number]
+            self._around.translator.nominate(members[number], node)
+        self._around.reporter.making_room(state.root, placement, len(victims))
+
     def withdraw(self, state: State) -> None:
         """Give up the places kept for a root; whoever asks next may have them."""
         if not state.nominated:
@@ -73,6 +95,7 @@ class Preemption:
 
     def gone(self, member: Member) -> None:
         """A pod has left: those who waited for it may be able to go on."""
+        self._orphans.pop(member.id, None)
         for waiting in self._awaited.pop(member.id, {}):
             state = self._around.states.get(waiting)
             if state is not None:
@@ -123,6 +146,8 @@ class Preemption:
             self._around.translator.nominate(member, node)
             for victim in by_node[node]:
                 self._await(state, victim)
+        every = (victim for victims in by_node.values() for victim in victims)
+        self._orphans = {victim.id: victim for victim in every if victim.id not in self._awaited}
 
     def _named_by(self, root: Root) -> str:
         """The name under which a root's pods asked for us."""

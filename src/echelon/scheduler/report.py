@@ -91,7 +91,7 @@ class Reporter:
         text = f"nothing in its reserved places has ended for {seconds:g} s; others go first for as long"
         self._event(root, "ReservationLapsed", text)
 
-    def making_room(self, root: Root, verdict: Evict, victims: int) -> None:
+    def making_room(self, root: Root, verdict: Evict | Placed, victims: int) -> None:
         """Others are leaving for it."""
         plan = f"preemption: found a placement for {kind_of(root)}, preempting {victims} victims"
         text = f"{plan}; {sentence(verdict, names_of(root))}"
