@@ -7,7 +7,6 @@ up is that of the rows that changed.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -26,8 +25,6 @@ KEPT, KEPT_ROWS = 256, 1 << 23
 LEAST_KEPT = 16
 #: Slots of a node for a shape that asks for nothing.
 UNLIMITED = 1 << 31
-#: More than there is of anything, and far from the end of the numbers.
-PLENTY = 1 << 60
 #: Changes that are brought up to date with plain numbers; more of them with arrays.
 FEW = 24
 #: Up to so many boxes it costs no more to look at all than at those that changed, and beyond so many changes.
@@ -36,6 +33,9 @@ FEW_BOXES, FEW_CHANGES = 64, 8
 NEVER = 1 << 62
 #: Stands for a level whose domains are the rows.
 ROWS = -2
+
+#: What a pod takes of resources, by their numbers.
+Asked = list[tuple[int, int]]
 
 
 class Slots:
@@ -54,7 +54,9 @@ class Slots:
         self._rolls: dict[int, Ints] = {}
         #: Answers of `tightest`: box, its slots, and how much of the log it knows.
         self._tightest: dict[tuple[int, int, int, int], tuple[int, int, int]] = {}
-        self._known = _Asked({}, Shape(()))
+        #: What a pod takes by the numbers of resources, as long as there are so many resources.
+        self._resources = -1
+        self._amounts: Asked | None = None
 
     def refresh(self) -> None:
         layout = self._layout
@@ -64,19 +66,20 @@ class Slots:
             return
         if stale:
             self._fits = allowed(layout, self.shape)
-            self._known = _Asked({}, Shape(()))  # resources may have other numbers
+            self._resources = -1  # they may have other numbers
             self._tightest.clear()
         elif self._judged < len(layout.relabelled):
             renewed = distinct(layout.relabelled[self._judged :])
             self._fits[renewed] = allowed(layout, self.shape, renewed)
-        if stale or behind > layout.size // 2 + FEW or not self._asked().known:
+        asked = self._asked()
+        if stale or asked is None or behind > layout.size // 2 + FEW:
             self._put(self._count(EVERYWHERE))
         elif behind == 1:
-            self._renew_one(layout.log[-1])
+            self._renew_one(layout.log[-1], asked)
         elif behind > FEW:
             self._renew(distinct(layout.log[self._seen :]))
         else:
-            self._renew_few(sorted(set(layout.log[self._seen :])))
+            self._renew_few(sorted(set(layout.log[self._seen :])), asked)
         self._epoch, self._seen, self._judged = layout.epoch, len(layout.log), len(layout.relabelled)
 
     def roll(self, level: int) -> Ints:
@@ -94,7 +97,9 @@ class Slots:
         """
         boxes = self.rows if level == ROWS else self.roll(level)
         if end - first <= FEW_BOXES:
-            return _tightest(boxes, first, end, count)[0]
+            few = boxes[first:end].tolist()
+            enough = [slots for slots in few if slots >= count]
+            return first + few.index(min(enough)) if enough else -1
         key, now = (level, first, end, count), len(self._layout.log)
         known = self._tightest.get(key)
         if known is None or now - known[2] > FEW_CHANGES or not (found := self._corrected(boxes, key, *known)):
@@ -136,19 +141,25 @@ class Slots:
         for level, roll in self._rolls.items():
             np.add.at(roll, self._layout.domains(level)[rows], change)
 
-    def _renew_few(self, rows: list[int]) -> None:
-        """The same for a few rows, with as few operations as will do."""
-        where, asked = run(rows), self._asked()
-        each = self._layout.free[:, where] // asked.divisors
-        slots = np.minimum.reduce(each if asked.unasked is None else each + asked.unasked, initial=UNLIMITED)
-        fresh = (np.maximum(slots, 0) * self._fits[where]).tolist()
+    def _renew_few(self, rows: list[int], asked: Asked) -> None:
+        """The same for a few rows with plain numbers, since to begin with arrays costs more than to end here."""
+        where, layout = run(rows), self._layout
+        free = layout.free[:, where].tolist()
+        fresh = [UNLIMITED if fits else 0 for fits in self._fits[where].tolist()]
+        for number, amount in asked:
+            fresh = [
+                slots if slots * amount <= left else left // amount
+                for slots, left in zip(fresh, free[number], strict=True)
+            ]
+        if min(fresh) < 0:  # a node that holds more than it has
+            fresh = [max(slots, 0) for slots in fresh]
         before = self.rows[where].tolist()
         if fresh == before:
             return
         self.rows[where] = fresh
         self.most = max(self.most, *fresh)
         for level, roll in self._rolls.items():
-            domains = self._layout.domains(level)
+            domains = layout.domains(level)
             first, last = domains.item(rows[0]), domains.item(rows[-1])
             if first == last:
                 roll[first] += sum(fresh) - sum(before)
@@ -156,38 +167,27 @@ class Slots:
             for domain, new, old in zip(domains[where].tolist(), fresh, before, strict=True):
                 roll[domain] += new - old
 
-    def _renew_one(self, row: int) -> None:
-        fresh, layout = 0, self._layout
-        if self._fits[row]:
+    def _renew_one(self, row: int, asked: Asked) -> None:
+        layout, fresh = self._layout, 0
+        if self._fits.item(row):
             free = layout.free[:, row].tolist()
-            fresh = max(0, min([UNLIMITED, *[free[number] // amount for number, amount in self._asked().amounts]]))
+            fresh = max(0, min([UNLIMITED, *[free[number] // amount for number, amount in asked]]))
         change = fresh - self.rows.item(row)
         if change:
             self.rows[row] = fresh
             self.most = max(self.most, fresh)
             for level, roll in self._rolls.items():
-                roll[0 if level < 0 else layout.domains(level).item(row)] += change
+                roll[layout.domains(level).item(row)] += change
 
-    def _asked(self) -> _Asked:
-        if len(self._known.divisors) != len(self._layout.resources):
-            self._known = _Asked(self._layout.resources, self.shape)
-        return self._known
-
-
-class _Asked:
-    """What a pod of a shape takes, by the numbers of resources; for one node, and as columns for several."""
-
-    def __init__(self, resources: Mapping[str, int], shape: Shape) -> None:
-        #: Whether there are numbers for all of them.
-        self.known = all(name in resources for name, _ in shape.requests)
-        wanted = {name: clip(amount) for name, amount in shape.requests if amount > 0}
-        self.amounts = [(resources[name], amount) for name, amount in wanted.items() if name in resources]
-        each = [wanted.get(name, 0) for name in resources]
-        self.divisors: Ints = np.array([[amount or 1] for amount in each], dtype=np.int64)
-        #: Of what it does not ask for there is plenty.
-        self.unasked: Ints | None = None
-        if not all(each):
-            self.unasked = np.array([[0 if amount else PLENTY] for amount in each], dtype=np.int64)
+    def _asked(self) -> Asked | None:
+        """What a pod takes; None if there is something of which no array says how much is free."""
+        layout = self._layout
+        if self._resources != len(layout.resources):
+            self._resources, self._amounts = len(layout.resources), None
+            if layout.knows(self.shape.requests):
+                numbers = layout.resources
+                self._amounts = [(numbers[name], clip(amount)) for name, amount in self.shape.requests if amount > 0]
+        return self._amounts
 
 
 class TiedSlots(Slots):
