@@ -16,8 +16,6 @@ Key = TypeVar("Key")
 
 #: Questions kept; the oldest goes first.
 KEPT = 512
-#: Of a pod that was not noted.
-NOBODY = (None, 0)
 
 
 class Question(NamedTuple):
@@ -102,23 +100,23 @@ class Company:
 
     def count_all(self, pods: Iterable[Known], times: int) -> None:
         """The same for several; those without an identity count for nobody."""
-        noted, asked = self._noted, bool(self._answers)
+        noted = self._noted
+        self.changes += 1
         for pod in pods:
             if pod.identity is None:
                 continue
-            self.changes += 1
-            if asked:
+            if self._answers:
                 self._sort(pod, times)
+            elif id(pod) not in noted:
+                noted[id(pod)] = pod, times
+            elif times + noted[id(pod)][1]:
+                noted[id(pod)] = pod, times + noted[id(pod)][1]
             else:
-                _, before = noted.pop(id(pod), NOBODY)
-                if before + times:
-                    noted[id(pod)] = pod, before + times
-            if pod.repels:
-                for term in pod.repels:
-                    _add(self._repelling, term, pod.node, times)
-            if pod.wishes:
-                for wish in pod.wishes:
-                    _add(self._wishing, wish, pod.node, times)
+                del noted[id(pod)]
+            for term in pod.repels:
+                _add(self._repelling, term, pod.node, times)
+            for wish in pod.wishes:
+                _add(self._wishing, wish, pod.node, times)
 
     def _sort(self, pod: Known, times: int) -> None:
         """Count a pod where questions look for it."""

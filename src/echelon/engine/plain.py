@@ -144,9 +144,9 @@ def _assigned(layout: Layout, slots: Slots, domain: tuple[int, int], members: Se
         if row >= 0:
             return dict.fromkeys(members, layout.name(row))
     rows, counts = compact(layout, slots.shape, slots.rows, Region(*domain), count, slots.roll)
-    spots = list[str]()
+    spots, nodes = list[str](), layout.nodes
     for row, number in zip(rows.tolist(), counts.tolist(), strict=True):
-        spots += [layout.name(row)] * number
+        spots += [nodes[row].name] * number
     return dict(zip(members, spots, strict=True))
 
 

@@ -57,7 +57,8 @@ class Stock:
             if known is None:
                 self.learn((resource,))
                 known = self.resources[resource]
-            self.free[known, row] -= (amount if -LARGEST <= amount <= LARGEST else clip(amount)) * times
+            taken = (amount if -LARGEST <= amount <= LARGEST else clip(amount)) * times
+            self.free[known, row] = self.free.item(known, row) - taken
         self.touch(row)
 
     def charge_rows(self, rows: Mapping[int, int], requests: Iterable[tuple[str, int]]) -> None:
@@ -82,7 +83,7 @@ class Stock:
     def _charge(self, rows: Rows, requests: Iterable[tuple[str, int]], counts: Ints | int) -> None:
         """All resources in one go."""
         each = self._column_of(tuple(requests))
-        taken = each * counts
+        taken = each if isinstance(counts, int) and counts == 1 else each * counts
         if isinstance(rows, slice):
             there = self.free[:, rows]
             np.subtract(there, taken, out=there)

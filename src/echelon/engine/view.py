@@ -330,6 +330,7 @@ class ClusterView:
         requests: tuple[tuple[str, int], ...] = ()
         alone: tuple[Exclusive, int] | None = None
         nodes: list[str] = []
+        row_of = self._row if self._joining or self._leaving else self._layout.row
         node, row = "", None  # pods of a gang that share a node come one after the other
         for pod in pods:
             if pod.exclusive is not None:
@@ -339,7 +340,7 @@ class ClusterView:
                 nodes.append(pod.node)
             if pod.node != node:
                 node = pod.node
-                row = self._row(node)
+                row = row_of(node)
             if row is None:
                 continue
             if pod.requests is not requests and pod.requests != requests:
@@ -351,7 +352,7 @@ class ClusterView:
 
     def _row(self, node: str) -> int | None:
         """The row of a node; None if it is not in the arrays, or on its way into or out of them."""
-        if (self._joining or self._leaving) and (node in self._joining or node not in self._nodes):
+        if node in self._joining or node not in self._nodes:
             return None
         return self._layout.row(node)
 

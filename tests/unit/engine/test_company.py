@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from echelon.engine.check import problems
+from echelon.engine.company import Question
 from echelon.engine.demand import Demand, Identity, Peers, PodClass, PodTerm, Requirement, Spread
 from echelon.engine.explain import sentence
 from echelon.engine.parts import Canon
@@ -217,3 +218,19 @@ def test_followers_in_two_racks_bring_a_leader_to_each() -> None:
     verdict = cluster.decide(composite(2, leaders, followers))
     assert isinstance(verdict, Placed)
     assert len(verdict.assignment) == 6
+
+
+@pytest.mark.parametrize("asked", [True, False], ids=["asked before", "asked only now"])
+def test_who_came_and_went_before_the_first_question(asked: bool) -> None:
+    cluster, question = racks({"a": 2}), Question((peers("x"),))
+    if asked:
+        assert not cluster.view.company.of(question)
+    for pod, (node, name) in enumerate([("a-0", "x"), ("a-1", "x"), ("a-1", "y")]):
+        cluster.run(node, cpu=1, pod=pod, identity=app(name))
+    cluster.view.unbind(1)
+    with cluster.view.without(list(cluster.view.all_running())):
+        pass
+    found = cluster.view.company.of(question)
+    assert {node: number for node, number in found.items() if number} == {"a-0": 1}
+    cluster.view.unbind_all([0, 2])
+    assert not any(cluster.view.company.of(question).values())
