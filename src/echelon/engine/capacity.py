@@ -177,7 +177,7 @@ class Slots:
             self.rows[row] = fresh
             self.most = max(self.most, fresh)
             for level, roll in self._rolls.items():
-                roll[layout.domains(level).item(row)] += change
+                roll[0 if level < 0 else layout.domains(level).item(row)] += change
 
     def _asked(self) -> Asked | None:
         """What a pod takes; None if there is something of which no array says how much is free."""

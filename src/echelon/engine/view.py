@@ -335,7 +335,8 @@ class ClusterView:
         for pod in pods:
             if pod.exclusive is not None:
                 if alone is None or alone[0] is not pod.exclusive or alone[1] != pod.group:
-                    self._occupy(alone, nodes, times)
+                    if alone is not None:
+                        self._occupancy.count(*alone, nodes, times)
                     alone, nodes = (pod.exclusive, pod.group), []
                 nodes.append(pod.node)
             if pod.node != node:
@@ -344,21 +345,20 @@ class ClusterView:
             if row is None:
                 continue
             if pod.requests is not requests and pod.requests != requests:
-                self._layout.charge_rows(rows, requests)
+                if rows:
+                    self._layout.charge_rows(rows, requests)
                 rows, requests = {}, pod.requests
             rows[row] = rows.get(row, 0) + times
-        self._layout.charge_rows(rows, requests)
-        self._occupy(alone, nodes, times)
+        if rows:
+            self._layout.charge_rows(rows, requests)
+        if alone is not None:
+            self._occupancy.count(*alone, nodes, times)
 
     def _row(self, node: str) -> int | None:
         """The row of a node; None if it is not in the arrays, or on its way into or out of them."""
         if node in self._joining or node not in self._nodes:
             return None
         return self._layout.row(node)
-
-    def _occupy(self, alone: tuple[Exclusive, int] | None, nodes: list[str], times: int) -> None:
-        if alone is not None:
-            self._occupancy.count(*alone, nodes, times)
 
     def enlarged(self, nodes: Iterable[Node]) -> ClusterView:
         """For a trial, the same cluster with more nodes: the records are shared, the arrays are its own.
