@@ -1,4 +1,4 @@
-"""What those who make room and those who keep it work with."""
+"""What those who place, make room and keep it work with."""
 
 from __future__ import annotations
 

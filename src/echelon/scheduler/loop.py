@@ -33,6 +33,7 @@ from .consistency import differences
 from .layout import domains_problem
 from .memory import Memory
 from .metrics import Backlog, Metrics
+from .placing import Placing
 from .preemption import Preemption
 from .queue import ANY_ROOM, Queue
 from .readiness import Readiness
@@ -95,7 +96,8 @@ class Scheduler:
         recorder.give_way(self._enactor.let_events_pass)
         self._reporter = Reporter(self._enactor, recorder, clock)
         around = Around(self._translator, self._states, self._reporter, self.metrics, self.room)
-        self._readiness = Readiness(settings.names, caches, clock, self._states, self._reporter, self._settle)
+        self._placing = Placing(around, self._enactor, clock, self._end)
+        self._readiness = Readiness(settings.names, caches, clock, self._states, self._reporter, self._placing.settle)
         self._preemption = Preemption(settings.names, around, self._enactor)
         self.reservations = Reservations(settings.patience, self._brief, around, clock)
         self._following = self._leading = False
@@ -156,7 +158,7 @@ class Scheduler:
                 except Exception:
                     # One root must not stop the others, whatever is wrong with it.
                     log.exception("scheduling %s failed", key_of(state.root))
-                    self.metrics.attempted(state.root, "error", self._taken(state))
+                    self.metrics.attempted(state.root, "error", state.taken(self._clock.now()))
                     self._states.back_off(state)
             in_a_row += self._plainly_placed
             if in_a_row >= _PODS_IN_A_ROW or not (self._plainly_placed and self._enactor.has_plenty):
@@ -256,12 +258,12 @@ class Scheduler:
             self._queue.forgive(root.id)
         if isinstance(verdict, Placed):
             self.reservations.placed(state, verdict.assignment.values())
-            self._place(state, verdict)
+            self._placing.place(state, verdict)
         elif isinstance(verdict, Evict):
             self._make_room(state, demand, verdict)
-            self.metrics.attempted(root, "waiting_on_preemption", self._taken(state))
+            self.metrics.attempted(root, "waiting_on_preemption", state.taken(self._clock.now()))
         else:
-            self.metrics.attempted(root, "unschedulable", self._taken(state))
+            self.metrics.attempted(root, "unschedulable", state.taken(self._clock.now()))
             self._stay(state, demand, None if brief else verdict, knows)
 
     def _make_room(self, state: State, demand: Demand, verdict: Evict) -> None:
@@ -289,7 +291,7 @@ class Scheduler:
         if isinstance(verdict, Placed) and verdict.assignment:
             self._preemption.withdraw(state)
             self.reservations.placed(state, verdict.assignment.values())
-            self._place(state, verdict)
+            self._placing.place(state, verdict)
         else:
             self._states.wait(state)
 
@@ -371,68 +373,3 @@ class Scheduler:
             self._plainly_placed = len(verdict.assignment)
         self.metrics.decided(root, verdict, time.perf_counter() - begin, budget - steps.left)
         return verdict
-
-    def _taken(self, state: State) -> float:
-        """How long its attempt takes so far; nothing if it has not come to one, or was forgotten meanwhile."""
-        return self._clock.now() - state.begun if state.begun else 0.0
-
-    # -- placed ----------------------------------------------------------------------------------------
-
-    def _place(self, state: State, verdict: Placed) -> None:
-        self._assume(state, verdict)
-        root = state.root
-        if not verdict.assignment:
-            self._states.back_off(state)
-        elif isinstance(root, Group) and root.tally.pending:
-            # The minimum is placed; whether the rest can be had, if need be by preemption, is the next question.
-            self._states.again(state)
-        else:
-            state.since = ""
-
-    def _assume(self, state: State, verdict: Placed) -> None:
-        """The decision takes effect in the view now, in the API beside the next decision."""
-        members = self._translator.members
-        state.settled = False
-        state.flying += len(verdict.assignment)
-        state.placed |= verdict.groups
-        self._translator.assume(verdict.assignment)
-        for number in verdict.assignment:
-            self._enactor.bind(members[number], self._binding_ended)
-        self._states.succeeded(state)
-        self._reporter.placed(state.root, verdict)
-
-    def _binding_ended(self, member: Member, trouble: str) -> None:
-        root = self._translator.root_of(member)
-        state = self._states.of(root)
-        if member.id not in self._translator.members:
-            # It went meanwhile, and so may its group have.
-            self._states.again(state)
-        state.flying = max(0, state.flying - 1)
-        if trouble:
-            self._refused(member, root, state, trouble)
-            return
-        self._reporter.bound(member)
-        self.metrics.bound(member, self._clock.now() - member.seen)
-        if isinstance(root, Member):
-            self.metrics.attempted(root, "scheduled", self._taken(state))
-            self._end(root)
-        elif not state.flying:
-            self._settle(state, root)
-
-    def _refused(self, member: Member, root: Root, state: State, trouble: str) -> None:
-        self.metrics.refused(member)
-        log.info("binding pod %s to %s failed: %s", member.key, member.assumed, trouble)
-        state.placed = frozenset()
-        self._translator.forget(member)
-        if member.id in self._translator.members:
-            # The watch needs a moment to show why; then the member is placed again or its gang released.
-            self._states.wait(state)
-        elif isinstance(root, Member):
-            self._end(root)
-
-    def _settle(self, state: State, root: Group) -> None:
-        """Bindings are through: what was placed says so, even if some of it has ended since."""
-        if state.placed:
-            self.metrics.attempted(root, "scheduled", self._taken(state))
-        self._reporter.settled(root, state.placed)
-        state.settled, state.placed = True, frozenset()

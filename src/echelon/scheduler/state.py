@@ -39,6 +39,10 @@ class State:
     reserve_from: float = 0.0
     lapses: int = 0
 
+    def taken(self, now: float) -> float:
+        """How long its attempt takes so far; nothing if it has not come to one, or was forgotten meanwhile."""
+        return now - self.begun if self.begun else 0.0
+
 
 class States:
     """All roots that anything is known of, each at most once in the queue."""
