@@ -15,7 +15,7 @@ import ssl
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from operator import attrgetter
@@ -127,15 +127,10 @@ async def _bare(scenario: Scenario, scale: float, rate: float) -> Spent:
         names = [node["metadata"]["name"] for node in scenario.nodes]
         pods = [pod["metadata"]["name"] for pod in scenario.pods]
         requests = [bare.binding(prompt.NAMESPACE, pod, names[number % len(names)]) for number, pod in enumerate(pods)]
-        opening = await _processor_seconds(bare.bind_all(at, [], _BARE_AT_ONCE))
-        whole = await _processor_seconds(bare.bind_all(at, requests, _BARE_AT_ONCE))
-        return Spent(0.0, whole - opening, len(pods), len(scenario.groups))
-
-
-async def _processor_seconds(act: Awaitable[object]) -> float:
-    before = time.process_time()
-    await act
-    return time.process_time() - before
+        async with bare.connected(at, _BARE_AT_ONCE) as wire:
+            begin = time.process_time()
+            await bare.bind_all(wire, requests, _BARE_AT_ONCE)
+            return Spent(0.0, time.process_time() - begin, len(pods), len(scenario.groups))
 
 
 def _run(main: Coroutine[Any, Any, Spent]) -> Spent:

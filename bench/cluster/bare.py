@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import msgspec
 
 from echelon.client.wire import Wire
 
-_PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -39,27 +40,28 @@ def binding(namespace: str, pod: str, node: str) -> tuple[str, bytes]:
     return f"/api/v1/namespaces/{namespace}/pods/{pod}/binding?fieldValidation=Ignore", msgspec.json.encode(body)
 
 
-def connected(endpoint: Endpoint, connections: int) -> Wire:
-    """A client of that server; close it when done."""
+@asynccontextmanager
+async def connected(endpoint: Endpoint, connections: int) -> AsyncIterator[Wire]:
+    """A client of that server with so many connections open."""
     headers = {"User-Agent": "bare", "Authorization": f"Bearer {endpoint.token}"}
-    return Wire(endpoint.url, endpoint.trust, headers, connections)
+    wire = Wire(endpoint.url, endpoint.trust, headers, connections)
+    await wire.open(connections, PATIENCE_SECONDS)
+    try:
+        yield wire
+    finally:
+        wire.close()
 
 
-async def bind_all(endpoint: Endpoint, requests: Sequence[tuple[str, bytes]], connections: int) -> float:
+async def bind_all(wire: Wire, requests: Sequence[tuple[str, bytes]], at_once: int) -> float:
     """Send every request, so many at a time; when the first was sent."""
-    wire = connected(endpoint, connections)
-    await wire.open(connections, _PATIENCE_SECONDS)
     line = iter(requests)
 
     async def work() -> None:
         for path, body in line:
-            answer = await wire.call("POST", path, body, "application/json", _PATIENCE_SECONDS)
+            answer = await wire.call("POST", path, body, "application/json", PATIENCE_SECONDS)
             if answer.status != 201:
                 raise RuntimeError(f"a bare binding was refused with {answer.status}: {answer.body!r}")
 
     begin = time.perf_counter()
-    try:
-        await asyncio.gather(*(work() for _ in range(connections)))
-        return begin
-    finally:
-        wire.close()
+    await asyncio.gather(*(work() for _ in range(at_once)))
+    return begin

@@ -22,13 +22,12 @@ from echelon.client.http import HttpVerbs
 from echelon.client.lease import Lease
 from echelon.runtime.clock import RealClock
 
-from .bare import Endpoint, connected
+from .bare import PATIENCE_SECONDS, Endpoint, connected
 from .contenders import LEASE_NAMESPACE
 from .observer import Binds
 from .scenarios import Scenario
 
 _AT_ONCE = 32
-_TIDY_SECONDS = 60.0
 _BENCH = "bench"
 
 T = TypeVar("T")
@@ -57,11 +56,8 @@ class Stage:
         What one run leaves behind, or a scheduler that fills its caches, costs as much to collect as a thousand
         bindings do; whoever's turn it is when that falls due would pay for it.
         """
-        wire = connected(self.endpoint, 1)
-        try:
-            answer = await wire.call("GET", "/debug/pprof/heap?gc=1", None, "", _TIDY_SECONDS)
-        finally:
-            wire.close()
+        async with connected(self.endpoint, 1) as wire:
+            answer = await wire.call("GET", "/debug/pprof/heap?gc=1", None, "", PATIENCE_SECONDS)
         if answer.status != 200:
             raise RuntimeError(f"the server does not collect its garbage: {answer.status} {answer.body!r}")
 
