@@ -230,15 +230,20 @@ async def test_a_caller_who_gives_up_leaves_no_connection_behind_that_is_not_cle
         assert at.connections == 2
 
 
-async def test_those_who_wait_for_a_place_are_served_in_order() -> None:
-    answers = asyncio.Event()
+def after(answers: asyncio.Event) -> Script:
+    """Every request is answered, but none before this event."""
 
     async def script(_: int, writer: Writer) -> bool:
         await answers.wait()
         writer.write(_OK)
         return True
 
-    async with desk(script, limit=1) as (at, wire):
+    return script
+
+
+async def test_those_who_wait_for_a_place_are_served_in_order() -> None:
+    answers = asyncio.Event()
+    async with desk(after(answers), limit=1) as (at, wire):
         tasks = [asyncio.create_task(get(wire, f"/{number}")) for number in range(5)]
         while not at.requests:  # noqa: ASYNC110 - until the first has its place
             await asyncio.sleep(0.01)
@@ -254,13 +259,7 @@ async def test_those_who_wait_for_a_place_are_served_in_order() -> None:
 async def test_who_gives_up_waiting_for_a_place_takes_none(given: bool) -> None:
     """In line, or in the very moment in which its place was given to it."""
     answers = asyncio.Event()
-
-    async def script(_: int, writer: Writer) -> bool:
-        await answers.wait()
-        writer.write(_OK)
-        return True
-
-    async with desk(script, limit=1) as (at, wire):
+    async with desk(after(answers), limit=1) as (at, wire):
 
         async def be_first() -> bytes:
             answer = await get(wire)
