@@ -23,21 +23,18 @@ from pathlib import Path
 
 from rich.table import Table
 
-from echelon.api.cluster import Cluster, Level, Pool, nodes
+from echelon.api.cluster.pools import Cluster, Level, Pool, nodes
+from echelon.api.objects.vocabulary import BLOCK, RACK
 from echelon.api.scheme import NODES, POD_GROUPS, PODS, Object
-from echelon.api.vocabulary import BLOCK, RACK
 from echelon.base.rng import Rng
 from echelon.client.informer import Caches
-from echelon.engine.cycle import decide
-from echelon.engine.demand import Demand, Leaf, PodClass, Shape
-from echelon.engine.verdict import Placed
-from echelon.engine.view import ClusterView, Node, Options, Running, Unit
-from echelon.runtime.clock import RealClock
+from echelon.engine import ClusterView, Demand, Leaf, Node, Options, Placed, PodClass, Running, Shape, Unit, decide
+from echelon.runtime.components import assemble, levels_of
 from echelon.runtime.config import EMBEDDED_SCHEDULER_NAMES
-from echelon.runtime.parts import assemble, levels_of
 from echelon.runtime.plane import run_program
+from echelon.runtime.real_clock import RealClock
+from echelon.server.objects.trees import header_of
 from echelon.server.pipeline import Pipeline
-from echelon.server.trees import header_of
 from echelon.store.interface import Change, Header, Store
 from echelon.store.sqlite import open_sqlite
 

@@ -15,18 +15,18 @@ from pathlib import Path
 
 from rich.table import Table
 
-from echelon.api import meta
+from echelon.api.objects import meta
+from echelon.api.objects.vocabulary import DEFAULT_LEVELS
 from echelon.api.scheme import COMPOSITE_POD_GROUPS, NODES, POD_GROUPS, PODS, Object, Resource
 from echelon.api.verbs import Verbs
-from echelon.api.vocabulary import DEFAULT_LEVELS
 from echelon.base.rng import Rng
 from echelon.client.informer import Caches
-from echelon.runtime.clock import RealClock
+from echelon.runtime.components import assemble
 from echelon.runtime.config import EMBEDDED_SCHEDULER_NAMES
-from echelon.runtime.parts import assemble
 from echelon.runtime.plane import run_program
+from echelon.runtime.real_clock import RealClock
+from echelon.server.objects.trees import header_of
 from echelon.server.pipeline import Pipeline
-from echelon.server.trees import header_of
 from echelon.store.sqlite import open_sqlite
 
 from .cluster.scenarios import Tree, full_cluster, trees_that_do_not_fit

@@ -11,11 +11,20 @@ from collections import Counter
 from collections.abc import Iterator
 from textwrap import wrap
 
-from echelon.engine.demand import Composite, Demand, Group
-from echelon.engine.explain import for_group, sentence
-from echelon.engine.tree import drawn, tree
-from echelon.engine.verdict import Blocked, Placed
-from echelon.engine.view import ClusterView, Running, Unit
+from echelon.engine import (
+    Blocked,
+    ClusterView,
+    Composite,
+    Demand,
+    Group,
+    Placed,
+    Running,
+    Unit,
+    drawn,
+    for_group,
+    sentence,
+    tree,
+)
 from echelon.testing.placement import GPU, NOW, Cluster, composite, gang, pods
 
 GPUS = 8

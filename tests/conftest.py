@@ -11,10 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from echelon.engine.check import problems
-from echelon.engine.demand import Demand
-from echelon.engine.verdict import Verdict
-from echelon.engine.view import ClusterView, Running
+from echelon.engine import ClusterView, Demand, Running, Verdict, problems
 from echelon.scheduler import loop
 from echelon.testing.placement import copied
 

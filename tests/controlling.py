@@ -12,13 +12,13 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 from echelon.agents.simulated import SimulatedNodes
-from echelon.api import meta
-from echelon.api.cluster import Cluster, parse
+from echelon.api.cluster.pools import Cluster, parse
 from echelon.api.errors import ApiError
-from echelon.api.runtimes import builtin_runtimes
+from echelon.api.objects import meta
+from echelon.api.objects.runtimes import builtin_runtimes
+from echelon.api.objects.vocabulary import HOSTNAME
 from echelon.api.scheme import EVENTS, JOBS, NAMESPACES, PODS, Object, Resource, by_kind
 from echelon.api.verbs import DeleteOptions, Patch, PatchType, Propagation, WatchEvent
-from echelon.api.vocabulary import HOSTNAME
 from echelon.base.rng import Rng
 from echelon.client.events import Recorder
 from echelon.client.informer import Caches
@@ -28,11 +28,11 @@ from echelon.controllers.jobset import JobSetController
 from echelon.controllers.protection import CompositePodGroupProtection, PodGroupProtection
 from echelon.controllers.runner import Controller, Runner
 from echelon.controllers.trainjob import TrainJobController
-from echelon.runtime import virtual
-from echelon.runtime.clock import LoopClock
+from echelon.runtime import virtual_time
+from echelon.runtime.real_clock import LoopClock
 from echelon.scheduler.loop import Scheduler, Settings
+from echelon.server.objects.trees import header_of
 from echelon.server.pipeline import Pipeline
-from echelon.server.trees import header_of
 from echelon.store.memory import open_memory
 
 SMALL = parse("pools: [{name: n, counts: {node: 4}, capacity: {cpu: 1000, memory: 1Ti}}]", "small")
@@ -236,4 +236,4 @@ def in_virtual_time(scenario: Callable[[Plane], Awaitable[None]], **options: Any
         await scenario(plane)
         await plane.kill()
 
-    virtual.run(main())
+    virtual_time.run(main())

@@ -16,10 +16,10 @@ from typing import Any
 import uvloop
 
 from echelon.base.rng import Rng
-from echelon.runtime.clock import RealClock
+from echelon.runtime.real_clock import RealClock
 from echelon.server.app import Server, ServerSettings, serve
+from echelon.server.objects.trees import header_of
 from echelon.server.pipeline import Pipeline
-from echelon.server.trees import header_of
 from echelon.store.hub import Window
 from echelon.store.sqlite import open_sqlite
 

@@ -29,10 +29,10 @@ from rich.table import Table
 from echelon.api.scheme import PODS, Object
 from echelon.client.http import HttpVerbs
 from echelon.client.informer import Caches
-from echelon.runtime import parts as all_parts
-from echelon.runtime.clock import RealClock
-from echelon.runtime.parts import Part
+from echelon.runtime import components as all_parts
+from echelon.runtime.components import Part
 from echelon.runtime.plane import run_program
+from echelon.runtime.real_clock import RealClock
 from echelon.runtime.supervision import supervised
 from echelon.scheduler.loop import Settings
 

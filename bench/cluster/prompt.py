@@ -23,7 +23,7 @@ import msgspec
 
 from echelon.api.scheme import COMPOSITE_POD_GROUPS, NODES, POD_GROUPS, PODS, Object
 from echelon.runtime.plane import run_program
-from echelon.server import certificates
+from echelon.server.setup import certificates
 
 from .scenarios import SCENARIOS, Scenario
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from echelon.api.objects.vocabulary import BLOCK, HOSTNAME, RACK
 from echelon.api.scheme import COMPOSITE_POD_GROUPS, NODES, POD_GROUPS, PODS, Object, Resource
-from echelon.api.vocabulary import BLOCK, HOSTNAME, RACK
 
 _GPU = "nvidia.com/gpu"
 #: Nodes and pods without GPUs are those of upstream's own scheduling benchmarks.

@@ -12,15 +12,15 @@ from typing import TypeVar
 import yaml
 from tests.cluster.controlplane import ControlPlane
 
-from echelon.api import meta
 from echelon.api.errors import ApiError
+from echelon.api.objects import meta
 from echelon.api.scheme import COMPOSITE_POD_GROUPS, LEASES, NAMESPACES, NODES, POD_GROUPS, PODS, Object, Resource
 from echelon.api.verbs import DeleteOptions, Patch, PatchType
 from echelon.base.instants import parse
 from echelon.client import kubeconfig
 from echelon.client.http import HttpVerbs
 from echelon.client.lease import Lease
-from echelon.runtime.clock import RealClock
+from echelon.runtime.real_clock import RealClock
 
 from .bare import PATIENCE_SECONDS, Endpoint, connected
 from .contenders import LEASE_NAMESPACE

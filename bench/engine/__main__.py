@@ -11,9 +11,7 @@ from time import process_time
 from rich.console import Console
 from rich.table import Table
 
-from echelon.engine.check import judge, problems
-from echelon.engine.cycle import decide
-from echelon.engine.verdict import Blocked, Evict, Verdict
+from echelon.engine import Blocked, Evict, Verdict, decide, judge, problems
 from echelon.runtime.collection import collect_rarely
 
 from . import contests, growth, neighbours, proofs, tight

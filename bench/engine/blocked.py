@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from echelon.engine.demand import Demand, Exclusive
+from echelon.engine import Demand, Exclusive
 
 from .harness import Case, World
 from .worlds import NOW, RACK, all_of, gang, occupy, shape, tree

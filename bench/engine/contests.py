@@ -13,8 +13,20 @@ from functools import partial
 from itertools import count
 from random import Random
 
-from echelon.engine.demand import Composite, Demand, Group, Identity, Peers, PodTerm, Requirement, Shape
-from echelon.engine.view import Budget, ClusterView, Running, Unit
+from echelon.engine import (
+    Budget,
+    ClusterView,
+    Composite,
+    Demand,
+    Group,
+    Identity,
+    Peers,
+    PodTerm,
+    Requirement,
+    Running,
+    Shape,
+    Unit,
+)
 
 from .harness import World
 from .worlds import BLOCK, GIB, HOST, NOW, RACK, RUNNING, all_of, gang, mixed_gang, next_id, shape, tree

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from echelon.engine.demand import Demand
+from echelon.engine import Demand
 
 from .harness import Case, World
 from .worlds import BLOCK, RACK, ZONE, all_of, gang, shape, tree

@@ -18,9 +18,8 @@ from time import process_time
 import numpy as np
 import numpy.typing as npt
 
-from echelon.engine.demand import Demand, Exclusive, Group, Leaf, Shape
-from echelon.engine.fit import allowed
-from echelon.engine.view import ClusterView, Running
+from echelon.engine import ClusterView, Demand, Exclusive, Group, Leaf, Running, Shape
+from echelon.engine.cluster.node_filters import allowed
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -9,10 +9,7 @@ from functools import partial
 from statistics import median
 from time import process_time
 
-from echelon.engine.cycle import decide
-from echelon.engine.demand import Demand
-from echelon.engine.verdict import Placed
-from echelon.engine.view import ClusterView
+from echelon.engine import ClusterView, Demand, Placed, decide
 
 from .harness import timed
 from .worlds import NOW, RACK, all_of, bind, gang, shape, tree

@@ -12,12 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from time import process_time
 
-from echelon.engine.check import problems
-from echelon.engine.cycle import decide
-from echelon.engine.demand import Demand
-from echelon.engine.explain import sentence
-from echelon.engine.verdict import Blocked, Evict, Placed, Verdict
-from echelon.engine.view import ClusterView
+from echelon.engine import Blocked, ClusterView, Demand, Evict, Placed, Verdict, decide, problems, sentence
 
 from .greedy import Greedy, OutOfTime
 from .worlds import NOW, bind

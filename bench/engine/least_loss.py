@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from echelon.engine.view import ClusterView, Running
+from echelon.engine import ClusterView, Running
 
 from .worlds import GPU, NOW
 

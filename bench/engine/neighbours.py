@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from echelon.engine.demand import Demand, Group, Identity, Peers, PodTerm, Requirement, Shape, Spread
+from echelon.engine import Demand, Group, Identity, Peers, PodTerm, Requirement, Shape, Spread
 
 from .harness import World
 from .worlds import HOST, RACK, all_of, gang, mixed_gang, shape, tree

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from random import Random
 
-from echelon.engine.demand import Demand
+from echelon.engine import Demand
 
 from .harness import Case, World
 from .least_loss import of_gangs, of_rack_gangs, of_singles

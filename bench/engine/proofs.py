@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from echelon.engine.demand import Composite, Demand, Group
-from echelon.engine.view import ClusterView
+from echelon.engine import ClusterView, Composite, Demand, Group
 
 from .harness import World
 from .worlds import BLOCK, NOW, RACK, all_of, gang, mixed_gang, next_id, occupy, shape, tree

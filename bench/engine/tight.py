@@ -12,7 +12,7 @@ from functools import partial
 from itertools import pairwise
 from random import Random
 
-from echelon.engine.demand import Composite, Demand, Group, Leaf, Shape
+from echelon.engine import Composite, Demand, Group, Leaf, Shape
 
 from .harness import Case, World
 from .worlds import BLOCK, RACK, all_of, gang, mixed_gang, next_id, racks_of, shape, tree

@@ -6,9 +6,22 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import count, product
 
-from echelon.engine.demand import Composite, Demand, Group, Leaf, PodClass, Shape
-from echelon.engine.verdict import Evict, Placed, Verdict
-from echelon.engine.view import ClusterView, Node, Options, Running, Unit
+from echelon.engine import (
+    ClusterView,
+    Composite,
+    Demand,
+    Evict,
+    Group,
+    Leaf,
+    Node,
+    Options,
+    Placed,
+    PodClass,
+    Running,
+    Shape,
+    Unit,
+    Verdict,
+)
 
 ZONE = "topology.kubernetes.io/zone"
 BLOCK = "topology.kubernetes.io/block"

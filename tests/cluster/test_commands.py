@@ -14,9 +14,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from echelon.api import meta
-from echelon.api.crds import custom_resource_definitions
 from echelon.api.errors import ApiError
+from echelon.api.objects import meta
+from echelon.api.schema.crd_manifests import custom_resource_definitions
 from echelon.api.scheme import EVENTS, LEASES, NODES, POD_GROUPS, PODS
 from echelon.api.verbs import DeleteOptions, ListOptions, Verbs
 from echelon.cli import main

@@ -11,8 +11,8 @@ from contextlib import suppress
 
 import pytest
 
-from echelon.api import meta
 from echelon.api.errors import ApiError
+from echelon.api.objects import meta
 from echelon.api.scheme import NODES, POD_GROUPS, PODS
 from echelon.api.verbs import DeleteOptions, Verbs
 from echelon.testing.builders import make_node, make_pod, make_pod_group

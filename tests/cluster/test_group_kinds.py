@@ -7,8 +7,8 @@ from contextlib import aclosing
 
 import pytest
 
-from echelon.api import meta
 from echelon.api.errors import ApiError
+from echelon.api.objects import meta
 from echelon.api.scheme import POD_GROUPS, POD_GROUPS_ALPHA, WORKLOADS, WORKLOADS_ALPHA, Object, Resource
 from echelon.api.verbs import ListOptions, Patch, PatchType, Verbs, WatchOptions
 from echelon.testing.builders import group_template, make_pod_group, make_workload

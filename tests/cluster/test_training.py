@@ -18,11 +18,12 @@ import pytest
 from click.testing import CliRunner
 
 from echelon.agents.simulated import SimulatedNodes
-from echelon.api import meta
-from echelon.api.cluster import Cluster, nodes, parse
-from echelon.api.crds import custom_resource_definitions
+from echelon.api.cluster.pools import Cluster, nodes, parse
 from echelon.api.errors import ApiError
-from echelon.api.runtimes import builtin_runtimes
+from echelon.api.objects import meta
+from echelon.api.objects.runtimes import builtin_runtimes
+from echelon.api.objects.vocabulary import RACK
+from echelon.api.schema.crd_manifests import custom_resource_definitions
 from echelon.api.scheme import (
     CLUSTER_TRAINING_RUNTIMES,
     EVENTS,
@@ -37,12 +38,11 @@ from echelon.api.scheme import (
     Resource,
 )
 from echelon.api.verbs import DeleteOptions, Verbs, WatchOptions, WriteOptions
-from echelon.api.vocabulary import RACK
 from echelon.cli import main
 from echelon.client.informer import Caches
 from echelon.controllers.registry import CLUSTER_CONTROLLERS, cluster_controllers
-from echelon.runtime import parts
-from echelon.runtime.clock import RealClock
+from echelon.runtime import components
+from echelon.runtime.real_clock import RealClock
 from echelon.runtime.supervision import supervised
 from echelon.scheduler.loop import Settings
 
@@ -92,10 +92,10 @@ async def at_work(side: Side, kinds: Verbs) -> AsyncIterator[Verbs]:
     clock = RealClock(4)
     caches = Caches(kinds, clock)
     chosen = cluster_controllers(caches, CLUSTER_CONTROLLERS) if side.name == "real" else None
-    running = parts.controllers(kinds, caches, clock, chosen)
-    running += parts.scheduler(kinds, caches, clock, Settings())[1]
-    running.append(parts.Part("nodes", SimulatedNodes(kinds, caches, clock, CLUSTER).run()))
-    async with supervised([*running, parts.Part("caches", caches.run())]):
+    running = components.controllers(kinds, caches, clock, chosen)
+    running += components.scheduler(kinds, caches, clock, Settings())[1]
+    running.append(components.Part("nodes", SimulatedNodes(kinds, caches, clock, CLUSTER).run()))
+    async with supervised([*running, components.Part("caches", caches.run())]):
         yield kinds
     await _remove_nodes(kinds, CLUSTER)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from echelon.api import meta
 from echelon.api.errors import ApiError
+from echelon.api.objects import meta
 from echelon.api.scheme import CONFIG_MAPS, LEASES, NODES, POD_DISRUPTION_BUDGETS, POD_GROUPS, PODS, Object
 from echelon.api.verbs import (
     DeleteOptions,

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from echelon.api import meta
+from echelon.api.objects import meta
 from echelon.api.scheme import VOLUME_CLAIMS, Object
 from echelon.testing.builders import make_node, make_pod, make_pod_group
 from tests.integration.test_scheduler_volumes import make_claim, make_volume, using

@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 
-from echelon.api import meta
 from echelon.api.errors import ApiError
+from echelon.api.objects import meta
 from echelon.api.scheme import (
     COMPOSITE_POD_GROUPS,
     EVENTS,

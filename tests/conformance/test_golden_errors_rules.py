@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from echelon.api import patch, rules, schema, scheme
+from echelon.api import rules, scheme
 from echelon.api.admit import admit_create
 from echelon.api.errors import ApiError, invalid_object
+from echelon.api.patching import languages
+from echelon.api.schema import kind_schema
 from echelon.api.scheme import Object, Resource
 from echelon.api.verbs import Patch, PatchType
 
@@ -49,9 +51,9 @@ def _place(path: str) -> tuple[Resource | None, str]:
 
 def _create(resource: Resource, body: Object) -> Object:
     """The Status that creating `body` ends with."""
-    obj = schema.decode(resource, body).obj
+    obj = kind_schema.decode(resource, body).obj
     obj["metadata"] |= {"namespace": "golden", "uid": "u"}
-    schema.apply_defaults(resource, obj)
+    kind_schema.apply_defaults(resource, obj)
     try:
         rules.default(resource, obj, None)
         admit_create(resource, obj, _cluster())
@@ -65,8 +67,8 @@ def _change(resource: Resource, name: str, change: Patch) -> Object:
     """The Status that patching one of the recorded objects ends with."""
     found = _cluster().get(resource, name, "golden")
     assert found is not None
-    old = schema.decode(resource, found).obj
-    new = schema.decode(resource, patch.apply(resource, old, change)).obj
+    old = kind_schema.decode(resource, found).obj
+    new = kind_schema.decode(resource, languages.apply(resource, old, change)).obj
     rules.prepare_update(resource, new, old)
     return invalid_object(resource, name, rules.validate_update(resource, new, old)).status()
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import yaml
 
-from echelon.api import meta
-from echelon.api.cluster import Cluster, parse
+from echelon.api.cluster.pools import Cluster, parse
 from echelon.api.errors import ApiError
+from echelon.api.objects import meta
 from echelon.api.scheme import NODES, PODS, Object, Resource, by_kind
 from echelon.api.verbs import ListOptions, Patch, PatchType, Verbs
 from echelon.client.kubeconfig import connect, load

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import pytest
 import yaml
 
-from echelon.api import meta
 from echelon.api.errors import ApiError
+from echelon.api.objects import meta
 from echelon.api.scheme import (
     COMPOSITE_POD_GROUPS,
     CONFIG_MAPS,

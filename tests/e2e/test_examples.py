@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from echelon.api.cluster import parse
+from echelon.api.cluster.pools import parse
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 #: Examples that end otherwise than complete.

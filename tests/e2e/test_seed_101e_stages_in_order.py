@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from echelon.api import meta
+from echelon.api.objects import meta
 from echelon.api.scheme import JOB_SETS, JOBS, Object
 from tests.e2e.harness import Echelon, echelon
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from echelon.api import meta
+from echelon.api.objects import meta
 from echelon.api.scheme import JOBS, POD_GROUPS, PODS, WORKLOADS, Object, Resource
 from echelon.api.verbs import DeleteOptions, WatchOptions
 from echelon.client.informer import revision

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from echelon.api import meta
+from echelon.api.objects import meta
 from echelon.api.scheme import POD_GROUPS, TRAIN_JOBS, WORKLOADS, Object
 from tests.e2e.harness import echelon
 

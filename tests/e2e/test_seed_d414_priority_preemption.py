@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from echelon.api import meta
+from echelon.api.objects import meta
 from echelon.api.scheme import JOB_SETS, PODS, Object
 from echelon.api.verbs import WatchOptions
 from tests.e2e.harness import NAMESPACE, Echelon, cluster, echelon

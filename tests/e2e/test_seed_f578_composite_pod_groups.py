@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from echelon.api import meta
 from echelon.api.errors import ApiError
+from echelon.api.objects import meta
+from echelon.api.objects.vocabulary import BLOCK, RACK
 from echelon.api.scheme import COMPOSITE_POD_GROUPS, NODES, POD_GROUPS, PODS, Object
-from echelon.api.vocabulary import BLOCK, RACK
 from tests.e2e.harness import Echelon, cluster, echelon
 
 WORKLOAD = """

@@ -9,8 +9,8 @@ import pytest
 
 from echelon.base.clock import ManualClock
 from echelon.base.rng import Rng
+from echelon.server.objects.trees import header_of
 from echelon.server.pipeline import Pipeline
-from echelon.server.trees import header_of
 from echelon.store.interface import Store
 from echelon.store.memory import open_memory
 from echelon.store.sqlite import open_sqlite

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from echelon.api.scheme import JOBS, POD_GROUPS, PODS, WORKLOADS, Object
-from echelon.runtime import virtual
+from echelon.runtime import virtual_time
 from tests.controlling import Plane
 from tests.integration.test_garbage import everyone
 from tests.integration.test_job_runs import ends, job
@@ -81,10 +81,10 @@ async def run(the_job: Object, dies_after: int | None) -> tuple[Any, bool]:
 @pytest.mark.conformance("JOB-J2", "JOB-J23", "JOB-J38", "JOB-W11", "SCH-197")
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_death_after_any_write_changes_nothing_in_the_end(name: str) -> None:
-    expected, _ = virtual.run(run(SCENARIOS[name], None))
+    expected, _ = virtual_time.run(run(SCENARIOS[name], None))
     writes = 0
     while True:
-        outcome, died = virtual.run(run(SCENARIOS[name], writes))
+        outcome, died = virtual_time.run(run(SCENARIOS[name], writes))
         if not died:
             break
         assert outcome == expected, f"after {writes} writes"

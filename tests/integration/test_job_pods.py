@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from echelon.api import meta
 from echelon.api.errors import ApiError
+from echelon.api.objects import meta
 from echelon.api.scheme import JOBS, PODS, PRIORITY_CLASSES, WORKLOADS, Object
 from echelon.decide.job import pods as pods_policy
 from echelon.decide.job import tracking

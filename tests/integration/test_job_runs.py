@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from echelon.api import meta
+from echelon.api.objects import meta
 from echelon.api.scheme import JOBS, POD_GROUPS, PODS, WORKLOADS, Object
 from echelon.base.instants import parse
 from tests.controlling import Plane, in_virtual_time

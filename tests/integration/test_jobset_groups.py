@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from echelon.api import meta
-from echelon.api.cluster import parse
+from echelon.api.cluster.pools import parse
+from echelon.api.objects import meta
 from echelon.api.scheme import (
     CLUSTER_TRAINING_RUNTIMES,
     COMPOSITE_POD_GROUPS,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from echelon.api import meta
+from echelon.api.objects import meta
 from echelon.api.scheme import (
     COMPOSITE_POD_GROUPS,
     EVENTS,
@@ -20,7 +20,7 @@ from echelon.api.scheme import (
     Object,
 )
 from echelon.api.verbs import Propagation
-from echelon.runtime import virtual
+from echelon.runtime import virtual_time
 from tests.controlling import Plane, for_training, in_virtual_time
 
 
@@ -180,12 +180,12 @@ async def _tale(writes: int | None) -> tuple[list[str], Object]:
 
 @cache
 def _undisturbed() -> tuple[list[str], Object]:
-    return virtual.run(_tale(None))
+    return virtual_time.run(_tale(None))
 
 
 @pytest.mark.parametrize("writes", range(1, 70, 5))
 def test_a_death_at_any_write_changes_nothing_in_the_end(writes: int) -> None:
-    names, status = virtual.run(_tale(writes))
+    names, status = virtual_time.run(_tale(writes))
     undisturbed, expected = _undisturbed()
     assert (status["restarts"], status["restartsCountTowardsMax"]) == (1, 1)
     assert status["terminalState"] == expected["terminalState"] == "Failed"

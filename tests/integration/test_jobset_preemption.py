@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from echelon.api import meta
-from echelon.api.cluster import parse
+from echelon.api.cluster.pools import parse
+from echelon.api.objects import meta
 from echelon.api.scheme import JOB_SETS, JOBS, NODES, PODS, Object
 from tests.controlling import Plane, for_training, in_virtual_time
 

@@ -13,10 +13,10 @@ from echelon.api.errors import ApiError
 from echelon.api.scheme import LEASES, Object
 from echelon.base.rng import Rng
 from echelon.client.lease import Lease, LeaseLost, Terms
-from echelon.runtime import virtual
-from echelon.runtime.clock import LoopClock
+from echelon.runtime import virtual_time
+from echelon.runtime.real_clock import LoopClock
+from echelon.server.objects.trees import header_of
 from echelon.server.pipeline import Pipeline
-from echelon.server.trees import header_of
 from echelon.store.memory import open_memory
 
 TERMS = Terms(duration=15, renew_deadline=10, retry=2)
@@ -59,7 +59,7 @@ def in_virtual_time(test: Callable[[Stage], Awaitable[None]]) -> Callable[[], No
         await test(stage)
 
     def runner() -> None:
-        virtual.run(body())
+        virtual_time.run(body())
 
     runner.__name__ = getattr(test, "__name__", "test")
     return runner

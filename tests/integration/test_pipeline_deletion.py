@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from echelon.api import meta
 from echelon.api.errors import ApiError
+from echelon.api.objects import meta
 from echelon.api.scheme import CONFIG_MAPS, JOBS, NAMESPACES, Object
 from echelon.api.verbs import DeleteOptions, Patch, PatchType, Propagation, WatchOptions
 from echelon.server.pipeline import Pipeline

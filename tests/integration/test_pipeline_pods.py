@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from echelon.api import meta
 from echelon.api.errors import ApiError
+from echelon.api.objects import meta
 from echelon.api.scheme import POD_DISRUPTION_BUDGETS, PODS, Object
 from echelon.api.verbs import DeleteOptions, Patch, PatchType, WatchOptions, WriteOptions
 from echelon.base.clock import ManualClock

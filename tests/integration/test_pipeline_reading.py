@@ -15,9 +15,9 @@ from echelon.api.scheme import CONFIG_MAPS, POD_GROUPS_ALPHA, PODS, Object
 from echelon.api.verbs import DeleteOptions, ListOptions, Patch, PatchType, WatchEvent, WatchOptions
 from echelon.base.clock import ManualClock
 from echelon.base.rng import Rng
-from echelon.server import watch as watching
+from echelon.server.objects.trees import header_of
 from echelon.server.pipeline import Pipeline
-from echelon.server.trees import header_of
+from echelon.server.verbs import watch as watching
 from echelon.store.hub import Window
 from echelon.store.memory import open_memory
 from echelon.store.sqlite import open_sqlite

@@ -17,10 +17,10 @@ from echelon.api.verbs import Patch, PatchType
 from echelon.base.clock import ManualClock
 from echelon.base.instants import to_time
 from echelon.base.rng import Rng
-from echelon.runtime import virtual
-from echelon.runtime.clock import LoopClock
+from echelon.runtime import virtual_time
+from echelon.runtime.real_clock import LoopClock
+from echelon.server.objects.trees import header_of
 from echelon.server.pipeline import Pipeline
-from echelon.server.trees import header_of
 from echelon.store.memory import open_memory
 from echelon.store.sqlite import open_sqlite
 
@@ -52,9 +52,9 @@ async def _scenario(directory: Path | None) -> list[tuple[str, bytes]]:
 
 def test_virtual_time_repeats_byte_for_byte_on_any_store(tmp_path: Path) -> None:
     begin = time.monotonic()
-    first = virtual.run(_scenario(None))
-    assert virtual.run(_scenario(None)) == first
-    assert virtual.run(_scenario(tmp_path)) == first
+    first = virtual_time.run(_scenario(None))
+    assert virtual_time.run(_scenario(None)) == first
+    assert virtual_time.run(_scenario(tmp_path)) == first
     assert len(first) > 20
     assert time.monotonic() - begin < 60
 
@@ -81,7 +81,7 @@ async def _two_hours_of_events() -> list[list[str]]:
 
 
 def test_events_go_an_hour_after_they_were_last_seen() -> None:
-    left = virtual.run(_two_hours_of_events())
+    left = virtual_time.run(_two_hours_of_events())
     assert left == [["once", "twice"], ["once", "twice"], ["twice"], []]
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from echelon.api.errors import ApiError, expired
+from echelon.api.objects.vocabulary import HOSTNAME, RACK
 from echelon.api.scheme import COMPOSITE_POD_GROUPS, NODES, POD_GROUPS, PODS, Resource
 from echelon.api.verbs import Verbs, WatchEvent, WatchOptions
-from echelon.api.vocabulary import HOSTNAME, RACK
 from echelon.base.clock import Clock
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
 from echelon.testing.world import World, in_virtual_time

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from echelon.api.objects.vocabulary import HOSTNAME
 from echelon.api.scheme import NODES, Object
-from echelon.api.vocabulary import HOSTNAME
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
 from echelon.testing.world import World, in_virtual_time
 

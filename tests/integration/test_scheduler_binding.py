@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from echelon.api import meta
 from echelon.api.errors import ApiError
+from echelon.api.objects import meta
 from echelon.api.scheme import NODES, POD_GROUPS, PODS, Object, Resource
 from echelon.api.verbs import Patch, Verbs, WatchEvent, WriteOptions
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from echelon.api.errors import ApiError
-from echelon.scheduler.metrics import COUNTERS, GAUGES, HISTOGRAMS
+from echelon.scheduler.reporting.metrics import COUNTERS, GAUGES, HISTOGRAMS
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
 from echelon.testing.world import World, in_virtual_time
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from echelon.api import meta
+from echelon.api.objects import meta
+from echelon.api.objects.vocabulary import RACK, ZONE
 from echelon.api.scheme import COMPOSITE_POD_GROUPS, PODS, Object, Resource
 from echelon.api.verbs import Verbs
-from echelon.api.vocabulary import RACK, ZONE
 from echelon.testing.builders import make_budget, make_composite, make_node, make_pod, make_pod_group
 from echelon.testing.world import World, in_virtual_time
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.api import vocabulary as words
+from echelon.api.objects import vocabulary as words
 from echelon.api.scheme import NODES, POD_GROUPS, PODS
 from echelon.testing.builders import make_node, make_pod, make_pod_group
 from echelon.testing.world import World, in_virtual_time

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from echelon.api import meta
+from echelon.api.objects import meta
 from echelon.api.scheme import PODS
 from echelon.api.verbs import DeleteOptions
 from echelon.client.events import Recorder

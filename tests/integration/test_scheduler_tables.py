@@ -7,9 +7,9 @@ from collections.abc import Mapping, Set
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from echelon.api import meta
+from echelon.api.objects import meta
+from echelon.api.objects.vocabulary import HOSTNAME
 from echelon.api.scheme import COMPOSITE_POD_GROUPS, NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, POD_GROUPS, PODS
-from echelon.api.vocabulary import HOSTNAME
 from echelon.testing.builders import make_budget, make_composite, make_node, make_pod, make_pod_group
 from echelon.testing.world import World, in_virtual_time
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from echelon.api.objects.vocabulary import BLOCK, RACK, ZONE
 from echelon.api.scheme import PODS, Object
-from echelon.api.vocabulary import BLOCK, RACK, ZONE
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
 from echelon.testing.world import World, in_virtual_time
 

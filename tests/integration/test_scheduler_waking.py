@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from echelon.api.objects.vocabulary import RACK
 from echelon.api.scheme import NODES, PODS
-from echelon.api.vocabulary import RACK
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
 from echelon.testing.world import World, in_virtual_time
 

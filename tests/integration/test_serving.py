@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from echelon.base.rng import Rng
-from echelon.runtime.clock import RealClock
+from echelon.runtime.real_clock import RealClock
 from echelon.server.app import PortInUse, ServerSettings, serve
+from echelon.server.objects.trees import header_of
 from echelon.server.pipeline import Pipeline
-from echelon.server.trees import header_of
 from echelon.store.sqlite import open_sqlite
 from tests.serving import Https, in_thread, running
 

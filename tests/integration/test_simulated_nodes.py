@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from echelon.api import meta
+from echelon.api.objects import meta
 from echelon.api.scheme import NODES, PODS, Object
 from echelon.base.instants import parse
 from tests.controlling import Plane, in_virtual_time

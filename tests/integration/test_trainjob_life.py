@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from echelon.api import meta
+from echelon.api.objects import meta
 from echelon.api.scheme import CONFIG_MAPS, EVENTS, JOB_SETS, JOBS, POD_GROUPS, PODS, TRAIN_JOBS, WORKLOADS, Object
-from echelon.runtime import virtual
+from echelon.runtime import virtual_time
 from tests.controlling import Plane, for_training, in_virtual_time
 
 MADE = (CONFIG_MAPS, WORKLOADS, POD_GROUPS, JOB_SETS, JOBS, PODS)
@@ -143,13 +143,13 @@ async def _tale(writes: int | None) -> tuple[list[str], list[tuple[str, str]]]:
 
 @cache
 def _undisturbed() -> tuple[list[str], list[tuple[str, str]]]:
-    return virtual.run(_tale(None))
+    return virtual_time.run(_tale(None))
 
 
 @pytest.mark.conformance("TJ-87", "JS-K03")
 @pytest.mark.parametrize("writes", range(1, 60, 4))
 def test_a_death_at_any_write_changes_nothing_in_the_end(writes: int) -> None:
-    names, conditions = virtual.run(_tale(writes))
+    names, conditions = virtual_time.run(_tale(writes))
     undisturbed, expected = _undisturbed()
     # Group names carry a hash of the TrainJob's uid, and chance has gone on differently.
     assert [_unhashed(name) for name in names] == [_unhashed(name) for name in undisturbed]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from echelon.api import meta
 from echelon.api.errors import ApiError
+from echelon.api.objects import meta
 from echelon.api.scheme import CONFIG_MAPS, PODS, Object
 from echelon.api.verbs import DeleteOptions, ListOptions, Patch, PatchType, Verbs, WatchOptions, WriteOptions
 from echelon.client import kubeconfig

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from echelon.engine.demand import Identity, Peers, PodTerm, Requirement, Shape, Spread
-from echelon.engine.view import ClusterView, Running
+from echelon.engine import ClusterView, Identity, Peers, PodTerm, Requirement, Running, Shape, Spread
 from echelon.testing.placement import LEVELS
 
 KEYS = (LEVELS["host"], LEVELS["zone"], LEVELS["rack"], "pool")

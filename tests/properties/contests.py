@@ -13,8 +13,7 @@ from company import KEYS
 from hierarchies import Instance, draw_instance
 from hypothesis import strategies as st
 
-from echelon.engine.demand import Composite, Group, Identity, Peers, PodTerm, Requirement, Shape, Spread
-from echelon.engine.view import ClusterView
+from echelon.engine import ClusterView, Composite, Group, Identity, Peers, PodTerm, Requirement, Shape, Spread
 
 MEANT = (("a",), ("b",), ("a", "b"), ("c",))
 

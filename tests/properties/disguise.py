@@ -9,8 +9,7 @@ from typing import TypeVar
 
 from hierarchies import Instance
 
-from echelon.engine.demand import Bound, Composite, Demand, Group, PodClass
-from echelon.engine.view import ClusterView, Node, Unit
+from echelon.engine import Bound, ClusterView, Composite, Demand, Group, Node, PodClass, Unit
 from echelon.testing.placement import LEVELS
 
 T = TypeVar("T")

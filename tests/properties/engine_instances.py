@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from echelon.engine.demand import Bound, Composite, Demand, Group, Leaf, PodClass
+from echelon.engine import Bound, Composite, Demand, Group, Leaf, PodClass
 from echelon.testing.placement import LEVELS, NOW, Cluster, exclusive, fresh_id, shape
 
 KEYS = (None, LEVELS["zone"], LEVELS["rack"], LEVELS["host"], "pool")

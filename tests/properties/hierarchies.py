@@ -13,7 +13,7 @@ from random import Random
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from echelon.engine.demand import (
+from echelon.engine import (
     Bound,
     Composite,
     Demand,

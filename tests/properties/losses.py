@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from oracle import feasible, least_loss
 
-from echelon.engine.demand import Demand
-from echelon.engine.verdict import Blocked, Evict, Placed
-from echelon.engine.view import ClusterView
+from echelon.engine import Blocked, ClusterView, Demand, Evict, Placed
 from echelon.testing.placement import NOW, judged
 
 

@@ -12,7 +12,7 @@ from random import Random
 from company import domain_in, is_meant
 from hierarchies import Instance
 
-from echelon.engine.demand import (
+from echelon.engine import (
     Composite,
     Demand,
     Group,

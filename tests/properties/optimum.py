@@ -12,8 +12,7 @@ from itertools import groupby, product
 from company import apart, right
 from oracle import World
 
-from echelon.engine.demand import Composite, Demand, Group, Leaf, Shape
-from echelon.engine.view import ClusterView
+from echelon.engine import ClusterView, Composite, Demand, Group, Leaf, Shape
 
 Value = tuple[int, int, int, int, int]
 Counts = tuple[int, ...]

@@ -10,9 +10,7 @@ from itertools import combinations, product
 
 from company import right
 
-from echelon.engine.demand import Demand, Group, Leaf, Shape
-from echelon.engine.verdict import Placed
-from echelon.engine.view import ClusterView, Running
+from echelon.engine import ClusterView, Demand, Group, Leaf, Placed, Running, Shape
 
 Loss = tuple[int, int, int, int, tuple[int, ...]]
 Assignment = list[tuple[Leaf, str]]

@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import combinations
 
-from echelon.engine.demand import Composite, Demand, Group, Leaf, PodClass
-from echelon.engine.verdict import Fix
-from echelon.engine.view import ClusterView, Node, Running
+from echelon.engine import ClusterView, Composite, Demand, Fix, Group, Leaf, Node, PodClass, Running
 from echelon.testing.placement import LEVELS, copied
 
 World = tuple[ClusterView, Demand]

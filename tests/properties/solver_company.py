@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from company import domain_in, is_meant
 from ortools.sat.python import cp_model
 
-from echelon.engine.demand import PodTerm, Shape, Spread
-from echelon.engine.view import ClusterView, Running
+from echelon.engine import ClusterView, PodTerm, Running, Shape, Spread
 
 Sum = cp_model.LinearExprT
 Domain = tuple[str, ...]

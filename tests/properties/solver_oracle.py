@@ -16,9 +16,7 @@ from oracle import World
 from ortools.sat.python import cp_model
 from solver_company import Neighbours
 
-from echelon.engine.demand import Composite, Demand, Group, Leaf, Shape
-from echelon.engine.verdict import Verdict
-from echelon.engine.view import ClusterView
+from echelon.engine import ClusterView, Composite, Demand, Group, Leaf, Shape, Verdict
 from echelon.testing.placement import judged
 
 Sum = cp_model.LinearExprT

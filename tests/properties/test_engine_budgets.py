@@ -15,12 +15,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import feasible, least_loss
 
-from echelon.engine import inquiry
-from echelon.engine.check import problems
-from echelon.engine.cycle import decide
-from echelon.engine.demand import Demand, Group, Identity, Leaf, Peers, PodTerm, Requirement
-from echelon.engine.verdict import Blocked, Evict, Placed
-from echelon.engine.victims import rank_of
+from echelon.engine import (
+    Blocked,
+    Demand,
+    Evict,
+    Group,
+    Identity,
+    Leaf,
+    Peers,
+    Placed,
+    PodTerm,
+    Requirement,
+    decide,
+    problems,
+)
+from echelon.engine.preemption import region_search
+from echelon.engine.preemption.loss import rank_of
 from echelon.testing.placement import LEVELS, NOW, Cluster, composite, fresh_id, gang, pods
 
 pytestmark = pytest.mark.timeout(3600)
@@ -105,8 +115,8 @@ def test_what_goes_loses_least_down_to_the_ids_and_nobody_is_evicted_who_could_s
 def test_the_solver_and_arithmetic_alone_say_the_same(seed: int) -> None:
     view, demand = (instance := draw(seed)).cluster.view, instance.demand
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inquiry, "FEW", 0)
-        patch.setattr(inquiry, "BRANCHED", 0)
+        patch.setattr(region_search, "FEW", 0)
+        patch.setattr(region_search, "BRANCHED", 0)
         verdict = decide(view, demand, NOW)
     if isinstance(verdict, Evict):
         least = least_loss(view, demand, NOW)

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import feasible, least_loss
 
-from echelon.engine.demand import Bound, Composite, Demand, Leaf, PodClass
-from echelon.engine.verdict import Blocked, Evict, Placed
+from echelon.engine import Blocked, Bound, Composite, Demand, Evict, Leaf, Placed, PodClass
 from echelon.testing.placement import NOW, Cluster, fresh_id, shape
 
 

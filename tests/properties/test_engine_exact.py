@@ -11,16 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import feasible
 
-from echelon.engine import search as door
-from echelon.engine.agenda import Found, NotFound, Steps
-from echelon.engine.check import problems
-from echelon.engine.cycle import decide
-from echelon.engine.demand import Demand, Group, Identity, Peers, PodTerm, Requirement
-from echelon.engine.exact import exact
-from echelon.engine.parts import Canon
-from echelon.engine.regions import CLUSTER
-from echelon.engine.search import model
-from echelon.engine.verdict import Placed
+from echelon.engine import Demand, Group, Identity, Peers, Placed, PodTerm, Requirement, Steps, decide, problems
+from echelon.engine.cluster.regions import CLUSTER
+from echelon.engine.models.placement_model import exact
+from echelon.engine.search import strategy as door
+from echelon.engine.search.strategy import model
+from echelon.engine.space.canonical import Canon
+from echelon.engine.space.tasks import Found, NotFound
 from echelon.testing.placement import LEVELS, NOW, Cluster, composite, exclusive, gang, pods
 
 
@@ -167,5 +164,5 @@ def test_the_same_question_gets_the_same_answer() -> None:
 
 
 def test_the_solver_is_not_loaded_before_it_is_asked() -> None:
-    loaded = "import sys, echelon.engine.cycle; sys.exit('ortools' in sys.modules)"
+    loaded = "import sys, echelon.engine; sys.exit('ortools' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", loaded], check=False).returncode == 0

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from repairs import repaired
 
-from echelon.engine.demand import Demand
-from echelon.engine.verdict import Blocked, Placed
+from echelon.engine import Blocked, Demand, Placed
 from echelon.testing.placement import judged
 
 

@@ -8,11 +8,7 @@ from hypothesis import strategies as st
 from losses import loses_least
 from optimum import Value, optimum
 
-from echelon.engine.check import problems
-from echelon.engine.cycle import decide
-from echelon.engine.demand import Demand
-from echelon.engine.verdict import Blocked, Placed
-from echelon.engine.view import ClusterView, Limits, Node, Options
+from echelon.engine import Blocked, ClusterView, Demand, Limits, Node, Options, Placed, decide, problems
 from echelon.testing.placement import LEVELS, NOW, copied
 
 

@@ -9,14 +9,11 @@ from hypothesis import given
 from losses import loses_least
 from oracle import least_loss
 
-from echelon.engine import choice, inquiry
-from echelon.engine.check import problems
-from echelon.engine.crowd import Crowd
-from echelon.engine.cycle import decide
-from echelon.engine.demand import Leaf
-from echelon.engine.verdict import Evict
-from echelon.engine.victims import Best, Rank, rank_of
-from echelon.engine.worth import groups_of
+from echelon.engine import Evict, Leaf, decide, problems
+from echelon.engine.placement.objective import groups_of
+from echelon.engine.preemption import region_search, victim_model
+from echelon.engine.preemption.loss import Best, Rank, rank_of
+from echelon.engine.preemption.victim_table import Crowd
 from echelon.testing.placement import NOW
 
 
@@ -39,8 +36,8 @@ def test_pods_that_mind_others_evict_what_loses_least_and_keep_the_company_they_
 
 def promises_no_more_than_there_is(instance: Instance, patch: pytest.MonkeyPatch) -> Evict | None:
     """The way of many victims, on instances that brute force can judge."""
-    patch.setattr(inquiry, "FEW", 0)
-    patch.setattr(inquiry, "BRANCHED", 0)
+    patch.setattr(region_search, "FEW", 0)
+    patch.setattr(region_search, "BRANCHED", 0)
     verdict = decide(instance.cluster.view, instance.demand, NOW)
     wrong = problems(instance.cluster.view, instance.demand, verdict, NOW)
     assert [problem for problem in wrong if "would cost less" not in problem] == []
@@ -58,7 +55,7 @@ def promises_no_more_than_there_is(instance: Instance, patch: pytest.MonkeyPatch
 @given(contests(minding=False, max_nodes=8, max_pods=8))
 def test_what_is_reckoned_or_spared_without_branching_never_promises_too_much(instance: Instance) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choice, "LARGEST_MODEL", 0)
+        patch.setattr(victim_model, "LARGEST_MODEL", 0)
         promises_no_more_than_there_is(instance, patch)
 
 
@@ -69,7 +66,7 @@ def test_where_pods_mind_others_the_solver_never_promises_too_much(instance: Ins
         promises_no_more_than_there_is(instance, patch)
 
 
-def anything_that_suffices(one: inquiry.Inquiry, start: Crowd, best: Best) -> list[Rank]:
+def anything_that_suffices(one: region_search.Inquiry, start: Crowd, best: Best) -> list[Rank]:
     spared = one.spare(start)
     best.offer(one.trial.loss(spared), spared)
     return [one.promise]
@@ -80,7 +77,7 @@ def anything_that_suffices(one: inquiry.Inquiry, start: Crowd, best: Best) -> li
 def test_the_solver_names_those_whose_eviction_loses_least(instance: Instance) -> None:
     """Neither arithmetic nor branching helps it; it is not told of unlisted keys and of who holds what exclusively."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inquiry.Inquiry, "_first", anything_that_suffices)
+        patch.setattr(region_search.Inquiry, "_first", anything_that_suffices)
         verdict = promises_no_more_than_there_is(instance, patch)
     groups = groups_of(instance.demand.root)
     untold = any(group.topology == "pool" or (isinstance(group, Leaf) and group.exclusive) for group in groups)

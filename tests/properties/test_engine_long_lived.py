@@ -9,11 +9,8 @@ from hierarchies import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.engine.capacity import ROWS
-from echelon.engine.cycle import decide
-from echelon.engine.demand import Demand, Identity
-from echelon.engine.verdict import Placed
-from echelon.engine.view import Running, Unit
+from echelon.engine import Demand, Identity, Placed, Running, Unit, decide
+from echelon.engine.cluster.slots import ROWS
 from echelon.testing.placement import LEVELS, NOW, Cluster, copied, fresh_id, gang, pods, shape
 
 #: More than the engine looks at one by one.

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from solver_oracle import verdict_beside_best
 
-from echelon.engine.verdict import Placed
+from echelon.engine import Placed
 
 
 def medium() -> st.SearchStrategy[Instance]:

@@ -14,9 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from repairs import repaired
 
-from echelon.engine.demand import Demand
-from echelon.engine.verdict import Blocked, Evict, Loss, Placed, Verdict
-from echelon.engine.view import Node
+from echelon.engine import Blocked, Demand, Evict, Loss, Node, Placed, Verdict
 from echelon.testing.placement import LEVELS, amounts, copied, judged
 
 either = st.booleans().flatmap(instances)

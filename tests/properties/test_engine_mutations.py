@@ -10,14 +10,24 @@ from hierarchies import Instance, examples, instances
 from hypothesis import given
 from oracle import accepts, feasible
 
-from echelon.engine.check import judge, loss_of, problems
-from echelon.engine.check_facts import Facts, satisfied
-from echelon.engine.check_kinds import Allowance, Kinds
-from echelon.engine.cycle import decide
-from echelon.engine.demand import Composite, Demand, Group
-from echelon.engine.diagnose import shortages
-from echelon.engine.verdict import Blocked, Evict, Placed, Shortage, Verdict
-from echelon.engine.view import ClusterView
+from echelon.engine import (
+    Blocked,
+    ClusterView,
+    Composite,
+    Demand,
+    Evict,
+    Group,
+    Placed,
+    Shortage,
+    Verdict,
+    decide,
+    judge,
+    problems,
+)
+from echelon.engine.check.alike import Allowance, Kinds
+from echelon.engine.check.facts import Facts, satisfied
+from echelon.engine.check.judge import loss_of
+from echelon.engine.explain.diagnose import shortages
 from echelon.testing.placement import NOW
 
 

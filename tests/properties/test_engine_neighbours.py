@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from neighbours import FAMILIES, draw_neighbours
 from solver_oracle import verdict_beside_best
 
-from echelon.engine.verdict import Placed
+from echelon.engine import Placed
 
 
 def neighbours() -> st.SearchStrategy[Instance]:

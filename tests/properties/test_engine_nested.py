@@ -10,20 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import feasible
 
-from echelon.engine import place
-from echelon.engine import search as door
-from echelon.engine.agenda import Found, NotFound, Steps
-from echelon.engine.backtrack import Backtrack
-from echelon.engine.check import problems
-from echelon.engine.cycle import decide
-from echelon.engine.demand import Demand, Group
-from echelon.engine.filling import Counts, Filling, Question, Style
-from echelon.engine.flow import by_flow
-from echelon.engine.nest import nest
-from echelon.engine.parts import Canon, Part
-from echelon.engine.regions import CLUSTER, Region
-from echelon.engine.search import model, search
-from echelon.engine.verdict import Placed
+from echelon.engine import Demand, Group, Placed, Steps, decide, problems
+from echelon.engine.cluster.regions import CLUSTER, Region
+from echelon.engine.packing.bin_fill import Counts, Filling, Question, Style
+from echelon.engine.packing.flow_pack import by_flow
+from echelon.engine.packing.level_pack import nest
+from echelon.engine.placement import place
+from echelon.engine.search import strategy as door
+from echelon.engine.search.backtrack import Backtrack
+from echelon.engine.search.strategy import model, search
+from echelon.engine.space.canonical import Canon, Part
+from echelon.engine.space.tasks import Found, NotFound
 from echelon.testing.placement import NOW, Cluster, composite, gang, pods
 
 

@@ -9,9 +9,7 @@ from losses import loses_least
 from optimum import optimum
 from oracle import feasible
 
-from echelon.engine.check import problems
-from echelon.engine.demand import Demand
-from echelon.engine.verdict import Blocked, Placed
+from echelon.engine import Blocked, Demand, Placed, problems
 from echelon.testing.placement import NOW, Cluster
 
 

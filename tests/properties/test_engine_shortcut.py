@@ -9,11 +9,9 @@ from hierarchies import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.engine.agenda import Steps
-from echelon.engine.check import problems
-from echelon.engine.demand import Demand, Leaf
-from echelon.engine.place import place
-from echelon.engine.plain import at_once
+from echelon.engine import Demand, Leaf, Steps, problems
+from echelon.engine.placement.fast_path import at_once
+from echelon.engine.placement.place import place
 from echelon.testing.placement import NOW, Cluster, exclusive, fresh_id, gang, pods
 
 

@@ -9,9 +9,7 @@ from hierarchies import Instance, examples, instances
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.engine.demand import Composite, Group, Identity, Peers, PodTerm, Requirement, Spread, Wish
-from echelon.engine.verdict import Placed
-from echelon.engine.view import ClusterView
+from echelon.engine import ClusterView, Composite, Group, Identity, Peers, Placed, PodTerm, Requirement, Spread, Wish
 from echelon.testing.placement import LEVELS, copied, judged
 
 pytestmark = pytest.mark.timeout(3600)

@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from echelon.engine.demand import Taint
-from echelon.engine.view import ClusterView, Node, Options, Running
+from echelon.engine import ClusterView, Node, Options, Running, Taint
 from echelon.testing.placement import LEVELS, amounts, exclusive, shape
 
 NAMES = ("a", "b", "c", "d")

@@ -17,8 +17,8 @@ from echelon.api.scheme import Object, Resource
 from echelon.api.verbs import Patch, PatchType, WriteOptions
 from echelon.base.clock import ManualClock
 from echelon.base.rng import Rng
+from echelon.server.objects.trees import header_of
 from echelon.server.pipeline import Pipeline
-from echelon.server.trees import header_of
 from echelon.store.memory import open_memory
 
 CONTAINER = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}, "env": [{"name": "A", "value": "b"}]}

@@ -11,12 +11,9 @@ from random import Random
 
 import pytest
 
-from echelon.engine import prospects
-from echelon.engine.cycle import decide
-from echelon.engine.demand import Bound, Demand, Group, Leaf, Taint
-from echelon.engine.verdict import Blocked, Verdict
-from echelon.engine.view import Limits, Node, Unit
-from echelon.scheduler.certificate import Certificates
+from echelon.engine import Blocked, Bound, Demand, Group, Leaf, Limits, Node, Taint, Unit, Verdict, decide
+from echelon.engine.cluster import potential
+from echelon.scheduler.queueing.certificate import Certificates
 from echelon.testing.placement import (
     LEVELS,
     NOW,
@@ -202,7 +199,7 @@ def test_nobody_who_fits_is_left_asleep(seed: int) -> None:
 def test_nor_where_slots_of_wide_domains_are_bounded_instead_of_counted(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prospects, "WIDE", 1)
+    monkeypatch.setattr(potential, "WIDE", 1)
     _live(seed)
 
 

@@ -12,13 +12,13 @@ from typing import TypeVar
 
 import pytest
 
-from echelon.api import meta
 from echelon.api.errors import ApiError
+from echelon.api.objects import meta
+from echelon.api.objects.vocabulary import RACK
 from echelon.api.scheme import NODES, POD_GROUPS, PODS, Object
-from echelon.api.vocabulary import RACK
 from echelon.base.rng import Rng
-from echelon.scheduler.facts import node_of
-from echelon.scheduler.shape import requests
+from echelon.scheduler.intake.object_facts import node_of
+from echelon.scheduler.intake.pod_shape import requests
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
 from echelon.testing.world import World, in_virtual_time
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from echelon.api import definitions, schema, scheme
-from echelon.api.definitions import Schema
+from echelon.api import scheme
+from echelon.api.schema import definitions, kind_schema
+from echelon.api.schema.definitions import Schema
 from echelon.api.scheme import Object, Resource
 
 _SPECIAL: dict[str, st.SearchStrategy[Any]] = {
@@ -56,11 +57,11 @@ def drawn(source: Schema, depth: int) -> st.SearchStrategy[Any]:
 def test_decoding_and_defaulting_settle_after_one_round(resource: Resource, data: st.DataObject) -> None:
     sent: Object = data.draw(drawn({"$ref": definitions.name_of(resource)}, 4))
     before = copy.deepcopy(sent)
-    once = schema.decode(resource, sent).obj
+    once = kind_schema.decode(resource, sent).obj
     assert sent == before
-    schema.apply_defaults(resource, once)
-    again = schema.decode(resource, once)
+    kind_schema.apply_defaults(resource, once)
+    again = kind_schema.decode(resource, once)
     assert again.unknown == []
     assert again.obj == once
-    schema.apply_defaults(resource, again.obj)
+    kind_schema.apply_defaults(resource, again.obj)
     assert again.obj == once

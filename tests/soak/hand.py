@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
 
-from echelon.api import meta
+from echelon.api.objects import meta
 from echelon.api.scheme import Object, Resource, by_kind
 from echelon.api.verbs import Patch, PatchType
-from echelon.testing.virtual import VirtualPlane
+from echelon.testing.virtual_plane import VirtualPlane
 
 from .manifests import NAMESPACE, Maker
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import msgspec
 
-from echelon.api import meta
+from echelon.api.objects import meta
 from echelon.base.instants import to_time
-from echelon.runtime import virtual
+from echelon.runtime import virtual_time
+from echelon.scheduler.acting.reservation import Patience
 from echelon.scheduler.loop import Settings
-from echelon.scheduler.reservation import Patience
 from echelon.store.interface import Change, Store
-from echelon.testing.virtual import VirtualPlane, virtual_plane
+from echelon.testing.virtual_plane import VirtualPlane, virtual_plane
 
 from . import rest
 from .invariants import Auditor, Breach
@@ -214,7 +214,7 @@ def live(seed: int, events: int, *, told: bool = False) -> Story:
     logger.setLevel(logging.INFO)
     logger.propagate = False
     try:
-        virtual.run(_live(story, events))
+        virtual_time.run(_live(story, events))
     except AssertionError as error:
         story.failure = str(error)
     except Exception:

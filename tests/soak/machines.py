@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from echelon.api import meta
-from echelon.api import vocabulary as words
 from echelon.api.errors import ApiError
+from echelon.api.objects import meta
+from echelon.api.objects import vocabulary as words
 from echelon.api.scheme import NODES, PODS, Object
 from echelon.testing.builders import GPU
 

@@ -9,7 +9,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from echelon.api import vocabulary as words
+from echelon.api.objects import vocabulary as words
 from echelon.api.scheme import JOB_SETS, JOBS, POD_DISRUPTION_BUDGETS, PRIORITY_CLASSES, TRAIN_JOBS, Object
 from echelon.base.rng import Rng
 from echelon.testing.builders import GPU, Mode, make_composite, make_node, make_pod, make_pod_group

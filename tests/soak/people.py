@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from echelon.api import meta
+from echelon.api.objects import meta
 from echelon.api.scheme import (
     COMPOSITE_POD_GROUPS,
     JOB_SETS,

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from echelon.api import meta
+from echelon.api.objects import meta
+from echelon.api.objects.vocabulary import BLOCK, RACK
 from echelon.api.scheme import JOB_SETS, NODES, PODS, TRAIN_JOBS, Object, by_kind
 from echelon.api.verbs import DeleteOptions, Patch, PatchType
-from echelon.api.vocabulary import BLOCK, RACK
 from echelon.base.rng import Rng
-from echelon.runtime import virtual
+from echelon.runtime import virtual_time
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
-from echelon.testing.virtual import PROCESSES, Name, VirtualPlane, virtual_plane
+from echelon.testing.virtual_plane import PROCESSES, Name, VirtualPlane, virtual_plane
 
 from . import rest
 from .faults import FaultyVerbs, Weather
@@ -207,10 +207,10 @@ SCENARIOS: dict[str, Scenario] = {
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS.keys())
 def test_death_after_any_call_changes_nothing_in_the_end(scenario: Scenario, dying: Name) -> None:
     ends: list[tuple[dict[str, bool], bool]] = []
-    virtual.run(_run(scenario, dying, None, ends))
+    virtual_time.run(_run(scenario, dying, None, ends))
     undisturbed = ends[0][0]
     for calls in range(0, _MOST_CALLS, _STRIDE):
-        virtual.run(_run(scenario, dying, calls, ends))
+        virtual_time.run(_run(scenario, dying, calls, ends))
         end, died = ends[-1]
         assert end == undisturbed, f"{dying} died after {calls} calls"
         if not died:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from echelon.api.objects.vocabulary import HOSTNAME, RACK
 from echelon.api.scheme import (
     COMPOSITE_POD_GROUPS,
     JOBS,
@@ -17,7 +18,6 @@ from echelon.api.scheme import (
     Object,
     Resource,
 )
-from echelon.api.vocabulary import HOSTNAME, RACK
 from echelon.store.interface import Change, Header, Record
 from echelon.testing.builders import make_budget, make_composite, make_node, make_pod, make_pod_group
 

@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from echelon.api import vocabulary as words
+from echelon.api.objects import vocabulary as words
 from echelon.api.scheme import Object
 
 APP = "app"

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from echelon.api.errors import ApiError
 from echelon.api.scheme import PODS
 from echelon.base.rng import Rng
-from echelon.testing.virtual import PROCESSES, Name, VirtualPlane
+from echelon.testing.virtual_plane import PROCESSES, Name, VirtualPlane
 
 from .faults import FaultyVerbs, Weather
 from .hand import Event, Hand

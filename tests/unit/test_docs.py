@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from echelon.api import vocabulary
+from echelon.api.objects import vocabulary
 from echelon.cli import main
 
 DOCS = Path(__file__).parents[2] / "docs"

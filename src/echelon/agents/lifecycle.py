@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..api import meta
+from ..api.objects import meta
+from ..api.objects.vocabulary import EXIT_CODE, RUN_SECONDS
 from ..api.scheme import Object
-from ..api.vocabulary import EXIT_CODE, RUN_SECONDS
 from ..base.instants import parse as instant
 from . import pod_status
 

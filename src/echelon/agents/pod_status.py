@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..api import meta
+from ..api.objects import meta
 from ..api.scheme import Object
 from ..base.instants import parse as instant
 from ..base.instants import to_time

@@ -11,9 +11,9 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from ..api import meta
-from ..api.cluster import Cluster, nodes
+from ..api.cluster.pools import Cluster, nodes
 from ..api.errors import ApiError
+from ..api.objects import meta
 from ..api.scheme import NODES, PODS, Object
 from ..api.verbs import DeleteOptions, Patch, PatchType, Verbs
 from ..base.clock import Clock

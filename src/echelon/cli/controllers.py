@@ -6,16 +6,16 @@ from pathlib import Path
 
 import click
 
-from ..runtime import remote
+from ..runtime import cluster_mode
+from .cluster_mode import remote_options, work_until_interrupted
 from .failures import Refusal
-from .remote import remote_options, work_until_interrupted
 
 
 @click.command(short_help="Run the JobSet and TrainJob controllers on a cluster.")
 @remote_options
 @click.option(
     "--only",
-    default=",".join(remote.CLUSTER_CONTROLLERS),
+    default=",".join(cluster_mode.CLUSTER_CONTROLLERS),
     show_default=True,
     metavar="NAMES",
     help="Which controllers to run, separated by commas: leave out those that the cluster has already.",
@@ -23,10 +23,10 @@ from .remote import remote_options, work_until_interrupted
 def controllers(only: str, kubeconfig: Path | None, context: str | None, leader_elect: bool) -> None:
     """Run the JobSet and TrainJob controllers on a cluster that has their kinds, until interrupted."""
     names = [name.strip() for name in only.split(",") if name.strip()]
-    unknown = [name for name in names if name not in remote.CLUSTER_CONTROLLERS]
+    unknown = [name for name in names if name not in cluster_mode.CLUSTER_CONTROLLERS]
     if unknown or not names:
         wrong = f"no controller is called {', '.join(unknown)}" if unknown else "names no controller"
-        raise Refusal(f"--only {only}: {wrong}; there are {', '.join(remote.CLUSTER_CONTROLLERS)}")
+        raise Refusal(f"--only {only}: {wrong}; there are {', '.join(cluster_mode.CLUSTER_CONTROLLERS)}")
     lease = "-".join(("echelon-controllers", *sorted(names))) if leader_elect else ""
-    settings = remote.RemoteSettings(kubeconfig, context, lease)
-    work_until_interrupted("controllers", settings, remote.controllers(names))
+    settings = cluster_mode.RemoteSettings(kubeconfig, context, lease)
+    work_until_interrupted("controllers", settings, cluster_mode.controllers(names))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import yaml
 
-from ..api.crds import custom_resource_definitions
+from ..api.schema.crd_manifests import custom_resource_definitions
 
 
 @click.command(short_help="Print CustomResourceDefinitions for JobSets and TrainJobs.")

@@ -13,8 +13,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ..api import meta
 from ..api.errors import ApiError
+from ..api.objects import meta
 from ..api.scheme import NODES, Object
 from ..api.verbs import WriteOptions
 from ..runtime.config import PlaneSettings
@@ -22,8 +22,8 @@ from ..runtime.plane import Plane, running
 from . import picture
 from .failures import EXIT_BLOCKED, EXIT_FAILED, EXIT_INTERRUPTED, Refusal
 from .manifests import Entry, Manifest, ordered
-from .options import plain_console
 from .progress import Progress
+from .shared_options import plain_console
 from .story import Line, Story
 
 _TICK_SECONDS = 0.1

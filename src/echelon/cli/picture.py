@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..api import meta
+from ..api.objects import meta
 from ..api.scheme import Object
 from ..base.paths import spoken
 from .story import Stay

@@ -13,9 +13,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..api import meta
+from ..api.objects import meta
+from ..api.objects.vocabulary import INITIALLY_SCHEDULED, JOB_NAME, JOBSET_NAME
 from ..api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, JOBS, POD_GROUPS, PODS, TRAIN_JOBS, Object, Resource
-from ..api.vocabulary import INITIALLY_SCHEDULED, JOB_NAME, JOBSET_NAME
 from ..client.informer import Caches
 from .failures import EXIT_BLOCKED, EXIT_FAILED, EXIT_INTERRUPTED
 from .story import about_itself, outcome

@@ -10,7 +10,7 @@ import click
 
 from .failures import Refusal
 from .manifests import BadManifest, load
-from .options import cluster_option, load_cluster, speed_option
+from .shared_options import cluster_option, load_cluster, speed_option
 
 
 @click.command()

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from ..runtime import remote
+from ..runtime import cluster_mode
+from .cluster_mode import remote_options, work_until_interrupted
 from .failures import Refusal
-from .remote import remote_options, work_until_interrupted
 
 _NAME = "echelon"
 
@@ -49,6 +49,6 @@ def scheduler(
     if not all(names):
         raise Refusal("--name: a scheduler must have a name")
     lease = "-".join(("echelon-scheduler", *(name for name in names if name != _NAME))) if leader_elect else ""
-    metrics = remote.Address(metrics_host, metrics_port) if metrics_port is not None else None
-    settings = remote.RemoteSettings(kubeconfig, context, lease, metrics)
-    work_until_interrupted("scheduler", settings, remote.scheduler(names, reserve_after))
+    metrics = cluster_mode.Address(metrics_host, metrics_port) if metrics_port is not None else None
+    settings = cluster_mode.RemoteSettings(kubeconfig, context, lease, metrics)
+    work_until_interrupted("scheduler", settings, cluster_mode.scheduler(names, reserve_after))

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..api import meta
+from ..api.objects import meta
+from ..api.objects.vocabulary import INITIALLY_SCHEDULED, JOB_NAME
 from ..api.scheme import (
     COMPOSITE_POD_GROUPS,
     EVENTS,
@@ -25,7 +26,6 @@ from ..api.scheme import (
     Object,
     Resource,
 )
-from ..api.vocabulary import INITIALLY_SCHEDULED, JOB_NAME
 from ..base.paths import spoken
 from ..client.informer import Caches
 

@@ -16,8 +16,9 @@ import click
 from rich.text import Text
 from rich.tree import Tree
 
-from ..api import meta
 from ..api.errors import ApiError
+from ..api.objects import meta
+from ..api.objects.vocabulary import BLOCK, INITIALLY_SCHEDULED, RACK, REGION, ZONE
 from ..api.scheme import (
     COMPOSITE_POD_GROUPS,
     JOB_SETS,
@@ -31,10 +32,9 @@ from ..api.scheme import (
     Resource,
 )
 from ..api.verbs import Verbs
-from ..api.vocabulary import BLOCK, INITIALLY_SCHEDULED, RACK, REGION, ZONE
 from ..base.paths import spoken
 from .failures import Refusal
-from .options import context_option, kubeconfig_option, plain_console
+from .shared_options import context_option, kubeconfig_option, plain_console
 
 _SHOWN = (TRAIN_JOBS, JOB_SETS, JOBS, WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS)
 _DOMAIN_KEYS = (REGION, ZONE, BLOCK, RACK)

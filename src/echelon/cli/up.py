@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .failures import Refusal
-from .options import cluster_option, load_cluster, speed_option
+from .shared_options import cluster_option, load_cluster, speed_option
 
 if TYPE_CHECKING:
     from ..runtime.config import PlaneSettings

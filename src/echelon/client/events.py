@@ -13,8 +13,8 @@ from typing import Literal
 
 import msgspec
 
-from ..api import meta
 from ..api.errors import ApiError
+from ..api.objects import meta
 from ..api.scheme import EVENTS, Object, Resource
 from ..api.verbs import Patch, PatchType, Verbs
 from ..base.clock import Clock

@@ -16,8 +16,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 
-from ..api import meta
 from ..api.errors import ApiError
+from ..api.objects import meta
 from ..api.scheme import Object, Resource
 from ..api.verbs import ListOptions, Verbs, WatchOptions
 from ..base.clock import Clock

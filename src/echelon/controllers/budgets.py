@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..api import meta
+from ..api.objects import meta
+from ..api.objects.selectors import LabelSelector
 from ..api.scheme import POD_DISRUPTION_BUDGETS, PODS, Object
-from ..api.selectors import LabelSelector
 from ..client.informer import Caches, by_namespace
 from ..decide import budgets
 from ..decide.plan import NOTHING, Plan

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ..api import meta
+from ..api.objects import meta
 from ..api.scheme import EVENTS, RESOURCES, Object, Resource
 from ..client.informer import Caches
 from ..decide.garbage import Fate, Owned, collect, lets_go_of_dependents, waits_for_dependents

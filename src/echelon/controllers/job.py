@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..api import meta
+from ..api.objects import meta
+from ..api.objects.selectors import LabelSelector
+from ..api.objects.vocabulary import JOB_NAME
 from ..api.scheme import JOBS, NAMESPACES, POD_GROUPS, PODS, WORKLOADS, Object
-from ..api.selectors import LabelSelector
-from ..api.vocabulary import JOB_NAME
 from ..client.informer import Caches, by_controller
 from ..decide.job import claim, workload
 from ..decide.job.sync import Observed, abandon, sync

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..api import meta
-from ..api.scheme import (
-    COMPOSITE_POD_GROUPS,
-    JOB_SETS,
-    JOBS,
-    POD_GROUPS,
-    SERVICES,
-    WORKLOADS,
-    Object,
-    Resource,
-)
+from ..api.objects import meta
+from ..api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, JOBS, POD_GROUPS, SERVICES, WORKLOADS, Object, Resource
 from ..client.informer import Caches, by_controller
 from ..decide.jobset.model import Observed
 from ..decide.jobset.reconcile import decide

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..api import meta
+from ..api.objects import meta
 from ..api.scheme import NODES, PODS, Object, Resource
 from ..client.informer import Caches
 from ..decide.lost_pods import end

@@ -9,9 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 
-from ..api import meta
+from ..api.objects import meta
+from ..api.objects.vocabulary import COMPOSITE_PROTECTION, POD_GROUP_PROTECTION
 from ..api.scheme import COMPOSITE_POD_GROUPS, POD_GROUPS, PODS, Object, Resource
-from ..api.vocabulary import COMPOSITE_PROTECTION, POD_GROUP_PROTECTION
 from ..client.informer import Caches, Informer, revision
 from ..decide.plan import NOTHING, Plan
 from ..decide.protection import any_active, release

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from ..api import meta
 from ..api.errors import ApiError
+from ..api.objects import meta
 from ..api.scheme import Object, Resource
 from ..api.verbs import DeleteOptions, Verbs
 from ..base.clock import Clock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..api import meta
+from ..api.objects import meta
 from ..api.scheme import (
     CLUSTER_TRAINING_RUNTIMES,
     CONFIG_MAPS,

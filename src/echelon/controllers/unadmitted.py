@@ -7,7 +7,7 @@ writing, are applied here: defaults to what the controller sees, and a broken ru
 from __future__ import annotations
 
 from ..api import rules
-from ..api.decoding import copy_tree
+from ..api.schema.decoding import copy_tree
 from ..api.scheme import Object, Resource
 from ..decide.plan import Note, Plan
 

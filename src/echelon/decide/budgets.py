@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..api import meta
+from ..api.objects import meta
 from ..api.scheme import POD_DISRUPTION_BUDGETS, Object
 from ..base.instants import parse
 from .plan import NOTHING, Plan, StatusWrite

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from ..api import meta
+from ..api.objects import meta
 from ..api.rules.metadata import FOREGROUND, ORPHAN
 from ..api.scheme import Object, Resource
 from ..api.verbs import Patch, PatchType, Propagation

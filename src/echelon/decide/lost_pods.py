@@ -6,7 +6,7 @@ bound to a node that no longer exists
 
 from __future__ import annotations
 
-from ..api import meta
+from ..api.objects import meta
 from ..api.scheme import PODS, Object
 from ..api.verbs import Patch, PatchType
 from ..base.instants import to_time

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..api import meta
+from ..api.objects import meta
 from ..api.scheme import NAMESPACES, Object, Resource
 from ..api.verbs import Patch, PatchType
 from ..base.instants import parse as instant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..api import meta
+from ..api.objects import meta
 from ..api.scheme import Object, Resource
 from ..api.verbs import Patch, PatchType
 from .plan import NOTHING, Change, Plan

@@ -1,1 +1,96 @@
-"""Placement as pure arithmetic: a view of the cluster and a demand in, one verdict with its reasons out."""
+"""Placement as pure arithmetic: a view of the cluster and a demand in, one verdict with its reasons out.
+
+This is all that other packages use of the engine: what is asked (`Demand` and its records), what is known of the
+cluster (`ClusterView` and its records), `decide` and `soonest`, what is answered (`Placed`, `Blocked`, `Evict`), the
+words for it, and the judge that checks any verdict.  The rooms behind it import one another in one direction only:
+
+    records → cluster → space → packing → models → search → placement → preemption → explain → decision, reserve
+    check imports records and cluster.view only
+"""
+
+from .check.judge import judge, problems
+from .cluster.view import Budget, ClusterView, Limits, Node, Options, Running, Unit
+from .decision import decide
+from .explain.shortage_tree import Branch, drawn, tree
+from .explain.wording import for_group, sentence
+from .records.demand import (
+    EVERYWHERE,
+    PORT,
+    PORT_SHARES,
+    Bound,
+    Composite,
+    Demand,
+    Exclusive,
+    Group,
+    Identity,
+    Leaf,
+    NodeTerm,
+    Operator,
+    Peers,
+    PodClass,
+    PodTerm,
+    Requirement,
+    Shape,
+    Spread,
+    Taint,
+    Toleration,
+    Wish,
+    given,
+)
+from .records.validate import BadInput
+from .records.verdict import Blocked, Cost, Domain, DomainCount, Evict, Fix, Loss, Placed, Shortage, Verdict
+from .reserve import soonest
+from .space.tasks import Steps
+
+__all__ = [
+    "EVERYWHERE",
+    "PORT",
+    "PORT_SHARES",
+    "BadInput",
+    "Blocked",
+    "Bound",
+    "Branch",
+    "Budget",
+    "ClusterView",
+    "Composite",
+    "Cost",
+    "Demand",
+    "Domain",
+    "DomainCount",
+    "Evict",
+    "Exclusive",
+    "Fix",
+    "Group",
+    "Identity",
+    "Leaf",
+    "Limits",
+    "Loss",
+    "Node",
+    "NodeTerm",
+    "Operator",
+    "Options",
+    "Peers",
+    "Placed",
+    "PodClass",
+    "PodTerm",
+    "Requirement",
+    "Running",
+    "Shape",
+    "Shortage",
+    "Spread",
+    "Steps",
+    "Taint",
+    "Toleration",
+    "Unit",
+    "Verdict",
+    "Wish",
+    "decide",
+    "drawn",
+    "for_group",
+    "given",
+    "judge",
+    "problems",
+    "sentence",
+    "soonest",
+    "tree",
+]

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from .agenda import Steps
-from .demand import Demand
-from .place import place
-from .preempt import preempt
-from .verdict import Evict, Loss
-from .view import ClusterView, Running
+from .cluster.view import ClusterView, Running
+from .placement.place import place
+from .preemption.preempt import preempt
+from .records.demand import Demand
+from .records.verdict import Evict, Loss
+from .space.tasks import Steps
 
 _NOTHING_LOST = Loss(0, 0, 0, 0)
 

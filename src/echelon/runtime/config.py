@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from ..api.cluster import Cluster, default_cluster
+from ..api.cluster.pools import Cluster, default_cluster
 
 NodeMode = Literal["none", "simulated"]
 

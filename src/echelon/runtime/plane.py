@@ -17,22 +17,22 @@ from typing import Any, TypeVar
 import uvloop
 from prometheus_client import generate_latest
 
-from ..api.runtimes import builtin_runtimes
+from ..api.objects.runtimes import builtin_runtimes
 from ..api.scheme import NODES
 from ..api.verbs import Verbs
 from ..base.clock import Clock
 from ..base.rng import Rng
 from ..client.informer import Caches
 from ..server.app import PortInUse, ServerSettings, serve
+from ..server.objects.trees import header_of
 from ..server.pipeline import Pipeline
-from ..server.trees import header_of
 from ..store.interface import Store, StoreBusy, StoreFailed
 from ..store.sqlite import open_sqlite
-from .clock import RealClock
 from .collection import collect_rarely
+from .components import Part, assemble, levels_of
 from .config import PlaneSettings
 from .observing import metrics_registry
-from .parts import Part, assemble, levels_of
+from .real_clock import RealClock
 from .supervision import supervised
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-from .parts import Part
+from .components import Part
 
 
 class PartBroke(Exception):

@@ -16,32 +16,28 @@ from dataclasses import dataclass, field, replace
 
 from prometheus_client import CollectorRegistry
 
-from ..api import vocabulary
+from ..api.objects import vocabulary
 from ..api.verbs import Verbs
 from ..base.clock import Clock
 from ..client.events import Recorder
 from ..client.informer import Caches
-from ..engine.agenda import Steps
-from ..engine.cycle import decide
-from ..engine.demand import Demand
-from ..engine.verdict import Blocked, Evict, Placed
-from ..engine.view import ClusterView, Limits, Options
-from .apply import Enactor
-from .around import Around
-from .company import introduced
-from .consistency import differences
-from .layout import domains_problem
-from .memory import Memory
-from .metrics import Backlog, Metrics
-from .placing import Placing
-from .preemption import Preemption
-from .queue import ANY_ROOM, Queue
-from .readiness import Readiness
-from .report import Reporter, key_of
-from .reservation import Patience, Reservations
-from .state import State, States
-from .translate import Translator
-from .tree import Group, Member, Root
+from ..engine import Blocked, ClusterView, Demand, Evict, Limits, Options, Placed, Steps, decide
+from .acting.context import Around
+from .acting.placing import Placing
+from .acting.preemption import Preemption
+from .acting.reservation import Patience, Reservations
+from .asking.readiness import Readiness
+from .asking.tree_validation import domains_problem
+from .intake.consistency import differences
+from .intake.group_tree import Group, Member, Root
+from .intake.pod_affinity import introduced
+from .intake.translate import Translator
+from .queueing.known_blocked import Memory
+from .queueing.queue import ANY_ROOM, Queue
+from .queueing.root_state import State, States
+from .reporting.metrics import Backlog, Metrics
+from .reporting.report import Reporter, key_of
+from .reporting.writes import Enactor
 
 log = logging.getLogger(__name__)
 

@@ -20,10 +20,10 @@ import uvicorn
 
 from ..api.verbs import Verbs
 from ..base.clock import Clock
-from . import certificates, kubeconfig
-from .certificates import Credentials
 from .http.application import Application
-from .http.authn import Gate
+from .http.requests.authn import Gate
+from .setup import admin_kubeconfig, certificates
+from .setup.certificates import Credentials
 
 #: Clients keep idle connections for later use; closing them early would race with that use.
 _KEEP_ALIVE_SECONDS = 180
@@ -75,7 +75,7 @@ class Server:
         return self._credentials.token
 
     def write_kubeconfig(self, path: Path) -> None:
-        kubeconfig.write(path, self.url, self.authority_pem, self.token)
+        admin_kubeconfig.write(path, self.url, self.authority_pem, self.token)
 
     async def stop(self) -> None:
         """End watches, finish what is being answered, close the port."""

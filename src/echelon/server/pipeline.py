@@ -29,10 +29,12 @@ from ..api.verbs import (
 from ..base.clock import Clock
 from ..base.rng import Rng
 from ..store.interface import Store
-from . import binding, bootstrap, create, delete, eviction, expiry, read, update, watch
-from . import patch as patching
-from .access import Access
-from .watch import WatchPlan
+from . import event_expiry
+from .objects.access import Access
+from .setup import bootstrap
+from .verbs import binding, create, delete, eviction, read, update, watch
+from .verbs import patch as patching
+from .verbs.watch import WatchPlan
 
 
 class Pipeline:
@@ -50,7 +52,7 @@ class Pipeline:
 
     async def run(self) -> None:
         """What the server does without being asked, until cancelled: old events go."""
-        await expiry.expire_events(self._access)
+        await event_expiry.expire_events(self._access)
 
     @property
     def resource_version(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ..api import vocabulary as words
+from ..api.objects import vocabulary as words
 from ..api.scheme import COMPOSITE_POD_GROUPS, NODES, POD_DISRUPTION_BUDGETS, POD_GROUPS, PODS, WORKLOADS, Object
 
 GPU = "nvidia.com/gpu"

@@ -9,25 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import count
 
-from echelon.engine.check import problems
-from echelon.engine.cycle import decide
-from echelon.engine.demand import (
+from ..engine import (
+    Blocked,
     Bound,
+    Budget,
+    ClusterView,
     Composite,
     Demand,
     Exclusive,
     Group,
     Identity,
     Leaf,
+    Limits,
+    Node,
+    Options,
+    Placed,
     PodClass,
     PodTerm,
+    Running,
     Shape,
     Taint,
     Toleration,
+    Unit,
+    Verdict,
     Wish,
+    decide,
+    problems,
 )
-from echelon.engine.verdict import Blocked, Placed, Verdict
-from echelon.engine.view import Budget, ClusterView, Limits, Node, Options, Running, Unit
 
 LEVELS = {
     "region": "topology.kubernetes.io/region",

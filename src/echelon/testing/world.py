@@ -18,28 +18,19 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-from ..api import meta
 from ..api.errors import ApiError
-from ..api.scheme import (
-    COMPOSITE_POD_GROUPS,
-    EVENTS,
-    POD_GROUPS,
-    PODS,
-    PRIORITY_CLASSES,
-    Object,
-    Resource,
-    by_kind,
-)
+from ..api.objects import meta
+from ..api.scheme import COMPOSITE_POD_GROUPS, EVENTS, POD_GROUPS, PODS, PRIORITY_CLASSES, Object, Resource, by_kind
 from ..api.verbs import DeleteOptions, Patch, PatchType, Verbs
 from ..base.clock import Clock
 from ..base.rng import Rng
 from ..client.events import Recorder
 from ..client.informer import Caches
-from ..runtime.clock import LoopClock
-from ..runtime.virtual import run
+from ..runtime.real_clock import LoopClock
+from ..runtime.virtual_time import run
 from ..scheduler.loop import Scheduler, Settings
+from ..server.objects.trees import header_of
 from ..server.pipeline import Pipeline
-from ..server.trees import header_of
 from ..store.memory import open_memory
 from .builders import make_pod
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from echelon.api import meta
-from echelon.api.cluster import BadCluster, default_cluster, nodes, parse
+from echelon.api.cluster.pools import BadCluster, default_cluster, nodes, parse
+from echelon.api.objects import meta
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "clusters").glob("*.yaml"))
 

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from echelon.api import schema
-from echelon.api.crds import custom_resource_definitions
+from echelon.api.schema import kind_schema
+from echelon.api.schema.crd_manifests import custom_resource_definitions
 from echelon.api.scheme import RESOURCES, Object, Resource
 
 CUSTOM = [resource for resource in RESOURCES if not resource.builtin]
@@ -53,7 +53,7 @@ class TestEveryCustomKind:
         assert ("status" in version(resource).get("subresources", {})) == resource.has_status
 
     def test_columns_are_those_printed_here(self, resource: Resource) -> None:
-        assert version(resource).get("additionalPrinterColumns", []) == schema.printer_columns(resource)
+        assert version(resource).get("additionalPrinterColumns", []) == kind_schema.printer_columns(resource)
 
     def test_schema_is_closed_and_every_value_has_a_type(self, resource: Resource) -> None:
         for one in schemas(root(resource)):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from echelon.api import names
+from echelon.api.objects import names
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from echelon.api import schema, scheme
+from echelon.api import scheme
+from echelon.api.schema import kind_schema
 from echelon.api.scheme import Object, Resource
 
 KINDS = pytest.mark.parametrize(
@@ -17,7 +18,7 @@ KINDS = pytest.mark.parametrize(
 
 
 def document(resource: Resource) -> Object:
-    return schema.openapi_v3(resource.group, resource.version)
+    return kind_schema.openapi_v3(resource.group, resource.version)
 
 
 def schemas(resource: Resource) -> Object:
@@ -64,9 +65,9 @@ def test_every_kind_is_found_under_its_path_and_by_its_kind(resource: Resource) 
     assert len(roots) == 1
 
 
-@pytest.mark.parametrize(("group", "version"), schema.group_versions())
+@pytest.mark.parametrize(("group", "version"), kind_schema.group_versions())
 def test_documents_are_json_with_references_that_resolve_and_no_private_marks(group: str, version: str) -> None:
-    tree = msgspec.json.decode(msgspec.json.encode(schema.openapi_v3(group, version)))
+    tree = msgspec.json.decode(msgspec.json.encode(kind_schema.openapi_v3(group, version)))
     known = tree["components"]["schemas"]
     for node in nodes(tree):
         reference = node.get("$ref")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.api import meta, schema
-from echelon.api.runtimes import builtin_runtimes
+from echelon.api.objects import meta
+from echelon.api.objects.runtimes import builtin_runtimes
+from echelon.api.schema import kind_schema
 from echelon.api.scheme import CLUSTER_TRAINING_RUNTIMES, Object
 
 RUNTIMES = {meta.name(runtime): runtime for runtime in builtin_runtimes()}
@@ -24,9 +25,9 @@ def test_what_there_is() -> None:
 @pytest.mark.conformance("TJ-1")
 @pytest.mark.parametrize("runtime", RUNTIMES.values(), ids=RUNTIMES)
 def test_a_built_in_runtime_is_valid(runtime: Object) -> None:
-    decoded = schema.decode(CLUSTER_TRAINING_RUNTIMES, runtime)
+    decoded = kind_schema.decode(CLUSTER_TRAINING_RUNTIMES, runtime)
     assert decoded.unknown == []
-    assert schema.check(CLUSTER_TRAINING_RUNTIMES, decoded.obj) == []
+    assert kind_schema.check(CLUSTER_TRAINING_RUNTIMES, decoded.obj) == []
     assert "trainer.kubeflow.org/framework" in meta.labels(runtime)
 
 

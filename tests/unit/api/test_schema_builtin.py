@@ -6,20 +6,21 @@ from typing import Any
 
 import pytest
 
-from echelon.api import schema, scheme
+from echelon.api import scheme
 from echelon.api.errors import ApiError
+from echelon.api.schema import kind_schema
 from echelon.api.scheme import Object, Resource
 
 
 def stored(resource: Resource, obj: Object) -> Object:
-    made = schema.decode(resource, obj).obj
-    schema.apply_defaults(resource, made)
+    made = kind_schema.decode(resource, obj).obj
+    kind_schema.apply_defaults(resource, made)
     return made
 
 
 def refusal(resource: Resource, obj: Any) -> str:
     with pytest.raises(ApiError) as refused:
-        schema.decode(resource, obj)
+        kind_schema.decode(resource, obj)
     assert (refused.value.code, refused.value.reason) == (400, "BadRequest")
     return refused.value.message
 
@@ -165,7 +166,7 @@ def test_decoding_makes_a_fresh_tree_of_known_fields_in_canonical_form() -> None
         "status": {"startTime": "2026-01-02T05:04:05.678+02:00"},
         "extra": {"a": 1},
     }
-    decoded = schema.decode(scheme.PODS, sent)
+    decoded = kind_schema.decode(scheme.PODS, sent)
     assert decoded.unknown == ["spec.nosuch", "extra"]
     assert decoded.obj == {
         "apiVersion": "v1",
@@ -181,13 +182,13 @@ def test_decoding_makes_a_fresh_tree_of_known_fields_in_canonical_form() -> None
 
 
 def test_unknown_fields_in_lists_are_named_with_their_index() -> None:
-    decoded = schema.decode(scheme.PODS, {"spec": {"containers": [CONTAINER, {"name": "d", "imag": "x"}]}})
+    decoded = kind_schema.decode(scheme.PODS, {"spec": {"containers": [CONTAINER, {"name": "d", "imag": "x"}]}})
     assert decoded.unknown == ["spec.containers[1].imag"]
 
 
 @pytest.mark.parametrize("time", ["2026-02-28T03:04:05Z", "2026-01-31T03:04:05Z"])
 def test_whole_seconds_stay_as_they_are(time: str) -> None:
-    assert schema.decode(scheme.PODS, {"status": {"startTime": time}}).obj["status"]["startTime"] == time
+    assert kind_schema.decode(scheme.PODS, {"status": {"startTime": time}}).obj["status"]["startTime"] == time
 
 
 def test_days_that_do_not_exist_are_refused() -> None:
@@ -197,12 +198,12 @@ def test_days_that_do_not_exist_are_refused() -> None:
 
 
 def test_secret_data_is_checked_and_stored_without_line_breaks() -> None:
-    assert schema.decode(scheme.SECRETS, {"data": {"a": "YWJj\nZGVm"}}).obj["data"] == {"a": "YWJjZGVm"}
+    assert kind_schema.decode(scheme.SECRETS, {"data": {"a": "YWJj\nZGVm"}}).obj["data"] == {"a": "YWJjZGVm"}
     assert "illegal base64 data" in refusal(scheme.SECRETS, {"data": {"a": "???"}})
 
 
 def test_micro_times_keep_six_digits() -> None:
-    lease = schema.decode(scheme.LEASES, {"spec": {"renewTime": "2026-01-02T03:04:05Z"}}).obj
+    lease = kind_schema.decode(scheme.LEASES, {"spec": {"renewTime": "2026-01-02T03:04:05Z"}}).obj
     assert lease["spec"]["renewTime"] == "2026-01-02T03:04:05.000000Z"
 
 
@@ -264,7 +265,7 @@ def test_type_errors_name_the_scheduling_kinds() -> None:
 
 
 def test_strict_validation_lists_every_unknown_field() -> None:
-    error = schema.unknown_fields(scheme.POD_GROUPS, ["spec.nosuch", "x"])
+    error = kind_schema.unknown_fields(scheme.POD_GROUPS, ["spec.nosuch", "x"])
     assert error.message == (
         'PodGroup in version "v1beta1" cannot be handled as a PodGroup: strict decoding error: '
         'unknown field "spec.nosuch", unknown field "x"'
@@ -292,7 +293,7 @@ def test_definitions_may_contain_themselves() -> None:
 )
 def test_a_body_that_is_no_json_is_named_and_shown(body: bytes, ending: str) -> None:
     with pytest.raises(ApiError) as refused:
-        schema.parse(scheme.POD_GROUPS, body)
+        kind_schema.parse(scheme.POD_GROUPS, body)
     assert refused.value.message == (
         "the object provided is unrecognized (must be of type PodGroup): couldn't get version/kind; json parse error: "
         + ending
@@ -301,6 +302,6 @@ def test_a_body_that_is_no_json_is_named_and_shown(body: bytes, ending: str) -> 
 
 def test_repeated_fields_are_found_wherever_they_are() -> None:
     body = b'{"a":1,"spec":{"x":[{"n":1,"n":2}],"y":{},"y":{}},"a":2}'
-    assert schema.duplicate_fields(body) == ["spec.x[0].n", "spec.y", "a"]
-    error = schema.unknown_fields(scheme.PODS, ["z"], ["spec.y"])
+    assert kind_schema.duplicate_fields(body) == ["spec.x[0].n", "spec.y", "a"]
+    error = kind_schema.unknown_fields(scheme.PODS, ["z"], ["spec.y"])
     assert error.message.endswith('strict decoding error: duplicate field "spec.y", unknown field "z"')

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from echelon.api import definitions, schema, scheme
+from echelon.api import scheme
 from echelon.api.errors import ApiError
+from echelon.api.schema import definitions, kind_schema
 from echelon.api.scheme import Object, Resource
-from echelon.server.http.columns import columns_of
+from echelon.server.http.replies.columns import columns_of
 
 POD_TEMPLATE: Object = {"spec": {"containers": [{"name": "c", "image": "x", "ports": [{"containerPort": 1}]}]}}
 
@@ -20,13 +21,13 @@ def jobset(**spec: Any) -> Object:
 
 
 def stored(resource: Resource, obj: Object) -> Object:
-    made = schema.decode(resource, obj).obj
-    schema.apply_defaults(resource, made)
+    made = kind_schema.decode(resource, obj).obj
+    kind_schema.apply_defaults(resource, made)
     return made
 
 
 def complaints(resource: Resource, obj: Object) -> list[str]:
-    return [str(problem) for problem in schema.check(resource, stored(resource, obj))]
+    return [str(problem) for problem in kind_schema.check(resource, stored(resource, obj))]
 
 
 def test_a_jobset_gets_the_defaults_of_its_schema_and_none_of_a_built_in_pod() -> None:
@@ -45,7 +46,7 @@ def test_a_train_job_gets_the_defaults_of_its_schema() -> None:
         "suspend": False,
         "managedBy": "trainer.kubeflow.org/trainjob-controller",
     }
-    assert schema.check(scheme.TRAIN_JOBS, job) == []
+    assert kind_schema.check(scheme.TRAIN_JOBS, job) == []
 
 
 def test_a_runtime_keeps_our_workload_policy_and_upstreams_defaults() -> None:
@@ -77,10 +78,10 @@ def test_our_own_jobset_fields_are_stored_as_sent() -> None:
             ],
         },
     }
-    decoded = schema.decode(scheme.JOB_SETS, jobset(**ours))
+    decoded = kind_schema.decode(scheme.JOB_SETS, jobset(**ours))
     assert decoded.unknown == []
     assert {field: decoded.obj["spec"][field] for field in ours} == ours
-    assert schema.check(scheme.JOB_SETS, decoded.obj) == []
+    assert kind_schema.check(scheme.JOB_SETS, decoded.obj) == []
 
 
 def test_custom_kinds_are_pruned_and_stay_as_sent_otherwise() -> None:
@@ -88,7 +89,7 @@ def test_custom_kinds_are_pruned_and_stay_as_sent_otherwise() -> None:
     sent["spec"]["replicatedJobs"][0]["template"]["spec"]["template"] = {
         "spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": "1000m", "gpu": 4.0}}}], "odd": True}
     }
-    decoded = schema.decode(scheme.JOB_SETS, sent)
+    decoded = kind_schema.decode(scheme.JOB_SETS, sent)
     assert sorted(decoded.unknown) == ["spec.nosuch", "spec.replicatedJobs[0].template.spec.template.spec.odd"]
     assert "suspend" not in decoded.obj["spec"]
     assert decoded.obj["spec"]["ttlSecondsAfterFinished"] == 4
@@ -98,7 +99,7 @@ def test_custom_kinds_are_pruned_and_stay_as_sent_otherwise() -> None:
 
 def test_metadata_of_custom_kinds_is_read_typed() -> None:
     with pytest.raises(ApiError) as refused:
-        schema.decode(scheme.JOB_SETS, {"metadata": {"labels": {"a": 1}}})
+        kind_schema.decode(scheme.JOB_SETS, {"metadata": {"labels": {"a": 1}}})
     assert refused.value.code == 400
     assert "metadata.labels of type string" in refused.value.message
 
@@ -185,11 +186,11 @@ def test_every_kind_has_a_schema_whose_references_exist(resource: Resource) -> N
         if name not in seen:
             seen[name] = None
             waiting += definitions.references(definitions.lookup(name))
-    assert schema.definition(resource)["properties"]["metadata"]["$ref"] == definitions.OBJECT_META
+    assert kind_schema.definition(resource)["properties"]["metadata"]["$ref"] == definitions.OBJECT_META
 
 
 @pytest.mark.parametrize("resource", [scheme.JOB_SETS, scheme.TRAIN_JOBS], ids=lambda resource: resource.kind)
 def test_declared_printer_columns_are_those_the_server_prints(resource: Resource) -> None:
-    declared = [column["name"] for column in schema.printer_columns(resource)]
+    declared = [column["name"] for column in kind_schema.printer_columns(resource)]
     assert declared == [column.name for column in columns_of(resource)][1:]
     assert declared[-1] == "Age"

@@ -6,7 +6,7 @@ import pytest
 
 from echelon.api import scheme
 from echelon.api.errors import ApiError
-from echelon.api.selectors import FieldSelector, LabelSelector, fields_of
+from echelon.api.objects.selectors import FieldSelector, LabelSelector, fields_of
 
 LABELS = {"app": "web", "tier": "front"}
 

@@ -6,7 +6,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from echelon.api.cluster import default_cluster, nodes
+from echelon.api.cluster.pools import default_cluster, nodes
 from echelon.cli.picture import draw, rows
 from echelon.cli.story import Stay
 

@@ -14,7 +14,7 @@ import pytest
 from echelon.client import stream as streams
 from echelon.client.stream import HungUp, Stream
 from echelon.client.wire import Wire
-from echelon.server import certificates
+from echelon.server.setup import certificates
 
 _PATIENCE = 20.0
 _HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from echelon.client.workqueue import WorkQueue
-from echelon.runtime import virtual
-from echelon.runtime.clock import LoopClock
+from echelon.runtime import virtual_time
+from echelon.runtime.real_clock import LoopClock
 
 
 def in_virtual_time(scenario: Callable[[WorkQueue, LoopClock], Awaitable[None]]) -> None:
@@ -17,7 +17,7 @@ def in_virtual_time(scenario: Callable[[WorkQueue, LoopClock], Awaitable[None]])
         await scenario(queue, clock)
         queue.close()
 
-    virtual.run(main())
+    virtual_time.run(main())
 
 
 def test_a_key_waits_at_most_once() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from echelon.api import meta
+from echelon.api.objects import meta
 from echelon.api.scheme import Object, Resource, by_kind
 from echelon.base.instants import to_time
 from echelon.decide.plan import Action, Change, Create, Delete, Plan

@@ -6,13 +6,23 @@ import time
 
 import pytest
 
-from echelon.engine.check import judge
-from echelon.engine.cycle import decide
-from echelon.engine.demand import LARGEST, Bound, Demand, Group, PodClass, Shape
-from echelon.engine.explain import sentence
-from echelon.engine.refuse import BadInput
-from echelon.engine.verdict import Blocked, Placed, Verdict
-from echelon.engine.view import Node, Running
+from echelon.engine import (
+    BadInput,
+    Blocked,
+    Bound,
+    Demand,
+    Group,
+    Node,
+    Placed,
+    PodClass,
+    Running,
+    Shape,
+    Verdict,
+    decide,
+    judge,
+    sentence,
+)
+from echelon.engine.records.demand import LARGEST
 from echelon.testing.placement import NOW, Cluster, composite, fresh_id, gang, pods
 
 #: CPU seconds; a demand of a million pods takes less than one on a quiet machine.

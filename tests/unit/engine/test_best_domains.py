@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.engine.verdict import Blocked
+from echelon.engine import Blocked
 from echelon.testing.placement import Cluster, gang, pods
 
 

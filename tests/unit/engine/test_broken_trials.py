@@ -11,13 +11,10 @@ from types import FrameType
 
 import pytest
 
-from echelon.engine import cycle
-from echelon.engine.cycle import decide
-from echelon.engine.demand import Demand, Group, Identity
-from echelon.engine.view import ClusterView, Node
+from echelon.engine import ClusterView, Demand, Group, Identity, Node, decide, decision
 from echelon.testing.placement import NOW, Cluster, composite, exclusive, gang, pods, shape
 
-ENGINE = str(Path(cycle.__file__).parent)
+ENGINE = str(Path(decision.__file__).parent)
 
 
 class BrokenOff(BaseException):

@@ -7,15 +7,12 @@ from collections import Counter
 import pytest
 
 from echelon.base.rng import Rng
-from echelon.engine import diagnose
-from echelon.engine.agenda import Found, NotFound, Steps
-from echelon.engine.demand import Leaf
-from echelon.engine.explain import sentence
-from echelon.engine.parts import Part
-from echelon.engine.regions import Region
-from echelon.engine.search import search
-from echelon.engine.verdict import Blocked, Placed
-from echelon.engine.view import ClusterView, Limits
+from echelon.engine import Blocked, ClusterView, Leaf, Limits, Placed, Steps, sentence
+from echelon.engine.cluster.regions import Region
+from echelon.engine.explain import diagnose
+from echelon.engine.search.strategy import search
+from echelon.engine.space.canonical import Part
+from echelon.engine.space.tasks import Found, NotFound
 from echelon.testing.placement import Cluster, composite, gang, pods
 
 

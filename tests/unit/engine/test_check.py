@@ -6,9 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from echelon.engine.check import problems
-from echelon.engine.demand import Bound, Composite, Demand, Leaf
-from echelon.engine.verdict import Blocked, Evict, Placed
+from echelon.engine import Blocked, Bound, Composite, Demand, Evict, Leaf, Placed, problems
 from echelon.testing.placement import NOW, Cluster, composite, exclusive, fresh_id, gang, pods
 
 

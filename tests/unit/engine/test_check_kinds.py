@@ -9,10 +9,8 @@ from random import Random
 import pytest
 
 import echelon.engine
-from echelon.engine.check import judge, problems
-from echelon.engine.demand import Demand, Group
-from echelon.engine.diagnose import shortages
-from echelon.engine.verdict import Blocked
+from echelon.engine import Blocked, Demand, Group, judge, problems
+from echelon.engine.explain.diagnose import shortages
 from echelon.testing.placement import NOW, Cluster, composite, gang, pods
 
 
@@ -102,10 +100,9 @@ def test_a_loss_said_to_be_the_least_is_seen_among_many_units_if_someone_else_co
 
 def test_the_judge_shares_no_code_with_the_search() -> None:
     """It reads the records of demand, verdict and view, and nothing else of the engine."""
-    folder = Path(echelon.engine.__file__).parent
-    judges = sorted(folder.glob("check*.py"))
+    judges = sorted((Path(echelon.engine.__file__).parent / "check").glob("*.py"))
     assert len(judges) > 5
-    own = {path.stem for path in judges} | {"demand", "verdict", "view"}
+    own = {path.stem for path in judges} | {"records.demand", "records.verdict", "cluster.view"}
     for path in judges:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.level:

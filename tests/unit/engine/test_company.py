@@ -6,16 +6,26 @@ from dataclasses import replace
 
 import pytest
 
-from echelon.engine.check import problems
-from echelon.engine.company import Question
-from echelon.engine.demand import Demand, Identity, Peers, PodClass, PodTerm, Requirement, Spread
-from echelon.engine.explain import sentence
-from echelon.engine.parts import Canon
-from echelon.engine.regions import CLUSTER
-from echelon.engine.room import Counting
-from echelon.engine.search import model
-from echelon.engine.ties import Tied
-from echelon.engine.verdict import Blocked, Evict, Placed
+from echelon.engine import (
+    Blocked,
+    Demand,
+    Evict,
+    Identity,
+    Peers,
+    Placed,
+    PodClass,
+    PodTerm,
+    Requirement,
+    Spread,
+    problems,
+    sentence,
+)
+from echelon.engine.cluster.pod_index import Question
+from echelon.engine.cluster.regions import CLUSTER
+from echelon.engine.search.strategy import model
+from echelon.engine.space.canonical import Canon
+from echelon.engine.space.tied_state import Tied
+from echelon.engine.space.trial_state import Counting
 from echelon.testing.placement import LEVELS, NOW, Cluster, blocked, composite, gang, pods
 
 HOST, RACK, ZONE = LEVELS["host"], LEVELS["rack"], LEVELS["zone"]

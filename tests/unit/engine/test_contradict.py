@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.engine.demand import Bound, Identity, Leaf, NodeTerm, Peers, PodClass, PodTerm, Requirement, Shape
-from echelon.engine.explain import for_group, sentence
-from echelon.engine.tree import drawn, tree
-from echelon.engine.verdict import Placed
+from echelon.engine import (
+    Bound,
+    Identity,
+    Leaf,
+    NodeTerm,
+    Peers,
+    Placed,
+    PodClass,
+    PodTerm,
+    Requirement,
+    Shape,
+    drawn,
+    for_group,
+    sentence,
+    tree,
+)
 from echelon.testing.placement import LEVELS, Cluster, blocked, composite, fresh_id, gang, pods
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from echelon.engine.crowd import Crowd, Victim
-from echelon.engine.victims import Trial
-from echelon.engine.view import ClusterView
+from echelon.engine import ClusterView
+from echelon.engine.preemption.loss import Trial
+from echelon.engine.preemption.victim_table import Crowd, Victim
 from echelon.testing.placement import NOW, Cluster, fresh_id
 
 BELOW = 4

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.engine.demand import Taint
-from echelon.engine.layout import Layout
-from echelon.engine.view import ClusterView, Node, Unit
+from echelon.engine import ClusterView, Node, Taint, Unit
+from echelon.engine.cluster.node_table import Layout
 from echelon.testing.placement import LEVELS, Cluster, amounts, exclusive, gpu_racks, shape
 
 

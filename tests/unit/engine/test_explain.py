@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from echelon.engine.demand import Taint
-from echelon.engine.explain import for_group, sentence
-from echelon.engine.tree import drawn, tree
-from echelon.engine.verdict import Evict, Loss, Placed
+from echelon.engine import Evict, Loss, Placed, Taint, drawn, for_group, sentence, tree
 from echelon.testing.placement import Cluster, blocked, composite, exclusive, gang, gpu_racks, pods
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from echelon.engine.demand import Group, Identity, Peers, PodTerm, Requirement
+from echelon.engine import Group, Identity, Peers, PodTerm, Requirement
 from echelon.testing.placement import LEVELS, composite, gang, gpu_racks, pods
 
 #: Apps: GPUs and number of the leaders, GPUs and number of the followers, each of which needs a leader in its rack.

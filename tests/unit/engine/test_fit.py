@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.engine.check import problems
-from echelon.engine.demand import Demand, NodeTerm, Requirement, Taint, Toleration
-from echelon.engine.verdict import Blocked, Placed
+from echelon.engine import Blocked, Demand, NodeTerm, Placed, Requirement, Taint, Toleration, problems
 from echelon.testing.placement import NOW, Cluster, gang, pods
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.engine.demand import Bound
-from echelon.engine.trials import fewest
-from echelon.engine.verdict import Blocked, Cost
-from echelon.engine.view import Limits
+from echelon.engine import Blocked, Bound, Cost, Limits
+from echelon.engine.explain.fix_trials import fewest
 from echelon.testing.placement import LEVELS, Cluster, blocked, composite, exclusive, gang, gpu_racks, pods
 
 

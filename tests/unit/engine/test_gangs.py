@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.engine.demand import Bound, Group
-from echelon.engine.verdict import Blocked
+from echelon.engine import Blocked, Bound, Group
 from echelon.testing.placement import Cluster, basic, composite, gang, pods
 
 

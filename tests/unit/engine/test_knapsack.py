@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
-from echelon.engine import bargain, choice, inquiry, knapsack
-from echelon.engine.demand import Group
-from echelon.engine.verdict import Evict
+from echelon.engine import Evict, Group
+from echelon.engine.preemption import price_splitting, region_search, slot_dp, victim_model
 from echelon.testing.placement import NOW, Cluster, composite, fresh_id, gang, pods
 
 
@@ -56,9 +55,9 @@ def occupy(rng: Random, cluster: Cluster, room: dict[str, int], spans: tuple[int
 @pytest.fixture(autouse=True)
 def reckoned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Arithmetic, however few the units, and nothing else."""
-    monkeypatch.setattr(inquiry, "FEW", 0)
-    monkeypatch.setattr(inquiry, "BRANCHED", 0)
-    monkeypatch.setattr(choice, "LARGEST_MODEL", 0)
+    monkeypatch.setattr(region_search, "FEW", 0)
+    monkeypatch.setattr(region_search, "BRANCHED", 0)
+    monkeypatch.setattr(victim_model, "LARGEST_MODEL", 0)
 
 
 def loses_least(cluster: Cluster, root: Group, expected: tuple[int, int] | None) -> None:
@@ -104,8 +103,8 @@ def test_gangs_in_racks_evict_the_least_even_where_units_span_racks(seed: int) -
 
 
 def test_what_was_not_settled_is_said_not_to_be_proved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bargain, "LOOKS", 1)
-    monkeypatch.setattr(knapsack, "TOGETHER", 0)
+    monkeypatch.setattr(price_splitting, "LOOKS", 1)
+    monkeypatch.setattr(slot_dp, "TOGETHER", 0)
     cluster = Cluster().nodes("a", 2, cpu=2, rack="r").nodes("b", 2, cpu=2, rack="s")
     for first, second, age in (("a-0", "b-0", 5), ("a-0", "b-1", 6), ("a-1", "b-0", 7), ("a-1", "b-1", 9)):
         unit = fresh_id()

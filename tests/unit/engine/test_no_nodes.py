@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from echelon.engine.cycle import decide
-from echelon.engine.demand import Composite, Demand, Leaf, PodClass, Shape
-from echelon.engine.explain import for_group, sentence
-from echelon.engine.verdict import Blocked
-from echelon.engine.view import ClusterView, Options
+from echelon.engine import (
+    Blocked,
+    ClusterView,
+    Composite,
+    Demand,
+    Leaf,
+    Options,
+    PodClass,
+    Shape,
+    decide,
+    for_group,
+    sentence,
+)
 
 
 def test_everything_is_proved_blocked_and_every_group_has_its_reason() -> None:

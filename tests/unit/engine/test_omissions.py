@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from echelon.engine.demand import Bound, Leaf
-from echelon.engine.verdict import Blocked, Placed
+from echelon.engine import Blocked, Bound, Leaf, Placed
 from echelon.testing.placement import LEVELS, Cluster, composite, fresh_id, gang, pods
 
 RACK = LEVELS["rack"]

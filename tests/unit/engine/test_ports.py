@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from echelon.engine.cycle import decide
-from echelon.engine.demand import PORT, PORT_SHARES, Demand, Leaf, PodClass, Shape
-from echelon.engine.verdict import Blocked, Placed
-from echelon.engine.view import ClusterView, Node, Options, Running, Unit
+from echelon.engine import (
+    PORT,
+    PORT_SHARES,
+    Blocked,
+    ClusterView,
+    Demand,
+    Leaf,
+    Node,
+    Options,
+    Placed,
+    PodClass,
+    Running,
+    Shape,
+    Unit,
+    decide,
+)
 
 
 def _demand(port: int) -> Demand:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.engine.check import problems
-from echelon.engine.demand import Bound, Demand, Group, Identity, Peers, PodTerm, Requirement
-from echelon.engine.verdict import Blocked, Evict, Placed
+from echelon.engine import Blocked, Bound, Demand, Evict, Group, Identity, Peers, Placed, PodTerm, Requirement, problems
 from echelon.testing.placement import LEVELS, NOW, Cluster, composite, exclusive, fresh_id, gang, pods
 
 

@@ -6,10 +6,7 @@ from random import Random
 
 import pytest
 
-from echelon.engine.check import problems
-from echelon.engine.cycle import decide
-from echelon.engine.demand import Demand, Identity, Leaf, Peers, PodTerm, Requirement, Spread
-from echelon.engine.verdict import Evict
+from echelon.engine import Demand, Evict, Identity, Leaf, Peers, PodTerm, Requirement, Spread, decide, problems
 from echelon.testing.placement import LEVELS, NOW, Cluster, gang, pods
 
 PRIORITY = 5

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.engine import prospects
-from echelon.engine.prospects import Prospects, Thresholds
+from echelon.engine.cluster import potential
+from echelon.engine.cluster.potential import Prospects, Thresholds
 from echelon.testing.placement import Cluster, fresh_id, shape
 
 
@@ -48,7 +48,7 @@ def test_it_keeps_up_with_what_starts_and_ends() -> None:
 
 @pytest.mark.parametrize("wide", [0, 256])
 def test_of_many_shapes_those_are_reached_of_which_there_is_enough(monkeypatch: pytest.MonkeyPatch, wide: int) -> None:
-    monkeypatch.setattr(prospects, "WIDE", wide)
+    monkeypatch.setattr(potential, "WIDE", wide)
     cluster, there = _cluster()
     own = Prospects(cluster.view, None)
     thresholds = Thresholds(own, cluster.view.layout.level_of["topology.kubernetes.io/zone"])

@@ -6,8 +6,7 @@ from itertools import groupby
 
 import pytest
 
-from echelon.engine.demand import Bound, Leaf, PodClass
-from echelon.engine.verdict import Placed
+from echelon.engine import Bound, Leaf, Placed, PodClass
 from echelon.testing.placement import LEVELS, Cluster, composite, exclusive, gang, pods
 
 KEYS = ("zone", "block", "rack", "host")

@@ -8,11 +8,10 @@ from random import Random
 import numpy as np
 import pytest
 
-from echelon.engine import choice
-from echelon.engine.demand import Demand, Identity, Peers, PodTerm, Requirement
-from echelon.engine.verdict import Evict
-from echelon.engine.victims import Trial, rank_of
-from echelon.engine.ways import Nodes, Terms
+from echelon.engine import Demand, Evict, Identity, Peers, PodTerm, Requirement
+from echelon.engine.preemption import victim_model
+from echelon.engine.preemption.loss import Trial, rank_of
+from echelon.engine.preemption.node_options import Nodes, Terms
 from echelon.testing.placement import GPU, LEVELS, NOW, Cluster, composite, fresh_id, gang, judged, pods, shape
 
 Cost = tuple[int, int, int]
@@ -120,7 +119,7 @@ def test_without_the_solver_the_loss_is_no_less_and_no_more_is_promised(
 ) -> None:
     cluster, demand = contested(seed)
     least = judged(cluster.view, demand)
-    monkeypatch.setattr(choice, "LARGEST_MODEL", 0)
+    monkeypatch.setattr(victim_model, "LARGEST_MODEL", 0)
     verdict = judged(cluster.view, demand)
     assert isinstance(least, Evict)
     assert isinstance(verdict, Evict)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from echelon.engine.demand import Demand, Group
-from echelon.engine.reserve import soonest
-from echelon.engine.verdict import Evict
+from echelon.engine import Demand, Evict, Group, soonest
 from echelon.testing.placement import Cluster, gang, pods
 
 

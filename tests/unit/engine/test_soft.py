@@ -4,19 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.engine.demand import (
-    Group,
-    Identity,
-    NodeTerm,
-    Peers,
-    PodTerm,
-    Requirement,
-    Shape,
-    Spread,
-    Taint,
-    Wish,
-)
-from echelon.engine.liking import Liking
+from echelon.engine import Group, Identity, NodeTerm, Peers, PodTerm, Requirement, Shape, Spread, Taint, Wish
+from echelon.engine.placement.node_score import Liking
 from echelon.testing.placement import LEVELS, Cluster, basic, composite, gang, pods, shape, tolerate
 
 WEB = Peers((Requirement("app", "In", ("web",)),), ("ns",))

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from echelon.engine.demand import Group, Identity, NodeTerm, Peers, PodClass, PodTerm, Requirement, Wish
-from echelon.engine.demand import Spread as Evenly
+from echelon.engine import Group, Identity, NodeTerm, Peers, PodClass, PodTerm, Requirement, Wish
+from echelon.engine import Spread as Evenly
 from echelon.testing.placement import LEVELS, Cluster, basic, composite, gang, pods
 
 WEB = Peers((Requirement("app", "In", ("web",)),), ("ns",))

@@ -8,8 +8,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from echelon.engine import stairs
-from echelon.engine.stairs import INFINITE, climb, together, worthwhile
+from echelon.engine.preemption import row_costs
+from echelon.engine.preemption.row_costs import INFINITE, climb, together, worthwhile
 
 
 def drawn(rng: Random, rows: int, most: int, dearest: int) -> list[list[int]]:
@@ -45,7 +45,7 @@ def test_so_many_slots_cost_what_the_cheapest_of_all_choices_costs(seed: int) ->
 def test_without_rows_that_cannot_matter_the_choice_is_the_same(
     seed: int, dearest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stairs, "MANY", 0)
+    monkeypatch.setattr(row_costs, "MANY", 0)
     rng = Random(seed)
     options = drawn(rng, rng.randint(1, 60), rng.randint(1, 6), dearest)
     missing = rng.randint(0, 20)
@@ -64,7 +64,7 @@ def test_most_of_many_unequal_rows_cannot_matter() -> None:
 
 
 def test_where_sums_could_be_too_large_every_row_stays() -> None:
-    options = [[1, 1 << 55]] * stairs.MANY * 2
+    options = [[1, 1 << 55]] * row_costs.MANY * 2
     assert worthwhile(options, 3) == list(range(len(options)))
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.engine.demand import Bound
-from echelon.engine.verdict import Blocked
+from echelon.engine import Blocked, Bound
 from echelon.testing.placement import LEVELS, Cluster, basic, composite, exclusive, gang, pods
 
 

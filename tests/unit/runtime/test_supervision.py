@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from echelon.runtime.parts import Part
+from echelon.runtime.components import Part
 from echelon.runtime.supervision import PartBroke, supervised
 
 

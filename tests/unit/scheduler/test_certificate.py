@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from echelon.engine.demand import Bound, Demand, Group, Identity, Peers, PodTerm, Requirement, Taint
-from echelon.scheduler.certificate import Certificates, ways_of
+from echelon.engine import Bound, Demand, Group, Identity, Peers, PodTerm, Requirement, Taint
+from echelon.scheduler.queueing.certificate import Certificates, ways_of
 from echelon.testing.placement import LEVELS, Cluster, blocked, composite, exclusive, fresh_id, gang, judged, pods
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from echelon.api.objects.vocabulary import COMPLETION_INDEX
 from echelon.api.scheme import JOBS, Object
-from echelon.api.vocabulary import COMPLETION_INDEX
-from echelon.engine.demand import Composite, Demand, Leaf
-from echelon.engine.verdict import Blocked, Fix, Shortage
-from echelon.scheduler import demands
-from echelon.scheduler.memory import Memory
-from echelon.scheduler.tree import Group
+from echelon.engine import Blocked, Composite, Demand, Fix, Leaf, Shortage
+from echelon.scheduler.asking import demands
+from echelon.scheduler.intake.group_tree import Group
+from echelon.scheduler.queueing.known_blocked import Memory
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
 
 from .trees import Stage

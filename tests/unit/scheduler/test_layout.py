@@ -5,17 +5,11 @@ from __future__ import annotations
 import pytest
 
 from echelon.api.scheme import Object
-from echelon.scheduler.forest import Forest, Ids
-from echelon.scheduler.layout import problem_of
-from echelon.scheduler.policy import COMPOSITE, POD_GROUP, Problem
-from echelon.scheduler.tree import Group
-from echelon.testing.builders import (
-    composite_template,
-    group_template,
-    make_composite,
-    make_pod_group,
-    make_workload,
-)
+from echelon.scheduler.asking.tree_validation import problem_of
+from echelon.scheduler.intake.forest import Forest, Ids
+from echelon.scheduler.intake.group_policy import COMPOSITE, POD_GROUP, Problem
+from echelon.scheduler.intake.group_tree import Group
+from echelon.testing.builders import composite_template, group_template, make_composite, make_pod_group, make_workload
 
 WORKLOAD = make_workload("w", composite_template("root", composite_template("mid", group_template("leaf"))))
 

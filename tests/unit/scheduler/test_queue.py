@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from echelon.runtime.clock import LoopClock
-from echelon.runtime.virtual import run
-from echelon.scheduler.queue import ANY_ROOM, Queue, Rank
+from echelon.runtime.real_clock import LoopClock
+from echelon.runtime.virtual_time import run
+from echelon.scheduler.queueing.queue import ANY_ROOM, Queue, Rank
 
 
 async def _drain(queue: Queue) -> list[int]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from echelon.engine.demand import PORT, PORT_SHARES, NodeTerm, Peers, PodTerm, Requirement, Spread, Toleration, Wish
-from echelon.scheduler.shape import Shapes, of_pod, requests
+from echelon.engine import PORT, PORT_SHARES, NodeTerm, Peers, PodTerm, Requirement, Spread, Toleration, Wish
+from echelon.scheduler.intake.pod_shape import Shapes, of_pod, requests
 from echelon.testing.builders import GPU, make_pod
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.api.vocabulary import REPLICATED_JOB_NAME
-from echelon.engine.demand import Exclusive
+from echelon.api.objects.vocabulary import REPLICATED_JOB_NAME
+from echelon.engine import Exclusive
 from echelon.testing.builders import make_budget, make_composite, make_node, make_pod, make_pod_group
 
 from .trees import Stage

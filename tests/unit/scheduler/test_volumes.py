@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from echelon.api.scheme import Object
-from echelon.engine.demand import NodeTerm, Requirement
-from echelon.scheduler.volumes import NOTHING, Volumes
+from echelon.engine import NodeTerm, Requirement
+from echelon.scheduler.intake.volume_terms import NOTHING, Volumes
 from echelon.testing.builders import make_pod
 
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}

@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from echelon.api import meta
+from echelon.api.objects import meta
+from echelon.api.objects.vocabulary import DEFAULT_LEVELS
 from echelon.api.scheme import Object, by_kind
-from echelon.api.vocabulary import DEFAULT_LEVELS
 from echelon.base.clock import ManualClock
 from echelon.client.informer import Caches
-from echelon.engine.view import ClusterView, Options
-from echelon.scheduler.policy import GroupKey
-from echelon.scheduler.translate import Translator
-from echelon.scheduler.tree import Group, Member, Root
+from echelon.engine import ClusterView, Options
+from echelon.scheduler.intake.group_policy import GroupKey
+from echelon.scheduler.intake.group_tree import Group, Member, Root
+from echelon.scheduler.intake.translate import Translator
 
 
 class Heard:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from echelon.server.http.request import Request
+from echelon.server.http.requests.request import Request
 
 
 def request(

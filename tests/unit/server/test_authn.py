@@ -6,8 +6,8 @@ import pytest
 
 from echelon.api import scheme
 from echelon.api.errors import ApiError
-from echelon.server.http.authn import Gate
-from echelon.server.http.routes import Target
+from echelon.server.http.requests.authn import Gate
+from echelon.server.http.requests.routes import Target
 
 from .asgi import request
 

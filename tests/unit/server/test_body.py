@@ -7,9 +7,9 @@ import pytest
 from echelon.api import scheme
 from echelon.api.errors import ApiError
 from echelon.api.verbs import PatchType
-from echelon.server.http.body import read_delete_body, read_object, read_patch
-from echelon.server.http.records import DeleteBody
-from echelon.server.http.request import MAX_BODY, Disconnected
+from echelon.server.http.requests.body import read_delete_body, read_object, read_patch
+from echelon.server.http.requests.body_records import DeleteBody
+from echelon.server.http.requests.request import MAX_BODY, Disconnected
 
 from .asgi import request
 

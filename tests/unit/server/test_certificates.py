@@ -10,8 +10,8 @@ import pytest
 import yaml
 from cryptography import x509
 
-from echelon.server import certificates, kubeconfig
 from echelon.server.app import ServerSettings
+from echelon.server.setup import admin_kubeconfig, certificates
 
 NOW = 1_800_000_000.0
 DAY = 86400.0
@@ -59,7 +59,7 @@ def test_certificate_is_good_for_loopback_and_signed_by_the_authority(tmp_path: 
 
 def test_kubeconfig_is_private_and_complete(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "kubeconfig"
-    kubeconfig.write(path, "https://127.0.0.1:1", b"PEM", "secret")
+    admin_kubeconfig.write(path, "https://127.0.0.1:1", b"PEM", "secret")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     content = yaml.safe_load(path.read_text())
     assert content["current-context"] == "echelon"

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from echelon.api import scheme
-from echelon.server.http import discovery
+from echelon.server.http.handlers import discovery
 
 GOLDEN: dict[str, Any] = msgspec.json.decode((Path(__file__).parent / "data" / "discovery.json").read_bytes())
 #: Custom kinds are not on the real server the data was read from, and storage classes were not written down.

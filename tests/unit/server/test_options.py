@@ -6,8 +6,8 @@ import pytest
 
 from echelon.api.errors import ApiError
 from echelon.api.verbs import DeleteOptions, ListOptions
-from echelon.server.http.options import delete_options, list_options, watch_options, write_options
-from echelon.server.http.records import DeleteBody, Preconditions
+from echelon.server.http.requests.body_records import DeleteBody, Preconditions
+from echelon.server.http.requests.query_options import delete_options, list_options, watch_options, write_options
 
 from .asgi import request
 

@@ -6,7 +6,7 @@ import pytest
 
 from echelon.api import scheme
 from echelon.api.errors import ApiError
-from echelon.server.http.routes import BINDINGS, PageNotFound, Target, parse
+from echelon.server.http.requests.routes import BINDINGS, PageNotFound, Target, parse
 
 
 @pytest.mark.parametrize(

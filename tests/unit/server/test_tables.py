@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from echelon.api import schema, scheme
+from echelon.api import scheme
+from echelon.api.schema import kind_schema
 from echelon.api.scheme import Object, Resource
 from echelon.base import instants
-from echelon.server.http.ages import duration
-from echelon.server.http.columns import columns_of
-from echelon.server.http.tables import table
+from echelon.server.http.replies.ages import duration
+from echelon.server.http.replies.columns import columns_of
+from echelon.server.http.replies.tables import table
 
 GOLDEN: dict[str, Any] = msgspec.json.decode((Path(__file__).parent / "data" / "tables.json").read_bytes())
 #: When the real server was asked.
@@ -218,7 +219,7 @@ def test_group_being_disturbed_says_so() -> None:
 
 @pytest.mark.parametrize("resource", [r for r in scheme.RESOURCES if not r.builtin], ids=lambda r: r.plural)
 def test_custom_kinds_print_what_their_definition_declares(resource: Resource) -> None:
-    declared = [column["name"] for column in schema.printer_columns(resource)] or ["Age"]
+    declared = [column["name"] for column in kind_schema.printer_columns(resource)] or ["Age"]
     assert [column.name for column in columns_of(resource)] == ["Name", *declared]
 
 

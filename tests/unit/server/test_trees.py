@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from echelon.api.scheme import PODS, WORKLOADS
-from echelon.server.trees import Trees, header_of, resource_of
+from echelon.server.objects.trees import Trees, header_of, resource_of
 
 
 def test_a_tree_that_was_written_is_never_decoded() -> None:

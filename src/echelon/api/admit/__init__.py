@@ -21,7 +21,7 @@ from ..scheme import (
     Object,
     Resource,
 )
-from . import namespaces, pods, priority, protection, trainjob
+from . import namespaces, pod_defaults, priority, protection, trainjob
 from .reader import Reader
 
 __all__ = ["Reader", "admit_create", "admit_delete", "admit_update", "warnings"]
@@ -40,8 +40,8 @@ def admit_create(resource: Resource, obj: Object, reader: Reader) -> None:
     if kind in _GROUPS:
         protection.protect(resource, obj)
     elif kind == PODS.kind:
-        pods.tolerate_node_trouble(obj)
-        pods.label_priority(obj)
+        pod_defaults.tolerate_node_trouble(obj)
+        pod_defaults.label_priority(obj)
     elif kind == PRIORITY_CLASSES.kind:
         priority.single_default(resource, obj, reader)
     elif kind == TRAIN_JOBS.kind:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .. import meta
 from ..errors import ApiError, forbidden, not_found
+from ..objects import meta
 from ..scheme import NAMESPACES, Object, Resource
 from .reader import Reader
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..objects.vocabulary import COMPOSITE_PROTECTION, POD_GROUP_PROTECTION
 from ..scheme import COMPOSITE_POD_GROUPS, Object, Resource
-from ..vocabulary import COMPOSITE_PROTECTION, POD_GROUP_PROTECTION
 
 
 def protect(resource: Resource, obj: Object) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...base.quantity import parse
 from ..errors import FieldError, forbidden_field, invalid
-from ..torchtune import COMMAND, MODELS, MULTI_NODE_MODELS, RUNTIME_OWNED, key_of, lora, model_of
+from ..objects.torchtune_models import COMMAND, MODELS, MULTI_NODE_MODELS, RUNTIME_OWNED, key_of, lora, model_of
 
 _NO_QUANTIZED = "qwen2_5/"
 _ONE_DEVICE_QUANTIZED = "llama3_2/"

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .. import meta, rules, schema
+from .. import rules
 from ..errors import ApiError, FieldError, forbidden_field, invalid, required
+from ..objects import meta
+from ..objects.vocabulary import TRAINJOB_ANCESTOR_STEP
 from ..rules.job import domain_prefixed_path
 from ..rules.jobset import LONGEST_NAME, TAIL
 from ..rules.workload import MAX_TEMPLATES
+from ..schema import kind_schema
 from ..scheme import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, TRAIN_JOBS, TRAINING_RUNTIMES, Object, Resource
-from ..vocabulary import TRAINJOB_ANCESTOR_STEP
 from . import torchtune
 from .reader import Reader
 
@@ -45,13 +47,13 @@ Part = Mapping[str, Any]
 def create(obj: Object, reader: Reader) -> None:
     # A status sent along is dropped later on, so it must not count here.
     sent = {field: value for field, value in obj.items() if field != "status"}
-    if schema.check(TRAIN_JOBS, sent) or rules.validate_create(TRAIN_JOBS, sent):
+    if kind_schema.check(TRAIN_JOBS, sent) or rules.validate_create(TRAIN_JOBS, sent):
         return
     _deny_if(TRAIN_JOBS, _against_runtime(obj, reader))
 
 
 def update(new: Object, old: Object, reader: Reader) -> None:
-    if schema.check(TRAIN_JOBS, new) or rules.validate_update(TRAIN_JOBS, new, old):
+    if kind_schema.check(TRAIN_JOBS, new) or rules.validate_update(TRAIN_JOBS, new, old):
         return
     now, was = new["spec"], old["spec"]
     child = reader.get(JOB_SETS, meta.name(new), meta.namespace(new))
@@ -90,7 +92,7 @@ def runtime(resource: Resource, obj: Object) -> None:
     """A runtime must hold what its steps need; shipped ones may switch this off by a label."""
     if meta.labels(obj).get(WEBHOOK_SWITCH) == "disabled":
         return
-    if schema.check(resource, obj) or rules.validate_create(resource, obj):
+    if kind_schema.check(resource, obj) or rules.validate_create(resource, obj):
         return
     _deny_if(resource, _steps(obj) + _gang(obj))
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from .. import scheme
 from ..errors import FieldError
 from ..scheme import Object, Resource
-from . import config, core, job, jobset, metadata, pod, policy, scheduling, storage, trainer, workload
+from . import config_maps, core, job, jobset, metadata, pod, policy, scheduling, storage, trainer, workload
 from .kind import NOTHING, KindRules
 
 _KINDS: dict[tuple[str, str], KindRules] = {
@@ -23,8 +23,8 @@ _KINDS: dict[tuple[str, str], KindRules] = {
         (scheme.NAMESPACES, core.NAMESPACE),
         (scheme.NODES, core.NODE),
         (scheme.PODS, pod.POD),
-        (scheme.CONFIG_MAPS, config.CONFIG_MAP),
-        (scheme.SECRETS, config.SECRET),
+        (scheme.CONFIG_MAPS, config_maps.CONFIG_MAP),
+        (scheme.SECRETS, config_maps.SECRET),
         (scheme.SERVICES, core.SERVICE),
         (scheme.EVENTS, core.EVENT),
         (scheme.JOBS, job.JOB),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..errors import FieldError, forbidden_field, invalid, required
 from ..scheme import Object
-from . import fields, metadata, placement, resources
+from . import fields, metadata, pod_placement, resources
 from .kind import KindRules
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
@@ -49,7 +49,7 @@ NAMESPACE = KindRules(
 
 def _node(obj: Object) -> list[FieldError]:
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    problems = placement.taints("spec.taints", spec.get("taints") or ())
+    problems = pod_placement.taints("spec.taints", spec.get("taints") or ())
     for field in ("capacity", "allocatable"):
         for name, amount in (status.get(field) or {}).items():
             where = f"status.{field}[{name}]"

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from .. import names
 from ..errors import FieldError, duplicate, invalid, not_supported, required, too_many
+from ..objects import names
 
 Check = Callable[[str, Any], list[FieldError]]
 

@@ -9,12 +9,12 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from .. import meta, names
 from ..errors import FieldError, invalid, not_supported, required, too_long
+from ..objects import meta, names
+from ..objects.selectors import LabelSelector
+from ..objects.vocabulary import CONTROLLER_UID, JOB_NAME
 from ..scheme import Object
-from ..selectors import LabelSelector
-from ..vocabulary import CONTROLLER_UID, JOB_NAME
-from . import fields, grouping, job_policies, job_status, metadata, placement, podspec
+from . import fields, grouping, job_policies, job_status, metadata, pod_placement, podspec
 from .kind import KindRules
 
 LEGACY_JOB_NAME, LEGACY_CONTROLLER_UID = "job-name", "controller-uid"
@@ -70,7 +70,7 @@ def _generated(obj: Object, old: Object | None) -> list[FieldError]:
         elif labels[key] != value:
             problems.append(invalid(where, labels[key], f"must be '{value}'"))
     selector = spec.get("selector") or {}
-    readable = not placement.label_selector("spec.selector", selector)
+    readable = not pod_placement.label_selector("spec.selector", selector)
     if readable and not LabelSelector.from_object(selector).matches(_own_labels(obj)):
         problems.append(invalid("spec.selector", selector, "`selector` not auto-generated"))
     return problems
@@ -110,7 +110,7 @@ def _selector(spec: Part) -> list[FieldError]:
     selector = spec.get("selector")
     if selector is None:
         return [required("spec.selector")]
-    problems = placement.label_selector("spec.selector", selector)
+    problems = pod_placement.label_selector("spec.selector", selector)
     labels = _template_labels(spec)
     if not problems and not LabelSelector.from_object(selector).matches(labels):
         detail = "`selector` does not match template `labels`"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .. import indexes
 from ..errors import FieldError, duplicate, invalid, not_supported, required, too_long
+from ..objects import index_sets
 from . import fields
 
 MOST_RULES = 20
@@ -119,7 +119,7 @@ def _success_rule(path: str, rule: Part, completions: int) -> list[FieldError]:
         if len(text) > LONGEST_INDEXES:
             problems.append(too_long(f"{path}.succeededIndexes", LONGEST_INDEXES))
         try:
-            listed = indexes.count(indexes.parse(text, completions))
+            listed = index_sets.count(index_sets.parse(text, completions))
         except ValueError as wrong:
             problems.append(invalid(f"{path}.succeededIndexes", text, f"error parsing succeededIndexes: {wrong}"))
     if least is not None:

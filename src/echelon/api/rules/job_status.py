@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...base import instants
-from .. import indexes, meta
 from ..errors import FieldError, duplicate, invalid, required
+from ..objects import index_sets, meta
 from ..scheme import Object
 from . import fields
 
@@ -140,9 +140,9 @@ def _index_texts(job: Object, status: Part) -> list[FieldError]:
     read: dict[str, list[tuple[int, int]]] = {}
     for field, text in (("completedIndexes", completed), ("failedIndexes", failed)):
         try:
-            read[field] = indexes.parse(text or "", spec.get("completions") or 0)
+            read[field] = index_sets.parse(text or "", spec.get("completions") or 0)
         except ValueError as wrong:
             problems.append(invalid(f"status.{field}", text, f"error parsing {field}: {wrong}"))
-    if len(read) == 2 and indexes.overlap(read["completedIndexes"], read["failedIndexes"]):
+    if len(read) == 2 and index_sets.overlap(read["completedIndexes"], read["failedIndexes"]):
         problems.append(invalid("status.failedIndexes", failed, "failedIndexes and completedIndexes overlap"))
     return problems

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .. import meta, names
 from ..errors import FieldError, invalid
+from ..objects import meta, names
+from ..objects.vocabulary import JOBSET_EXCLUSIVE_TOPOLOGY
 from ..scheme import Object
-from ..vocabulary import JOBSET_EXCLUSIVE_TOPOLOGY
 from . import fields, jobset_policies, jobset_scheduling, jobset_update
 from .job import INDEXED, managed_by
 from .kind import NOTHING, KindRules

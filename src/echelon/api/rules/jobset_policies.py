@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .. import names
 from ..errors import FieldError, duplicate, forbidden_field, invalid, not_supported, required
+from ..objects import names
 from . import fields
 
 SUCCEEDED = "Succeeded"

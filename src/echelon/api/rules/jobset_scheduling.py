@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .. import meta
 from ..errors import FieldError, forbidden_field, invalid, required
+from ..objects import meta
+from ..objects.vocabulary import JOBSET_EXCLUSIVE_TOPOLOGY
 from ..scheme import Object
-from ..vocabulary import JOBSET_EXCLUSIVE_TOPOLOGY
 from . import fields, grouping, jobset_policies
 from .workload import MAX_TEMPLATES
 

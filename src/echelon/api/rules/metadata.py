@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .. import names
 from ..errors import FieldError, forbidden_field, invalid, required, too_long
+from ..objects import names
 from ..scheme import NAMESPACES, SERVICES, Object, Resource
 from . import fields
 

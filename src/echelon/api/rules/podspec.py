@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ..errors import FieldError, duplicate, forbidden_field, invalid, required
-from . import fields, placement, resources
+from . import fields, pod_placement, resources
 
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -55,7 +55,7 @@ def _check(path: str, spec: Part) -> list[FieldError]:
     problems = _volumes(f"{path}.volumes", spec.get("volumes") or ())
     if not spec.get("containers"):
         problems.append(required(f"{path}.containers"))
-    problems += _containers(path, spec) + _pod_level(path, spec) + placement.check(path, spec)
+    problems += _containers(path, spec) + _pod_level(path, spec) + pod_placement.check(path, spec)
     return problems
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import FieldError, invalid
 from ..scheme import Object
-from . import conditions, fields, placement
+from . import conditions, fields, pod_placement
 from .kind import KindRules
 
 _PERCENT = re.compile(r"[0-9]+%")
@@ -31,7 +31,7 @@ def _budget(obj: Object) -> list[FieldError]:
     if policy is not None:
         allowed = ("AlwaysAllow", "IfHealthyBudget")
         problems += fields.one_of("spec.unhealthyPodEvictionPolicy", policy, allowed)
-    return problems + placement.label_selector("spec.selector", spec.get("selector"))
+    return problems + pod_placement.label_selector("spec.selector", spec.get("selector"))
 
 
 def _amount(path: str, value: Any) -> list[FieldError]:

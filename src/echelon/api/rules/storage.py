@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import FieldError, forbidden_field, invalid, required
 from ..scheme import Object
-from . import fields, placement, resources
+from . import fields, pod_placement, resources
 from .kind import KindRules
 
 #: What a PersistentVolume's spec holds beside its one source.
@@ -50,7 +50,7 @@ def _size(path: str, amounts: Mapping[str, Any]) -> list[FieldError]:
 def _claim(obj: Object) -> list[FieldError]:
     spec = obj.get("spec") or {}
     problems = _modes("spec.accessModes", spec.get("accessModes") or ())
-    problems += placement.label_selector("spec.selector", spec.get("selector"))
+    problems += pod_placement.label_selector("spec.selector", spec.get("selector"))
     problems += _size("spec.resources.requests", (spec.get("resources") or {}).get("requests") or {})
     return problems + fields.optional("spec.storageClassName", spec.get("storageClassName"), fields.long_name)
 
@@ -108,7 +108,7 @@ def _node_affinity(path: str, spec: Mapping[str, Any]) -> list[FieldError]:
     selector = affinity.get("required")
     if selector is None:
         return [required(f"{path}.required", "must specify required node constraints")]
-    return placement.node_selector(f"{path}.required", selector)
+    return pod_placement.node_selector(f"{path}.required", selector)
 
 
 def _volume_update(new: Object, old: Object) -> list[FieldError]:

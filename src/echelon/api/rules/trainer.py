@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...base.instants import to_time
-from .. import meta, names
 from ..errors import FieldError, invalid, required
+from ..objects import meta, names
 from ..scheme import Object
 from . import jobset_policies
 from .kind import NOTHING, KindRules

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...api import meta
+from ...api.objects import meta
+from ...api.objects.selectors import LabelSelector
+from ...api.objects.vocabulary import JOB_TRACKING
 from ...api.scheme import JOBS, PODS, Object
-from ...api.selectors import LabelSelector
 from ...api.verbs import Patch, PatchType
-from ...api.vocabulary import JOB_TRACKING
 from ..plan import Action, Change
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ...api import meta
+from ...api.objects import meta
 from .view import Job, JobPod
 
 Action = Literal["FailJob", "FailIndex", "Ignore", "Count"]

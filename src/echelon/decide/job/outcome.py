@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...api import meta
+from ...api.objects import meta
 from . import failure_policy, indexes
 from .tally import Tally
 from .view import Job, JobPod

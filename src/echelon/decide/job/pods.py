@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ...api import meta
+from ...api.objects import meta
 from ...base.instants import parse as instant
 from . import backoff
 from .tally import Tally, index_is_valid

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...api import meta
+from ...api.objects import meta
+from ...api.objects.vocabulary import COMPLETION_INDEX, JOB_TRACKING
 from ...api.scheme import JOBS, PODS, Object
-from ...api.vocabulary import COMPLETION_INDEX, JOB_TRACKING
 from . import failure_policy, names
 from .view import FAILURE_COUNT, IGNORED_FAILURE_COUNT, Job, JobPod
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...api import meta
+from ...api.objects import meta
 from ...api.scheme import JOBS, Object
 from ...base.instants import to_time
 from ..plan import Note

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...api import meta
+from ...api.objects import meta
 from ...api.scheme import JOBS, PODS, Object
 from ..plan import NOTHING, Action, Create, Delete, Draft, Note, Plan, StatusWrite
 from . import claim, outcome, pods, shape, tally, tracking, ttl, workload

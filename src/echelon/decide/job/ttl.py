@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...api import meta
+from ...api.objects import meta
 from ...api.scheme import JOBS, Object
 from ...base.instants import parse as instant
 from ..plan import NOTHING, Delete, Plan

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ...api import meta
+from ...api.objects import meta
+from ...api.objects.vocabulary import COMPLETION_INDEX, JOB_TRACKING
 from ...api.scheme import Object
-from ...api.vocabulary import COMPLETION_INDEX, JOB_TRACKING
 from ...base.instants import parse as instant
 from . import indexes
 

@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...api import meta
+from ...api.objects import meta
+from ...api.objects.vocabulary import GROUP_TEMPLATE_NAME
 from ...api.scheme import JOBS, POD_GROUPS, WORKLOADS, Object
 from ...api.verbs import Patch, PatchType
-from ...api.vocabulary import GROUP_TEMPLATE_NAME
 from ..plan import Action, Change, Create, Note
 from . import names
 from .view import Job

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ...api import meta
+from ...api.objects import meta
+from ...api.objects.vocabulary import JOBSET_PREFIX, REPLICATED_JOB_NAME
 from ...api.scheme import Object
-from ...api.vocabulary import JOBSET_PREFIX, REPLICATED_JOB_NAME
 from .model import JobSet, ReplicatedJob, concurrent_pods
 
 RESTART_ATTEMPT = JOBSET_PREFIX + "restart-attempt"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Literal
 
-from ...api import meta
+from ...api.objects import meta
 from ...api.scheme import JOB_SETS, Object
 from ..plan import Note, StatusWrite
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...api import meta
+from ...api.objects import meta
 from ...api.scheme import Object
 from ...base.instants import parse
 from .children import JOB_INDEX, parent, status_entry

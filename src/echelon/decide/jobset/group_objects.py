@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...api import meta
+from ...api.objects import meta
 from ...api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, POD_GROUPS, WORKLOADS, Object, Resource
 from ..plan import Create, Delete, Note
 from . import naming

@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...api import meta
+from ...api.objects import meta
+from ...api.objects.vocabulary import EXCLUSIVE_TOPOLOGY, PREFERRED_TOPOLOGY
 from ...api.scheme import Object
-from ...api.vocabulary import EXCLUSIVE_TOPOLOGY, PREFERRED_TOPOLOGY
 from . import naming
 from .model import JobSet, ReplicatedJob
 

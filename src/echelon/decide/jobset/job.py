@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from copy import deepcopy
 
-from ...api import meta
-from ...api.scheme import JOB_SETS, JOBS, Object
-from ...api.vocabulary import (
+from ...api.objects import meta
+from ...api.objects.vocabulary import (
     GROUP_TEMPLATE_NAME,
     JOBSET_EXCLUSIVE_TOPOLOGY,
     JOBSET_NAME,
     JOBSET_PREFIX,
     REPLICATED_JOB_NAME,
 )
+from ...api.scheme import JOB_SETS, JOBS, Object
 from . import naming
 from .children import JOB_INDEX, JOB_RESTART_ATTEMPT, RESTART_ATTEMPT, job_restarts
 from .failure_policy import uses_job_restarts

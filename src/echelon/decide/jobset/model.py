@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ...api import meta
+from ...api.objects import meta
+from ...api.objects.vocabulary import JOBSET_EXCLUSIVE_TOPOLOGY
 from ...api.scheme import Object, Resource
-from ...api.vocabulary import JOBSET_EXCLUSIVE_TOPOLOGY
 
 NODE_SELECTOR_STRATEGY = "alpha.jobset.sigs.k8s.io/node-selector"
 CONTROLLER_NAME = "jobset.sigs.k8s.io/jobset-controller"

@@ -10,11 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ...api import meta
+from ...api.objects import meta
 from ...api.scheme import JOB_SETS, JOBS, SERVICES, Object
 from ..plan import NOTHING, Create, Delete, Draft, Note, Plan
 from . import children as childhood
-from . import deadline, failure_policy, group_objects, groups, job, naming, order, service, success_policy, suspend, ttl
+from . import (
+    deadline,
+    failure_policy,
+    group_objects,
+    groups,
+    job,
+    naming,
+    order,
+    service,
+    success_policy,
+    suspend,
+    ttl,
+)
 from .conditions import RESTARTING, StatusDraft, finished
 from .group_objects import GroupObjects
 from .model import CONTROLLER_NAME, JobSet, Observed, read

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...api import meta
+from ...api.objects import meta
+from ...api.objects.vocabulary import JOBSET_NAME
 from ...api.scheme import JOB_SETS, SERVICES, Object
-from ...api.vocabulary import JOBSET_NAME
 from .model import JobSet, Observed
 
 

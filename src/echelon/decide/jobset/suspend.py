@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...api import meta
+from ...api.objects import meta
 from ...api.scheme import JOBS, Object
 from ...api.verbs import Patch, PatchType
 from ..plan import Change

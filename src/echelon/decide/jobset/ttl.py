@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...api import meta
+from ...api.objects import meta
 from ...api.scheme import JOB_SETS
 from ...base.instants import parse
 from ..plan import Delete, Draft

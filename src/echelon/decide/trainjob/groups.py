@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...api import meta
+from ...api.objects import meta
+from ...api.objects.vocabulary import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
 from ...api.scheme import POD_GROUPS, TRAIN_JOBS, WORKLOADS, Object
-from ...api.vocabulary import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
 from .model import (
     DATASET_INITIALIZER,
     MODEL_INITIALIZER,

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...api import meta
+from ...api.objects import meta
+from ...api.objects.vocabulary import TRAINJOB_ANCESTOR_STEP
 from ...api.scheme import CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES, Object, Resource
-from ...api.vocabulary import TRAINJOB_ANCESTOR_STEP
 
 CONTROLLER_NAME = "trainer.kubeflow.org/trainjob-controller"
 TRAINER = "trainer"

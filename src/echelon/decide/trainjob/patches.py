@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from ...api import strategic
+from ...api.patching import strategic
 from ...api.scheme import Object
 from .model import CannotBuild, TrainJob
 

@@ -7,7 +7,7 @@ What refers to a stored object's uid waits for the next decision, which follows 
 
 from __future__ import annotations
 
-from ...api import meta
+from ...api.objects import meta
 from ...api.scheme import CONFIG_MAPS, JOB_SETS, POD_GROUPS, TRAIN_JOBS, WORKLOADS, Object
 from ..plan import NOTHING, Create, Delete, Draft, Note, Plan
 from . import groups, jobset, snapshot

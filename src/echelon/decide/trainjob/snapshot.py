@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import yaml
 
-from ...api import meta
+from ...api.objects import meta
 from ...api.scheme import CONFIG_MAPS, TRAIN_JOBS, Object
 from .model import CannotBuild, Observed, TrainJob
 

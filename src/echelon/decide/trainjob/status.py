@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 
-from ...api import meta
+from ...api.objects import meta
 from ...api.scheme import TRAIN_JOBS, Object
 from ...base.instants import parse
 from ..plan import Note, StatusWrite

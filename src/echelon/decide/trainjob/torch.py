@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...api.objects.vocabulary import COMPLETION_INDEX
 from ...api.scheme import Object
-from ...api.vocabulary import COMPLETION_INDEX
 from ...base import quantity
 from . import torchtune
 from .model import NODE_CONTAINER, CannotBuild, TrainJob, container, pod_template

@@ -16,14 +16,15 @@ from ...api.errors import ApiError, method_not_allowed
 from ...api.scheme import NAMESPACES, PODS
 from ...api.verbs import Verbs
 from ...base.clock import Clock
-from . import deletes, nonresource, reads, routes, subresources, writes
-from .authn import Gate
-from .call import Call
-from .encode import error_response, text_response
-from .metrics import Metrics
-from .request import Disconnected, Receive, Reply, Request, Response, Send
-from .routes import BINDINGS, PageNotFound, Target
-from .watching import Watches
+from .handlers import deletes, nonresource, reads, subresources, writes
+from .handlers.call import Call
+from .handlers.request_metrics import Metrics
+from .handlers.watching import Watches
+from .replies.encode import error_response, text_response
+from .requests import routes
+from .requests.authn import Gate
+from .requests.request import Disconnected, Receive, Reply, Request, Response, Send
+from .requests.routes import BINDINGS, PageNotFound, Target
 
 _log = logging.getLogger(__name__)
 _Handler = Callable[[Call], Awaitable[Response]]

@@ -8,15 +8,7 @@ import pytest
 
 from echelon.api.admit import admit_create, admit_delete, admit_update
 from echelon.api.errors import ApiError
-from echelon.api.scheme import (
-    COMPOSITE_POD_GROUPS,
-    NAMESPACES,
-    POD_GROUPS,
-    PODS,
-    PRIORITY_CLASSES,
-    Object,
-    Resource,
-)
+from echelon.api.scheme import COMPOSITE_POD_GROUPS, NAMESPACES, POD_GROUPS, PODS, PRIORITY_CLASSES, Object, Resource
 
 from ..rules.builders import Cluster, composite, named, pod_group
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from echelon.api import rules, schema, scheme
+from echelon.api import rules, scheme
 from echelon.api.errors import FieldError
+from echelon.api.schema import kind_schema
 from echelon.api.scheme import Object, Resource
 
 NAMESPACE: Object = {"metadata": {"name": "ns"}, "status": {"phase": "Active"}}
@@ -92,8 +93,8 @@ def told(problems: list[FieldError]) -> list[str]:
 
 def stored(resource: Resource, body: Object) -> Object:
     """An object as it is after decoding and defaulting."""
-    obj = schema.decode(resource, body).obj
-    schema.apply_defaults(resource, obj)
+    obj = kind_schema.decode(resource, body).obj
+    kind_schema.apply_defaults(resource, obj)
     rules.default(resource, obj, None)
     return obj
 
@@ -125,7 +126,7 @@ def job_set(*jobs: Object, annotations: dict[str, str] | None = None, name: str 
 
 def refused(resource: Resource, obj: Object) -> list[str]:
     """Everything the server would refuse a new object for: its schema's rules and its kind's."""
-    return told([*schema.check(resource, obj), *rules.validate_create(resource, obj)])
+    return told([*kind_schema.check(resource, obj), *rules.validate_create(resource, obj)])
 
 
 def step(name: str, role: str = "", container: str = "", **more: Any) -> Object:

@@ -10,8 +10,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from echelon.api import admit, rules, schema, scheme
+from echelon.api import admit, rules, scheme
 from echelon.api.errors import ApiError
+from echelon.api.schema import kind_schema
 from echelon.api.scheme import Object, Resource
 
 from .builders import Cluster, branch, leaf, replicated, runtime, runtime_patch, step, workload
@@ -105,9 +106,9 @@ def good(resource: Resource) -> Object:
 
 def typed(resource: Resource, body: Object) -> Object:
     """What the server hands to the rules: decoded and defaulted, with no value of a wrong type."""
-    obj = schema.decode(resource, body).obj
-    schema.apply_defaults(resource, obj)
-    if any(problem.reason == "FieldValueTypeInvalid" for problem in schema.check(resource, obj)):
+    obj = kind_schema.decode(resource, body).obj
+    kind_schema.apply_defaults(resource, obj)
+    if any(problem.reason == "FieldValueTypeInvalid" for problem in kind_schema.check(resource, obj)):
         raise ApiError(422, "Invalid", "")
     obj["metadata"] = {**METADATA, **obj["metadata"]}
     return obj

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from echelon.api import meta
+from echelon.api.objects import meta
 from echelon.api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, JOBS, POD_GROUPS, WORKLOADS, Object, Resource
 from echelon.base.instants import to_time
 from echelon.decide.jobset.model import Observed

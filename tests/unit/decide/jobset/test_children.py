@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.api import meta
+from echelon.api.objects import meta
 from echelon.api.scheme import JOB_SETS, JOBS, SERVICES
 from tests.unit.decide.jobset.stage import A, B, Stage, jobset, replicated
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from echelon.api import meta
+from echelon.api.objects import meta
 from echelon.api.scheme import JOB_SETS, JOBS
 from echelon.decide.jobset.conditions import StatusDraft
 from tests.unit.decide.jobset.stage import A, B, Stage, jobset, replicated

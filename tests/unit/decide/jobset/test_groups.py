@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from echelon.api import meta
+from echelon.api.objects import meta
 from echelon.api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, JOBS, POD_GROUPS, WORKLOADS, Object
 from echelon.decide.jobset import naming
 from echelon.decide.jobset.group_objects import workload_name

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
-from echelon.api import meta
-from echelon.api.runtimes import builtin_runtimes
+from echelon.api.objects import meta
+from echelon.api.objects.runtimes import builtin_runtimes
 from echelon.api.scheme import JOB_SETS, POD_GROUPS, TRAIN_JOBS, WORKLOADS, Object, Resource
 from echelon.base.instants import to_time
 from echelon.decide.plan import Plan

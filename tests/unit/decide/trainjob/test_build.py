@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from echelon.api import meta
+from echelon.api.objects import meta
 from echelon.api.scheme import CONFIG_MAPS, JOB_SETS, Object
 from tests.unit.decide.trainjob.stage import LLM, RUNTIMES, TORCH, Stage, runtime, trainjob
 

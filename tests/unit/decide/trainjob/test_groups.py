@@ -6,7 +6,7 @@ from copy import deepcopy
 
 import pytest
 
-from echelon.api import meta
+from echelon.api.objects import meta
 from echelon.api.scheme import JOB_SETS, POD_GROUPS, TRAIN_JOBS, WORKLOADS, Object
 from echelon.decide.trainjob.groups import group_name
 from echelon.decide.trainjob.model import read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.api import meta
+from echelon.api.objects import meta
 from echelon.api.scheme import JOB_SETS
 from tests.unit.decide.trainjob.stage import LLM, Stage, counts, trainjob
 

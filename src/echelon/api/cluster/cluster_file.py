@@ -1,0 +1,172 @@
+"""Reading a cluster file so that every mistake is told with its line and key.
+
+The YAML is walked as nodes, not as values, because only nodes know which line they stand on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
+from typing import NoReturn
+
+import yaml
+
+from ...base import quantity
+from ..objects import names
+from ..objects.vocabulary import HOSTNAME
+from ..scheme import Object
+from .pools import WELL_KNOWN_LEVELS, BadCluster, Cluster, Level, Pool
+
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_MOST_NODES = 1_000_000
+
+
+def read(text: str, source: str) -> Cluster:
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise BadCluster(f"{source}:{line}: not YAML: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise BadCluster(f"{source}: not YAML: {error}") from error
+    if root is None:
+        raise BadCluster(f"{source}: the file is empty; it needs pools")
+    return _File(source).cluster(root)
+
+
+class _File:
+    def __init__(self, source: str) -> None:
+        self._source = source
+
+    # -- what the file says ----------------------------------------------------------------------------
+
+    def cluster(self, root: yaml.Node) -> Cluster:
+        found = self._mapping(root, "", ("levels", "pools"), required=("pools",))
+        levels = self._levels(found["levels"]) if "levels" in found else WELL_KNOWN_LEVELS
+        entries = self._sequence(found["pools"], "pools")
+        if not entries:
+            self._fail(found["pools"], "pools", "at least one pool is needed")
+        pools = [self._pool(entry, f"pools[{number}]", levels) for number, entry in enumerate(entries)]
+        for number, pool in enumerate(pools):
+            if any(other.name == pool.name for other in pools[:number]):
+                self._fail(entries[number], f"pools[{number}].name", f"there is already a pool {pool.name!r}")
+        cluster = Cluster(levels, tuple(pools))
+        if cluster.size > _MOST_NODES:
+            self._fail(found["pools"], "pools", f"{cluster.size} nodes are more than {_MOST_NODES}")
+        return cluster
+
+    def _levels(self, node: yaml.Node) -> tuple[Level, ...]:
+        levels: list[Level] = []
+        for number, entry in enumerate(self._sequence(node, "levels")):
+            path = f"levels[{number}]"
+            found = self._mapping(entry, path, ("name", "key"), required=("name", "key"))
+            name, key = self._text(found["name"], f"{path}.name"), self._text(found["key"], f"{path}.key")
+            self._check(found["name"], f"{path}.name", names.dns1123_label(name))
+            self._check(found["key"], f"{path}.key", names.label_key(key))
+            if name == "node" or key == HOSTNAME:
+                self._fail(entry, path, "nodes are always the last level; leave them out")
+            if any(one.name == name or one.key == key for one in levels):
+                self._fail(entry, path, f"level {name!r} or its key is there already")
+            levels.append(Level(name, key))
+        return tuple(levels)
+
+    def _pool(self, node: yaml.Node, path: str, levels: Sequence[Level]) -> Pool:
+        keys = ("name", "counts", "capacity", "labels", "taints")
+        found = self._mapping(node, path, keys, required=("name", "counts", "capacity"))
+        name = self._text(found["name"], f"{path}.name")
+        self._check(found["name"], f"{path}.name", names.dns1123_label(name))
+        return Pool(
+            name=name,
+            counts=self._counts(found["counts"], f"{path}.counts", levels),
+            capacity=self._capacity(found["capacity"], f"{path}.capacity"),
+            labels=self._labels(found["labels"], f"{path}.labels") if "labels" in found else {},
+            taints=self._taints(found["taints"], f"{path}.taints") if "taints" in found else (),
+        )
+
+    def _counts(self, node: yaml.Node, path: str, levels: Sequence[Level]) -> dict[str, int]:
+        """In the order of the levels, whatever order the file has them in."""
+        order = [*(level.name for level in levels), "node"]
+        found = self._mapping(node, path, order, required=("node",))
+        return {level: self._count(found[level], f"{path}.{level}") for level in order if level in found}
+
+    def _capacity(self, node: yaml.Node, path: str) -> dict[str, str]:
+        capacity: dict[str, str] = {}
+        for key, value in self._mapping(node, path).items():
+            text = self._text(value, f"{path}.{key}")
+            self._check(value, f"{path}.{key}", names.qualified_name(key))
+            try:
+                exact = quantity.parse(text)
+            except ValueError as error:
+                self._fail(value, f"{path}.{key}", f"{text!r} is not a quantity like 8, 500m or 64Gi: {error}")
+            if exact < 0:
+                self._fail(value, f"{path}.{key}", "must not be negative")
+            capacity[key] = quantity.canonical(text)
+        return capacity
+
+    def _labels(self, node: yaml.Node, path: str) -> dict[str, str]:
+        labels: dict[str, str] = {}
+        for key, value in self._mapping(node, path).items():
+            labels[key] = self._text(value, f"{path}.{key}")
+            self._check(value, f"{path}.{key}", names.label_key(key) + names.label_value(labels[key]))
+        return labels
+
+    def _taints(self, node: yaml.Node, path: str) -> tuple[Object, ...]:
+        taints: list[Object] = []
+        for number, entry in enumerate(self._sequence(node, path)):
+            here = f"{path}[{number}]"
+            found = self._mapping(entry, here, ("key", "value", "effect"), required=("key", "effect"))
+            taint = {key: self._text(value, f"{here}.{key}") for key, value in found.items()}
+            self._check(found["key"], f"{here}.key", names.label_key(taint["key"]))
+            if taint["effect"] not in _EFFECTS:
+                self._fail(found["effect"], f"{here}.effect", f"must be one of {', '.join(_EFFECTS)}")
+            taints.append(taint)
+        return tuple(taints)
+
+    # -- walking ---------------------------------------------------------------------------------------
+
+    def _mapping(
+        self, node: yaml.Node, path: str, allowed: Collection[str] | None = None, required: Collection[str] = ()
+    ) -> dict[str, yaml.Node]:
+        if not isinstance(node, yaml.MappingNode):
+            self._fail(node, path, "must be a mapping of keys to values")
+        found: dict[str, yaml.Node] = {}
+        for key_node, value in node.value:
+            key = self._text(key_node, path)
+            if key in found:
+                self._fail(key_node, path, f"key {key!r} is there twice")
+            if allowed is not None and key not in allowed:
+                self._fail(key_node, path, f"unknown key {key!r}{_suggestion(key, allowed)}")
+            found[key] = value
+        for key in required:
+            if key not in found:
+                self._fail(node, path, f"key {key!r} is missing")
+        return found
+
+    def _sequence(self, node: yaml.Node, path: str) -> list[yaml.Node]:
+        if not isinstance(node, yaml.SequenceNode):
+            self._fail(node, path, "must be a list")
+        return list(node.value)
+
+    def _text(self, node: yaml.Node, path: str) -> str:
+        if not isinstance(node, yaml.ScalarNode) or node.tag == "tag:yaml.org,2002:null":
+            self._fail(node, path, "must be a text or a number")
+        return str(node.value)
+
+    def _count(self, node: yaml.Node, path: str) -> int:
+        text = self._text(node, path)
+        if not text.isdecimal() or int(text) < 1:
+            self._fail(node, path, f"{text!r} must be a whole number above 0")
+        return int(text)
+
+    def _check(self, node: yaml.Node, path: str, problems: Sequence[str]) -> None:
+        if problems:
+            self._fail(node, path, problems[0])
+
+    def _fail(self, node: yaml.Node, path: str, message: str) -> NoReturn:
+        where = f" {path}:" if path else ""
+        raise BadCluster(f"{self._source}:{node.start_mark.line + 1}:{where} {message}")
+
+
+def _suggestion(key: str, allowed: Collection[str]) -> str:
+    close = get_close_matches(key, allowed, n=1, cutoff=0.6)
+    return f", did you mean {close[0]!r}?" if close else f"; known are {', '.join(allowed)}"

@@ -1,0 +1,1 @@
+"""Reading API objects: metadata, names, selectors, well-known keys, built-in runtimes."""

@@ -1,0 +1,284 @@
+"""Label and field selectors: how lists, watches, Services, Jobs and budgets say which objects they mean.
+
+Text form (`app in (a, b), !old, tier!=web`) and object form (`matchLabels`, `matchExpressions`) end in the same
+requirements.  Field selectors know which fields each kind offers; anything else is refused with 400.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from .. import errors
+from ..scheme import Object, Resource
+from . import names
+
+Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
+_TOKEN = re.compile(r"\s*(!=|==|=|!|,|\(|\)|[^\s!=,()]+)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One condition on one label."""
+
+    key: str
+    operator: Operator
+    values: frozenset[str] = frozenset()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        if self.operator == "In":
+            return labels.get(self.key) in self.values
+        if self.operator == "NotIn":
+            # An absent label is in no set, so it is not in this one either.
+            return labels.get(self.key) not in self.values
+        return (self.key in labels) == (self.operator == "Exists")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """All requirements must hold; without any, everything matches, unless the selector was absent altogether."""
+
+    requirements: tuple[Requirement, ...] = ()
+    #: An absent selector object (`null`) selects nothing, an empty one (`{}`) everything.
+    nothing: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """Whether every object matches."""
+        return not self.requirements and not self.nothing
+
+    def matches(self, labels: Mapping[str, str] | None) -> bool:
+        present = labels or {}
+        return not self.nothing and all(one.matches(present) for one in self.requirements)
+
+    @staticmethod
+    def parse(text: str) -> LabelSelector:
+        """The selector of a query string; `ApiError` 400 if it cannot be read."""
+        return LabelSelector(tuple(_LabelParser(text).requirements())) if text.strip() else LabelSelector()
+
+    @staticmethod
+    def from_object(selector: Mapping[str, Any] | None) -> LabelSelector:
+        """`metav1.LabelSelector`; an unknown operator is an `ApiError` 400."""
+        if selector is None:
+            return LabelSelector(nothing=True)
+        found = [
+            Requirement(key, "In", frozenset((value,)))
+            for key, value in sorted((selector.get("matchLabels") or {}).items())
+        ]
+        for expression in selector.get("matchExpressions") or ():
+            operator = expression.get("operator")
+            if operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+                raise errors.bad_request(f'"{operator}" is not a valid label selector operator')
+            found.append(
+                Requirement(str(expression.get("key", "")), operator, frozenset(expression.get("values") or ()))
+            )
+        return LabelSelector(tuple(found))
+
+
+class _LabelParser:
+    """Recursive descent over the tokens of a label selector."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens: list[str] = []
+        position = 0
+        while position < len(text):
+            token = _TOKEN.match(text, position)
+            if token is None:
+                raise errors.bad_request(f"unable to parse requirement: unexpected character at {text[position:]!r}")
+            self._tokens.append(token.group(1))
+            position = token.end()
+        self._next = 0
+
+    def requirements(self) -> list[Requirement]:
+        found = [self._requirement()]
+        while self._peek():
+            self._expect(",")
+            found.append(self._requirement())
+        return found
+
+    def _requirement(self) -> Requirement:
+        if self._peek() == "!":
+            self._take()
+            return Requirement(self._key(), "DoesNotExist")
+        key = self._key()
+        operator = self._peek()
+        if operator in ("", ","):
+            return Requirement(key, "Exists")
+        self._take()
+        if operator in ("=", "=="):
+            return Requirement(key, "In", frozenset((self._value(key),)))
+        if operator == "!=":
+            return Requirement(key, "NotIn", frozenset((self._value(key),)))
+        if operator in ("in", "notin"):
+            return Requirement(key, "In" if operator == "in" else "NotIn", self._set(key))
+        raise errors.bad_request(
+            f"unable to parse requirement: found '{operator}', expected: in, notin, =, ==, !=, ',' or the end"
+        )
+
+    def _key(self) -> str:
+        key = self._take()
+        if complaints := names.label_key(key):
+            raise errors.bad_request(
+                f'unable to parse requirement: <nil>: Invalid value: "{key}": {"; ".join(complaints)}'
+            )
+        return key
+
+    def _value(self, key: str) -> str:
+        value = "" if self._peek() in ("", ",", ")") else self._take()
+        if complaints := names.label_value(value):
+            text = "; ".join(complaints)
+            raise errors.bad_request(f'unable to parse requirement: values[0][{key}]: Invalid value: "{value}": {text}')
+        return value
+
+    def _set(self, key: str) -> frozenset[str]:
+        self._expect("(")
+        values = [self._value(key)]
+        while self._peek() == ",":
+            self._take()
+            values.append(self._value(key))
+        self._expect(")")
+        return frozenset(values)
+
+    def _peek(self) -> str:
+        return self._tokens[self._next] if self._next < len(self._tokens) else ""
+
+    def _take(self) -> str:
+        token = self._peek()
+        self._next += 1
+        return token
+
+    def _expect(self, wanted: str) -> None:
+        found = self._take()
+        if found != wanted:
+            raise errors.bad_request(f"unable to parse requirement: found '{found}', expected: '{wanted}'")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldTerm:
+    field: str
+    value: str
+    equal: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSelector:
+    """Equalities and inequalities on the fields of a kind; all must hold."""
+
+    terms: tuple[FieldTerm, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        return not self.terms
+
+    def matches(self, fields: Mapping[str, str]) -> bool:
+        return all((fields.get(term.field, "") == term.value) == term.equal for term in self.terms)
+
+    def required(self, field: str) -> str | None:
+        """The value this field must have, if the selector pins it: what an index can use."""
+        return next((term.value for term in self.terms if term.equal and term.field == field), None)
+
+    @staticmethod
+    def parse(text: str, resource: Resource) -> FieldSelector:
+        """The selector of a query string; `ApiError` 400 if it cannot be read or names a field the kind lacks."""
+        known = _known_fields(resource)
+        terms = tuple(_field_term(part) for part in _split_terms(text) if part.strip())
+        for term in terms:
+            if term.field not in known:
+                raise errors.bad_request(_unknown_field(resource, term.field))
+        return FieldSelector(terms)
+
+
+def _split_terms(text: str) -> list[str]:
+    """Split at commas that no backslash protects."""
+    return re.findall(r"(?:\\.|[^,\\])+", text)
+
+
+def _field_term(text: str) -> FieldTerm:
+    found = re.fullmatch(r"\s*([^=!\s]+)\s*(!=|==|=)\s*(.*?)\s*", text, re.DOTALL)
+    if found is None:
+        raise errors.bad_request(f"invalid selector: '{text}'; can't understand '{text}'")
+    field, operator, value = found.groups()
+    return FieldTerm(field, re.sub(r"\\([\\,=])", r"\1", value), operator != "!=")
+
+
+def _unknown_field(resource: Resource, field: str) -> str:
+    if (resource.group, resource.plural) == ("batch", "jobs"):
+        return f'field label "{field}" not supported for Job'
+    if (resource.group, resource.plural) in _FIELDS or not resource.builtin:
+        return f"field label not supported: {field}"
+    return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+
+
+def _text_at(*path: str) -> Callable[[Object], str]:
+    *above, last = path
+
+    def read(obj: Object) -> str:
+        value: Any = obj
+        for part in above:
+            value = value.get(part)
+            if not value:
+                return ""
+        value = value.get(last)
+        return value if type(value) is str else "" if value is None else str(value)
+
+    return read
+
+
+def _flag_at(*path: str) -> Callable[[Object], str]:
+    text = _text_at(*path)
+    return lambda obj: "true" if text(obj) == "True" else "false"
+
+
+def _number_at(*path: str) -> Callable[[Object], str]:
+    text = _text_at(*path)
+    return lambda obj: text(obj) or "0"
+
+
+def _event_source(obj: Object) -> str:
+    return str((obj.get("source") or {}).get("component") or obj.get("reportingComponent") or "")
+
+
+_INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+#: (group, plural) → what its field selectors may name besides metadata.name and metadata.namespace.
+_FIELDS: dict[tuple[str, str], dict[str, Callable[[Object], str]]] = {
+    ("", "pods"): {
+        "spec.nodeName": _text_at("spec", "nodeName"),
+        "spec.restartPolicy": _text_at("spec", "restartPolicy"),
+        "spec.schedulerName": _text_at("spec", "schedulerName"),
+        "spec.serviceAccountName": _text_at("spec", "serviceAccountName"),
+        "spec.hostNetwork": _flag_at("spec", "hostNetwork"),
+        "status.phase": _text_at("status", "phase"),
+        "status.podIP": _text_at("status", "podIP"),
+        "status.nominatedNodeName": _text_at("status", "nominatedNodeName"),
+    },
+    ("", "nodes"): {"spec.unschedulable": _flag_at("spec", "unschedulable")},
+    ("", "namespaces"): {"status.phase": _text_at("status", "phase")},
+    ("", "secrets"): {"type": _text_at("type")},
+    ("", "services"): {"spec.clusterIP": _text_at("spec", "clusterIP"), "spec.type": _text_at("spec", "type")},
+    ("batch", "jobs"): {"status.successful": _number_at("status", "succeeded")},
+    ("", "events"): {
+        **{f"involvedObject.{part}": _text_at("involvedObject", part) for part in _INVOLVED},
+        "reason": _text_at("reason"),
+        "reportingComponent": _text_at("reportingComponent"),
+        "source": _event_source,
+        "type": _text_at("type"),
+    },
+}
+
+
+def _known_fields(resource: Resource) -> set[str]:
+    common = {"metadata.name", "metadata.namespace"} if resource.namespaced else {"metadata.name"}
+    return common | set(_FIELDS.get((resource.group, resource.plural), ()))
+
+
+def fields_of(resource: Resource, obj: Object) -> dict[str, str]:
+    """Every field a selector may name for this kind, with the object's value as text."""
+    metadata = obj["metadata"]
+    fields = {"metadata.name": str(metadata.get("name", ""))}
+    if resource.namespaced:
+        fields["metadata.namespace"] = str(metadata.get("namespace", ""))
+    for field, read in _FIELDS.get((resource.group, resource.plural), {}).items():
+        fields[field] = read(obj)
+    return fields

@@ -1,0 +1,1 @@
+"""The patch languages of the API."""

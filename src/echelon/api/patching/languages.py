@@ -1,0 +1,214 @@
+"""The three patch languages of the Kubernetes API: JSON patch, merge patch and (for built-in kinds) strategic merge.
+
+`apply` answers with a new tree and leaves its input alone.  The result is decoded and validated like any update, so
+nothing here looks at what the fields mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Never
+
+import msgspec
+
+from .. import errors
+from ..errors import ApiError
+from ..schema import definitions
+from ..schema.decoding import copy_tree
+from ..scheme import Object, Resource
+from ..verbs import Patch, PatchType
+from . import strategic
+
+MAX_OPERATIONS = 10_000
+
+
+def apply(resource: Resource, obj: Object, patch: Patch) -> Object:
+    """`obj` as the patch wants it: 400 for a malformed patch, 422 for one that cannot be applied, 415 for strategic
+    merge on a custom kind."""
+    try:
+        return _applied(resource, obj, patch)
+    except RecursionError:
+        raise errors.bad_request("error decoding patch: exceeded max depth") from None
+
+
+def _applied(resource: Resource, obj: Object, patch: Patch) -> Object:
+    if patch.type is PatchType.JSON:
+        return _json_patch(obj, patch.body)
+    if not isinstance(patch.body, dict):
+        raise errors.bad_request(f"error decoding patch: a {patch.type} is an object")
+    if patch.type is PatchType.MERGE:
+        return _merged(obj, patch.body)
+    if not resource.builtin:
+        raise errors.unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: "
+            f"{PatchType.JSON}, {PatchType.MERGE}"
+        )
+    return strategic.merge({"$ref": definitions.name_of(resource)}, obj, patch.body)
+
+
+def _merged(target: Any, patch: Object) -> Object:
+    """RFC 7386: objects merge, null removes, everything else replaces."""
+    result: Object = copy_tree(target) if isinstance(target, dict) else {}
+    for field, value in patch.items():
+        if value is None:
+            result.pop(field, None)
+        elif isinstance(value, dict):
+            result[field] = _merged(result.get(field), value)
+        else:
+            result[field] = copy_tree(value)
+    return result
+
+
+def _json_patch(obj: Object, operations: Any) -> Object:
+    """RFC 6902, where an index may also be negative and count from the end."""
+    if not isinstance(operations, list) or not all(isinstance(one, dict) for one in operations):
+        raise errors.bad_request("error decoding patch: a JSON patch is a list of operations")
+    if len(operations) > MAX_OPERATIONS:
+        raise ApiError(
+            413,
+            "RequestEntityTooLarge",
+            f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}",
+        )
+    document = copy_tree(obj)
+    for operation in operations:
+        apply_one = _OPERATIONS.get(str(operation.get("op")))
+        if apply_one is None:
+            _refuse(f"Unexpected kind: {operation.get('op')}")
+        document = apply_one(document, operation)
+    if not isinstance(document, dict):
+        _refuse("the patched document is no longer an object")
+    return document
+
+
+def _refuse(detail: str) -> Never:
+    raise ApiError(
+        422,
+        "Invalid",
+        f"the server rejected our request due to an error in our request: {detail}",
+    )
+
+
+def _pointer(operation: Object, member: str = "path") -> list[str]:
+    text = operation.get(member)
+    if not isinstance(text, str) or (text and not text.startswith("/")):
+        _refuse(f"{operation.get('op')} operation needs a {member} that begins with '/'")
+    return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
+
+
+def _value(operation: Object) -> Any:
+    if "value" not in operation:
+        _refuse(f"{operation['op']} operation needs a value: {operation.get('path')}")
+    return copy_tree(operation["value"])
+
+
+def _index(items: list[Any], part: str, *, end: int) -> int | None:
+    """A list position below `end`, or None if there is none."""
+    try:
+        index = int(part)
+    except ValueError:
+        return None
+    index = index + len(items) if index < 0 else index
+    return index if 0 <= index < end else None
+
+
+_MISSING = object()
+
+
+def _child(holder: Any, part: str) -> Any:
+    if isinstance(holder, dict):
+        return holder.get(part, _MISSING)
+    if isinstance(holder, list):
+        index = _index(holder, part, end=len(holder))
+        return _MISSING if index is None else holder[index]
+    return _MISSING
+
+
+def _at(document: Any, path: list[str]) -> Any:
+    for part in path:
+        document = _child(document, part)
+    return document
+
+
+def _holder(document: Any, path: list[str], operation: Object) -> Any:
+    holder = _at(document, path[:-1])
+    if not isinstance(holder, (dict, list)):
+        _refuse(f"{operation['op']} operation does not apply: doc is missing path: {operation['path']}: missing value")
+    return holder
+
+
+def _add_at(document: Any, path: list[str], value: Any, operation: Object) -> Any:
+    if not path:
+        return value
+    holder = _holder(document, path, operation)
+    if isinstance(holder, dict):
+        holder[path[-1]] = value
+        return document
+    index = len(holder) if path[-1] == "-" else _index(holder, path[-1], end=len(holder) + 1)
+    if index is None:
+        _refuse(f"{operation['op']} operation does not apply: no such index: {operation['path']}")
+    holder.insert(index, value)
+    return document
+
+
+def _take(document: Any, path: list[str], operation: Object) -> Any:
+    """Remove and return what is at `path`."""
+    holder = _holder(document, path, operation) if path else {}
+    if _child(holder, path[-1] if path else "") is _MISSING:
+        where = "/" + "/".join(path)
+        _refuse(f"{operation['op']} operation does not apply: doc is missing key: {where}: missing value")
+    if isinstance(holder, dict):
+        return holder.pop(path[-1])
+    return holder.pop(int(path[-1]))
+
+
+def _add(document: Any, operation: Object) -> Any:
+    return _add_at(document, _pointer(operation), _value(operation), operation)
+
+
+def _remove(document: Any, operation: Object) -> Any:
+    _take(document, _pointer(operation), operation)
+    return document
+
+
+def _replace(document: Any, operation: Object) -> Any:
+    path, value = _pointer(operation), _value(operation)
+    if not path:
+        return value
+    holder = _holder(document, path, operation)
+    if _child(holder, path[-1]) is _MISSING:
+        _refuse(f"replace operation does not apply: doc is missing key: {operation['path']}: missing value")
+    holder[path[-1] if isinstance(holder, dict) else int(path[-1])] = value
+    return document
+
+
+def _move(document: Any, operation: Object) -> Any:
+    source, target = _pointer(operation, "from"), _pointer(operation)
+    if target[: len(source)] == source and target != source:
+        _refuse(f"move operation does not apply: {operation['path']} is inside {operation['from']}")
+    return _add_at(document, target, _take(document, source, operation), operation)
+
+
+def _copy(document: Any, operation: Object) -> Any:
+    found = _at(document, _pointer(operation, "from"))
+    if found is _MISSING:
+        _refuse(f"copy operation does not apply: doc is missing from path: {operation['from']}: missing value")
+    return _add_at(document, _pointer(operation), copy_tree(found), operation)
+
+
+def _test(document: Any, operation: Object) -> Any:
+    found = _at(document, _pointer(operation))
+    # Encoded, so that 1 and true differ, which Python's == would call equal; what is missing counts as null.
+    expected = msgspec.json.encode(operation.get("value"), order="sorted")
+    if msgspec.json.encode(None if found is _MISSING else found, order="sorted") != expected:
+        _refuse(f"testing value {operation['path']} failed: test failed")
+    return document
+
+
+_OPERATIONS: dict[str, Callable[[Any, Object], Any]] = {
+    "add": _add,
+    "remove": _remove,
+    "replace": _replace,
+    "move": _move,
+    "copy": _copy,
+    "test": _test,
+}

@@ -1,0 +1,182 @@
+"""Strategic merge: a merge patch that knows from the schema which lists are really maps.
+
+A list with a merge key is merged item by item; a list of scalars with strategy `merge` is a set; other lists are
+replaced.  Directives inside the patch say the rest:
+
+    $patch: replace | delete | merge      on a map or a list item
+    $setElementOrder/<field>              the order the merged list is to have
+    $deleteFromPrimitiveList/<field>      scalars to take out of a set
+    $retainKeys                           the only keys that may remain beside this patch's
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import errors
+from ..schema import definitions
+from ..schema.decoding import copy_tree
+from ..schema.definitions import Schema
+from ..scheme import Object
+
+_PATCH = "$patch"
+_RETAIN = "$retainKeys"
+_ORDER = "$setElementOrder/"
+_DELETE_SCALARS = "$deleteFromPrimitiveList/"
+
+
+def merge(schema: Schema, original: Object, patch: Object) -> Object:
+    """`original` with `patch` merged in, as a new tree."""
+    return _merge(_resolved(schema), copy_tree(original), patch)
+
+
+def _merge(schema: Schema, original: Object, patch: Object) -> Object:
+    """Merge into `original`, which is ours to change; whatever comes from the patch is copied."""
+    directive = patch.get(_PATCH)
+    if directive == "replace":
+        replacement: Object = _without_directives(schema, patch)
+        return replacement
+    if directive == "delete":
+        return {}
+    if directive not in (None, "merge"):
+        raise errors.bad_request(f"Unrecognized patch directive: {directive}")
+    result: Object = _retained(original, patch)
+    for field in _merged_fields(patch):
+        _merge_field(_property(schema, field), result, patch, field)
+    return result
+
+
+def _retained(original: Object, patch: Object) -> Object:
+    if _RETAIN not in patch:
+        return original
+    kept = patch[_RETAIN]
+    if not isinstance(kept, list):
+        raise errors.bad_request("invalid patch format of retainKeys: it must be a list of keys")
+    strangers = [key for key, value in patch.items() if not key.startswith("$") and value is not None]
+    if any(key not in kept for key in strangers):
+        raise errors.bad_request("invalid patch format of retainKeys: it must list every key that the patch sets")
+    return {key: value for key, value in original.items() if key in kept}
+
+
+def _merged_fields(patch: Object) -> list[str]:
+    """The fields a patch speaks about, by value or by directive, each once and in order."""
+    fields: dict[str, None] = {}
+    for key in patch:
+        if key.startswith((_ORDER, _DELETE_SCALARS)):
+            fields[key.split("/", 1)[1]] = None
+        elif key not in (_PATCH, _RETAIN):
+            fields[key] = None
+    return list(fields)
+
+
+def _merge_field(schema: Schema, result: Object, patch: Object, field: str) -> None:
+    if field in patch and patch[field] is None:
+        result.pop(field, None)
+        return
+    dropped = patch.get(_DELETE_SCALARS + field)
+    if dropped is not None and field in result:
+        result[field] = [item for item in _list(result[field]) if item not in _list(dropped)]
+    old = result.get(field)
+    if field in patch:
+        result[field] = _merge_value(schema, old, patch[field])
+    order = patch.get(_ORDER + field)
+    if order is not None and isinstance(result.get(field), list):
+        key = _resolved(schema).get("x-kubernetes-patch-merge-key", "")
+        result[field] = _reordered(result[field], old if isinstance(old, list) else [], _list(order), key)
+
+
+def _merge_value(schema: Schema, old: Any, new: Any) -> Any:
+    if isinstance(new, dict):
+        return _merge(_resolved(schema), old if isinstance(old, dict) else {}, new)
+    if not isinstance(new, list):
+        return new
+    if not _merges(schema):
+        return _without_directives(schema, new)
+    if any(isinstance(item, (dict, list)) for item in new):
+        return _merge_items(schema, old if isinstance(old, list) else [], new)
+    kept = old if isinstance(old, list) else []
+    return [*kept, *dict.fromkeys(item for item in new if item not in kept)]
+
+
+def _merges(schema: Schema) -> bool:
+    return "merge" in str(schema.get("x-kubernetes-patch-strategy", "")).split(",")
+
+
+def _merge_items(schema: Schema, old: list[Any], new: list[Any]) -> list[Any]:
+    """Merge a list of objects by its merge key; items that match nothing are appended."""
+    merge_key = str(schema.get("x-kubernetes-patch-merge-key", ""))
+    items = _resolved(schema.get("items", {}))
+    if any(isinstance(item, dict) and item.get(_PATCH) == "replace" and len(item) == 1 for item in new):
+        return [_without_directives(items, item) for item in new if item != {_PATCH: "replace"}]
+    merged = list(old)
+    for item in new:
+        if not isinstance(item, dict) or merge_key not in item:
+            raise errors.bad_request(f"map: {item} does not contain declared merge key: {merge_key}")
+        place = _find(merged, merge_key, item[merge_key])
+        if item.get(_PATCH) == "delete":
+            while place is not None:
+                del merged[place]
+                place = _find(merged, merge_key, item[merge_key])
+        elif place is None:
+            merged.append(_merge(items, {}, item))
+        else:
+            merged[place] = _merge(items, merged[place], item)
+    return merged
+
+
+def _find(items: list[Any], merge_key: str, value: Any) -> int | None:
+    for place, item in enumerate(items):
+        if isinstance(item, dict) and item.get(merge_key) == value:
+            return place
+    return None
+
+
+def _reordered(items: list[Any], before: list[Any], order: list[Any], merge_key: str) -> list[Any]:
+    """Put the items the patch orders into its order; items only the server has keep their place relative to them."""
+
+    def identity(item: Any) -> Any:
+        return item.get(merge_key) if isinstance(item, dict) else item
+
+    wanted = [identity(item) for item in order]
+    was = [identity(item) for item in before]
+    listed = sorted((item for item in items if identity(item) in wanted), key=lambda item: wanted.index(identity(item)))
+    others = [item for item in items if identity(item) not in wanted]
+    merged: list[Any] = []
+    while listed and others:
+        ours, theirs = identity(listed[0]), identity(others[0])
+        comes_first = ours in was and theirs in was and was.index(ours) < was.index(theirs)
+        merged.append((listed if comes_first else others).pop(0))
+    return merged + listed + others
+
+
+def _without_directives(schema: Schema, value: Any) -> Any:
+    """A value that replaces rather than merges: nulls and directives have nothing left to act on."""
+    if isinstance(value, dict):
+        return {
+            key: _without_directives(_property(schema, key), item)
+            for key, item in value.items()
+            if item is not None and not key.startswith((_PATCH, _RETAIN, _ORDER, _DELETE_SCALARS))
+        }
+    if isinstance(value, list):
+        kept = [item for item in value if not (isinstance(item, dict) and item.get(_PATCH) == "delete")]
+        return [_without_directives(schema.get("items", {}), item) for item in kept]
+    return value
+
+
+def _resolved(schema: Schema) -> Schema:
+    return definitions.lookup(schema["$ref"]) if "$ref" in schema else schema
+
+
+def _property(schema: Schema, field: str) -> Schema:
+    schema = _resolved(schema)
+    known: Schema | None = schema.get("properties", {}).get(field)
+    if known is not None:
+        return known
+    values = schema.get("additionalProperties")
+    return values if isinstance(values, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise errors.bad_request("invalid patch format: a list directive must be a list")
+    return value

@@ -1,0 +1,1 @@
+"""Structural schemas as data: decoding, defaulting, pruning, checking, OpenAPI, CRD manifests."""

@@ -1,0 +1,161 @@
+"""The structural rules of custom kinds: types, required fields, enums, limits, patterns, unique keys.
+
+Every breach is reported at once, in the words a real server uses for custom resources.  Inside native types only the
+rules that their published schemas carry apply: no enums and no limits, which are code there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from ...base import instants
+from .. import errors
+from ..errors import FieldError
+from . import definitions
+from .definitions import Schema
+
+_QUANTITY_PATTERN = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+    r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
+_STRING_OR_NUMBER: Schema = {"x-kubernetes-int-or-string": True}
+#: Native types that are not the structs they look like.
+SPECIAL: dict[str, Schema] = {
+    definitions.QUANTITY: {**_STRING_OR_NUMBER, "pattern": _QUANTITY_PATTERN},
+    definitions.INT_OR_STRING: _STRING_OR_NUMBER,
+    definitions.TIME: {"type": "string", "format": "date-time"},
+    definitions.MICRO_TIME: {"type": "string", "format": "date-time"},
+}
+_PYTHON_TYPES: dict[str, type] = {"object": dict, "array": list, "string": str, "boolean": bool}
+_INTEGER_LIMITS = {"int32": 2**31 - 1, "int64": 2**63 - 1}
+
+
+def breaches(name: str, obj: Any) -> list[FieldError]:
+    """Every rule of the definition that the object breaks."""
+    schema = definitions.lookup(name)
+    problems: list[FieldError] = []
+    for field, inner in schema["properties"].items():
+        if field in obj and field not in ("apiVersion", "kind", "metadata"):
+            problems += _walk(inner, obj[field], field, native=False)
+    problems += [errors.required(field) for field in schema.get("required", ()) if field not in obj]
+    return problems
+
+
+def _walk(schema: Schema, value: Any, path: str, *, native: bool) -> Iterator[FieldError]:
+    name = schema.get("$ref")
+    if name is not None:
+        native = native or definitions.is_native(name)
+        schema = SPECIAL.get(name) or definitions.lookup(name)
+    wrong = _type_breach(schema, value, path)
+    if wrong is not None:
+        yield wrong
+        return
+    if not native and "enum" in schema and value not in schema["enum"]:
+        yield errors.not_supported(path, value, schema["enum"])
+    if isinstance(value, dict):
+        yield from _object(schema, value, path, native=native)
+    elif isinstance(value, list):
+        yield from _list(schema, value, path, native=native)
+    elif isinstance(value, str):
+        yield from _string(schema, value, path)
+    elif not isinstance(value, bool):
+        yield from _number(schema, value, path)
+
+
+def _json_type(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, (int, float)):
+        return "integer" if float(value).is_integer() else "number"
+    return next((name for name, python_type in _PYTHON_TYPES.items() if isinstance(value, python_type)), "null")
+
+
+def _type_breach(schema: Schema, value: Any, path: str) -> FieldError | None:
+    kind = _json_type(value)
+    wanted = schema.get("type")
+    if schema.get("x-kubernetes-int-or-string"):
+        right, wanted = kind in ("integer", "string"), "integer,string"
+    elif wanted == "integer":
+        right = kind == "integer"
+    elif wanted == "number":
+        right = kind in ("integer", "number")
+    else:
+        right = wanted is None or isinstance(value, _PYTHON_TYPES[wanted])
+    if right:
+        return None
+    return errors.type_invalid(path, kind, f'{path} in body must be of type {wanted}: "{kind}"')
+
+
+def _object(schema: Schema, value: dict[str, Any], path: str, *, native: bool) -> Iterator[FieldError]:
+    if len(value) < schema.get("minProperties", 0):
+        yield errors.invalid(
+            path, len(value), f"{path} in body should have at least {schema['minProperties']} properties"
+        )
+    for field in schema.get("required", ()):
+        if field not in value:
+            yield errors.required(f"{path}.{field}")
+    properties = schema.get("properties", {})
+    entries = schema.get("additionalProperties")
+    for field, item in value.items():
+        inner = properties.get(field, entries if isinstance(entries, dict) else None)
+        if inner is not None:
+            yield from _walk(inner, item, f"{path}.{field}", native=native)
+
+
+def _list(schema: Schema, value: list[Any], path: str, *, native: bool) -> Iterator[FieldError]:
+    if len(value) > schema.get("maxItems", len(value)):
+        yield errors.too_many(path, len(value), schema["maxItems"])
+    if len(value) < schema.get("minItems", 0):
+        yield errors.invalid(path, len(value), f"{path} in body should have at least {schema['minItems']} items")
+    yield from _duplicates(schema, value, path)
+    for index, item in enumerate(value):
+        yield from _walk(schema["items"], item, f"{path}[{index}]", native=native)
+
+
+def _duplicates(schema: Schema, value: list[Any], path: str) -> Iterator[FieldError]:
+    """List maps have unique keys, sets unique items."""
+    kind = schema.get("x-kubernetes-list-type")
+    if kind not in ("map", "set"):
+        return
+    keys = schema.get("x-kubernetes-list-map-keys", ())
+    seen: dict[bytes, None] = {}
+    for index, item in enumerate(value):
+        identity = {key: item.get(key) for key in keys} if kind == "map" and isinstance(item, dict) else item
+        encoded = msgspec.json.encode(identity, order="sorted")
+        if encoded in seen:
+            yield FieldError("FieldValueDuplicate", f"{path}[{index}]", f"Duplicate value: {encoded.decode()}")
+        seen[encoded] = None
+
+
+def _string(schema: Schema, value: str, path: str) -> Iterator[FieldError]:
+    if len(value) > schema.get("maxLength", len(value)):
+        yield errors.too_long(path, schema["maxLength"])
+    if len(value) < schema.get("minLength", 0):
+        yield errors.invalid(path, value, f"{path} in body should be at least {schema['minLength']} chars long")
+    pattern = schema.get("pattern")
+    if pattern is not None and re.search(pattern, value) is None:
+        yield errors.invalid(path, value, f"{path} in body should match '{pattern}'")
+    if schema.get("format") == "date-time" and not _is_instant(value):
+        yield errors.invalid(path, value, f'{path} in body must be of type date-time: "{value}"')
+
+
+def _is_instant(text: str) -> bool:
+    try:
+        instants.parse(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _number(schema: Schema, value: int | float, path: str) -> Iterator[FieldError]:
+    limit = _INTEGER_LIMITS.get(schema.get("format", ""))
+    lowest = schema.get("minimum", None if limit is None else -limit - 1)
+    highest = schema.get("maximum", limit)
+    if lowest is not None and value < lowest:
+        yield errors.invalid(path, value, f"{path} in body should be greater than or equal to {lowest}")
+    if highest is not None and value > highest:
+        yield errors.invalid(path, value, f"{path} in body should be less than or equal to {highest}")

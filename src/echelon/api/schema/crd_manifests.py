@@ -1,0 +1,129 @@
+"""CustomResourceDefinitions of the kinds that a stock cluster lacks: JobSet and the Trainer kinds.
+
+The embedded server reads these kinds' schemas as data (`definitions`); a real one wants each as one closed structural
+schema.  So every reference is put in its place, and what such a schema may not or need not carry is left out.  What
+remains defaults and checks on a real server as `defaulting` and `checking` do here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..scheme import RESOURCES, Object, Resource
+from . import definitions
+from .checking import SPECIAL
+from .defaulting import schema_defaults
+from .definitions import Schema
+from .kind_schema import printer_columns
+
+_API_VERSION = "apiextensions.k8s.io/v1"
+#: Inside a template, metadata is what the template may give; the server owns the rest.
+_EMBEDDED_METADATA = "io.x-k8s.jobset.v1alpha2.EmbeddedMetadata"
+#: What a structural schema may say of one value; the rest of our data is for other readers.
+_SAID = (
+    "description", "type", "format", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems",
+    "minProperties", "required", "x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields",
+    "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type",
+)  # fmt: skip
+_LIST_KEYS = ("x-kubernetes-list-type", "x-kubernetes-list-map-keys")
+
+
+def custom_resource_definitions() -> list[Object]:
+    """One definition for every custom kind, in discovery order."""
+    return [_definition(resource) for resource in RESOURCES if not resource.builtin]
+
+
+def _definition(resource: Resource) -> Object:
+    names: Object = {
+        "kind": resource.kind,
+        "listKind": f"{resource.kind}List",
+        "plural": resource.plural,
+        "singular": resource.singular,
+    }
+    if resource.short_names:
+        names["shortNames"] = list(resource.short_names)
+    if resource.categories:
+        names["categories"] = list(resource.categories)
+    return {
+        "apiVersion": _API_VERSION,
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": resource.qualified},
+        "spec": {
+            "group": resource.group,
+            "names": names,
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "versions": [_version(resource)],
+        },
+    }
+
+
+def _version(resource: Resource) -> Object:
+    version: Object = {
+        "name": resource.version,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": _root(definitions.name_of(resource))},
+    }
+    if resource.has_status:
+        version["subresources"] = {"status": {}}
+    columns = printer_columns(resource)
+    if columns:
+        version["additionalPrinterColumns"] = columns
+    return version
+
+
+def _root(name: str) -> Schema:
+    """The whole object; its metadata is the server's own business."""
+    root = _closed(definitions.described(name), native=False)
+    root["properties"]["metadata"] = {"type": "object"}
+    return root
+
+
+def _closed(schema: Schema, *, native: bool) -> Schema:
+    """A schema with everything it refers to in place."""
+    name = schema.get("$ref")
+    if name is not None:
+        return _referenced(name, schema, native=native)
+    made: Schema = {key: schema[key] for key in _SAID if key in schema}
+    if "enum" in schema and not native:
+        made["enum"] = schema["enum"]
+    if "properties" in schema:
+        made["properties"] = _properties(schema, native=native)
+    if "items" in schema:
+        made["items"] = _closed(schema["items"], native=native)
+        if not _keys_are_certain(made):
+            for key in _LIST_KEYS:
+                made.pop(key, None)
+    if isinstance(schema.get("additionalProperties"), dict):
+        made["additionalProperties"] = _closed(schema["additionalProperties"], native=native)
+    return made
+
+
+def _referenced(name: str, beside: Schema, *, native: bool) -> Schema:
+    if name == definitions.OBJECT_META:
+        name = _EMBEDDED_METADATA
+    native = native or definitions.is_native(name)
+    inner = dict(SPECIAL[name]) if name in SPECIAL else _closed(definitions.described(name), native=native)
+    if "description" in beside:
+        inner["description"] = beside["description"]
+    return inner
+
+
+def _properties(schema: Schema, *, native: bool) -> Schema:
+    scalars, trees = schema_defaults(schema, custom=True, native=native)
+    defaults: dict[str, Any] = {**scalars, **trees}
+    made: Schema = {}
+    for field, inner in schema["properties"].items():
+        made[field] = _closed(inner, native=native)
+        if field in defaults:
+            made[field]["default"] = defaults[field]
+    return made
+
+
+def _keys_are_certain(schema: Schema) -> bool:
+    """A real server takes a list as a map only if each key is required or has a default."""
+    items = schema["items"]
+    return all(
+        key in items.get("required", ()) or "default" in items.get("properties", {}).get(key, {})
+        for key in schema.get("x-kubernetes-list-map-keys", ())
+    )

@@ -1,0 +1,121 @@
+"""The schemas of every kind, as data: one table from definition name to structural OpenAPI schema.
+
+    native.json        Kubernetes' own types; `x-pointer` and `x-written` say where Go's JSON keeps zeros
+    defaults.yaml      defaults a real server sets in code, by type
+    jobset.yaml        JobSet's kinds, written by us, with references into the native types
+    trainer.yaml       Trainer's kinds, likewise
+    descriptions.yaml  our own words for `kubectl explain`
+
+References are bare definition names.  Decoding, defaulting, checking, patching and OpenAPI all compile from this
+table; none of them knows a kind.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import msgspec
+
+from ..scheme import RESOURCES, Resource
+
+Schema = dict[str, Any]
+
+OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.Time"
+MICRO_TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime"
+
+#: Files with definitions of custom kinds.
+_CUSTOM_FILES = ("jobset.yaml", "trainer.yaml")
+
+
+def _read(name: str) -> bytes:
+    return resources.files("echelon.api").joinpath("data", name).read_bytes()
+
+
+@cache
+def _native() -> dict[str, Schema]:
+    table: dict[str, Schema] = msgspec.json.decode(_read("native.json"))
+    return table
+
+
+@cache
+def _custom() -> dict[str, Schema]:
+    return {name: schema for file in _CUSTOM_FILES for name, schema in msgspec.yaml.decode(_read(file)).items()}
+
+
+@cache
+def constant_defaults() -> dict[str, dict[str, Any]]:
+    """Definition name → field → the constant a real server fills in."""
+    table: dict[str, dict[str, Any]] = msgspec.yaml.decode(_read("defaults.yaml"))
+    return table
+
+
+def lookup(name: str) -> Schema:
+    """The schema of one definition."""
+    native = _native().get(name)
+    return native if native is not None else _custom()[name]
+
+
+@cache
+def _descriptions() -> dict[str, dict[str, str]]:
+    """`group.Type` → field → our words; the field "" is the type itself, the type "" is any type."""
+    table: dict[str, dict[str, str]] = msgspec.yaml.decode(_read("descriptions.yaml"))
+    return table
+
+
+@cache
+def described(name: str) -> Schema:
+    """The schema of one definition with our descriptions, for people to read."""
+    schema = lookup(name)
+    parts = name.split(".")
+    words = _descriptions().get(f"{parts[-3]}.{parts[-1]}", {})
+    properties = {
+        field: {"description": text, **inner} if (text := words.get(field) or _descriptions()[""].get(field)) else inner
+        for field, inner in schema.get("properties", {}).items()
+    }
+    above = {"description": words[""]} if "" in words else {}
+    return {**above, **schema, **({"properties": properties} if properties else {})}
+
+
+def is_native(name: str) -> bool:
+    return name in _native()
+
+
+@cache
+def _names_by_kind() -> dict[tuple[str, str, str], str]:
+    names: dict[tuple[str, str, str], str] = {}
+    for table in (_native(), _custom()):
+        for name, schema in table.items():
+            for gvk in schema.get("x-kubernetes-group-version-kind", ()):
+                names[gvk["group"], gvk["version"], gvk["kind"]] = name
+    return names
+
+
+def name_of(resource: Resource) -> str:
+    """The definition name of a served kind."""
+    return _names_by_kind()[resource.group, resource.version, resource.kind]
+
+
+def go_type(name: str) -> str:
+    """`io.k8s.api.core.v1.PodSpec` → `v1.PodSpec`, as Go's messages call it."""
+    return ".".join(name.split(".")[-2:])
+
+
+def references(schema: Any) -> list[str]:
+    """The definitions that a schema refers to, in order."""
+    if isinstance(schema, list):
+        return [name for item in schema for name in references(item)]
+    if not isinstance(schema, dict):
+        return []
+    if isinstance(schema.get("$ref"), str):
+        return [schema["$ref"]]
+    return [name for item in schema.values() for name in references(item)]
+
+
+def group_versions() -> list[tuple[str, str]]:
+    """Every served (group, version), in discovery order."""
+    return list(dict.fromkeys((resource.group, resource.version) for resource in RESOURCES))

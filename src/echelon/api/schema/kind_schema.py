@@ -1,0 +1,108 @@
+"""What the server asks of a kind's schema: decode, fill in, check.
+
+    parse           bytes → the client's tree
+    decode          the client's tree → a fresh tree of known fields in canonical form, and what was unknown
+    apply_defaults  fills the gaps, in place
+    check           the structural rules of custom kinds (built-in kinds have theirs in `rules`)
+    openapi_v3      the document of a group version, for kubectl
+
+The schemas are data (`definitions`); each is compiled once, on first use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from .. import errors
+from ..errors import ApiError, FieldError
+from ..scheme import Object, Resource
+from . import checking, decoding, defaulting, definitions, pruning
+from .bodies import duplicate_fields, parse
+from .definitions import Schema, group_versions
+from .openapi import document as openapi_v3
+
+__all__ = [
+    "Decoded",
+    "apply_defaults",
+    "cannot_handle",
+    "check",
+    "decode",
+    "definition",
+    "duplicate_fields",
+    "group_versions",
+    "openapi_v3",
+    "parse",
+    "printer_columns",
+    "unknown_fields",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """An object as the server keeps it, and the paths of fields that its kind does not have."""
+
+    obj: Object
+    unknown: list[str]
+
+
+def decode(resource: Resource, obj: Object) -> Decoded:
+    """A fresh tree of what the kind knows; `ApiError` 400 where a value has the wrong type."""
+    strays: list[str] = []
+    try:
+        read = _decoder(resource)(obj, strays)
+    except decoding.Mismatch as mismatch:
+        raise cannot_handle(resource, mismatch.text()) from None
+    except RecursionError:
+        raise cannot_handle(resource, "json: exceeded max depth") from None
+    made: Object = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {}}
+    made.update(read)
+    made["apiVersion"], made["kind"] = resource.api_version, resource.kind
+    if not strays:
+        return Decoded(made, [])
+    return Decoded(made, list(pruning.unknown_paths({"$ref": definitions.name_of(resource)}, obj)))
+
+
+@cache
+def _decoder(resource: Resource) -> decoding.Decoder:
+    name = definitions.name_of(resource)
+    return decoding.typed(name) if resource.builtin else pruning.pruner(name)
+
+
+def apply_defaults(resource: Resource, obj: Object) -> None:
+    """Fill in, in place, what the schema gives a default; the object must have been decoded."""
+    _filler(resource)(obj)
+
+
+@cache
+def _filler(resource: Resource) -> defaulting.Filler:
+    return defaulting.filler(definitions.name_of(resource), custom=not resource.builtin)
+
+
+def check(resource: Resource, obj: Object) -> list[FieldError]:
+    """Every breach of a custom kind's structural schema; nothing for built-in kinds, whose rules are code."""
+    return [] if resource.builtin else checking.breaches(definitions.name_of(resource), obj)
+
+
+def definition(resource: Resource) -> Schema:
+    """The schema of a kind; references are bare definition names."""
+    return definitions.lookup(definitions.name_of(resource))
+
+
+def printer_columns(resource: Resource) -> list[Object]:
+    """The columns a custom kind prints after its name: name, type, jsonPath, description."""
+    columns: list[Object] = definition(resource).get("x-printer-columns", [])
+    return columns
+
+
+def cannot_handle(resource: Resource, detail: str) -> ApiError:
+    """400 for a body that is no object of this kind."""
+    return errors.bad_request(
+        f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {detail}'
+    )
+
+
+def unknown_fields(resource: Resource, paths: list[str], duplicates: list[str] | None = None) -> ApiError:
+    """400 for unknown and repeated fields under strict field validation."""
+    listed = [f'duplicate field "{path}"' for path in duplicates or ()] + [f'unknown field "{path}"' for path in paths]
+    return cannot_handle(resource, f"strict decoding error: {', '.join(listed)}")

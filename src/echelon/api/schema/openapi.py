@@ -1,0 +1,162 @@
+"""OpenAPI v3 documents, one per group version: what kubectl reads before it applies, edits or explains anything.
+
+A document has a path for every resource, whose operations say which kind they serve, which patches it takes and that
+`fieldValidation` is understood; and the schemas of all kinds of the group version with everything they refer to.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from ..scheme import RESOURCES, SERVED_VERSION, Object, Resource
+from ..verbs import PatchType
+from . import definitions
+from .definitions import Schema
+
+_SCHEMAS = "#/components/schemas/"
+_LIST_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta"
+#: Marks for ourselves that are no part of a published schema.
+_PRIVATE = ("x-pointer", "x-written", "x-printer-columns")
+_LISTING = (
+    "labelSelector",
+    "fieldSelector",
+    "limit",
+    "continue",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "watch",
+    "allowWatchBookmarks",
+    "sendInitialEvents",
+    "timeoutSeconds",
+)
+_WRITING = ("dryRun", "fieldManager", "fieldValidation")
+_DELETING = ("dryRun", "gracePeriodSeconds", "propagationPolicy", "orphanDependents")
+_TYPES = {"limit": "integer", "timeoutSeconds": "integer", "gracePeriodSeconds": "integer"} | dict.fromkeys(
+    ("watch", "allowWatchBookmarks", "sendInitialEvents", "orphanDependents"), "boolean"
+)
+
+
+@cache
+def document(group: str, version: str) -> Object:
+    """The OpenAPI document of one group version; it is shared, so do not change it."""
+    served = [resource for resource in RESOURCES if (resource.group, resource.version) == (group, version)]
+    paths: Object = {}
+    for resource in served:
+        paths |= _paths(resource)
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "Echelon", "version": SERVED_VERSION},
+        "paths": paths,
+        "components": {"schemas": _schemas(served)},
+    }
+
+
+def _paths(resource: Resource) -> Object:
+    root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
+    home = f"{root}/namespaces/{{namespace}}/{resource.plural}" if resource.namespaced else f"{root}/{resource.plural}"
+    paths: Object = {home: _collection(resource)}
+    if resource.namespaced:
+        paths[f"{root}/{resource.plural}"] = {"get": _operation(resource, "list", _LISTING)}
+    paths[f"{home}/{{name}}"] = _named(resource)
+    if resource.has_status:
+        status = _named(resource)
+        del status["delete"]
+        paths[f"{home}/{{name}}/status"] = status
+    return paths
+
+
+def _collection(resource: Resource) -> Object:
+    return {
+        "parameters": _path_parameters(resource, named=False),
+        "get": _operation(resource, "list", _LISTING),
+        "post": {**_operation(resource, "post", _WRITING), "requestBody": _json_body(resource)},
+        "delete": _operation(resource, "deletecollection", (*_LISTING[:2], *_DELETING)),
+    }
+
+
+def _named(resource: Resource) -> Object:
+    accepted = list(PatchType) if resource.builtin else [PatchType.JSON, PatchType.MERGE]
+    patches = {str(kind): {"schema": {"type": "array" if kind is PatchType.JSON else "object"}} for kind in accepted}
+    return {
+        "parameters": _path_parameters(resource, named=True),
+        "get": _operation(resource, "get", ()),
+        "put": {**_operation(resource, "put", _WRITING), "requestBody": _json_body(resource)},
+        "patch": {
+            **_operation(resource, "patch", (*_WRITING, "force")),
+            "requestBody": {"content": patches, "required": True},
+        },
+        "delete": _operation(resource, "delete", _DELETING),
+    }
+
+
+def _operation(resource: Resource, action: str, parameters: tuple[str, ...]) -> Object:
+    kind = resource.kind + "List" if action == "list" else resource.kind
+    name = definitions.name_of(resource).removesuffix(resource.kind) + kind
+    return {
+        "x-kubernetes-action": action,
+        "x-kubernetes-group-version-kind": _gvk(resource, resource.kind),
+        "parameters": [
+            {"name": parameter, "in": "query", "schema": {"type": _TYPES.get(parameter, "string")}}
+            for parameter in parameters
+        ],
+        "responses": {
+            "200": {"description": "OK", "content": {"application/json": {"schema": {"$ref": _SCHEMAS + name}}}}
+        },
+    }
+
+
+def _gvk(resource: Resource, kind: str) -> Object:
+    return {"group": resource.group, "kind": kind, "version": resource.version}
+
+
+def _path_parameters(resource: Resource, *, named: bool) -> list[Object]:
+    names = (["name"] if named else []) + (["namespace"] if resource.namespaced else [])
+    return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+
+
+def _json_body(resource: Resource) -> Object:
+    reference = {"$ref": _SCHEMAS + definitions.name_of(resource)}
+    return {"content": {"application/json": {"schema": reference}}, "required": True}
+
+
+def _schemas(served: list[Resource]) -> Object:
+    """The kinds, their lists, and all definitions these refer to."""
+    lists = {definitions.name_of(resource) + "List": _list_schema(resource) for resource in served}
+    found: dict[str, Schema] = dict(lists)
+    waiting = [reference for schema in lists.values() for reference in definitions.references(schema)]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = definitions.described(name)
+            waiting += definitions.references(found[name])
+    return {name: _published(found[name]) for name in sorted(found)}
+
+
+def _list_schema(resource: Resource) -> Schema:
+    return {
+        "description": f"A list of {resource.kind} objects.",
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"$ref": _LIST_META},
+            "items": {"type": "array", "items": {"$ref": definitions.name_of(resource)}},
+        },
+        "x-kubernetes-group-version-kind": [_gvk(resource, resource.kind + "List")],
+    }
+
+
+def _published(schema: Any) -> Any:
+    """A schema in OpenAPI's form: full references, wrapped where something stands beside them."""
+    if isinstance(schema, list):
+        return [_published(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    beside = {key: _published(value) for key, value in schema.items() if key not in _PRIVATE and key != "$ref"}
+    reference = schema.get("$ref")
+    if not isinstance(reference, str):
+        return beside if reference is None else {**beside, "$ref": _published(reference)}
+    pointer = {"$ref": _SCHEMAS + reference}
+    return {**beside, "allOf": [pointer]} if beside else pointer

@@ -1,0 +1,146 @@
+"""Custom kinds: what a server prunes from an object it knows only by a structural schema.
+
+Unknown fields and nulls go; everything else stays as sent, right or wrong, for `checking` to judge.  Only apiVersion,
+kind and metadata are read like a built-in's.  `unknown_paths` names what was dropped, for both sorts of kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from ..scheme import Object
+from . import definitions
+from .decoding import SPECIAL, Decoder, Mismatch, copy_tree, json_kind, typed
+from .definitions import Schema
+
+
+@cache
+def pruner(name: str) -> Decoder:
+    """The loose reading of a custom kind; its apiVersion, kind and metadata are read typed, as a server does."""
+    prune = _value({"$ref": name})
+    metadata = typed(definitions.OBJECT_META)
+
+    def decode(value: Any, strays: list[str]) -> Any:
+        if type(value) is not dict:
+            raise Mismatch(json_kind(value), go_type="map[string]interface {}")
+        made = prune({field: item for field, item in value.items() if field != "metadata"}, strays)
+        if value.get("metadata") is not None:
+            try:
+                made["metadata"] = metadata(value["metadata"], strays)
+            except Mismatch as mismatch:
+                mismatch.within("", "metadata")
+                raise
+        return made
+
+    return decode
+
+
+def _value(schema: Schema) -> Decoder:
+    if "$ref" in schema:
+        name = schema["$ref"]
+        return _whole_number if name in SPECIAL else _struct(name)
+    if "properties" in schema:
+        return _fields(schema)
+    if schema.get("type") == "integer":
+        return _whole_number
+    if schema.get("type") == "array":
+        return _list(_value(schema["items"]))
+    if isinstance(schema.get("additionalProperties"), dict):
+        return _map(_value(schema["additionalProperties"]))
+    if schema.get("type") == "object" and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        return _fields(schema)
+    return _keep
+
+
+@cache
+def _struct(name: str) -> Decoder:
+    """Compiled on first use, so that a definition may contain itself."""
+    compiled: list[Decoder] = []
+
+    def decode(value: Any, strays: list[str]) -> Any:
+        if not compiled:
+            compiled.append(_fields(definitions.lookup(name)))
+        return compiled[0](value, strays)
+
+    return decode
+
+
+def _fields(schema: Schema) -> Decoder:
+    fields = {field: _value(inner) for field, inner in schema.get("properties", {}).items()}
+    unknown_stay = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
+
+    def decode(value: Any, strays: list[str]) -> Any:
+        if type(value) is not dict:
+            return copy_tree(value)
+        made: Object = {}
+        for field, item in value.items():
+            if item is None:
+                continue
+            child = fields.get(field)
+            if child is not None:
+                made[field] = child(item, strays)
+            elif unknown_stay:
+                made[field] = copy_tree(item)
+            else:
+                strays.append(field)
+        return made
+
+    return decode
+
+
+def _list(decode_item: Decoder) -> Decoder:
+    def decode(value: Any, strays: list[str]) -> Any:
+        if type(value) is not list:
+            return copy_tree(value)
+        return [decode_item(item, strays) for item in value if item is not None]
+
+    return decode
+
+
+def _map(decode_item: Decoder) -> Decoder:
+    def decode(value: Any, strays: list[str]) -> Any:
+        if type(value) is not dict:
+            return copy_tree(value)
+        return {key: decode_item(item, strays) for key, item in value.items() if item is not None}
+
+    return decode
+
+
+def _whole_number(value: Any, strays: list[str]) -> Any:
+    """JSON has one sort of number: clients that send 4.0 mean 4."""
+    if type(value) is float and value.is_integer():
+        return int(value)
+    return copy_tree(value)
+
+
+def _keep(value: Any, strays: list[str]) -> Any:
+    return copy_tree(value)
+
+
+def unknown_paths(schema: Schema, value: Any, path: str = "") -> Iterator[str]:
+    """Where an object has fields its schema does not know: `spec.x`, `spec.containers[0].y`."""
+    name = schema.get("$ref")
+    if name in SPECIAL:
+        return
+    if name is not None:
+        schema = definitions.lookup(name)
+    if isinstance(value, list) and "items" in schema:
+        for index, item in enumerate(value):
+            yield from unknown_paths(schema["items"], item, f"{path}[{index}]")
+    if not isinstance(value, dict):
+        return
+    if isinstance(schema.get("additionalProperties"), dict):
+        for key, item in value.items():
+            yield from unknown_paths(schema["additionalProperties"], item, f"{path}.{key}")
+        return
+    properties = schema.get("properties", {})
+    for field, item in value.items():
+        below = f"{path}.{field}" if path else field
+        if item is None:
+            continue
+        if field in properties:
+            yield from unknown_paths(properties[field], item, below)
+        elif not schema.get("x-kubernetes-preserve-unknown-fields"):
+            yield below

@@ -1,0 +1,69 @@
+"""What `echelon scheduler` and `echelon controllers` share: which server, whether to elect a leader, and how to end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from ..runtime.cluster_mode import MakeParts, RemoteSettings, working
+from ..runtime.plane import CannotStart, run_program
+from ..runtime.supervision import PartBroke
+from .failures import EXIT_FAILED, Refusal
+from .shared_options import context_option, kubeconfig_option
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def remote_options(command: F) -> F:
+    """Options of every command that works on a cluster of somebody else's."""
+    for option in (
+        click.option(
+            "--leader-elect/--no-leader-elect",
+            default=True,
+            show_default=True,
+            help="Work only while holding a lease, so that several can run and one works.",
+        ),
+        context_option,
+        kubeconfig_option,
+    ):
+        command = option(command)
+    return command
+
+
+def work_until_interrupted(title: str, settings: RemoteSettings, make: MakeParts) -> None:
+    """Run the parts on that server until Ctrl-C or SIGTERM; a lost lease or a broken part is a failure."""
+    try:
+        run_program(_work(title, settings, make))
+    except CannotStart as error:
+        raise Refusal(str(error)) from error
+    except PartBroke as error:
+        click.echo(f"echelon: {title} ends: {error.__cause__ or error}", err=True)
+        raise click.exceptions.Exit(EXIT_FAILED) from error
+
+
+async def _work(title: str, settings: RemoteSettings, make: MakeParts) -> None:
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    interrupted = asyncio.Event()
+
+    def stop() -> None:
+        """Whatever is being waited for, the lease or the end, is waited for no longer."""
+        if not interrupted.is_set():
+            interrupted.set()
+            task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    try:
+        async with working(settings, make, click.echo) as server:
+            click.echo(f"echelon {title} is ready at {server} (Ctrl-C stops it)")
+            await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        if not interrupted.is_set():
+            raise
+        task.uncancel()
+    click.echo("stopped")

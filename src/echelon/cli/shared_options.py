@@ -1,0 +1,68 @@
+"""Options and output that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+
+from ..api.cluster.pools import BadCluster, Cluster, default_cluster, parse
+from .failures import Refusal
+
+_PLAIN_WIDTH = 400
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def cluster_option(command: F) -> F:
+    return click.option(
+        "--cluster",
+        "cluster_file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Cluster file that describes the simulated nodes. Default: 2 blocks × 2 racks × 4 nodes with 8 GPUs each.",
+    )(command)
+
+
+def speed_option(command: F) -> F:
+    return click.option(
+        "--speed",
+        type=click.FloatRange(min=0, min_open=True),
+        default=1.0,
+        show_default=True,
+        help="Seconds of cluster time that pass in one real second.",
+    )(command)
+
+
+def kubeconfig_option(command: F) -> F:
+    return click.option(
+        "--kubeconfig",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Kubeconfig of the cluster.  [default: $KUBECONFIG, the service account of a pod, ~/.kube/config]",
+    )(command)
+
+
+def context_option(command: F) -> F:
+    return click.option("--context", help="Context of the kubeconfig.  [default: the current one]")(command)
+
+
+def plain_console() -> Console:
+    """A console that does not cut lines where there is no terminal to measure."""
+    console = Console(highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        console.width = _PLAIN_WIDTH
+    return console
+
+
+def load_cluster(path: Path | None) -> Cluster:
+    if path is None:
+        return default_cluster()
+    try:
+        return parse(path.read_text(), str(path))
+    except BadCluster as error:
+        raise Refusal(str(error)) from error
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise Refusal(f"{path}: {reason}") from error

@@ -1,0 +1,228 @@
+"""The judge's counting: could a demand fit if its groups did not get in each other's way?  "No" is a proof.
+
+Everything here leaves constraints out (company between pods, the shape of what is left after others) and so errs on
+the kind side only.  A group is looked at in every domain it may have, its children inside that, and the sums over
+children and domains must be possible: pods against slots, amounts against what is free, copies against domains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..records.demand import Composite, Demand, Group, Leaf, Shape, Toleration, given
+from .facts import Facts, Identity, bound_nodes, groups_of, keys, satisfied, supply
+
+#: More copies than anyone asks for.
+PLENTY = 1 << 40
+
+
+class Place:
+    """Some nodes, known by identity: what was found out about them is remembered."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+        self.domains: dict[tuple[str, ...], dict[tuple[Identity, ...], Place]] = {}
+        self.could: dict[object, bool] = {}
+        self.rooms: dict[Shape, int] = {}
+
+
+class Counting:
+    """Necessary conditions for a demand on a cluster."""
+
+    def __init__(self, facts: Facts, demand: Demand) -> None:
+        self.facts, self.demand = facts, demand
+        self.everywhere = Place(tuple(facts.nodes))
+        self._resources = sorted({r for leaf in demand.leaves() for p in leaf.classes for r, _ in p.shape.requests})
+        self._kinds: dict[int, object] = {}
+        self._shapes: dict[Shape, int] = {}
+        self._leasts: dict[tuple[Shape, ...], Shape] = {}
+
+    def excluded(self) -> bool:
+        """Whether counting alone proves that the demand cannot advance."""
+        root = self.demand.root
+        if satisfied(root):
+            return not any(self._advances(root, self.everywhere))
+        return not self.could(root, self.everywhere)
+
+    def _advances(self, group: Group, around: Place) -> Iterator[bool]:
+        """For a group that holds: whether one more pod or one more group below it could come."""
+        for inside in self.places(group, around):
+            if isinstance(group, Leaf):
+                yield any(self.room(shape, inside) for shape, _ in supply(group))
+                continue
+            for child in group.children:
+                if satisfied(child):
+                    yield from self._advances(child, inside)
+                else:
+                    yield self.could(child, inside)
+
+    # ---- domains
+
+    def places(self, group: Group, around: Place) -> Iterator[Place]:
+        """The domains a group may have in a place; where members are bound, the one they are in."""
+        asked = keys(group)
+        if not asked:
+            yield around
+            return
+        pins = {self._identity(name, asked) for name in bound_nodes(group) if name in self.facts.nodes}
+        for identity, inside in self._domains(around, asked).items():
+            if pins <= {identity} and not self._taken(group, identity[-1]):
+                yield inside
+
+    def _domains(self, around: Place, asked: list[str]) -> dict[tuple[Identity, ...], Place]:
+        known = around.domains.get(tuple(asked))
+        if known is None:
+            found: dict[tuple[Identity, ...], list[str]] = {}
+            for name in around.names:
+                identity = self._identity(name, asked)
+                if identity is not None:
+                    found.setdefault(identity, []).append(name)
+            known = {identity: Place(tuple(names)) for identity, names in found.items()}
+            around.domains[tuple(asked)] = known
+        return known
+
+    def _identity(self, name: str, asked: list[str]) -> tuple[Identity, ...] | None:
+        found = [self.facts.domain(name, key) for key in asked]
+        return tuple(each for each in found if each is not None) if None not in found else None
+
+    def _taken(self, group: Group, domain: Identity) -> bool:
+        if not isinstance(group, Leaf) or group.exclusive is None:
+            return False
+        return bool(self.facts.holders(group.exclusive).get(domain, set()) - {group.id})
+
+    # ---- what could be in them
+
+    def could(self, group: Group, around: Place) -> bool:
+        """Whether a group could come to hold in a place if all others were away."""
+        kind = self.kind(group)
+        if kind not in around.could:
+            around.could[kind] = any(self.could_in(group, inside) for inside in self.places(group, around))
+        return around.could[kind]
+
+    def could_in(self, group: Group, inside: Place) -> bool:
+        """The same for one domain."""
+        if not self._amounts_suffice(group, inside):
+            return False
+        if isinstance(group, Leaf):
+            return self.pods_in(group, inside) >= need(group)
+        return self.children_in(group, inside) >= group.min_groups
+
+    def pods_in(self, leaf: Leaf, inside: Place) -> int:
+        """At most so many of a leaf's waiting members fit in a domain."""
+        return sum(min(self.room(shape, inside), number) for shape, number in supply(leaf))
+
+    def children_in(self, group: Composite, inside: Place) -> int:
+        """At most so many children hold in a domain at a time."""
+        alike: dict[object, list[Group]] = {}
+        for child in group.children:
+            alike.setdefault(self.kind(child), []).append(child)
+        total = 0
+        for children in alike.values():
+            if self.could(children[0], inside):
+                total += min(len(children), self.copies(children[0], inside))
+        most, spent = self._slots_of(group, inside), 0
+        for number, pods in enumerate(sorted(map(least_pods, group.children))):
+            spent += pods
+            if spent > most:
+                return min(total, number)
+        return total
+
+    def copies(self, group: Group, around: Place) -> int:
+        """At most so many groups like this fit in a place at a time."""
+        return sum(self._copies_in(group, inside) for inside in self.places(group, around))
+
+    def _copies_in(self, group: Group, inside: Place) -> int:
+        pods = least_pods(group)
+        if not pods:
+            return PLENTY
+        most = self._slots_of(group, inside) // pods
+        if isinstance(group, Leaf):
+            return min(most, 1) if group.exclusive else most
+        kinds = {self.kind(child): child for child in group.children}
+        children = sum(self.copies(child, inside) for child in kinds.values())
+        return min(most, children // max(1, group.min_groups))
+
+    def room(self, shape: Shape, inside: Place) -> int:
+        """Pods of a shape that a place takes."""
+        if shape not in inside.rooms:
+            slots = self.facts.slots(shape)
+            inside.rooms[shape] = sum(slots.get(name, 0) for name in inside.names)
+        return inside.rooms[shape]
+
+    def _slots_of(self, group: Group, inside: Place) -> int:
+        """Pods of any shape below a group that a place takes, as if all asked for the least that any asks for."""
+        shapes = shapes_below(group)
+        if len(shapes) <= 1:
+            return self.room(shapes[0], inside) if shapes else 0
+        slots = [self.facts.slots(shape) for shape in shapes]
+        least = self.facts.slots(self._least_shape(shapes))
+        return sum(least.get(name, 0) for name in inside.names if any(name in each for each in slots))
+
+    def _least_shape(self, shapes: list[Shape]) -> Shape:
+        key = tuple(shapes)
+        if key not in self._leasts:
+            asked = [dict(shape.requests) for shape in shapes]
+            least = {name: min(each.get(name, 0) for each in asked) for name in self._resources}
+            everything = (Toleration("", "Exists"),)
+            self._leasts[key] = Shape(tuple(sorted(least.items())), tolerations=everything)
+        return self._leasts[key]
+
+    def _amounts_suffice(self, group: Group, inside: Place) -> bool:
+        shapes = shapes_below(group)
+        if len(shapes) == 1:
+            return True  # slots say it all
+        usable = [name for name in inside.names if any(self.facts.slots(shape).get(name) for shape in shapes)]
+        for resource in self._resources:
+            least, free = least_amount(group, resource), (self._free(name, resource) for name in usable)
+            if least and least > sum(max(0, amount) for amount in free):
+                return False
+        return True
+
+    def _free(self, name: str, resource: str) -> int:
+        return self.facts.free(name).get(resource, given(resource))
+
+    # ---- groups that are alike
+
+    def kind(self, group: Group) -> object:
+        """Equal for groups that differ in their ids only."""
+        known = self._kinds.get(group.id)
+        if known is None:
+            known = self._kinds[group.id] = self._kind(group)
+        return known
+
+    def _kind(self, group: Group) -> object:
+        own = group.id if bound_nodes(group) or (isinstance(group, Leaf) and group.exclusive) else None
+        if isinstance(group, Composite):
+            return ("composite", own, group.min_groups, group.topology, tuple(map(self.kind, group.children)))
+        shapes = sorted((self._shapes.setdefault(shape, len(self._shapes)), number) for shape, number in supply(group))
+        return ("leaf", own, need(group), group.topology, tuple(shapes))
+
+
+def need(leaf: Leaf) -> int:
+    return max(0, leaf.min_count - len(leaf.bound))
+
+
+def shapes_below(group: Group) -> list[Shape]:
+    return list({shape: None for leaf in leaves_below(group) for shape, _ in supply(leaf)})
+
+
+def leaves_below(group: Group) -> list[Leaf]:
+    return [each for each in groups_of(group) if isinstance(each, Leaf)]
+
+
+def least_pods(group: Group) -> int:
+    """The fewest new pods with which a group holds."""
+    if isinstance(group, Leaf):
+        return need(group)
+    return sum(sorted(map(least_pods, group.children))[: max(0, group.min_groups)])
+
+
+def least_amount(group: Group, resource: str) -> int:
+    """The least of a resource with which a group comes to hold."""
+    if isinstance(group, Composite):
+        return sum(sorted(least_amount(child, resource) for child in group.children)[: max(0, group.min_groups)])
+    left, total = need(group), 0
+    for amount, number in sorted((dict(shape.requests).get(resource, 0), number) for shape, number in supply(group)):
+        total += amount * min(left, number)
+        left -= min(left, number)
+    return total

@@ -1,0 +1,182 @@
+"""The judge's own search, for small questions: every way to place a demand, tried one after the other.
+
+No heuristics and no bounds, only the definitions, a memory of what has failed, and a number of steps after which
+the question stays open.  It exists to contradict a verdict, or to confirm it where counting does not decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import combinations
+
+from ..records.demand import Composite, Demand, Group, Leaf, Shape, given
+from .alike import Allowance, Kinds
+from .counting_bounds import Counting, Place, need
+from .facts import Facts, Identity, bound_nodes, satisfied, selected, supply, tolerated
+from .pod_terms import company
+
+#: Nodes and pods beyond which nothing is tried: the number of ways would only end the steps.
+NODES = 24
+PODS = 48
+
+#: What remains to be done, and goes on with the rest when it has been.
+Next = Callable[[], bool]
+
+
+class OutOfSteps(Exception):
+    """The question stays open."""
+
+
+def fits(facts: Facts, demand: Demand, steps: int, allowance: Allowance | None = None) -> bool | None:
+    """Whether a demand can be placed, or can advance if it already holds; None if the steps did not suffice.
+
+    Beyond small clusters only as far as the allowance goes.
+    """
+    counting = Counting(facts, demand)
+    if counting.excluded():
+        return False
+    aims = [replace(demand, root=aim) for aim in _aims(demand.root)]
+    share = steps // max(1, len(aims))
+    if len(facts.nodes) <= NODES and sum(number for leaf in demand.leaves() for _, number in supply(leaf)) <= PODS:
+        try:
+            return any(_Ways(facts, aim, share).exist() for aim in aims)
+        except OutOfSteps:
+            pass
+    if allowance is None:
+        return None
+    answers = [Kinds(facts, aim, allowance).fits() for aim in aims]
+    return True if True in answers else None if None in answers else False
+
+
+def _aims(group: Group) -> Iterator[Group]:
+    """Trees each of which would be an advance: the root itself or, if it holds, one more pod or group below it."""
+    if not satisfied(group):
+        yield group
+    elif isinstance(group, Leaf):
+        if supply(group):
+            yield replace(group, min_count=len(group.bound) + 1)
+    else:
+        for number, child in enumerate(group.children):
+            for aim in _aims(child):
+                # The others stay as they are: their bound members pin, and nothing more is asked of them.
+                rest = group.children[:number] + group.children[number + 1 :]
+                others = tuple(_at_rest(each) for each in rest if bound_nodes(each))
+                yield replace(group, min_groups=len(others) + 1, children=(aim, *others))
+
+
+def _at_rest(group: Group) -> Group:
+    """What holds goes on to hold: it needs no more pods, but the domains it wants for itself."""
+    if isinstance(group, Composite):
+        pinned = tuple(_at_rest(child) for child in group.children if bound_nodes(child))
+        return replace(group, min_groups=min(group.min_groups, len(pinned)), children=pinned)
+    return replace(group, min_count=0, classes=())
+
+
+class _Ways:
+    """All ways to make one tree hold."""
+
+    def __init__(self, facts: Facts, demand: Demand, steps: int) -> None:
+        self.facts, self.demand, self.steps = facts, demand, steps
+        self.counting = Counting(facts, demand)
+        self.free = {name: dict(facts.free(name)) for name in facts.nodes}
+        self.put: list[tuple[int, Shape, str]] = []
+        self.claimed: dict[tuple[object, Identity], int] = {}
+        self.minding = any(pods.shape.tied for leaf in demand.leaves() for pods in leaf.classes)
+
+    def exist(self) -> bool:
+        return self._group(self.demand.root, self.counting.everywhere, self._right_together)
+
+    def _step(self) -> None:
+        self.steps -= 1
+        if self.steps < 0:
+            raise OutOfSteps
+
+    def _right_together(self) -> bool:
+        """Nothing is left to place: do pods respect one another?"""
+        if not self.minding:
+            return True
+        shapes = {number: shape for number, (_, shape, _) in enumerate(self.put)}
+        where = {number: name for number, (_, _, name) in enumerate(self.put)}
+        wrong = company(self.facts.view, where, shapes, self.facts.staying, (selected, tolerated))
+        return next(iter(wrong), None) is None
+
+    def _group(self, group: Group, around: Place, then: Next) -> bool:
+        """Let a group hold somewhere in a place, then the rest."""
+        for inside in self.counting.places(group, around):
+            self._step()
+            if isinstance(group, Composite):
+                if self._children(group, inside, then):
+                    return True
+            elif self._leaf(group, inside, then):
+                return True
+        return False
+
+    def _children(self, group: Composite, inside: Place, then: Next) -> bool:
+        most = len(group.children) if self.minding else group.min_groups
+        for number in range(max(0, group.min_groups), most + 1):
+            for chosen in combinations(group.children, number):
+                if self._each(list(chosen), inside, then):
+                    return True
+        return False
+
+    def _each(self, groups: list[Group], inside: Place, then: Next) -> bool:
+        if not groups:
+            return then()
+        return self._group(groups[0], inside, lambda: self._each(groups[1:], inside, then))
+
+    def _leaf(self, leaf: Leaf, inside: Place, then: Next) -> bool:
+        if leaf.exclusive is None:
+            return self._sizes(leaf, inside, then)
+        domain = self.facts.domain(inside.names[0], leaf.exclusive.key) if inside.names else None
+        if domain is None or self.claimed.get((leaf.exclusive, domain), leaf.id) != leaf.id:
+            return False
+        self.claimed[leaf.exclusive, domain] = leaf.id
+        try:
+            return self._sizes(leaf, inside, then)
+        finally:
+            del self.claimed[leaf.exclusive, domain]
+
+    def _sizes(self, leaf: Leaf, inside: Place, then: Next) -> bool:
+        """More pods than needed can only help where pods want company."""
+        kinds = supply(leaf)
+        members = sum(number for _, number in kinds)
+        most = members if self.minding else need(leaf)
+        return any(
+            self._pods(kinds, size, inside, 0, then, leaf.id) for size in range(need(leaf), min(most, members) + 1)
+        )
+
+    def _pods(self, kinds: list[tuple[Shape, int]], left: int, inside: Place, at: int, then: Next, leaf: int) -> bool:
+        """Put so many pods of these kinds on nodes from the one at `at` on; kinds one after the other."""
+        self._step()
+        if not left:
+            return then()
+        if not kinds:
+            return False
+        shape, number = kinds[0]
+        for spot in range(at, len(inside.names)):
+            name = inside.names[spot]
+            for count in range(min(left, number, self._slots(shape, name)), 0, -1):
+                self._charge(leaf, shape, name, count)
+                rest = [(shape, number - count), *kinds[1:]]
+                found = self._pods(rest, left - count, inside, spot + 1, then, leaf)
+                self._charge(leaf, shape, name, -count)
+                if found:
+                    return True
+        return self._pods(kinds[1:], left, inside, 0, then, leaf)
+
+    def _slots(self, shape: Shape, name: str) -> int:
+        if not self.facts.slots(shape).get(name):
+            return 0
+        free = self.free[name]
+        asked = [(resource, amount) for resource, amount in shape.requests if amount > 0]
+        return max(0, min((free.get(r, given(r)) // amount for r, amount in asked), default=1 << 31))
+
+    def _charge(self, leaf: int, shape: Shape, name: str, count: int) -> None:
+        free = self.free[name]
+        for resource, amount in shape.requests:
+            free[resource] = free.get(resource, given(resource)) - amount * count
+        if count > 0:
+            self.put.extend((leaf, shape, name) for _ in range(count))
+        elif count < 0:
+            del self.put[count:]

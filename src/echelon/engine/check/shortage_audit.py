@@ -1,0 +1,298 @@
+"""The judge's part about explanations: every number that a blocked verdict tells, counted again.
+
+What is exact by definition must be equal (needs, members, nodes shut out, slots for equal pods); what a search found
+(how many children fit together) must lie between what counting allows and what the judge's own search finds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..cluster.view import Node
+from ..records.demand import LARGEST, Composite, Demand, Group, Leaf, Shape, Taint, given
+from ..records.verdict import Blocked, DomainCount, Shortage
+from .counting_bounds import Counting, Place, leaves_below
+from .exhaustive import NODES, fits
+from .facts import Facts, Identity, bound_nodes, covered, groups_of, hard_taints, keys, near, reached, supply
+
+#: Steps of the judge's own search for one number.
+STEPS = 300
+
+
+def shortage_problems(facts: Facts, demand: Demand, blocked: Blocked) -> Iterator[str]:
+    """What is wrong with the numbers of a blocked verdict."""
+    groups = {group.id: group for group in groups_of(demand.root)}
+    told = Counter(shortage.group for shortage in blocked.shortages)
+    for missing in sorted(groups.keys() - told.keys()):
+        yield f"group {missing} has no shortage"
+    for group_id, number in told.items():
+        if number > 1:
+            yield f"group {group_id} has {number} shortages"
+    counting, right = Counting(facts, demand), dict[object, list[Shortage]]()
+    for shortage in blocked.shortages:
+        group = groups.get(shortage.group)
+        if group is None:
+            yield f"group {shortage.group} is not in the tree"
+            continue
+        # Of groups that are alike the same may be told, and is looked at once.
+        known, nameless = right.setdefault(counting.kind(group), []), replace(shortage, group=-1)
+        if nameless not in known:
+            found = list(_Shortage(facts, counting, group, shortage).problems())
+            yield from (f"group {group.id}: {text}" for text in found)
+            if not found:
+                known.append(nameless)
+
+
+class _Shortage:
+    def __init__(self, facts: Facts, counting: Counting, group: Group, told: Shortage) -> None:
+        self.facts, self.counting, self.group, self.told = facts, counting, group, told
+        self.bound = len(group.bound) if isinstance(group, Leaf) else 0
+
+    def problems(self) -> Iterator[str]:
+        told = self.told
+        if told.need != self._need():
+            yield f"needs {self._need()}, not {told.need}"
+        if told.present != self._present() or told.of_groups != isinstance(self.group, Composite):
+            yield f"has {self._present()} members, not {told.present}"
+        best = max((count.have for count in told.tried), default=self.bound)
+        if told.have != best:
+            yield f"the best domain has {best}, not {told.have}"
+        if not self.facts.nodes:
+            return
+        if told.domains_tried < len(told.tried):
+            yield f"{told.domains_tried} domains were tried but {len(told.tried)} are told"
+        yield from self._scope()
+        for count in told.tried:
+            yield from self._count(count)
+        if isinstance(self.group, Leaf):
+            yield from self._exclusions(self.group)
+
+    def _need(self) -> int:
+        if isinstance(self.group, Composite):
+            return self.group.min_groups
+        if supply(self.group) and self.bound >= self.group.min_count and self.facts.nodes:
+            return self.bound + 1
+        return self.group.min_count
+
+    def _present(self) -> int:
+        if isinstance(self.group, Composite):
+            return len(self.group.children)
+        return self.bound + sum(number for _, number in supply(self.group))
+
+    # ---- domains
+
+    def _scope(self) -> Iterator[str]:
+        own = keys(self.group)
+        if own and self.told.key not in own:
+            yield f"its key is {own[-1]}, not {self.told.key}"
+        if not own and bool(self.told.key) != bool(self.told.within):
+            yield f"has no key of its own, yet {self.told.key} is told"
+        if self.told.within and not self._around():
+            yield f"no node lies in {self.told.within}"
+        if own and own == [self.told.key]:
+            number = len(self._domains())
+            if self.told.domains_tried != number:
+                yield f"{number} domains of {self.told.key} could be tried, not {self.told.domains_tried}"
+        held = [name for name in bound_nodes(self.group) if name in self.facts.nodes]
+        if set(self.told.held_on) - set(held):
+            yield f"members are bound on {held}, not on {self.told.held_on}"
+
+    def _around(self) -> list[str]:
+        return [name for name in self.facts.nodes if self.facts.lies_in(name, self.told.within)]
+
+    def _domains(self) -> dict[Identity, list[str]]:
+        """The admissible domains of its key inside the best domain of the groups above."""
+        found: dict[Identity, list[str]] = {}
+        around = self._around()
+        for name in around:
+            domain = self.facts.domain(name, self.told.key)
+            if domain is not None:
+                found.setdefault(domain, []).append(name)
+        if self.told.key not in self.facts.levels:
+            return found
+        bound = [name for name in bound_nodes(self.group) if name in self.facts.nodes]
+        pins = {self.facts.domain(name, self.told.key) for name in set(bound) & set(around)}
+        return {domain: names for domain, names in found.items() if domain in pins or not bound}
+
+    def _nodes_of(self, count: DomainCount) -> list[str] | None:
+        """The nodes of a domain that was told, None if its path could mean two domains, empty if there is none."""
+        if not self.told.key:
+            return list(self.facts.nodes) if not count.domain else []
+        inside = [name for name in self._around() if self.facts.domain(name, self.told.key) is not None]
+        if self.told.key not in self.facts.levels:
+            return [name for name in inside if self.facts.lies_in(name, count.domain)]
+        if count.domain == self.told.within:
+            return inside  # the groups above are held to less than a domain of its key
+        named = {name: self.facts.domain(name, self.told.key) or () for name in inside}
+        inside = [name for name, path in named.items() if tuple(value for value in path if value) == count.domain]
+        return inside if len({named[name] for name in inside}) <= 1 else None
+
+    # ---- numbers
+
+    def _count(self, count: DomainCount) -> Iterator[str]:
+        where = "/".join(count.domain) or "the cluster"
+        if count.need != self.told.need:
+            yield f"needs {self.told.need} in {where}, not {count.need}"
+        names = self._nodes_of(count)
+        if names is None:
+            return
+        if not names:
+            yield f"no node lies in {where}"
+            return
+        place = Place(tuple(names))
+        yield from self._holder(count, place)
+        yield from self._nodes(count, place, where)
+        low, high = self._limits(count, place)
+        if not low <= count.have <= high:
+            yield f"{where} has room for {low if low == high else f'{low} to {high}'}, not {count.have}"
+        if count.short_of and count.short_of not in self._scarcest(place):
+            yield f"{where} is short of {' or '.join(sorted(self._scarcest(place))) or 'nothing'}, not {count.short_of}"
+
+    def _nodes(self, count: DomainCount, place: Place, where: str) -> Iterator[str]:
+        """Nodes told of a domain, and those that take one of the leaf's largest pods."""
+        if count.nodes != len(place.names):
+            yield f"{where} has {len(place.names)} nodes, not {count.nodes}"
+        shapes = [shape for shape, _ in supply(self.group)] if isinstance(self.group, Leaf) else []
+        largest = [shape for shape in shapes if _size(shape) == max(map(_size, shapes))]
+        if largest and not any(shape.tied for shape in largest):
+            free = {sum(name in self.facts.slots(shape) for name in place.names) for shape in largest}
+            if count.free_nodes not in free:
+                yield f"{where} has {min(free)} free nodes, not {count.free_nodes}"
+
+    def _limits(self, count: DomainCount, place: Place) -> tuple[int, int]:
+        """The least and the most that a domain can be said to have."""
+        if isinstance(self.group, Composite):
+            return self._children(count, place)
+        kinds = supply(self.group)
+        high = self.bound + self.counting.pods_in(self.group, place)
+        if self.group.exclusive is not None or any(shape.tied for shape, _ in kinds):
+            return 0, high
+        if len(kinds) <= 1:
+            return high, high
+        if len(self.facts.nodes) > NODES:
+            return 0, high
+        alone = max(min(self.counting.room(shape, place), number) for shape, number in kinds)
+        return min(self.bound + alone, self.told.need), high
+
+    def _children(self, count: DomainCount, place: Place) -> tuple[int, int]:
+        assert isinstance(self.group, Composite)
+        if bound_nodes(self.group):
+            return 0, self._present()  # they may be anywhere, even where they contradict one another
+        high = self.counting.children_in(self.group, place)
+        if high >= self.told.need:
+            high = self._present()  # beyond the need nobody counts
+        if len(self.facts.nodes) > NODES or self._is_tied():
+            return 0, high
+        within, claimed = _Within(self.facts, place.names), min(count.have, self.told.need)
+        if claimed > 0 and self._hold(within, claimed) is False:
+            return 0, claimed - 1
+        if claimed < min(self.told.need, high) and self._hold(within, claimed + 1):
+            return claimed + 1, high
+        return 0, high
+
+    def _hold(self, within: Facts, number: int) -> bool | None:
+        assert isinstance(self.group, Composite)
+        return fits(within, Demand(replace(self.group, topology=None, min_groups=number)), STEPS)
+
+    def _is_tied(self) -> bool:
+        return any(shape.tied for leaf in leaves_below(self.group) for shape, _ in supply(leaf))
+
+    def _holder(self, count: DomainCount, place: Place) -> Iterator[str]:
+        names = set[str]()
+        if isinstance(self.group, Leaf) and self.group.exclusive is not None:
+            key = self.group.exclusive.key
+            domains = {self.facts.domain(name, key) for name in place.names}
+            for pod in self.facts.staying:
+                mine = pod.exclusive == self.group.exclusive and pod.group != self.group.id
+                if mine and self.facts.domain(pod.node, key) in domains:
+                    unit = self.facts.view.unit(pod.unit)
+                    names.add((unit.name if unit else "") or f"group {pod.group}")
+        if count.held_by and count.held_by not in names:
+            yield f"{'/'.join(count.domain)} is not held by {count.held_by}"
+
+    def _scarcest(self, place: Place) -> set[str]:
+        """For each shape below, the resources that run out first in a domain."""
+        found = set[str]()
+        for shape in {shape for leaf in leaves_below(self.group) for shape, _ in supply(leaf)}:
+            totals = {
+                resource: sum(self._alone(name, resource, amount) for name in place.names if self._open(shape, name))
+                for resource, amount in shape.requests
+                if amount > 0
+            }
+            found |= {resource for resource, total in totals.items() if total == min(totals.values())}
+        return found
+
+    def _open(self, shape: Shape, name: str) -> bool:
+        return next(self._reasons(shape, self.facts.nodes[name]), None) is None
+
+    def _alone(self, name: str, resource: str, amount: int) -> int:
+        return max(0, self.facts.free(name).get(resource, given(resource)) // amount)
+
+    # ---- nodes shut out
+
+    def _exclusions(self, leaf: Leaf) -> Iterator[str]:
+        """Each node is told under the first reason for which it takes no pod of the leaf's largest shape."""
+        shapes = [shape for shape, _ in supply(leaf)]
+        largest = [shape for shape in shapes if _size(shape) == max(map(_size, shapes))]
+        told = dict(self.told.exclusions)
+        if not shapes:
+            if told:
+                yield "nodes are told to be shut out although no pod waits"
+            return
+        if sum(told.values()) > len(self.facts.nodes):
+            yield f"{sum(told.values())} nodes are told to be shut out, there are {len(self.facts.nodes)}"
+        if any(shape.tied for shape in largest):
+            return
+        counted = [self._shut(shape) for shape in largest]
+        if told not in counted:
+            yield f"nodes shut out are {counted[0]}, not {told}"
+
+    def _shut(self, shape: Shape) -> dict[str, int]:
+        found = Counter[str]()
+        for name, node in self.facts.nodes.items():
+            reason = next(self._reasons(shape, node), "")
+            if not reason and not self.facts.slots(shape).get(name):
+                asked = [(resource, amount) for resource, amount in shape.requests if amount > 0]
+                reason = f"short of {min(asked, key=lambda each: self._alone(name, *each))[0]}"
+            if reason:
+                found[reason] += 1
+        return dict(found)
+
+    def _reasons(self, shape: Shape, node: Node) -> Iterator[str]:
+        if shape.unsupported:
+            yield f"{', '.join(shape.unsupported)} not supported"
+        for resource, amount in shape.requests:
+            if amount > LARGEST:
+                yield f"requests of {resource} above {LARGEST} not supported"
+        yield from (f"waits: {reason}" for reason in shape.waits)
+        cordon = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+        if node.unschedulable and not covered(cordon, shape):
+            yield "cordoned"
+        for taint in sorted(hard_taints(node), key=lambda taint: (taint.key, taint.value, taint.effect)):
+            if taint != cordon and not covered(taint, shape):
+                yield f"taint {taint.key}={taint.value}" if taint.value else f"taint {taint.key}"
+        for key, value in shape.node_selector:
+            if node.labels.get(key) != value:
+                yield f"node selector {key}={value}"
+        if not near(shape, node):
+            yield "node affinity"
+        if not reached(shape, node):
+            yield "didn't match PersistentVolume's node affinity"
+
+
+class _Within(Facts):
+    """The same cluster with some of its nodes only."""
+
+    def __init__(self, facts: Facts, names: tuple[str, ...]) -> None:
+        super().__init__(facts.view)
+        self.nodes = {name: facts.nodes[name] for name in names}
+
+
+def _size(shape: Shape) -> tuple[int, ...]:
+    """Devices first, then cpu, then memory."""
+    amounts = dict(shape.requests)
+    plain = ("cpu", "memory", "ephemeral-storage", "pods")
+    devices = sum(n for name, n in shape.requests if name not in plain and not name.startswith("host port "))
+    return (devices, amounts.get("cpu", 0), amounts.get("memory", 0))

@@ -1,0 +1,144 @@
+"""Who holds which domain exclusively: groups of one rank share no domain of their exclusivity key.
+
+Holders are counted per node; their domains are derived per (key, rank) and kept until nodes join or leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ..records.demand import Exclusive
+from .arrays import Bools
+from .node_table import Layout
+
+#: The domain of a key that a row is in: a number at a listed level, else the label's value; None without the label.
+Held = int | str | None
+
+
+class Holding:
+    """The holders of one exclusivity: pods by group and node, and what follows for one shape of the layout."""
+
+    __slots__ = ("domains", "of_group", "pods", "shape", "taken")
+
+    def __init__(self) -> None:
+        #: (group, node) -> pods
+        self.pods: dict[tuple[int, str], int] = {}
+        self.shape = -1
+        #: domain -> group -> nodes
+        self.domains: dict[Held, dict[int, int]] = {}
+        self.of_group: dict[int, dict[Held, None]] = {}
+        #: Which domains of the key's level are held by anyone; made when first asked for.
+        self.taken: Bools | None = None
+
+
+class Occupancy:
+    """Exclusive holders by domain."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._holdings: dict[Exclusive, Holding] = {}
+
+    def clear(self) -> None:
+        """Nobody holds anything any more."""
+        self._holdings.clear()
+
+    def seen_from(self, layout: Layout) -> Occupancy:
+        """The same holders on other nodes, for a trial: who holds nodes is shared, what follows from it is not."""
+        other = Occupancy(layout)
+        for exclusive, holding in self._holdings.items():
+            other._holdings[exclusive] = Holding()
+            other._holdings[exclusive].pods = holding.pods
+        return other
+
+    def count(self, exclusive: Exclusive, group: int, nodes: Iterable[str], times: int) -> None:
+        """Pods of a group begin (1) or cease (-1) to hold nodes; a node is named as often as there are pods on it."""
+        holding = self._holdings.get(exclusive)
+        if holding is None:
+            holding = self._holdings[exclusive] = Holding()
+        pods, changed = holding.pods, list[str]()
+        for node in nodes:
+            before = pods.get((group, node), 0)
+            after = before + times
+            if after:
+                pods[group, node] = after
+            else:
+                del pods[group, node]
+            if (before > 0) != (after > 0):
+                changed.append(node)
+        # What was derived from another shape of the layout is derived anew when next asked for.
+        if changed and holding.shape == self._layout.shape:
+            self._note(holding, exclusive.key, group, changed, times)
+
+    def holders(self, exclusive: Exclusive) -> dict[Held, dict[int, int]]:
+        """domain -> the groups that hold it (with the number of nodes they hold there)."""
+        return self._current(exclusive).domains
+
+    def taken(self, exclusive: Exclusive) -> Bools:
+        """The same as an array over the domains of the key's level, whoever holds them; callers copy it."""
+        holding = self._current(exclusive)
+        if holding.taken is None:
+            level = self._layout.level_of[exclusive.key]
+            holding.taken = np.zeros(len(self._layout.starts(level)), dtype=np.bool_)
+            holding.taken[[domain for domain in holding.domains if isinstance(domain, int)]] = True
+        return holding.taken
+
+    def domains_of(self, exclusive: Exclusive, group: int) -> list[Held]:
+        """What one group holds."""
+        return list(self._current(exclusive).of_group.get(group, ()))
+
+    def domain(self, key: str, row: int) -> Held:
+        level = self._layout.level_of.get(key)
+        if level is None:
+            return self._layout.nodes[row].labels.get(key) or None
+        index = self._layout.domains(level).item(row)
+        return index if self._layout.named(level)[index] else None
+
+    def _current(self, exclusive: Exclusive) -> Holding:
+        """A holding with what follows from it, for the nodes as they are now."""
+        holding = self._holdings.get(exclusive)
+        if holding is None:
+            holding = self._holdings[exclusive] = Holding()
+        if holding.shape != self._layout.shape:
+            holding.shape, holding.taken = self._layout.shape, None
+            holding.domains.clear()
+            holding.of_group.clear()
+            nodes: dict[int, list[str]] = {}
+            for (group, node), number in holding.pods.items():
+                if number > 0:  # in a trial a pod may have given back more than once
+                    nodes.setdefault(group, []).append(node)
+            for group, held in nodes.items():
+                self._note(holding, exclusive.key, group, held, 1)
+        return holding
+
+    def _note(self, holding: Holding, key: str, group: int, nodes: Iterable[str], times: int) -> None:
+        """Count nodes of a group in their domains."""
+        rows = [row for row in map(self._layout.row, nodes) if row is not None]
+        mine = holding.of_group.setdefault(group, {})
+        for domain, number in self._domains(key, rows).items():
+            groups = holding.domains.setdefault(domain, {})
+            groups[group] = groups.get(group, 0) + number * times
+            mine[domain] = None
+            if not groups[group]:
+                del groups[group], mine[domain]
+            if not groups:
+                del holding.domains[domain]
+            if holding.taken is not None and isinstance(domain, int):
+                holding.taken[domain] = bool(groups)
+        if not mine:
+            del holding.of_group[group]
+
+    def _domains(self, key: str, rows: list[int]) -> dict[Held, int]:
+        """How many of the rows lie in which domain of a key."""
+        found: dict[Held, int] = {}
+        level = self._layout.level_of.get(key)
+        known = None if level is None else self._layout.domains(level)
+        for row in rows:
+            domain = self.domain(key, row) if known is None else known.item(row)
+            found[domain] = found.get(domain, 0) + 1
+        found.pop(None, None)
+        if level is not None and not self._layout.all_named(level):
+            named = self._layout.named(level)
+            return {domain: number for domain, number in found.items() if named[int(domain or 0)]}
+        return found

@@ -1,0 +1,186 @@
+"""Who runs where, as terms about other pods ask: pods of a kind per node, pods that keep others away or wish for them.
+
+Answers are kept per question and follow every pod that comes or goes; pods without an identity are nobody's company.
+Most clusters never ask.  Until somebody does, who is there is only noted, and sorted by kind at the first question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import NamedTuple, Protocol, TypeVar
+
+from ..records.demand import Identity, Peers, PodTerm, Requirement, Wish
+
+Key = TypeVar("Key")
+
+#: Questions kept; the oldest goes first.
+KEPT = 512
+
+
+class Question(NamedTuple):
+    """Pods that are meant by all of these; `staying` leaves out those that are about to go, `here` those to come."""
+
+    peers: tuple[Peers, ...]
+    staying: bool = False
+    here: bool = False
+
+
+class Kind(NamedTuple):
+    """What tells running pods apart for any question."""
+
+    identity: Identity
+    staying: bool
+    here: bool
+
+
+class Known(Protocol):
+    """What is counted: `view.Running`."""
+
+    @property
+    def node(self) -> str: ...
+    @property
+    def identity(self) -> Identity | None: ...
+    @property
+    def repels(self) -> tuple[PodTerm, ...]: ...
+    @property
+    def wishes(self) -> tuple[Wish, ...]: ...
+    @property
+    def evictable(self) -> bool: ...
+    @property
+    def coming(self) -> bool: ...
+
+
+@lru_cache(maxsize=1 << 16)
+def means(peers: Peers, identity: Identity) -> bool:
+    """Whether a pod is one of those meant."""
+    if peers.labels is None or not _holds(peers.labels, dict(identity.labels)):
+        return False
+    if identity.namespace in peers.namespaces:
+        return True
+    return peers.namespace_labels is not None and _holds(peers.namespace_labels, dict(identity.namespace_labels))
+
+
+def _holds(requirements: tuple[Requirement, ...], labels: Mapping[str, str]) -> bool:
+    return all(meets(requirement, labels.get(requirement.key)) for requirement in requirements)
+
+
+def meets(requirement: Requirement, value: str | None) -> bool:
+    """Whether a label with this value (None: without the label) is what a requirement on pods asks for."""
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+    return False
+
+
+class Company:
+    """Running pods by identity and node, with the answers to what was asked."""
+
+    def __init__(self) -> None:
+        #: Grows with every change; who derives something from here compares it.
+        self.changes = 0
+        #: Those who came before the first question, by the identity of the object, with the number of times.
+        self._noted: dict[int, tuple[Known, int]] = {}
+        self._pods: dict[Kind, dict[str, int]] = {}
+        self._answers: dict[Question, dict[str, int]] = {}
+        #: Which questions an identity counts for.
+        self._counts_for: dict[Kind, list[Question]] = {}
+        self._repelling: dict[PodTerm, dict[str, int]] = {}
+        self._wishing: dict[Wish, dict[str, int]] = {}
+
+    def count(self, pod: Known, times: int) -> None:
+        """A pod comes (1) or goes (-1)."""
+        self.count_all((pod,), times)
+
+    def count_all(self, pods: Iterable[Known], times: int) -> None:
+        """The same for several; those without an identity count for nobody."""
+        noted = self._noted
+        self.changes += 1
+        for pod in pods:
+            if pod.identity is None:
+                continue
+            if self._answers:
+                self._sort(pod, times)
+            elif id(pod) not in noted:
+                noted[id(pod)] = pod, times
+            elif times + noted[id(pod)][1]:
+                noted[id(pod)] = pod, times + noted[id(pod)][1]
+            else:
+                del noted[id(pod)]
+            for term in pod.repels:
+                _add(self._repelling, term, pod.node, times)
+            for wish in pod.wishes:
+                _add(self._wishing, wish, pod.node, times)
+
+    def _sort(self, pod: Known, times: int) -> None:
+        """Count a pod where questions look for it."""
+        assert pod.identity is not None
+        kind = Kind(pod.identity, pod.evictable, not pod.coming)
+        _add(self._pods, kind, pod.node, times)
+        for question in self._concerned(kind):
+            answer = self._answers[question]
+            answer[pod.node] = answer.get(pod.node, 0) + times
+        if times < 0 and kind not in self._pods:
+            self._counts_for.pop(kind, None)
+
+    def clear(self) -> None:
+        """Nobody runs anywhere any more."""
+        self.changes += 1
+        for table in (self._noted, self._pods, self._answers, self._counts_for, self._repelling, self._wishing):
+            table.clear()
+
+    def of(self, question: Question) -> Mapping[str, int]:
+        """node -> pods that are meant; nodes with none may be listed with 0."""
+        answer = self._answers.get(question)
+        if answer is None:
+            for pod, number in self._noted.values():
+                self._sort(pod, number)
+            self._noted.clear()
+            answer = self._answers[question] = {}
+            for kind, nodes in self._pods.items():
+                if _meant(question, kind):
+                    for node, number in nodes.items():
+                        answer[node] = answer.get(node, 0) + number
+            if len(self._answers) > KEPT:
+                del self._answers[next(iter(self._answers))]
+            self._counts_for.clear()
+        return answer
+
+    def repelling(self) -> Mapping[PodTerm, Mapping[str, int]]:
+        """Required anti-affinity of running pods: term -> node -> pods that have it."""
+        return self._repelling
+
+    def wishing(self) -> Mapping[Wish, Mapping[str, int]]:
+        """What running pods wish of others: wish -> node -> pods that have it."""
+        return self._wishing
+
+    def _concerned(self, kind: Kind) -> list[Question]:
+        found = self._counts_for.get(kind)
+        if found is None:
+            found = self._counts_for[kind] = [question for question in self._answers if _meant(question, kind)]
+        return found
+
+
+def _meant(question: Question, kind: Kind) -> bool:
+    left_out = (question.staying and not kind.staying) or (question.here and not kind.here)
+    return not left_out and all(means(peers, kind.identity) for peers in question.peers)
+
+
+def _add(table: dict[Key, dict[str, int]], key: Key, node: str, times: int) -> None:
+    """Count in a table of tables and leave nothing empty behind."""
+    nodes = table.get(key)
+    if nodes is None:
+        nodes = table[key] = {}
+    number = nodes.get(node, 0) + times
+    if number:
+        nodes[node] = number
+        return
+    nodes.pop(node, None)
+    if not nodes:
+        del table[key]

@@ -1,0 +1,325 @@
+"""The most pods that could be had around some nodes, if everyone who may be made to leave were gone.
+
+    view.stirred ─► Prospects    what could be free on each node, for demands of one priority
+                        └──────► Thresholds    shapes with a number of slots each; which of them are reached in the
+                                               domains of nodes that changed
+
+A slot counted here may not be had in the end: whole units leave or stay, and others may want it too.  But where this
+count is short, nothing fits, with or without evictions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ..records.demand import LARGEST, Shape, given
+from .arrays import Ints
+from .free_amounts import clip
+from .node_filters import allowed
+from .node_table import Layout
+from .slots import UNLIMITED, roll_up
+from .topology import Path
+from .view import ClusterView, Running
+
+#: In domains of more rows slots are not counted at every change, but bounded from the last count.
+WIDE = 256
+#: So many numbers are looked at in one go.
+CHUNK = 1 << 18
+#: So many kinds of constraints that nobody asks about are kept.
+_SPARE_KINDS = 64
+#: More slots than can be asked for.
+NEVER = 1 << 60
+
+
+class Prospects:
+    """What would be free without pods below a priority (None: without none), and without places that are only kept."""
+
+    def __init__(self, view: ClusterView, below: int | None) -> None:
+        self._view = view
+        self._below = below
+        #: By node: what pods there hold that are thought away.
+        self._held: dict[str, dict[str, int]] = {}
+        #: The same by resource and row, for one numbering of the rows.
+        self._more: dict[str, Ints] = {}
+        self._numbering = -1
+        #: Slots of shapes in domains, by level and first row, until something changes.
+        self._totals: dict[tuple[Shape, int, int], int] = {}
+        #: The slots of the shape that was last asked about in all domains of a level.
+        self._rolled: tuple[Shape, int, Ints] | None = None
+        self._read({pod.node for pod in view.all_running() if self._is_thought_away(pod)})
+
+    @property
+    def layout(self) -> Layout:
+        return self._view.layout
+
+    def catch_up(self, nodes: Collection[str]) -> None:
+        """Something changed on these nodes."""
+        if nodes:
+            self._totals.clear()
+            self._rolled = None
+            self._read(nodes)
+
+    def total(self, shape: Shape, level: int, row: int) -> int:
+        """How many pods of a shape the domain of a level could take that a row is in."""
+        layout = self._view.layout
+        first, end = layout.span(level, layout.domains(level).item(row))
+        found = self._totals.get((shape, level, first))
+        if found is None:
+            found = int(self.slots(shape, np.arange(first, end, dtype=np.int64)).sum())
+            self._totals[shape, level, first] = found
+        return found
+
+    def free(self, resource: str, rows: Ints) -> Ints | None:
+        """How much of a resource rows could have to give; None if nobody has any."""
+        layout = self._view.layout
+        number = layout.resources.get(resource)
+        if number is None:
+            return None
+        now: Ints = layout.free[number, rows]
+        if self._numbering != layout.shape:
+            self._number(layout)
+        more = self._more.get(resource)
+        return now if more is None else now + more[rows]
+
+    def slots(self, shape: Shape, rows: Ints) -> Ints:
+        """How many pods of a shape rows could take."""
+        found = np.full(len(rows), UNLIMITED, dtype=np.int64)
+        for resource, amount in shape.requests:
+            if amount <= 0:
+                continue
+            free = self.free(resource, rows)
+            if free is not None:
+                np.minimum(found, free // clip(amount), out=found)
+            elif not given(resource):
+                return np.zeros(len(rows), dtype=np.int64)
+        return np.where(allowed(self._view.layout, shape, rows), np.maximum(found, 0), 0)
+
+    def by_domain(self, shape: Shape, level: int) -> Ints:
+        """How many pods of a shape each domain of a level could take."""
+        layout, last = self._view.layout, self._rolled
+        if last is None or last[0] is not shape or last[1] != level:
+            rows = self.slots(shape, np.arange(layout.size, dtype=np.int64))
+            self._rolled = last = (shape, level, roll_up(layout, rows, level))
+        return last[2]
+
+    def _is_thought_away(self, pod: Running) -> bool:
+        if pod.coming:
+            return True
+        unit = self._view.unit(pod.unit) if self._below is not None else None
+        return unit is not None and self._below is not None and unit.priority < self._below
+
+    def _read(self, nodes: Iterable[str]) -> None:
+        for name in nodes:
+            sums: dict[str, int] = {}
+            for pod in self._view.pods_on(name):
+                if self._is_thought_away(pod):
+                    for resource, amount in pod.requests:
+                        sums[resource] = sums.get(resource, 0) + clip(amount)
+            if sums != self._held.get(name, {}):
+                self._hold(name, sums)
+
+    def _hold(self, name: str, sums: dict[str, int]) -> None:
+        if sums:
+            self._held[name] = sums
+        else:
+            del self._held[name]
+        layout = self._view.layout
+        row = layout.row(name)
+        if self._numbering != layout.shape or row is None:
+            return
+        for resource in {**self._more, **sums}:
+            self._column(resource, layout.size)[row] = sums.get(resource, 0)
+
+    def _number(self, layout: Layout) -> None:
+        self._numbering = layout.shape
+        self._more.clear()
+        for name, sums in self._held.items():
+            row = layout.row(name)
+            if row is not None:
+                for resource, amount in sums.items():
+                    self._column(resource, layout.size)[row] = amount
+
+    def _column(self, resource: str, size: int) -> Ints:
+        found = self._more.get(resource)
+        if found is None:
+            found = self._more[resource] = np.zeros(size, dtype=np.int64)
+        return found
+
+
+class Reached(NamedTuple):
+    """A shape with as many slots as are asked for, or more, in one domain, and the rows in it that changed."""
+
+    shape: Shape
+    slots: int
+    rows: tuple[int, ...]
+
+
+class Thresholds:
+    """For shapes that are asked for within domains of one level: from how many slots on somebody wants to know."""
+
+    def __init__(self, prospects: Prospects, level: int) -> None:
+        self._prospects = prospects
+        self._level = level
+        self._number: dict[Shape, int] = {}
+        self._shapes: list[Shape] = []
+        self._unused: list[int] = []
+        #: By number of a shape.
+        self._least: Ints = np.full(8, NEVER, dtype=np.int64)
+        self._kind: Ints = np.zeros(8, dtype=np.int64)
+        #: By resource, and number of a shape; 0 where it is not asked for.
+        self._asked: dict[str, Ints] = {}
+        #: What decides about a node besides amounts, and a shape for each.
+        self._kinds: dict[object, int] = {}
+        self._examples: list[Shape] = []
+        #: Of wide domains, by path and number of a shape: no more slots than this.
+        self._bounds: dict[Path, Ints] = {}
+
+    def __len__(self) -> int:
+        return len(self._number)
+
+    @property
+    def kinds(self) -> int:
+        """How many different constraints are known."""
+        return len(self._examples)
+
+    def set(self, shape: Shape, slots: int) -> None:
+        """Somebody wants to know from so many slots on; a shape that is known gets another number."""
+        number = self._number.get(shape)
+        if number is None:
+            number = self._enter(shape)
+        self._least[number] = slots
+
+    def drop(self, shape: Shape) -> None:
+        """Nobody wants to know of it."""
+        number = self._number.pop(shape)
+        self._least[number] = NEVER
+        self._unused.append(number)
+        if len(self._examples) > 2 * len(self._number) + _SPARE_KINDS:
+            self._forget_kinds()
+
+    def reached(self, rows: Iterable[int]) -> Iterator[Reached]:
+        """Shapes of which there is a slot on one of these rows, and as many as are asked for in its domain."""
+        layout = self._prospects.layout
+        domains, named = layout.domains(self._level), layout.named(self._level)
+        by_domain: dict[int, list[int]] = {}
+        for row in rows:
+            domain = domains.item(row)
+            if named[domain]:
+                by_domain.setdefault(domain, []).append(row)
+        asked = np.flatnonzero(self._least < NEVER)
+        for domain, inside in by_domain.items():
+            here = self._totals(asked, np.array(inside, dtype=np.int64))
+            first, end = layout.span(self._level, domain)
+            path, wide = self._path(first), end - first > WIDE
+            which = self._bounded(path, asked, here) if wide else asked[here > 0]
+            totals = self._totals(which, np.arange(first, end, dtype=np.int64))
+            if wide:
+                self._bounds[path][which] = totals
+            else:
+                self._bounds.pop(path, None)  # of a time when it was wide
+            for number in np.flatnonzero(totals >= self._least[which]).tolist():
+                yield Reached(self._shapes[which.item(number)], totals.item(number), tuple(inside))
+
+    def _path(self, row: int) -> Path:
+        return self._prospects.layout.path(row)[: self._level + 1]
+
+    def _bounded(self, path: Path, asked: Ints, here: Ints) -> Ints:
+        """Those that may be reached in a wide domain, if so many slots are now on the rows that changed."""
+        bounds = self._bounds_of(path)
+        bounds[asked] = np.minimum(bounds[asked] + here, NEVER)
+        return asked[(here > 0) & (bounds[asked] >= self._least[asked])]
+
+    def _bounds_of(self, path: Path) -> Ints:
+        """Nothing is known of shapes that were not counted yet."""
+        bounds = self._bounds.get(path)
+        if bounds is None:
+            bounds = self._bounds[path] = np.full(len(self._least), NEVER, dtype=np.int64)
+        return bounds
+
+    def _totals(self, which: Ints, rows: Ints) -> Ints:
+        """Slots on all these rows together, for shapes by number."""
+        found = np.zeros(len(which), dtype=np.int64)
+        step = max(1, CHUNK // max(1, len(rows)))
+        for begin in range(0, len(which), step):
+            found[begin : begin + step] = self._slots(which[begin : begin + step], rows).sum(axis=1)
+        return found
+
+    def _slots(self, which: Ints, rows: Ints) -> Ints:
+        found = np.full((len(which), len(rows)), UNLIMITED, dtype=np.int64)
+        for resource, asked in self._asked.items():
+            amounts = asked[which]
+            asking = amounts > 0
+            free = self._prospects.free(resource, rows) if asking.any() else None
+            if free is not None:
+                each = free[np.newaxis] // np.where(asking, amounts, 1)[:, np.newaxis]
+                np.minimum(found, each, out=found, where=asking[:, np.newaxis])
+            elif not given(resource):
+                found[asking] = 0
+        np.maximum(found, 0, out=found)
+        kinds = self._kind[which]
+        for kind in sorted(set(kinds.tolist())):
+            fine = allowed(self._prospects.layout, self._examples[kind], rows)
+            if not fine.all():
+                found[kinds == kind] *= fine
+        return found
+
+    def _enter(self, shape: Shape) -> int:
+        if self._unused:
+            number = self._unused.pop()
+            self._shapes[number] = shape
+            for bounds in self._bounds.values():
+                bounds[number] = NEVER
+        else:
+            number = len(self._shapes)
+            self._shapes.append(shape)
+            if number == len(self._least):
+                self._grow()
+        self._number[shape] = number
+        wanted = {name: clip(amount) for name, amount in shape.requests if amount > 0}
+        for name in wanted:
+            if name not in self._asked:
+                self._asked[name] = np.zeros(len(self._least), dtype=np.int64)
+        for name, asked in self._asked.items():
+            asked[number] = wanted.get(name, 0)
+        self._kind[number] = self._kind_of(shape)
+        self._count(shape, number)
+        return number
+
+    def _count(self, shape: Shape, number: int) -> None:
+        """The bounds of a shape in wide domains begin as what there is now."""
+        layout = self._prospects.layout
+        starts = layout.starts(self._level)
+        sizes = np.diff(starts, append=layout.size)
+        wide = np.flatnonzero(sizes > WIDE).tolist()
+        totals = self._prospects.by_domain(shape, self._level) if wide else starts
+        for domain in wide:
+            self._bounds_of(self._path(starts.item(domain)))[number] = totals[domain]
+
+    def _grow(self) -> None:
+        """Room for twice as many shapes."""
+        size = len(self._least)
+        nobody, unknown = np.full(size, NEVER, dtype=np.int64), np.zeros(size, dtype=np.int64)
+        self._least = np.concatenate([self._least, nobody])
+        self._kind = np.concatenate([self._kind, unknown])
+        self._asked = {name: np.concatenate([asked, unknown]) for name, asked in self._asked.items()}
+        self._bounds = {path: np.concatenate([bounds, nobody]) for path, bounds in self._bounds.items()}
+
+    def _kind_of(self, shape: Shape) -> int:
+        excessive = any(amount > LARGEST for _, amount in shape.requests)
+        constraints = (shape.node_selector, shape.node_terms, shape.tolerations, shape.unsupported, shape.volumes)
+        kind = (*constraints, shape.waits, excessive)
+        number = self._kinds.get(kind)
+        if number is None:
+            number = self._kinds[kind] = len(self._examples)
+            self._examples.append(shape)
+        return number
+
+    def _forget_kinds(self) -> None:
+        """Only those of shapes that somebody wants are kept."""
+        self._kinds.clear()
+        self._examples.clear()
+        for shape, number in self._number.items():
+            self._kind[number] = self._kind_of(shape)

@@ -1,0 +1,270 @@
+"""How many pods of a shape each node and each domain still takes; kept per shape and brought up to date from the log.
+
+Equal pods are one class: one array of slots per node and, per topology level, its roll-up.  The cost of catching
+up is that of the rows that changed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import replace
+
+import numpy as np
+
+from ..records.demand import Shape
+from .arrays import Bools, Ints, Rows, distinct, run
+from .free_amounts import clip
+from .node_filters import EVERYWHERE, allowed
+from .node_table import Layout
+from .pod_index import Company
+from .running_terms import left_open, one_each
+
+#: Shapes kept, and the rows of all their arrays together: on a large cluster there are fewer of them.
+KEPT, KEPT_ROWS = 256, 1 << 23
+#: Shapes that are kept on a cluster of any size.
+LEAST_KEPT = 16
+#: Slots of a node for a shape that asks for nothing.
+UNLIMITED = 1 << 31
+#: Changes that are brought up to date with plain numbers; more of them with arrays.
+FEW = 24
+#: Up to so many boxes it costs no more to look at all than at those that changed, and beyond so many changes.
+FEW_BOXES, FEW_CHANGES = 64, 8
+#: More slots than any box has.
+NEVER = 1 << 62
+#: Stands for a level whose domains are the rows.
+ROWS = -2
+
+#: What a pod takes of resources, by their numbers.
+Asked = list[tuple[int, int]]
+
+
+class Slots:
+    """The slots of one shape: per row, and summed per level."""
+
+    def __init__(self, layout: Layout, shape: Shape) -> None:
+        self._layout = layout
+        self.shape = shape
+        self._epoch = -1
+        self._seen = 0
+        self._judged = 0
+        self._fits: Bools = np.zeros(0, dtype=np.bool_)
+        self.rows: Ints = np.zeros(0, dtype=np.int64)
+        #: No row has more.
+        self.most = 0
+        self._rolls: dict[int, Ints] = {}
+        #: Answers of `tightest`: box, its slots, and how much of the log it knows.
+        self._tightest: dict[tuple[int, int, int, int], tuple[int, int, int]] = {}
+        #: What a pod takes by the numbers of resources, as long as there are so many resources.
+        self._resources = -1
+        self._amounts: Asked | None = None
+
+    def refresh(self) -> None:
+        layout = self._layout
+        stale = self._epoch != layout.epoch
+        behind = len(layout.log) - self._seen
+        if not stale and not behind:
+            return
+        if stale:
+            self._fits = allowed(layout, self.shape)
+            self._resources = -1  # they may have other numbers
+            self._tightest.clear()
+        elif self._judged < len(layout.relabelled):
+            renewed = distinct(layout.relabelled[self._judged :])
+            self._fits[renewed] = allowed(layout, self.shape, renewed)
+        asked = self._asked()
+        if stale or asked is None or behind > layout.size // 2 + FEW:
+            self._put(self._count(EVERYWHERE))
+        elif behind == 1:
+            self._renew_one(layout.log[-1], asked)
+        elif behind > FEW:
+            self._renew(distinct(layout.log[self._seen :]))
+        else:
+            self._renew_few(sorted(set(layout.log[self._seen :])), asked)
+        self._epoch, self._seen, self._judged = layout.epoch, len(layout.log), len(layout.relabelled)
+
+    def roll(self, level: int) -> Ints:
+        """Slots per domain of a level; callers copy before they change it."""
+        roll = self._rolls.get(level)
+        if roll is None:
+            roll = self._rolls[level] = roll_up(self._layout, self.rows, level)
+        return roll
+
+    def tightest(self, level: int, first: int, end: int, count: int) -> int:
+        """Which of neighbouring boxes is the tightest that takes `count`, the first of these; -1 if none does.
+
+        Boxes are domains of a level, or rows at the level `ROWS`.  Gang after gang asks the same, and a gang changes
+        few boxes: where there are many, the last answer is held against those that changed.
+        """
+        boxes = self.rows if level == ROWS else self.roll(level)
+        if end - first <= FEW_BOXES:
+            few = boxes[first:end].tolist()
+            enough = [slots for slots in few if slots >= count]
+            return first + few.index(min(enough)) if enough else -1
+        key, now = (level, first, end, count), len(self._layout.log)
+        known = self._tightest.get(key)
+        if known is None or now - known[2] > FEW_CHANGES or not (found := self._corrected(boxes, key, *known)):
+            found = _tightest(boxes, first, end, count)
+        if len(self._tightest) >= KEPT:
+            self._tightest.clear()
+        self._tightest[key] = *found, now
+        return found[0]
+
+    def _corrected(
+        self, boxes: Ints, key: tuple[int, int, int, int], best: int, have: int, seen: int
+    ) -> tuple[int, int] | None:
+        """An answer of `tightest` after what the log says; None if the box that was best no longer is."""
+        level, first, end, count = key
+        if best >= 0 and not count <= boxes.item(best) <= have:
+            return None
+        for row in self._layout.log[seen:]:
+            box = row if level == ROWS else self._layout.domains(level).item(row)
+            if first <= box < end:
+                slots = boxes.item(box)
+                if slots >= count and (slots, box) < (have, best):
+                    best, have = box, slots
+        return best, have
+
+    def _put(self, rows: Ints) -> None:
+        """All rows anew."""
+        self.rows = rows
+        self.most = int(rows.max(initial=0))
+        self._rolls.clear()
+
+    def _count(self, rows: Rows) -> Ints:
+        return np.where(self._fits[rows], room(self._layout, self._layout.free[:, rows], self.shape), 0)
+
+    def _renew(self, rows: Ints) -> None:
+        fresh = self._count(rows)
+        self.most = max(self.most, int(fresh.max(initial=0)))
+        change = fresh - self.rows[rows]
+        self.rows[rows] = fresh
+        for level, roll in self._rolls.items():
+            np.add.at(roll, self._layout.domains(level)[rows], change)
+
+    def _renew_few(self, rows: list[int], asked: Asked) -> None:
+        """The same for a few rows with plain numbers, since to begin with arrays costs more than to end here."""
+        where, layout = run(rows), self._layout
+        free = layout.free[:, where].tolist()
+        fresh = [UNLIMITED if fits else 0 for fits in self._fits[where].tolist()]
+        for number, amount in asked:
+            fresh = [
+                slots if slots * amount <= left else left // amount
+                for slots, left in zip(fresh, free[number], strict=True)
+            ]
+        if min(fresh) < 0:  # a node that holds more than it has
+            fresh = [max(slots, 0) for slots in fresh]
+        before = self.rows[where].tolist()
+        if fresh == before:
+            return
+        self.rows[where] = fresh
+        self.most = max(self.most, *fresh)
+        for level, roll in self._rolls.items():
+            domains = layout.domains(level)
+            first, last = domains.item(rows[0]), domains.item(rows[-1])
+            if first == last:
+                roll[first] += sum(fresh) - sum(before)
+                continue
+            for domain, new, old in zip(domains[where].tolist(), fresh, before, strict=True):
+                roll[domain] += new - old
+
+    def _renew_one(self, row: int, asked: Asked) -> None:
+        layout, fresh = self._layout, 0
+        if self._fits.item(row):
+            free = layout.free[:, row].tolist()
+            fresh = max(0, min([UNLIMITED, *[free[number] // amount for number, amount in asked]]))
+        change = fresh - self.rows.item(row)
+        if change:
+            self.rows[row] = fresh
+            self.most = max(self.most, fresh)
+            for level, roll in self._rolls.items():
+                roll[0 if level < 0 else layout.domains(level).item(row)] += change
+
+    def _asked(self) -> Asked | None:
+        """What a pod takes; None if there is something of which no array says how much is free."""
+        layout = self._layout
+        if self._resources != len(layout.resources):
+            self._resources, self._amounts = len(layout.resources), None
+            if layout.knows(self.shape.requests):
+                numbers = layout.resources
+                self._amounts = [(numbers[name], clip(amount)) for name, amount in self.shape.requests if amount > 0]
+        return self._amounts
+
+
+class TiedSlots(Slots):
+    """The slots that running pods leave to a shape which minds their company, or whose company they mind."""
+
+    def __init__(self, layout: Layout, shape: Shape, company: Company) -> None:
+        super().__init__(layout, shape)
+        self._company = company
+        self._untied = Slots(layout, replace(shape, affinity=(), anti_affinity=(), spread=(), identity=None))
+        self._state: tuple[int, int, int, int] | None = None
+
+    def refresh(self) -> None:
+        layout = self._layout
+        state = (layout.epoch, len(layout.log), layout.shape, self._company.changes)
+        if state == self._state:
+            return
+        self._untied.refresh()
+        open_rows = left_open(layout, self._company, self.shape)
+        most = np.where(one_each(layout, self.shape), 1, UNLIMITED)
+        self._put(np.where(open_rows, np.minimum(self._untied.rows, most), 0))
+        self._tightest.clear()
+        self._state = state
+
+
+class Capacity:
+    """The slots of all shapes that were asked for lately; the least recently used go first."""
+
+    def __init__(self, layout: Layout, company: Company) -> None:
+        self._layout = layout
+        self._company = company
+        self._kept: OrderedDict[Shape, Slots] = OrderedDict()
+        #: What was asked for last; a decision asks several times, and shapes are long to hash.
+        self._last: Slots | None = None
+
+    def slots(self, shape: Shape) -> Slots:
+        last = self._last
+        if last is None or (last.shape is not shape and last.shape != shape):
+            self._last = last = self._find(shape)
+        last.refresh()
+        return last
+
+    def _find(self, shape: Shape) -> Slots:
+        found = self._kept.get(shape)
+        if found is None:
+            found = TiedSlots(self._layout, shape, self._company) if shape.tied else Slots(self._layout, shape)
+            self._kept[shape] = found
+            if len(self._kept) > max(LEAST_KEPT, min(KEPT, KEPT_ROWS // max(1, self._layout.size))):
+                self._kept.popitem(last=False)
+        else:
+            self._kept.move_to_end(shape)
+            found.shape = shape  # equal, and known again by identity
+        return found
+
+
+def _tightest(boxes: Ints, first: int, end: int, count: int) -> tuple[int, int]:
+    """The first of the tightest boxes that take so many, and its slots."""
+    inside = boxes[first:end]
+    enough = np.where(inside >= count, inside, NEVER)
+    best = int(enough.argmin())
+    have = enough.item(best)
+    return (-1, NEVER) if have == NEVER else (first + best, have)
+
+
+def room(layout: Layout, free: Ints, shape: Shape) -> Ints:
+    """How many pods of the shape fit into each column of `free`, by resources alone."""
+    count = np.full(free.shape[1], UNLIMITED, dtype=np.int64)
+    for resource, amount in shape.requests:
+        if amount <= 0:
+            continue
+        known = layout.resources.get(resource)
+        if known is None:
+            return np.zeros(free.shape[1], dtype=np.int64)
+        np.minimum(count, free[known] // clip(amount), out=count)
+    return np.maximum(count, 0)
+
+
+def roll_up(layout: Layout, rows: Ints, level: int) -> Ints:
+    if not layout.size:
+        return np.zeros(len(layout.starts(level)), dtype=np.int64)
+    return np.add.reduceat(rows, layout.starts(level))

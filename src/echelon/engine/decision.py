@@ -1,0 +1,66 @@
+"""The one door of the engine: a view and a demand in, one verdict with its reasons out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .cluster.view import ClusterView
+from .explain.contradict import contradicted
+from .explain.diagnose import present, shortages
+from .explain.fixes import fixes
+from .placement.fast_path import at_once
+from .placement.place import place
+from .preemption.preempt import preempt
+from .records.demand import Composite, Demand, Group, given
+from .records.validate import inspect
+from .records.verdict import Blocked, DomainCount, Shortage, Verdict
+from .space.tasks import Steps
+
+
+def decide(view: ClusterView, demand: Demand, now: float, steps: Steps | None = None) -> Verdict:
+    """Place the demand; if it is blocked and may preempt, look for the least loss that lets it in.
+
+    Whoever brings the steps sees afterwards how many the search for a placement took.  Raises `BadInput` for a
+    question that makes no sense.
+    """
+    inspect(demand)
+    if not view.layout.size:
+        return Blocked(True, tuple(_nothing_for(demand.root)), preemption_tried=demand.may_preempt)
+    placed = at_once(view, demand)
+    if placed is not None:
+        return placed
+    try:
+        return _thoroughly(view, demand, now, steps or Steps(view.options.limits.steps))
+    except BaseException:
+        view.recount()  # whatever a trial had taken out or put in is undone
+        raise
+
+
+def _thoroughly(view: ClusterView, demand: Demand, now: float, steps: Steps) -> Verdict:
+    """Search, then preemption, then the reasons; all of these try things on the view and take them back."""
+    view.layout.shed()
+    view.layout.learn(name for name in _asked(demand) if given(name))
+    outcome = place(view, demand, steps)
+    if outcome.placed is not None:
+        return outcome.placed
+    if demand.may_preempt:
+        evict = preempt(view, demand, now)
+        if evict is not None:
+            return evict
+    lacking = contradicted(view, demand, shortages(view, demand))
+    return Blocked(outcome.proved, lacking, fixes(view, demand, lacking, now), demand.may_preempt)
+
+
+def _asked(demand: Demand) -> Iterator[str]:
+    """The resources that pods of a demand ask for."""
+    return (name for leaf in demand.leaves() for pods in leaf.classes for name, _ in pods.shape.requests)
+
+
+def _nothing_for(group: Group) -> Iterator[Shortage]:
+    """The arithmetic of a cluster without nodes, innermost groups first."""
+    if isinstance(group, Composite):
+        for child in group.children:
+            yield from _nothing_for(child)
+    need = group.min_groups if isinstance(group, Composite) else group.min_count
+    counts = (DomainCount((), need, 0),)
+    yield Shortage(group.id, need, 0, "", counts, 1, {}, isinstance(group, Composite), present(group))

@@ -1,0 +1,377 @@
+"""Why a demand is blocked: for every group of its tree what it needs, what the best domains offer, and what shuts
+nodes out.  The numbers come from the roll-up bound; where that is too kind, from trying smaller needs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cached_property
+from itertools import groupby
+
+import numpy as np
+
+from ..cluster.arrays import Bools, Ints, distinct
+from ..cluster.free_amounts import clip
+from ..cluster.node_filters import allowed, exclusions
+from ..cluster.node_table import Layout
+from ..cluster.regions import CLUSTER, Region, path_of, rows_of, split_by_label
+from ..cluster.running_terms import closures
+from ..cluster.view import ClusterView
+from ..records.demand import Composite, Demand, Group, Leaf, Shape, given
+from ..records.verdict import DomainCount, Shortage
+from ..search.backtrack import descent
+from ..search.strategy import model, search
+from ..space.bounds import copies, own_level
+from ..space.canonical import Canon, Part, walk, weight
+from ..space.tasks import Found, NotFound, Steps
+from ..space.trial_state import Counting, Packing
+
+RegionAt = Callable[[int], Region]
+
+#: Steps for one "how many would fit" question, and the share of the decision's budget for all of them, but not less
+#: than so many: the answers are numbers for people, not a verdict.  What they do not settle is told as not settled.
+TRIAL_STEPS, SHARE, FEWEST = 2_000, 5, 2_000
+#: Domains of which the best are told.
+DOMAINS_LOOKED_AT = 64
+
+
+def shortages(view: ClusterView, demand: Demand) -> tuple[Shortage, ...]:
+    """One for every group: those that fail by themselves first, innermost first, then those that only wait.
+
+    A group is judged inside the best domain of the keyed groups above it, since that is where it would have to be.
+    """
+    canon, known = Canon(view), dict[tuple[object, ...], tuple[Shortage, Region]]()
+    steps = Steps(max(FEWEST, view.options.limits.steps // SHARE))
+    found: list[tuple[tuple[bool, int], Shortage]] = []
+    level: list[tuple[Group, Region]] = [(demand.root, CLUSTER)]
+    depth = 0
+    while level:
+        below: list[tuple[Group, Region]] = []
+        for group, around in level:
+            part = canon.part(group, "minimum")
+            # Groups that are alike lack the same.
+            kind = (part.type, *_held(group), around.key)
+            if kind not in known:
+                known[kind] = _Group(view, group, part, around, steps).judged()
+            shortage, best = known[kind]
+            found.append(((shortage.have >= shortage.need, -depth), replace(shortage, group=group.id)))
+            if isinstance(group, Composite):
+                below += ((child, best) for child in group.children)
+        level = below
+        depth += 1
+    found.sort(key=lambda item: item[0])
+    return tuple(shortage for _, shortage in found)
+
+
+def _held(group: Group) -> tuple[int, int]:
+    """The minimum of a group and what it has of it in bound members."""
+    return (group.min_count, len(group.bound)) if isinstance(group, Leaf) else (group.min_groups, 0)
+
+
+def present(group: Group) -> int:
+    """How many pods, bound ones included, or children a group has."""
+    if isinstance(group, Composite):
+        return len(group.children)
+    return len(group.bound) + sum(len(pods.members) for pods in group.classes)
+
+
+class _Group:
+    """One group by itself, as if it had the region around it alone."""
+
+    def __init__(self, view: ClusterView, group: Group, part: Part, around: Region, steps: Steps) -> None:
+        self.view, self.group, self.part, self.layout, self.around = view, group, part, view.layout, around
+        self.steps, self.settled = steps, True
+        #: What was reached in domains that are alike; bound members and exclusive holders tell some apart.
+        self._known: dict[object, int] = {}
+        self._alike = not any(one.pins or one.exclusive for one in walk(part))
+        self.room: Counting | Packing = model(view, self.part, around)
+        self.need, self.bound = _held(group)
+        if self.part.supply and self.bound >= self.need and isinstance(group, Leaf):
+            self.need = self.bound + 1  # the minimum is there; one more pod is what it waits for
+
+    def judged(self) -> tuple[Shortage, Region]:
+        """What it lacks, and the region in which its children are to be looked at."""
+        regions, offers = self._offers()
+        order = self._order(regions, offers, self.view.options.limits.domains_listed)
+        tried = [(self._count(region, int(offers[spot])), region) for spot in order for region in (regions(spot),)]
+        tried.sort(key=lambda pair: (-pair[0].have, -self._promise_to_children(pair[1])))
+        best = max((count.have for count, _ in tried), default=self.bound)
+        shortage = Shortage(
+            self.group.id, self.need, best, self._key(), tuple(count for count, _ in tried), len(offers),
+            self._exclusions(), isinstance(self.group, Composite), present(self.group),
+            path_of(self.layout, self.around), *self._each(), self._held_on() if not len(offers) else (), self.settled,
+        )  # fmt: skip
+        inside = tried[0][1] if tried and tried[0][1].rows is None else self.around
+        return shortage, inside
+
+    def _order(self, regions: RegionAt, offers: Ints, number: int) -> list[int]:
+        """The best domains first; of those that offer equally little, the ones where more could be had."""
+        order: list[int] = np.argsort(-offers, kind="stable")[:DOMAINS_LOOKED_AT].tolist()
+        shape = self._largest
+        if shape is None:
+            return order[:number]
+        found: list[int] = []
+        for _, alike in groupby(order, offers.__getitem__):
+            helpful, others = list[int](), list[int]()
+            for spot in alike:
+                if len(found) + len(helpful) < number:
+                    (helpful if self._could_hold(shape, regions(spot)) else others).append(spot)
+            found += helpful + others
+        return found[:number]
+
+    def _could_hold(self, shape: Shape, region: Region) -> bool:
+        """Whether a domain has a node that would take such a pod if it were empty."""
+        rows = rows_of(self.layout, region)
+        nodes = (self.layout.nodes[row].allocatable for row in rows[allowed(self.layout, shape, rows)].tolist())
+        wanted = [(name, amount) for name, amount in shape.requests if amount > 0]
+        return any(all(node.get(name, given(name)) >= amount for name, amount in wanted) for node in nodes)
+
+    def _held_on(self) -> tuple[str, ...]:
+        return tuple(self.layout.name(row) for row in self.part.pins)
+
+    def _key(self) -> str:
+        """Its own key, or that of the domain it has to be in, "" if it has the whole cluster."""
+        if self.part.keys:
+            return self.part.keys[-1]
+        return self.layout.levels[self.around.level] if self.around.level >= 0 else ""
+
+    def _each(self) -> tuple[int, str]:
+        """What one child needs if all are leaves that need the same: so many pods, in one domain of which key."""
+        children = self.part.children
+        if not children or not children[0].is_leaf or len({child.type for child in children}) > 1:
+            return 0, ""
+        return children[0].need, children[0].keys[-1] if children[0].keys else ""
+
+    def _promise_to_children(self, region: Region) -> float:
+        """How far its children come in a region, by the bound: tells domains apart in which equally many hold."""
+        if region.rows is not None:
+            return 0.0
+        kinds = {child.type: child for child in self.part.children}
+        return sum(self._share(child, region) for child in kinds.values())
+
+    def _share(self, child: Part, region: Region) -> float:
+        own = max(own_level(self.room, child), region.level)
+        if own not in self.room.levels:
+            return 0.0
+        low, high = self.layout.inner(region.level, region.index, own)
+        most = int(promised(self.room, child, own, low, high).max(initial=0))
+        return min(most, child.need) / max(1, child.need)
+
+    def _offers(self) -> tuple[RegionAt, Ints]:
+        """The domains of its key and, for each, how much of the need the bound promises."""
+        key = self.part.keys[-1] if self.part.keys else None
+        level = self.around.level if key is None else self.layout.level_of.get(key)
+        if level is None:
+            return self._unlisted(str(key))
+        named = self._named_around(level)
+        level = max(level, self.around.level)
+        low, high = self.layout.inner(self.around.level, self.around.index, level)
+        offers = self._promised(level, low, high)
+        indices = low + np.flatnonzero(self._admissible(level)[low:high] & named)
+        return (lambda spot: Region(level, int(indices[spot]))), offers[indices - low]
+
+    def _named_around(self, level: int) -> bool:
+        """Whether the region around lies in a domain of a level that is wider than it."""
+        if level >= self.around.level:
+            return True
+        domain = self.layout.domains(level)[rows_of(self.layout, self.around)[0]]
+        return level < 0 or bool(self.layout.named(level)[domain])
+
+    def _admissible(self, level: int) -> Bools:
+        fine = self.layout.named(level).copy()
+        if self.part.pins:
+            pinned = distinct(self.layout.domains(level)[list(self.part.pins)].tolist())
+            fine &= np.isin(np.arange(len(fine)), pinned)
+        return fine
+
+    def _unlisted(self, key: str) -> tuple[RegionAt, Ints]:
+        regions = split_by_label(self.layout, self.around, key)
+        offers = []
+        for region in regions:
+            rows = rows_of(self.layout, region)
+            room = sum(
+                min(int(self.view.capacity.slots(shape).rows[rows].sum()), most)
+                for shape, most in _supply(self.part).items()
+            )
+            offers.append(self.bound + room if isinstance(self.group, Leaf) else self.need)
+        return regions.__getitem__, np.array(offers, dtype=np.int64)
+
+    def _promised(self, level: int, low: int, high: int) -> Ints:
+        total = promised(self.room, self.part, level, low, high)
+        if not isinstance(self.group, Leaf):
+            return total
+        total += self.bound
+        if self.part.exclusive and self.layout.level_of.get(self.part.exclusive.key) == level:
+            total[self.room.held_domains(self.part)[low:high]] = self.bound
+        return total
+
+    def _count(self, region: Region, promised: int) -> DomainCount:
+        have = promised if promised < self.need and self._exact() else self._reached(region, promised)
+        short = self._short_of(region) if have < self.need else ""
+        return DomainCount(
+            path_of(self.layout, region), self.need, have, short, self._holder(region), *self._nodes(region)
+        )
+
+    def _nodes(self, region: Region) -> tuple[int, int]:
+        """The nodes of a region, and those that take at least one of a leaf's largest pods."""
+        rows, shape = rows_of(self.layout, region), self._largest
+        if shape is None or not isinstance(self.group, Leaf):
+            return len(rows), 0
+        return len(rows), int((self.view.capacity.slots(shape).rows[rows] > 0).sum())
+
+    def _exact(self) -> bool:
+        return isinstance(self.group, Leaf) and isinstance(self.room, Counting)
+
+    def _reached(self, region: Region, promised: int) -> int:
+        """The most that fits in a region, by trying; of domains that are alike one is tried."""
+        if region.rows is not None or not self._alike:
+            return self._tried(region, promised)
+        alike = (promised, self.room.content(region.level, region.index))
+        if alike not in self._known:
+            self._known[alike] = self._tried(region, promised)
+        return self._known[alike]
+
+    def _tried(self, region: Region, promised: int) -> int:
+        """What the trial budget cannot settle counts as too much."""
+        part = replace(self.part, keys=(), exclusive=None)
+        low, high = min(promised, self.bound), min(promised, self.need)
+        goal = high
+        while low < high:
+            found = self._search(relaxed(part, goal - self.bound), region)
+            if isinstance(found, Found):
+                low = goal
+            else:
+                high = goal - 1
+                self.settled &= found.proved
+            goal = (low + high + 1) // 2
+        return promised if low == self.need else low
+
+    def _search(self, part: Part, region: Region) -> Found | NotFound:
+        """Of children that may be chosen the cheapest come first, all of them, which is the easier question."""
+        if 0 < part.need < len(part.children):
+            found = self._trial(replace(part, children=part.children[: part.need]), region)
+            if isinstance(found, Found):
+                return found
+        return self._trial(part, region)
+
+    def _trial(self, part: Part, region: Region) -> Found | NotFound:
+        """Within the budget, but there is always enough to try once."""
+        trial = Steps(max(descent(part), min(TRIAL_STEPS, self.steps.left // 2)))
+        self.steps.left -= trial.left
+        found = search(self.view, part, region, trial)
+        self.steps.left += max(0, trial.left)
+        return found
+
+    def _short_of(self, region: Region) -> str:
+        """The resource that runs out first for the largest pods below."""
+        shape = self._largest
+        if shape is None:
+            return ""
+        rows = rows_of(self.layout, region)
+        fine = rows[allowed(self.layout, shape, rows)]
+        names, counts = _by_resource(self.layout, shape, fine)
+        if not len(fine) or not names:
+            return ""
+        slots, scarcest = min(zip(counts.sum(axis=1).tolist(), names, strict=True))
+        # Where there would be enough of everything, it is other pods that keep these out.
+        enough = isinstance(self.group, Leaf) and slots >= self.need - self.bound
+        return "" if enough else scarcest
+
+    @cached_property
+    def _largest(self) -> Shape | None:
+        shapes = [ask.shape for leaf in _leaves(self.part) for ask in leaf.asks]
+        return max(shapes, key=weight) if shapes else None
+
+    def _holder(self, region: Region) -> str:
+        exclusive = self.part.exclusive
+        if exclusive is None:
+            return ""
+        occupancy = self.view.occupancy
+        domain = occupancy.domain(exclusive.key, int(rows_of(self.layout, region)[0]))
+        others = [group for group in occupancy.holders(exclusive).get(domain, {}) if group != self.part.group]
+        for pod in self.view.all_running() if others else ():
+            # Pods of one group may be units of their own, and run apart.
+            if pod.group == others[0] and pod.exclusive == exclusive:
+                row = self.layout.row(pod.node)
+                if row is not None and occupancy.domain(exclusive.key, row) == domain:
+                    unit = self.view.unit(pod.unit)
+                    return (unit.name if unit else "") or f"group {pod.group}"
+        return ""
+
+    def _exclusions(self) -> dict[str, int]:
+        """Nodes that take no pod of the leaf's largest shape."""
+        shape = self._largest
+        return excluded_nodes(self.view, shape) if shape is not None and isinstance(self.group, Leaf) else {}
+
+
+def promised(room: Counting | Packing, part: Part, level: int, low: int, high: int) -> Ints:
+    """For the domains low..high of a level: pods of a leaf, or children of a composite, that the bound lets in."""
+    total = np.zeros(high - low, dtype=np.int64)
+    if part.is_leaf:
+        for shape, most in _supply(part).items():
+            total += np.minimum(room.slots(shape, level)[low:high], most)
+        return total
+    for kind, number in Counter(child.type for child in part.children).items():
+        child = next(child for child in part.children if child.type == kind)
+        total += np.minimum(copies(room, child, level, low, high), number)
+    if isinstance(room, Counting):
+        sizes = np.cumsum(sorted(child.pods for child in part.children))
+        slots = room.slots(room.shape, level)[low:high]
+        total = np.minimum(total, np.searchsorted(sizes, slots, side="right"))
+    return total
+
+
+def _supply(part: Part) -> Counter[Shape]:
+    supply = Counter[Shape]()
+    for ask in part.asks:
+        supply[ask.shape] += ask.most
+    return supply
+
+
+def excluded_nodes(view: ClusterView, shape: Shape) -> dict[str, int]:
+    """Nodes that take no pod of a shape, each counted once under its first reason."""
+    layout, reasons = view.layout, dict[str, int]()
+    open_rows = np.ones(layout.size, dtype=np.bool_)
+    company = closures(layout, view.company, shape) if shape.tied else ()
+    for reason, shut in (*exclusions(layout, shape), *company, *_full(layout, shape)):
+        number = int((open_rows & shut).sum())
+        if number:
+            reasons[reason] = reasons.get(reason, 0) + number  # taints of one key and value may differ in effect
+        open_rows &= ~shut
+    return reasons
+
+
+def _full(layout: Layout, shape: Shape) -> Iterator[tuple[str, Bools]]:
+    """For every resource in turn the rows that have too little of it for one pod."""
+    for name, amount in shape.requests:
+        known = layout.resources.get(name)
+        if amount > 0:
+            nowhere = np.ones(layout.size, dtype=np.bool_)
+            yield f"short of {name}", nowhere if known is None else layout.free[known] < clip(amount)
+
+
+def relaxed(part: Part, need: int) -> Part:
+    """The same part with a smaller need."""
+    if part.is_leaf:
+        least = {part.asks[0].shape: need} if len(part.asks) == 1 else {}
+        return replace(part, need=need, pods=need, least=least, asks=tuple(replace(ask, least=0) for ask in part.asks))
+    if need >= len(part.children):
+        return replace(part, need=need)
+    # The cheapest make the minimum.
+    children = tuple(sorted(part.children, key=lambda child: (child.pods, child.type, child.group)))
+    return replace(part, need=need, pods=sum(child.pods for child in children[:need]), least={}, children=children)
+
+
+def _leaves(part: Part) -> list[Part]:
+    return [part] if part.is_leaf else [leaf for child in part.children for leaf in _leaves(child)]
+
+
+def _by_resource(layout: Layout, shape: Shape, rows: Ints) -> tuple[list[str], Ints]:
+    """The resources that pods ask for and, for each, how many pods every row would take if it alone counted."""
+    asked = [(name, clip(amount)) for name, amount in shape.requests if amount > 0]
+    free = layout.free[:, rows][[layout.resources.get(name, 0) for name, _ in asked]]
+    counts: Ints = np.maximum(free // np.array([[amount] for _, amount in asked], dtype=np.int64), 0)
+    counts[[name not in layout.resources for name, _ in asked]] = 0
+    return [name for name, _ in asked], counts

@@ -1,0 +1,239 @@
+"""Fixes that change the cluster: nodes added or emptied, units evicted that the demand itself may not evict."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ...base.paths import spoken
+from ..cluster.node_filters import allowed
+from ..cluster.node_table import Layout
+from ..cluster.regions import Region, path_of, rows_of
+from ..cluster.slots import room
+from ..cluster.view import Node
+from ..preemption.preempt import preempt
+from ..records.demand import Leaf, Shape, given
+from ..records.verdict import Cost, Fix, Shortage
+from .fix_trials import NAMED, Trials, fewest, listed
+
+#: No fix asks for more nodes than this to be emptied, or to be added.
+NODES_FREED, NODES_ADDED = 512, 64
+#: Nodes whose units are considered for eviction, and single units that are tried.
+NODES_SEARCHED, UNITS_TRIED = 64, 4
+
+#: Whether so many would do.
+Enough = Callable[[int], bool]
+
+
+class ClusterFixes:
+    def __init__(self, trials: Trials, now: float) -> None:
+        self.trials, self.view, self.demand, self.now = trials, trials.view, trials.demand, now
+        self.causes = trials.causes
+        self._models: dict[tuple[Shape, int, int], Node | None] = {}
+
+    def added(self) -> Iterator[Fix]:
+        yield from self._first(self._added)
+
+    def evicting(self) -> Iterator[Fix]:
+        """Nodes to empty, and units to evict although the demand may not."""
+        yield from self._first(self._freed)
+        if self.demand.may_preempt:
+            yield from self._first(self._forbidden)
+            return
+        evict = preempt(self.view, replace(self.demand, may_preempt=True), self.now)
+        if evict is not None:
+            yield self._eviction(evict.units)
+
+    def _first(self, find: Callable[[Shortage, Shape, Region], Fix | None]) -> Iterator[Fix]:
+        """The fix for the innermost cause for which there is one, in the best domain where there is one."""
+        for alike in self.causes:
+            shape = self.trials.largest(alike[0])
+            regions = self.trials.best_regions(alike[0])
+            found = (find(alike[0], shape, region) for region in regions if shape is not None)
+            fix = next((fix for fix in found if fix is not None), None)
+            if fix is not None:
+                yield fix
+                return
+
+    def _eviction(self, ids: Sequence[int]) -> Fix:
+        units = [unit for unit in map(self.view.unit, ids) if unit is not None]
+        pods = sum(pod.evictable for unit in ids for pod in self.view.pods_of(unit))
+        names = [f"{unit.name or f'unit {unit.id}'} (priority {unit.priority})" for unit in units]
+        text = f"evict {listed(names)}" + (f" ({len(units)} units)" if len(units) > NAMED else "")
+        return Fix("evict", text, amount=len(units), units=tuple(ids), cost=Cost(evicted=pods))
+
+    def _forbidden(self, shortage: Shortage, shape: Shape, region: Region) -> Fix | None:
+        """A few units in a domain whose eviction would do, whatever their priority; many are told as nodes."""
+        missing = 1 if shortage.of_groups else shortage.need - shortage.have
+        holders = self._holders(shortage, region)
+        gains = self._gains(shape, region) if self._could_gain(shape, region) >= missing else {}
+        alone = sorted((unit for unit in gains if gains[unit] >= missing), key=self._size)
+        together = sorted(gains, key=lambda unit: (-gains[unit], *self._size(unit)))[:NAMED]
+        trials = [holders, *([unit] for unit in alone[:UNITS_TRIED])]
+        trials += [together[:number] for number in range(2, len(together) + 1)]
+        for number, units in enumerate(trials):
+            promising = not number or sum(gains[unit] for unit in units) >= missing
+            if units and promising and self._fits_gone(units):
+                return self._eviction(units)
+        return None
+
+    def _holders(self, shortage: Shortage, region: Region) -> list[int]:
+        """Whoever holds the domain that a group wants for itself, if they are few."""
+        group = self.trials.groups[shortage.group]
+        exclusive = group.exclusive if isinstance(group, Leaf) else None
+        if exclusive is None:
+            return []
+        names = [self.view.layout.name(row) for row in rows_of(self.view.layout, region).tolist()]
+        pods = [pod for name in names for pod in self.trials.strangers(name) if pod.exclusive == exclusive]
+        units = sorted({pod.unit for pod in pods if pod.evictable and pod.group != group.id})
+        return units if len(units) <= NAMED else []
+
+    def _could_gain(self, shape: Shape, region: Region) -> int:
+        """The most slots that a few units could give back, if their nodes were empty without them."""
+        model, names = self._model(shape, region), self.trials.by_use(shape, region)[:NODES_SEARCHED]
+        nodes = Counter(unit for name in names for unit in {pod.unit for pod in self.trials.strangers(name)})
+        most = _slots(model.allocatable, _wanted(shape)) if model is not None else 0
+        return most * sum(number for _, number in nodes.most_common(NAMED))
+
+    def _gains(self, shape: Shape, region: Region) -> dict[int, int]:
+        """Unit -> slots of the shape on nodes of a region that come free if the unit goes."""
+        layout, gains, wanted = self.view.layout, dict[int, int](), _wanted(shape)
+        for name in self.trials.by_use(shape, region)[:NODES_SEARCHED]:
+            row = layout.row(name)
+            assert row is not None
+            free = {resource: int(layout.free[number, row]) for resource, number in layout.resources.items()}
+            given_back: dict[int, dict[str, int]] = {}
+            for pod in self.trials.strangers(name):
+                if pod.evictable and self.view.unit(pod.unit) is not None:
+                    back = given_back.setdefault(pod.unit, {})
+                    for resource, amount in pod.requests:
+                        back[resource] = back.get(resource, 0) + amount
+            before = _slots(free, wanted)
+            for unit, back in given_back.items():
+                after = _slots({name: amount + back.get(name, 0) for name, amount in free.items()}, wanted)
+                gains[unit] = gains.get(unit, 0) + after - before
+        return {unit: gain for unit, gain in gains.items() if gain > 0}
+
+    def _size(self, unit: int) -> tuple[int, int, int]:
+        known = self.view.unit(unit)
+        return len(self.view.pods_of(unit)), known.priority if known else 0, unit
+
+    def _fits_gone(self, units: list[int]) -> bool:
+        gone = [
+            pod for unit in units for pod in self.view.pods_of(unit) if pod.evictable and pod.pod not in self.trials.own
+        ]
+        with self.view.without(gone):
+            return self.trials.fits(self.demand.root)
+
+    def _freed(self, shortage: Shortage, shape: Shape, region: Region) -> Fix | None:
+        """The fewest nodes, emptiest first, that must be empty in a domain."""
+        busy = [name for name in self.trials.by_use(shape, region) if self.trials.strangers(name)]
+        most, guess = min(len(busy), NODES_FREED), self._guess(shortage, shape, self._model(shape, region))
+        least = max(1, guess) if self._is_counted(shortage) else 1  # no node gives back more than the model holds
+        number = fewest(most, lambda count: self._fits_without(busy[:count]), guess, least)
+        if not number:
+            return None
+        text = f"free {_nodes(number)}{self._where(region)} ({listed(busy[:number])})"
+        pods = sum(len(self.trials.strangers(name)) for name in busy[:number])
+        path = path_of(self.view.layout, region)
+        return Fix("free", text, shortage.group, number, path, cost=Cost(evicted=pods))
+
+    def _added(self, shortage: Shortage, shape: Shape, region: Region) -> Fix | None:
+        """The fewest nodes like the best one there that must be added to a domain."""
+        model, most = self._model(shape, region), min(NODES_ADDED, shortage.need)
+        if model is None or not most:
+            return None
+        where, path = self._where(region, "to"), path_of(self.view.layout, region)
+        enough = self._counted_with(shortage, shape, region, model) or self._fits_with(model, most)
+        number = fewest(most, enough, self._guess(shortage, shape, model))
+        if number and self._minds() and number < most and not self._fits_with(model, number)(number):
+            # Empty places are domains too, and a spread over hosts counts them: it must fit with no others.
+            return None
+        if not number:
+            return None
+        text = f"add {_nodes(number)} like {model.name}{where}"
+        return Fix("add", text, shortage.group, number, path, cost=Cost(nodes_added=number))
+
+    def _minds(self) -> bool:
+        """Whether pods of the demand are to be spread: then empty nodes matter."""
+        return any(pods.shape.spread for leaf in self.demand.leaves() for pods in leaf.classes)
+
+    def _guess(self, shortage: Shortage, shape: Shape | None, model: Node | None) -> int:
+        """Nodes like this that make up for the missing pods of a leaf; where groups are missing, begin with one."""
+        if shortage.of_groups or shape is None or model is None:
+            return 1
+        return -(-(shortage.need - shortage.have) // max(1, _slots(model.allocatable, _wanted(shape))))
+
+    def _fits_without(self, names: list[str]) -> bool:
+        with self.view.without([pod for name in names for pod in self.trials.strangers(name)]):
+            return self.trials.fits(self.demand.root)
+
+    def _is_counted(self, shortage: Shortage) -> bool:
+        """Whether the demand is one leaf of equal pods in which slots decide alone."""
+        leaf = self.demand.root
+        if not isinstance(leaf, Leaf) or leaf.bound or leaf.exclusive or len(leaf.classes) != 1:
+            return False
+        (pods,) = leaf.classes
+        return not pods.shape.tied and shortage.present >= shortage.need
+
+    def _counted_with(self, shortage: Shortage, shape: Shape, region: Region, model: Node) -> Enough | None:
+        """Whether slots suffice with so many nodes like this; None if they do not decide, or would be elsewhere."""
+        clone, path_of = _clone(model, 1), self.view.layout.path_of
+        inside = slice(region.level + 1)
+        if not self._is_counted(shortage) or path_of(clone)[inside] != path_of(model)[inside]:
+            return None
+        alone = Layout(self.view.options.levels)
+        alone.insert([(clone, clone.allocatable)])
+        each = int(room(alone, alone.free, shape)[0]) if allowed(alone, shape)[0] else 0
+        have = int(self.view.capacity.slots(shape).roll(region.level)[region.index])
+        return lambda count: have + count * each >= shortage.need
+
+    def _fits_with(self, model: Node, most: int) -> Enough:
+        """Whether it fits with so many nodes like this; the others, up to the most, are places without capacity."""
+        clones = [_clone(model, number) for number in range(1, most + 1)]
+        enlarged, usable = self.view.enlarged(clones), most
+
+        def fits(count: int) -> bool:
+            nonlocal usable
+            for number in range(min(count, usable), max(count, usable)):
+                clone = clones[number] if number < count else replace(clones[number], allocatable={})
+                enlarged.layout.replace(clone, clone.allocatable)
+            usable = count
+            return self.trials.fits(self.demand.root, enlarged)
+
+        return fits
+
+    def _model(self, shape: Shape, region: Region) -> Node | None:
+        """The node of a region that would take most pods of the shape if it were empty."""
+        key = (shape, region.level, region.index)
+        if key not in self._models:
+            nodes = [node for node in map(self.view.node, self.trials.by_use(shape, region)) if node is not None]
+            wanted = _wanted(shape)
+            slots = [_slots(node.allocatable, wanted) for node in nodes]
+            most = max(slots, default=0)
+            self._models[key] = nodes[slots.index(most)] if most else None
+        return self._models[key]
+
+    def _where(self, region: Region, word: str = "in") -> str:
+        return f" {word} {spoken(path_of(self.view.layout, region))}" if region.level >= 0 else ""
+
+
+def _nodes(number: int) -> str:
+    return "1 node" if number == 1 else f"{number} nodes"
+
+
+def _wanted(shape: Shape) -> list[tuple[str, int, int]]:
+    """What a pod takes of each resource, and what a node has of it that does not say."""
+    return [(resource, amount, given(resource)) for resource, amount in shape.requests if amount > 0]
+
+
+def _slots(free: Mapping[str, int], wanted: list[tuple[str, int, int]]) -> int:
+    """How many pods go into so much."""
+    return max(0, min([free.get(resource, unsaid) // amount for resource, amount, unsaid in wanted], default=0))
+
+
+def _clone(model: Node, number: int) -> Node:
+    name = f"{model.name}+{number}"
+    labels = {key: name if value == model.name else value for key, value in model.labels.items()}
+    return replace(model, name=name, labels=labels)

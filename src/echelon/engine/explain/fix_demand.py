@@ -1,0 +1,96 @@
+"""Fixes that change the demand: fields removed, members released, keys widened, minima lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ..records.demand import Group, Leaf
+from ..records.verdict import Cost, Fix, Shortage
+from ..space.canonical import Canon
+from .altered_demand import rebuilt, releasing, supported, with_minimum, with_topology
+from .fix_trials import Trials, fewest, listed
+
+
+class DemandFixes:
+    def __init__(self, trials: Trials) -> None:
+        self.trials, self.view, self.demand = trials, trials.view, trials.demand
+        self.causes, self.groups, self.fits = trials.causes, trials.groups, trials.fits
+
+    def fields(self) -> Iterator[Fix]:
+        names = {name for leaf in self.demand.leaves() for pods in leaf.classes for name in pods.shape.unsupported}
+        if names and self.fits(rebuilt(self.demand.root, supported)):
+            text = f"remove {', '.join(sorted(names))} from the pods: placement cannot honour it yet"
+            yield Fix("field", text)
+
+    def releases(self) -> Iterator[Fix]:
+        """Every leaf whose members hold it where it cannot be completed."""
+        for leaf in self.demand.leaves():
+            if not leaf.bound or not leaf.classes:
+                continue
+            pods = [pod for pod in (self.view.running(bound.member) for bound in leaf.bound) if pod is not None]
+            with self.view.without(pods):
+                fits = self.fits(rebuilt(self.demand.root, releasing(leaf.id)))
+            if fits:
+                number = len(leaf.bound)
+                nodes = listed(sorted({bound.node for bound in leaf.bound}))
+                text = f"release the bound {'pod' if number == 1 else f'{number} pods'} on {nodes}"
+                yield Fix("release", text, leaf.id, number, cost=Cost(restarts=number))
+
+    def widened(self) -> Iterator[Fix]:
+        for alike in self.causes:
+            group, groups = self.groups[alike[0].group], tuple(each.group for each in alike)
+            if group.topology is None or (isinstance(group, Leaf) and group.exclusive is not None):
+                continue
+            for steps, key in enumerate((*self._wider(group.topology), None), 1):
+                if self.fits(rebuilt(self.demand.root, with_topology(groups, key))):
+                    text = (
+                        f"widen {_short(group.topology)} to {_short(key)}"
+                        if key
+                        else f"drop the {_short(group.topology)} key"
+                    )
+                    cost = Cost(levels=steps * len(alike))
+                    yield Fix("widen", text + _all(alike), group.id, groups=groups, cost=cost)
+                    break
+
+    def _wider(self, key: str) -> list[str]:
+        """The levels above a key that any node has, narrowest first."""
+        layout = self.view.layout
+        level = layout.level_of.get(key, 0)
+        return [layout.levels[above] for above in reversed(range(level)) if layout.named(above).any()]
+
+    def lowered(self) -> Iterator[Fix]:
+        for alike in self.causes:
+            shortage, group = alike[0], self.groups[alike[0].group]
+            floor = len(group.bound) if isinstance(group, Leaf) else 0
+            if not floor < shortage.have < shortage.need:
+                continue
+            groups = tuple(each.group for each in alike)
+            # What fits in the best domain is the most that can be hoped for; others may leave less of it.
+            best = shortage.have
+            less = fewest(best - floor, self._fits_with_less(groups, best), 1)
+            if less:
+                least = best + 1 - less
+                field = "minCount" if isinstance(group, Leaf) else "minGroupCount"
+                text = f"lower {field} from {shortage.need} to {least}{_all(alike)}"
+                cost = Cost(members=self._given_up(groups, least))
+                yield Fix("lower", text, group.id, least, groups=groups, cost=cost)
+
+    def _fits_with_less(self, groups: tuple[int, ...], best: int) -> Callable[[int], bool]:
+        """Whether the demand fits with a minimum of `best` (1), one below it (2), and so on."""
+        return lambda less: self.fits(self._with_minimum(groups, best + 1 - less))
+
+    def _with_minimum(self, groups: tuple[int, ...], minimum: int) -> Group:
+        return rebuilt(self.demand.root, with_minimum(groups, minimum))
+
+    def _given_up(self, groups: tuple[int, ...], minimum: int) -> int:
+        """Pods by which the minimum of the whole falls."""
+        canon, lowered = Canon(self.view), self._with_minimum(groups, minimum)
+        return canon.part(self.demand.root, "minimum").pods - canon.part(lowered, "minimum").pods
+
+
+def _all(alike: list[Shortage]) -> str:
+    return f" in all {len(alike)} such groups" if len(alike) > 1 else ""
+
+
+def _short(key: str) -> str:
+    return key.rsplit("/", 1)[-1]

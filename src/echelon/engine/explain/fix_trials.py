@@ -1,0 +1,119 @@
+"""The ground on which fixes are tried: whether a changed demand fits, and where the best chance lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ..cluster.node_filters import allowed
+from ..cluster.regions import CLUSTER, Region, rows_of
+from ..cluster.slots import room
+from ..cluster.view import ClusterView, Running
+from ..placement.objective import groups_of
+from ..records.demand import Demand, Group, Shape
+from ..records.verdict import Shortage
+from ..search.strategy import search
+from ..space.canonical import Canon, weight
+from ..space.tasks import Found, Steps
+
+#: Steps for one trial and for all of them; an open answer counts as "does not fit".
+TRIAL_STEPS = 1_000
+ALL_STEPS = 10_000
+#: Units, nodes or pods that are told by name; more are counted.
+NAMED = 3
+#: Domains in which remedies are looked for.
+REGIONS = 3
+#: What a trial costs before its search begins.
+STEPS_PER_GROUP = 3
+
+
+class Trials:
+    """One blocked demand, its causes, and a budget for all that is tried."""
+
+    def __init__(self, view: ClusterView, demand: Demand, causes: list[list[Shortage]]) -> None:
+        """`causes` holds shortages by kind, innermost first; what helps one of a kind is tried for all of it."""
+        self.view, self.demand, self.causes = view, demand, causes
+        self.groups = {group.id: group for group in groups_of(demand.root)}
+        self.steps = Steps(ALL_STEPS)
+        self._regions: dict[int, list[Region]] = {}
+        self._nodes: dict[tuple[Shape, int, int], list[str]] = {}
+        self.own = {bound.member for leaf in demand.leaves() for bound in leaf.bound}
+
+    def fits(self, root: Group, view: ClusterView | None = None) -> bool:
+        """Whether the tree would advance, here or in a view that was changed: come to hold, or hold more than now."""
+        view = view or self.view
+        for aim in Canon(view).aims(root):
+            self.steps.left -= STEPS_PER_GROUP * len(self.groups)
+            if self.steps.left <= 0:
+                return False
+            trial = Steps(min(TRIAL_STEPS, self.steps.left))
+            self.steps.left -= trial.left
+            found = search(view, aim, CLUSTER, trial)
+            self.steps.left += trial.left
+            if isinstance(found, Found):
+                return True
+        return False
+
+    def largest(self, shortage: Shortage) -> Shape | None:
+        leaves = Demand(self.groups[shortage.group]).leaves()
+        shapes = [pods.shape for leaf in leaves for pods in leaf.classes]
+        return max(shapes, key=weight) if shapes else None
+
+    def best_regions(self, shortage: Shortage) -> list[Region]:
+        """The first domains that were tried, if they are of a listed level: the best one may be past help."""
+        if shortage.group not in self._regions:
+            self._regions[shortage.group] = list(self._find_regions(shortage))
+        return self._regions[shortage.group]
+
+    def _find_regions(self, shortage: Shortage) -> Iterator[Region]:
+        layout = self.view.layout
+        level = layout.level_of.get(shortage.key) if shortage.key else -1
+        if level is None:
+            return
+        for count in shortage.tried[:REGIONS]:
+            index = layout.domain_called(level, count.domain)
+            if index is not None:
+                yield Region(level, index)
+
+    def by_use(self, shape: Shape, region: Region) -> list[str]:
+        """Nodes of a region that the shape may use, emptiest first."""
+        key = (shape, region.level, region.index)
+        if key not in self._nodes:
+            self._nodes[key] = self._find_nodes(shape, region)
+        return self._nodes[key]
+
+    def _find_nodes(self, shape: Shape, region: Region) -> list[str]:
+        layout = self.view.layout
+        rows = rows_of(layout, region)
+        rows = rows[allowed(layout, shape, rows)]
+        slots = room(layout, layout.free[:, rows], shape)
+        order = np.lexsort((rows, -slots))
+        names = [layout.name(row) for row in rows[order].tolist()]
+        return sorted(names, key=self.view.number_on)
+
+    def strangers(self, name: str) -> list[Running]:
+        """Pods on a node that are not members of the demand; places that are only kept for someone stay kept."""
+        here = (pod for pod in self.view.pods_on(name) if pod.pod not in self.own)
+        return [pod for pod in here if pod.evictable or not pod.coming]
+
+
+def listed(names: list[str]) -> str:
+    """The first few by name."""
+    return ", ".join(names[:NAMED]) + (" …" if len(names) > NAMED else "")
+
+
+def fewest(most: int, enough: Callable[[int], bool], guess: int, least: int = 1) -> int:
+    """The first number from `least` to `most` that is enough, 0 if none is; more never hurts, a good guess is cheap."""
+    high = max(least, min(guess, most))
+    low = high - 1
+    if low >= least and enough(low):
+        low, high = least - 1, low
+    while high <= most and not enough(high):
+        low, high = high, min(high * 2, most) if high < most else most + 1
+    if high > most:
+        return 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

@@ -1,0 +1,1 @@
+"""Placement questions as CP-SAT models."""

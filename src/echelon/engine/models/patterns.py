@@ -1,0 +1,234 @@
+"""Pods onto nodes, for the solver: how many nodes of a kind are filled with which set of pods.
+
+Nodes are told apart by cell: the narrowest domain that any leaf may have, the values of unlisted keys, the domains of
+terms between pods.  Within a cell nodes that are alike are one kind, and for each kind the full sets of pods are
+written down, so there are patterns instead of single nodes.  Shapes that are the same to every node are one size in
+these sets, whoever their pods follow: 13 apps of five sizes have 18 full sets, not 1,126.  What leaves need in a place
+is divided among its cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..cluster.arrays import Ints
+from ..cluster.regions import Region, rows_of
+from ..packing.bin_fill import Amounts, Counts
+from ..packing.node_pack import Order, deal
+from ..records.demand import Shape
+from ..space.canonical import Part
+from ..space.cpsat import Solver
+from ..space.resource_bounds import Measure
+from ..space.tasks import Put
+from ..space.trial_state import Packing
+from .pod_rule_constraints import Number, on_nodes
+
+#: Ways to fill a node that are written down; nodes that can be filled in more ways are left open.
+MOST_FILLS = 2_000
+
+#: A region by what it is: its listed domain, and its rows if it has not all of that.
+Place = tuple[int, int, bytes]
+
+
+class TooLarge(Exception):
+    """The question is not worth writing down."""
+
+
+def place_of(region: Region) -> Place:
+    return (region.level, region.index, b"" if region.rows is None else region.rows.tobytes())
+
+
+class Cells:
+    """Nodes of a region by the narrowest domain that any leaf may have and by whatever else tells nodes apart."""
+
+    def __init__(self, room: Packing, region: Region, places: dict[Place, Region], marks: list[Ints]) -> None:
+        layout = room.layout
+        self.rows = rows_of(layout, region)
+        self.rows_of = {place: rows_of(layout, inner) for place, inner in places.items()}
+        level = max((place.level for place in places.values()), default=region.level)
+        #: The cell of every row.
+        self.cell: Ints = layout.domains(level)
+        for ids in marks:
+            _, self.cell = np.unique(self.cell * (int(ids.max(initial=0)) + 2) + ids + 1, return_inverse=True)
+
+    def inside(self, place: Place) -> list[int]:
+        found: list[int] = np.unique(self.cell[self.rows_of[place]]).tolist()
+        return found
+
+
+class Fills:
+    """Variables for nodes; whoever asks for pods adds to what is asked of each cell, and `close` writes it down."""
+
+    def __init__(
+        self, room: Packing, cp: Any, integer: Callable[[int], Any], shapes: list[Shape], cells: Cells
+    ) -> None:
+        self.layout, self.shapes, self.cells, self._cp, self._integer = room.layout, shapes, cells, cp, integer
+        #: The size of each shape.
+        self._size: list[int] = []
+        #: By cell: rows of one kind, and the variable for each way to fill one.
+        self.ways: dict[int, list[tuple[list[int], list[tuple[Counts, Any]]]]] = {}
+        self._write_ways(room)
+        self._asked: dict[tuple[Place, int], list[Any]] = {}
+        #: Pods of a shape that the leaves of a place have in a cell.
+        self._shares: dict[tuple[Place, int], dict[int, Any]] = {}
+        #: After solving, the pods of each shape on each row that are dealt to nobody yet, by place.
+        self._dealt: dict[Place, Ints] = {}
+
+    def _write_ways(self, room: Packing) -> None:
+        measure = Measure(room, self.shapes)
+        sizes = self._sizes(room, measure)
+        takes, apart = [measure.takes(shape) for shape in sizes], _apart(room, sizes, self.cells.rows)
+        may = np.stack([room.slots_by_row(shape) > 0 for shape in sizes]).T.tolist()
+        offers, cells = measure.offers.T.tolist(), self.cells.cell.tolist()
+        kinds: dict[tuple[int, Amounts, tuple[bool, ...]], list[int]] = {}
+        for row in self.cells.rows.tolist():
+            if any(may[row]):
+                kinds.setdefault((cells[row], tuple(offers[row]), tuple(may[row])), []).append(row)
+        known: dict[object, list[Counts]] = {}
+        for (cell, amounts, allowed), alike in kinds.items():
+            if (amounts, allowed) not in known:
+                known[amounts, allowed] = full_sets(takes, amounts, allowed, apart)
+            ways = [(fill, self._integer(len(alike))) for fill in known[amounts, allowed]]
+            self._cp.add(sum(variable for _, variable in ways) <= len(alike))
+            self.ways.setdefault(cell, []).append((alike, ways))
+
+    def _sizes(self, room: Packing, measure: Measure) -> list[Shape]:
+        """One shape of each size: pods of a size take the same, may use the same nodes, and mind nobody on a node."""
+        apart, found = _apart(room, self.shapes, self.cells.rows), dict[object, Shape]()
+        for number, shape in enumerate(self.shapes):
+            minds = any(having[number] or meant[number] for having, meant in apart)
+            may = (room.slots_by_row(shape)[self.cells.rows] > 0).tobytes()
+            size = (measure.takes(shape), may, number if minds else -1)
+            found.setdefault(size, shape)
+            self._size.append(list(found).index(size))
+        return list(found.values())
+
+    def ask(self, place: Place, shape: Shape, pods: Any) -> None:
+        """So many more pods of a shape in a place."""
+        self._asked.setdefault((place, self.shapes.index(shape)), []).append(pods)
+
+    def close(self) -> None:
+        """What is asked of each cell must be there."""
+        by_cell: dict[tuple[int, int], list[Any]] = {}
+        inside: dict[Place, list[int]] = {}
+        for (place, shape), pods in self._asked.items():
+            if place not in inside:
+                inside[place] = [cell for cell in self.cells.inside(place) if cell in self.ways]
+            shares = self._shares[place, shape] = self._divided(inside[place], shape, pods)
+            for cell, share in shares.items():
+                by_cell.setdefault((cell, self._size[shape]), []).append(share)
+        for (cell, size), asked in by_cell.items():
+            sets = [(fill[size], variable) for _, ways in self.ways[cell] for fill, variable in ways if fill[size]]
+            self._cp.add(sum(asked) <= sum(number * variable for number, variable in sets))
+
+    def numbers(self) -> dict[Shape, dict[int, Number]]:
+        """Pods of each shape in each cell, by a row of it."""
+        found: dict[Shape, dict[int, Number]] = {shape: {} for shape in self.shapes}
+        asked: dict[tuple[int, int], list[Any]] = {}
+        for (_, shape), shares in self._shares.items():
+            for cell, share in shares.items():
+                asked.setdefault((cell, shape), []).append(share)
+        for (cell, shape), pods in asked.items():
+            row = self.ways[cell][0][0][0]
+            found[self.shapes[shape]][row] = Number(sum(pods), self._most(cell, shape))
+        return found
+
+    def _most(self, cell: int, shape: int) -> int:
+        size = self._size[shape]
+        return sum(len(rows) * max(fill[size] for fill, _ in ways) for rows, ways in self.ways[cell])
+
+    def _divided(self, cells: list[int], shape: int, pods: list[Any]) -> dict[int, Any]:
+        if len(cells) == 1:
+            return {cells[0]: sum(pods)}
+        shares = {}
+        for cell in cells:
+            shares[cell] = self._integer(self._most(cell, shape))
+        self._cp.add(sum(shares.values()) == sum(pods))
+        return shares
+
+    # ---- the answer
+
+    def settle(self, solver: Solver) -> None:
+        """Read off which rows have which pods, and which of them belong to which place."""
+        counts = np.zeros((max(self._size) + 1, self.layout.size), dtype=np.int64)
+        for kinds in self.ways.values():
+            for rows, ways in kinds:
+                filled = [fill for fill, variable in ways for _ in range(solver.value(variable))]
+                for row, fill in zip(rows, filled, strict=False):
+                    counts[:, row] = fill
+        for (place, shape), shares in self._shares.items():
+            pods = self._dealt.setdefault(place, np.zeros((len(self.shapes), self.layout.size), dtype=np.int64))
+            for cell, share in shares.items():
+                where = np.flatnonzero(self.cells.cell == cell)
+                have = counts[self._size[shape], where]
+                taken = np.clip(solver.value(share) - (np.cumsum(have) - have), 0, have)
+                counts[self._size[shape], where] -= taken
+                pods[shape, where] += taken
+
+    def deal(self, part: Part, place: Place, shares: Iterable[int]) -> Iterator[Put]:
+        """Rows for the pods of a leaf in its place: so many of each ask."""
+        rows, pods = self.cells.rows_of[place], self._dealt[place]
+        for ask, wanted in zip(part.asks, shares, strict=True):
+            have = pods[self.shapes.index(ask.shape)]
+            for put in deal([Order(part, ask, wanted)], rows, {ask.shape: have[rows]}):
+                have[put.rows] -= put.counts
+                yield put
+
+
+#: Which shapes have a term of anti-affinity, and which are meant by it.
+_Apart = list[tuple[list[bool], list[bool]]]
+
+
+def _apart(room: Packing, shapes: list[Shape], rows: Ints) -> _Apart:
+    """The terms by which pods of the demand keep off one another's nodes."""
+    rules = on_nodes(room, rows)
+    return [([shape in rule.having for shape in shapes], [shape in rule.meant for shape in shapes]) for rule in rules]
+
+
+def full_sets(takes: list[Amounts], offers: Amounts, may: tuple[bool, ...], apart: _Apart) -> list[Counts]:
+    """The sets of pods that fill a node so that no other pod could be added."""
+    found: list[Counts] = []
+    pending: list[tuple[Counts, Amounts]] = [((), offers)]
+    if not all(map(any, takes)):
+        raise TooLarge  # pods that take nothing: no node is ever full of them
+    tried = 0
+    while pending:
+        chosen, left = pending.pop()
+        tried += 1
+        if len(chosen) == len(takes):
+            if not any(may[kind] and _fits(takes[kind], left) and _agree(_one_more(chosen, kind), apart)
+                       for kind in range(len(takes))):  # fmt: skip
+                found.append(chosen)
+            continue
+        if len(found) > MOST_FILLS or tried > 20 * MOST_FILLS:
+            raise TooLarge
+        one, number = takes[len(chosen)], 0
+        while _agree((*chosen, number), apart):
+            pending.append(((*chosen, number), left))
+            if not may[len(chosen)] or not _fits(one, left):
+                break
+            left = tuple(have - used for have, used in zip(left, one, strict=True))
+            number += 1
+    return found
+
+
+def _one_more(chosen: Counts, kind: int) -> Counts:
+    return tuple(number + (each == kind) for each, number in enumerate(chosen))
+
+
+def _agree(chosen: Counts, apart: _Apart) -> bool:
+    """Whether no pod of a set has a term that means another."""
+    for having, meant in apart:
+        have = sum(number for number, has in zip(chosen, having, strict=False) if has)
+        mean = sum(number for number, is_meant in zip(chosen, meant, strict=False) if is_meant)
+        both = sum(number for number, *each in zip(chosen, having, meant, strict=False) if all(each))
+        if have * mean > both:
+            return False
+    return True
+
+
+def _fits(one: Amounts, left: Amounts) -> bool:
+    return all(used <= have for used, have in zip(one, left, strict=True))

@@ -1,0 +1,1 @@
+"""Packing of groups into domains and of pods onto nodes, level by level."""

@@ -1,0 +1,373 @@
+"""Nested packing, for trees in which groups must hold in domains of one key side by side and little may be left over.
+
+Composites go into blocks, their gangs into racks, pods onto nodes: at each level the same question, which parts go
+into which domain (`filling`), and whether a set's children fit inside is the same question one level down.  Where
+amounts decide (`amounts.Measure`) no node is looked at until all is settled; elsewhere pods that share a domain are
+packed node by node (`pack`).  From the depth on at which a tree is no longer regular (optional groups, members beyond
+a minimum, several keys), what shares a domain is a question for the whole search (`inner`).  The search deals in
+kinds of parts: those that need the same are one kind.  Rounds of growing budget try different orders in turn; if one
+of them has nothing left to try and nothing was given up on the way, that is a proof.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..cluster.arrays import Ints
+from ..cluster.regions import Region, rows_of
+from ..cluster.slots import roll_up
+from ..records.demand import Shape
+from ..space.bounds import own_level
+from ..space.canonical import Part, shapes_of
+from ..space.resource_bounds import SAFE, Measure
+from ..space.tasks import Found, NotFound, Put, Steps
+from ..space.trial_state import Counting, Packing
+from .bin_fill import FIRST_TRY, Amounts, Counts, Filling, OutOfSteps, Question, Style, Unsuited, scarcest, styles
+from .flow_pack import by_flow
+from .node_pack import Nodes, Order, deal, pack
+from .regular_trees import at_depth, plain, regular
+from .subproblem import Inner, carried_over, inner
+
+#: Kinds and how many of each, in order.
+Bag = tuple[tuple[int, int], ...]
+
+#: Asks the whole search about what is inside a domain.
+Inside = Callable[[Part, Region, Steps], Found | NotFound]
+
+#: The share of a round that the content of one domain may take, and where the whole search must be asked.
+INSIDE, INSIDE_SEARCH = 4, 2
+#: Where pods must be laid out on nodes to know whether they fit, tries are longer by this factor, and where the whole
+#: search must be asked by that.
+WITH_NODES, WITH_SEARCH = 16, 96
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What goes where inside a domain, in kinds; or, for pods, how many of each shape each of its nodes takes."""
+
+    #: Inner domains, counted from the first inside; what is seated in each, and how that is arranged.
+    inner: list[tuple[int, Bag, _Plan]] = field(default_factory=list)
+    pods: dict[Shape, Ints] | None = None
+    #: Or what the whole search has found, for these parts in this domain.
+    answer: tuple[Inner, Found, Region] | None = None
+
+
+def nest(room: Counting | Packing, part: Part, region: Region, steps: Steps, inside: Inside) -> Found | NotFound | None:
+    """Place the tree, or prove that it cannot be; None if the tree is of another kind."""
+    depth = 0 if region.rows is not None or part.keys else regular(room, part, region)
+    if not depth:
+        return None
+    packing = _Nest(room, part, depth, inside)
+    for style, share in styles(FIRST_TRY * packing.effort, uneven=packing.effort == 1, flow=packing.flows):
+        budget = Steps(min(share, steps.left))
+        steps.left -= budget.left
+        try:
+            outcome = packing.round(part, region, style, budget)
+        except Unsuited:
+            return None
+        steps.left += max(0, budget.left)
+        if outcome is not None:
+            return outcome
+        if steps.left <= 0:
+            break
+    return NotFound(proved=False)
+
+
+class _Nest:
+    """What all rounds share: amounts and kinds, and what is known of sets of parts in domains."""
+
+    def __init__(self, room: Counting | Packing, part: Part, depth: int, inside: Inside) -> None:
+        self.room, self.layout, self._depth, self._inside = room, room.layout, depth, inside
+        #: Whether the innermost parts are packed here.
+        self._plain = plain(room, at_depth(part, depth))
+        self._shapes = shapes_of(part)
+        self.measure = Measure(room, self._shapes)
+        #: Whether amounts decide alone what fits.
+        self._exact = self._plain and self.measure.exact
+        #: Whether a level can be solved as a flow.
+        self.flows = self._exact and len(self.measure.offers) == 1
+        #: How dear it is to look inside a domain, compared with adding up amounts.
+        self.effort = 1 if self._exact else WITH_NODES if self._plain else WITH_SEARCH
+        #: Kinds by content; one part of each, the kinds of its children, the amounts it needs.
+        self._kinds: dict[object, int] = {}
+        self._like: list[Part] = []
+        self._children: list[Counter[int]] = []
+        self._needs: list[Amounts] = []
+        self._kind_of: dict[int, int] = {}
+        self._offers: dict[int, list[Amounts]] = {}
+        self._marks: dict[tuple[int, int], object] = {}
+        self._looked_at: dict[object, Nodes] = {}
+        #: How sets of kinds fit into domains that are alike; None where that is impossible.
+        self._known: dict[tuple[object, Bag], _Plan | None] = {}
+        #: What was given up in this round, and how often that stood in the way.
+        self._given_up: set[tuple[object, Bag]] = set()
+        self._doubts = 0
+        self._style, self._steps, self._floor, self._share = Style(), Steps(0), 0, 0
+
+    def round(self, part: Part, region: Region, style: Style, budget: Steps) -> Found | NotFound | None:
+        """One try within a budget; None if it ends first."""
+        self._given_up.clear()
+        self._doubts = 0
+        self._style, self._steps, self._floor = style, budget, 0
+        self._share = budget.left // (INSIDE if self._plain else INSIDE_SEARCH)
+        try:
+            plan = self._plan(((self.kind(part, 0), 1),), region)
+        except OutOfSteps:
+            return None
+        if plan is None:
+            return None if self._doubts else NotFound(proved=True)
+        found = Found([], [])
+        self._realise(plan, [part], region, found)
+        return found
+
+    # ---- kinds and amounts
+
+    def kind(self, part: Part, depth: int) -> int:
+        """Equal for parts of a depth that need the same, pod for pod or in the amounts that decide."""
+        known = self._kind_of.get(part.type)
+        if known is not None:
+            return known
+        children = Counter[int]()
+        if depth < self._depth:
+            children.update(self.kind(child, depth + 1) for child in part.children)
+            needs = _sum(children, self._needs)
+            content: object = tuple(sorted(children.items()))
+        else:
+            needs = self._least(part)
+            content = needs if self._exact else ("type", part.type)
+        found = self._kinds.setdefault((depth, content), len(self._like))
+        if found == len(self._like):
+            self._like.append(part)
+            self._children.append(children)
+            self._needs.append(needs)
+        self._kind_of[part.type] = found
+        return found
+
+    def _least(self, part: Part) -> Amounts:
+        """The least that a part needs of each amount."""
+        if part.children:
+            each = [self._least(child) for child in part.children]
+            return tuple(sum(sorted(amounts)[: part.need]) for amounts in zip(*each, strict=True))
+        if isinstance(self.room, Counting):
+            return (part.need,)
+        more = part.need - sum(ask.least for ask in part.asks)
+        takes = [self.measure.takes(ask.shape) for ask in part.asks]
+        return tuple(
+            sum(one[dim] * ask.least for one, ask in zip(takes, part.asks, strict=True))
+            + _cheapest([(one[dim], ask.most - ask.least) for one, ask in zip(takes, part.asks, strict=True)], more)
+            for dim in range(len(self.measure.offers))
+        )
+
+    def _offered(self, level: int) -> list[Amounts]:
+        """What each domain of a level has of each amount."""
+        found = self._offers.get(level)
+        if found is None:
+            if int(self.measure.offers.max(initial=0)) > SAFE // max(1, self.layout.size):
+                raise Unsuited  # sums would leave 64 bits
+            rolled = [roll_up(self.layout, row, level).tolist() for row in self.measure.offers]
+            found = self._offers[level] = list(zip(*rolled, strict=True))
+        return found
+
+    def _mark(self, level: int, index: int) -> object:
+        """Equal for domains that are alike."""
+        found = self._marks.get((level, index))
+        if found is None:
+            found = self._marks[level, index] = self.room.content(level, index)
+        return found
+
+    # ---- one domain
+
+    def _plan(self, bag: Bag, region: Region) -> _Plan | None:
+        """How parts that are all seated in a region fit into it together; None if they cannot."""
+        children = Counter[int]()
+        for kind, number in bag:
+            for child, times in self._children[kind].items():
+                children[child] += number * times
+        if children:
+            return self._domains(children, region)
+        if self._exact:
+            return _Plan()
+        return self._packed(bag, region) if self._plain else self._searched(bag, region)
+
+    def _domains(self, children: Counter[int], region: Region) -> _Plan | None:
+        """Parts of one level into the domains of their key inside a region."""
+        level = own_level(self.room, self._like[next(iter(children))])
+        low, high = self.layout.inner(region.level, region.index, level)
+        named, offered = self.layout.named(level), self._offered(level)
+        indexes = [index for index in range(low, high) if named[index]]
+        if not indexes:
+            return None
+        have = [offered[index] for index in indexes]
+        needs = [self._needs[kind] for kind in children]
+        main = scarcest(needs, tuple(children.values()), have)
+        kinds = self._style.ranked({kind: self._needs[kind][main] for kind in children})
+        decided = self._exact and not self._children[kinds[0]]
+
+        def fits(spot: int, taken: Counts) -> bool:
+            return decided or self._arranged(_bag(kinds, taken), Region(level, indexes[spot])) is not None
+
+        question = Question(
+            main, [self._needs[kind] for kind in kinds], tuple(children[kind] for kind in kinds), have,
+            [self._mark(level, index) for index in indexes], decided,
+        )  # fmt: skip
+        filled = self._by_flow(question) if decided and self._style.flow else None
+        filled = filled or Filling(question, self._style, fits, self._step).run()
+        if filled is None:
+            return None
+        plan = _Plan()
+        for spot, taken in filled:
+            bag, domain = _bag(kinds, taken), Region(level, indexes[spot])
+            arranged = _Plan() if decided else self._arranged(bag, domain)
+            assert arranged is not None
+            plan.inner.append((indexes[spot] - low, bag, arranged))
+        return plan
+
+    def _by_flow(self, question: Question) -> list[tuple[int, Counts]] | None:
+        """One level at once; None if the solver finds no way or is not made for the question."""
+        budget = Steps(self._steps.left - self._floor)
+        before = budget.left
+        try:
+            return by_flow(question, budget)
+        except Unsuited:
+            return None
+        finally:
+            self._step(before - budget.left)
+
+    def _arranged(self, bag: Bag, region: Region) -> _Plan | None:
+        """The same as `_plan`, from memory if possible, and within a share of the round."""
+        key = (self._mark(region.level, region.index), bag)
+        if key not in self._known and key not in self._given_up and bag:
+            self._arrange(key, bag, region)
+        if key in self._given_up:
+            self._doubts += 1
+        return self._known.get(key) if bag else _Plan()
+
+    def _arrange(self, key: tuple[object, Bag], bag: Bag, region: Region) -> None:
+        floor, doubts, plan = self._floor, self._doubts, None
+        self._floor = max(floor, self._steps.left - self._share)
+        try:
+            plan = self._plan(bag, region)
+        except OutOfSteps:
+            if self._steps.left <= floor:
+                raise
+            doubts = -1
+        finally:
+            self._floor = floor
+        if plan is not None or self._doubts == doubts:
+            self._known[key] = plan
+        else:
+            self._given_up.add(key)
+
+    def _step(self, number: int) -> None:
+        self._steps.left -= number
+        if self._steps.left <= self._floor:
+            raise OutOfSteps
+
+    # ---- pods
+
+    def _packed(self, bag: Bag, region: Region) -> _Plan | None:
+        """Pods of all parts onto the nodes of a domain."""
+        assert isinstance(self.room, Packing)
+        wanted = Counter[Shape]()
+        for kind, number in bag:
+            for ask in self._like[kind].asks:
+                wanted[ask.shape] += ask.most * number
+        budget = Steps(self._steps.left - self._floor)
+        before = budget.left
+        packed = pack(self._nodes(region), wanted, budget)
+        self._step(before - budget.left)
+        if packed is None:
+            raise Unsuited
+        if packed.counts is None and not packed.proved:
+            raise OutOfSteps
+        return None if packed.counts is None else _Plan(pods=packed.counts)
+
+    def _nodes(self, region: Region) -> Nodes:
+        """The nodes of a domain, looked at once for all domains that are alike."""
+        mark = self._mark(region.level, region.index)
+        found = self._looked_at.get(mark)
+        if found is None:
+            assert isinstance(self.room, Packing)
+            rows = rows_of(self.layout, region)
+            found = self._looked_at[mark] = Nodes(self.room, self._shapes, rows, self.measure)
+        return found
+
+    def _searched(self, bag: Bag, region: Region) -> _Plan | None:
+        """Parts of any kind inside a domain."""
+        asked = inner([self._like[kind] for kind, number in bag for _ in range(number)])
+        budget = Steps(self._steps.left - self._floor)
+        before = budget.left
+        answer = self._inside(asked.tree, region, budget)
+        if isinstance(answer, NotFound) and not answer.proved:
+            self._step(before)
+        self._step(before - budget.left)
+        return _Plan(answer=(asked, answer, region)) if isinstance(answer, Found) else None
+
+    # ---- the placement
+
+    def _realise(self, plan: _Plan, parts: list[Part], region: Region, found: Found, depth: int = 0) -> None:
+        """Parts for kinds, nodes for pods."""
+        if plan.answer is not None:
+            asked, answer, domain = plan.answer
+            there = carried_over(self.layout, asked, answer, domain, parts, region)
+            found.seats += there.seats
+            if isinstance(self.room, Packing):  # where slots are counted, nodes are chosen when all is settled
+                found.puts += there.puts
+            return
+        found.seats += [(part, region) for part in parts]
+        waiting: dict[int, list[Part]] = {}
+        if depth < self._depth:
+            for part in parts:
+                for child in part.children:
+                    waiting.setdefault(self.kind(child, depth + 1), []).append(child)
+        if not waiting and isinstance(self.room, Packing):
+            orders = [Order(part, ask, ask.most) for part in parts for ask in part.asks]
+            rows = rows_of(self.layout, region)
+            found.puts += self._largest_first(orders, rows) if plan.pods is None else deal(orders, rows, plan.pods)
+        for spot, bag, plan_inside in plan.inner:
+            taken = [waiting[kind].pop() for kind, number in bag for _ in range(number)]
+            level = own_level(self.room, taken[0])
+            first, _ = self.layout.inner(region.level, region.index, level)
+            self._realise(plan_inside, taken, Region(level, first + spot), found, depth + 1)
+
+    def _largest_first(self, orders: list[Order], rows: Ints) -> list[Put]:
+        """Pods onto nodes, largest first into the tightest: right where amounts decide."""
+        room = self.room
+        assert isinstance(room, Packing)
+        puts: list[Put] = []
+        left = self.measure.offers[0, rows].copy()
+        for order in sorted(orders, key=lambda order: self.measure.takes(order.ask.shape), reverse=True):
+            (size, *_) = self.measure.takes(order.ask.shape)
+            tightest = np.argsort(left, kind="stable")
+            slots = left[tightest] // size
+            taken = np.zeros(len(rows), dtype=np.int64)
+            taken[tightest] = np.clip(order.pods - (np.cumsum(slots) - slots), 0, slots)
+            left -= taken * size
+            used = np.flatnonzero(taken)
+            puts.append(Put(order.part, order.ask, rows[used], taken[used]))
+        return puts
+
+
+def _bag(kinds: list[int], taken: Counts) -> Bag:
+    return tuple((kind, number) for kind, number in zip(kinds, taken, strict=True) if number)
+
+
+def _cheapest(prices: list[tuple[int, int]], number: int) -> int:
+    """What so many cost, the cheapest first; a price and how many are to be had for it each."""
+    total = 0
+    for price, most in sorted(prices):
+        total += price * min(number, most)
+        number -= min(number, most)
+    return total
+
+
+def _sum(children: Counter[int], needs: list[Amounts]) -> Amounts:
+    total = [0] * len(needs[next(iter(children))])
+    for kind, number in children.items():
+        for dim, amount in enumerate(needs[kind]):
+            total[dim] += amount * number
+    return tuple(total)

@@ -1,0 +1,125 @@
+"""Pods of several shapes onto nodes, node by node, when nothing else competes for them.
+
+The same question as gangs into racks (`filling`), with shapes as kinds and nodes as domains: a node gets only sets to
+which no waiting pod could be added, what all nodes may waste together is known from the start, and a state seen to be
+dead is not entered again.  Many short tries in different orders come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ..cluster.arrays import Ints
+from ..records.demand import Shape
+from ..space.canonical import Ask, Part
+from ..space.resource_bounds import Measure
+from ..space.tasks import Put, Steps
+from ..space.trial_state import Packing
+from .bin_fill import Amounts, Counts, Filling, OutOfSteps, Question, Style, Unsuited, scarcest, styles
+
+
+class Order(NamedTuple):
+    """So many pods of one ask of a leaf."""
+
+    part: Part
+    ask: Ask
+    pods: int
+
+
+@dataclass(slots=True)
+class Packed:
+    """How many pods of each shape each row takes; None with `proved` false if the budget ended first."""
+
+    counts: dict[Shape, Ints] | None
+    proved: bool = True
+
+
+class Nodes:
+    """Rows as packing sees them: what each offers, which shapes it is open to, what a pod of each shape takes.
+
+    Whoever asks often about rows that stay as they are keeps this; it costs as much as many steps.
+    """
+
+    def __init__(self, room: Packing, shapes: list[Shape], rows: Ints, measure: Measure | None = None) -> None:
+        measure = measure or Measure(room, shapes)
+        slots = np.stack([room.slots_by_row(shape)[rows] for shape in shapes])
+        used = np.flatnonzero((slots > 0).any(axis=0))
+        self.size, self.used = len(rows), used
+        #: Pods of each shape that the rows take if they take no others.
+        self.slots: dict[Shape, int] = dict(zip(shapes, slots.sum(axis=1).tolist(), strict=True))
+        self.takes = {shape: measure.takes(shape) for shape in shapes}
+        self.offers: list[Amounts] = [tuple(column) for column in measure.offers[:, rows[used]].T.tolist()]
+        may = (slots[:, used] > 0).tolist()
+        self.may: dict[Shape, list[bool]] = dict(zip(shapes, may, strict=True))
+        #: Whether all shapes may use the same rows.
+        self.alike = len({room.fits(shape)[rows].tobytes() for shape in shapes}) == 1
+
+
+def pack(nodes: Nodes, wanted: Mapping[Shape, int], steps: Steps) -> Packed | None:
+    """Put so many pods of each shape on the rows; None if that is too much for this method."""
+    if any(pods > nodes.slots[shape] for shape, pods in wanted.items()):
+        return Packed(None)
+    packer = _Packer(nodes, wanted)
+    for style, share in styles():
+        budget = Steps(min(share, steps.left))
+        steps.left -= budget.left
+        try:
+            return Packed(packer.run(style, budget))
+        except OutOfSteps:
+            if steps.left <= 0:
+                break
+        except Unsuited:
+            return None
+        finally:
+            steps.left += max(0, budget.left)
+    return Packed(None, proved=False)
+
+
+def deal(orders: Iterable[Order], rows: Ints, counts: Mapping[Shape, Ints]) -> Iterator[Put]:
+    """Divide packed pods among those who asked for them, in order."""
+    left = {shape: taken.copy() for shape, taken in counts.items()}
+    for order in orders:
+        have = left[order.ask.shape]
+        share = np.clip(order.pods - (np.cumsum(have) - have), 0, have)
+        have -= share
+        used = np.flatnonzero(share)
+        if len(used):
+            yield Put(order.part, order.ask, rows[used], share[used])
+
+
+class _Packer:
+    """Shapes as kinds, rows as domains."""
+
+    def __init__(self, nodes: Nodes, wanted: Mapping[Shape, int]) -> None:
+        self.nodes, self.shapes, self.numbers = nodes, list(wanted), tuple(wanted.values())
+        self.takes = [nodes.takes[shape] for shape in wanted]
+        self.may = list(zip(*(nodes.may[shape] for shape in wanted), strict=True))
+        self.main = scarcest(self.takes, self.numbers, nodes.offers)
+
+    def run(self, style: Style, budget: Steps) -> dict[Shape, Ints] | None:
+        nodes = self.nodes
+        order = style.ranked({number: takes[self.main] for number, takes in enumerate(self.takes)})
+
+        def fits(row: int, taken: Counts) -> bool:
+            return nodes.alike or all(self.may[row][order[kind]] for kind, number in enumerate(taken) if number)
+
+        def step(number: int) -> None:
+            budget.left -= number
+            if budget.left <= 0:
+                raise OutOfSteps
+
+        question = Question(
+            self.main, [self.takes[number] for number in order], tuple(self.numbers[number] for number in order),
+            nodes.offers, list(zip(nodes.offers, self.may, strict=True)), nodes.alike,
+        )  # fmt: skip
+        filled = Filling(question, style, fits, step).run()
+        if filled is None:
+            return None
+        counts = np.zeros((len(self.shapes), nodes.size), dtype=np.int64)
+        for row, taken in filled:
+            counts[order, nodes.used[row]] = taken
+        return dict(zip(self.shapes, counts, strict=True))

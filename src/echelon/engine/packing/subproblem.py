@@ -1,0 +1,74 @@
+"""A domain and the groups that are to share it, as a question by itself, and the answer for every domain like it.
+
+Nested packing (`nest`) decides which groups go into which domain; what is inside may be of any kind.  Groups that are
+alike and domains that are alike are asked about once: the question is put with stand-ins, and the answer is carried
+over to the groups and the domain that are really meant.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from ..cluster.node_table import Layout
+from ..cluster.regions import Region
+from ..records.demand import Shape
+from ..space.canonical import Part, walk
+from ..space.tasks import Found, Put
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """Groups that all have one domain: stand-ins for them, and one tree that holds if and only if all of them do."""
+
+    parts: tuple[Part, ...]
+    tree: Part
+
+
+def inner(parts: Sequence[Part]) -> Inner:
+    """The question whether parts fit into the domain of their key together."""
+    ids = count(1)
+    copies = tuple(_renamed(replace(part, keys=()), ids) for part in parts)
+    if len(copies) == 1:
+        return Inner(copies, copies[0])
+    pooled: list[Part] = []
+    for part in copies:
+        everyone = part.children and part.need >= len(part.children)
+        pooled += part.children if everyone else (part,)
+    pooled.sort(key=lambda part: (-len(part.keys), -part.pods, part.type, part.group))
+    least = Counter[Shape]()
+    for part in pooled:
+        least.update(part.least)
+    pods = sum(part.pods for part in pooled)
+    return Inner(copies, Part(0, -1, (), (), len(pooled), pods, least, children=tuple(pooled)))
+
+
+def _renamed(part: Part, ids: Iterator[int]) -> Part:
+    """The same tree under ids of its own, parents before children."""
+    group = next(ids)
+    return replace(part, group=group, children=tuple(_renamed(child, ids) for child in part.children))
+
+
+def carried_over(
+    layout: Layout, asked: Inner, answer: Found, domain: Region, parts: Sequence[Part], there: Region
+) -> Found:
+    """An answer for `domain`, for the parts that are meant and a domain that is alike."""
+    meant: dict[int, tuple[Part, Part]] = {}
+    for copy, part in zip(asked.parts, parts, strict=True):
+        for one, other in zip(walk(copy), walk(part), strict=True):
+            meant[one.group] = one, other
+    shift = int(layout.starts(there.level)[there.index] - layout.starts(domain.level)[domain.index])
+    found = Found([(part, there) for part in parts], [])
+    top = {copy.group for copy in asked.parts} | {asked.tree.group}
+    for seated, region in answer.seats:
+        if seated.group not in top:
+            first, _ = layout.inner(domain.level, domain.index, region.level)
+            now, _ = layout.inner(there.level, there.index, region.level)
+            found.seats.append((meant[seated.group][1], Region(region.level, region.index - first + now)))
+    for put in answer.puts:
+        one, other = meant[put.part.group]
+        ask = next(own for own, theirs in zip(other.asks, one.asks, strict=True) if theirs is put.ask)
+        found.puts.append(Put(other, ask, put.rows + shift, put.counts))
+    return found

@@ -1,0 +1,80 @@
+"""Extras of trees whose pods mind one another: minima are raised one by one, and the whole is placed anew each time.
+
+What stands is no fixed ground here, since a pod more can spoil what was right.  So a larger tree counts only if all
+of it can be placed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..cluster.regions import CLUSTER
+from ..cluster.view import ClusterView
+from ..records.demand import Group, Leaf
+from ..search.strategy import search
+from ..space.canonical import Canon, Goal
+from ..space.tasks import Found, Steps
+from .objective import groups_of
+
+#: A larger leaf may make room for the wishes of another, so that all are asked again; no more often than this.
+ROUNDS = 3
+
+
+class Growth:
+    """One tree beyond its minimum.  `proved` tells whether "nothing more" is certain."""
+
+    def __init__(self, view: ClusterView, canon: Canon, goal: Goal, narrowed: Mapping[int, str], steps: Steps) -> None:
+        self.view, self.canon, self.goal, self.narrowed, self.steps = view, canon, goal, narrowed, steps
+        self.proved = True
+
+    def beyond(self, root: Group, found: Found) -> Found:
+        """A placement of as much of the tree as goes, at least what is found."""
+        for _ in range(ROUNDS):
+            before = _size(found)
+            for group in groups_of(root):
+                root, found = self._raise(root, group, found)
+            if _size(found) == before:
+                break
+        leaves = [group for group in groups_of(root) if isinstance(group, Leaf)]
+        # Two leaves that want each other's company can only grow together, which is not tried.
+        if any(pods.shape.affinity or pods.shape.spread for leaf in leaves for pods in leaf.classes):
+            self.proved = False
+        return found
+
+    def _raise(self, root: Group, group: Group, found: Found) -> tuple[Group, Found]:
+        """The highest minimum of one group that can be had, by bisection."""
+        low, high = _least(group), _most(group)
+        while low < high:
+            middle = (low + high + 1) // 2
+            larger = _with(root, group.id, middle)
+            part = self.canon.part(larger, self.goal, self.narrowed)
+            again = search(self.view, part, CLUSTER, self.steps.some(16))
+            if isinstance(again, Found) and _size(again) >= _size(found):
+                root, found, low = larger, again, middle
+            else:
+                self.proved = self.proved and (isinstance(again, Found) or again.proved)
+                high = middle - 1
+        return root, found
+
+
+def _size(found: Found) -> tuple[int, int]:
+    return len(found.seats), sum(int(put.counts.sum()) for put in found.puts)
+
+
+def _least(group: Group) -> int:
+    return max(group.min_count, len(group.bound)) if isinstance(group, Leaf) else group.min_groups
+
+
+def _most(group: Group) -> int:
+    if isinstance(group, Leaf):
+        return len(group.bound) + sum(len(pods.members) for pods in group.classes)
+    return len(group.children)
+
+
+def _with(group: Group, group_id: int, minimum: int) -> Group:
+    """The tree with another minimum for one group."""
+    if isinstance(group, Leaf):
+        return replace(group, min_count=minimum) if group.id == group_id else group
+    children = tuple(_with(child, group_id, minimum) for child in group.children)
+    return replace(group, children=children, min_groups=minimum if group.id == group_id else group.min_groups)

@@ -1,0 +1,109 @@
+"""From a demand that is one leaf of equal pods straight to the verdict; tried first by `engine.decision`.
+
+Most demands of a cluster are of this kind.  The result is the one that canonical form, search and objective would lead
+to, at a fraction of their cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..cluster.arrays import Ints
+from ..cluster.node_table import Layout
+from ..cluster.regions import Region
+from ..cluster.slots import NEVER, Slots
+from ..cluster.view import ClusterView
+from ..records.demand import Demand, Leaf
+from ..records.verdict import Placed
+from ..search.closed_form import MANY
+from ..space.compact import compact, descend
+from .objective import is_measured
+from .preferences import has_wishes
+
+
+def at_once(view: ClusterView, demand: Demand) -> Placed | None:
+    """The verdict for one leaf of equal pods that all fit; None if it is not as plain as that or does not fit whole.
+
+    The same as the long road through parts and search would lead to, at a fraction of its cost.
+    """
+    leaf = demand.root
+    if not isinstance(leaf, Leaf) or len(leaf.classes) != 1 or leaf.bound or leaf.preferred:
+        return None
+    (pods,) = leaf.classes
+    layout, shape, count = view.layout, pods.shape, len(pods.members)
+    if not count or leaf.min_count > count or shape.tied or not layout.knows(shape.requests):
+        return None
+    if has_wishes(layout, pods):
+        return None
+    level = _level(view, leaf)
+    if level is None:
+        return None
+    slots = view.capacity.slots(shape)
+    found = _seat(view, leaf, slots, level, count)
+    if found is None:
+        return None
+    index, spare = found
+    domain = {leaf.id: layout.domain_path(level, index)}
+    objective = (0, 0, 0, 0, spare)  # nothing is left out, and no domain that is open to it is tighter
+    assignment = _assigned(layout, slots, (level, index), pods.members)
+    return Placed(assignment, domain, frozenset((leaf.id,)), objective, objective)
+
+
+def _assigned(layout: Layout, slots: Slots, domain: tuple[int, int], members: Sequence[int]) -> dict[int, str]:
+    """Members in order, close together inside a domain that has the room."""
+    count = len(members)
+    if count <= slots.most:
+        row, domain = descend(layout, slots, domain, count)
+        if row >= 0:
+            return dict.fromkeys(members, layout.name(row))
+    rows, counts = compact(layout, slots.shape, slots.rows, Region(*domain), count, slots.roll)
+    spots, nodes = list[str](), layout.nodes
+    for row, number in zip(rows.tolist(), counts.tolist(), strict=True):
+        spots += [nodes[row].name] * number
+    return dict(zip(members, spots, strict=True))
+
+
+def _level(view: ClusterView, leaf: Leaf) -> int | None:
+    """The level in whose domains a leaf may be, -1 for the cluster; None if it is not one listed level."""
+    exclusive = leaf.exclusive
+    if exclusive is None:
+        return -1 if leaf.topology is None else view.layout.level_of.get(leaf.topology)
+    if leaf.topology not in (None, exclusive.key) or view.occupancy.domains_of(exclusive, leaf.id):
+        return None
+    return view.layout.level_of.get(exclusive.key)
+
+
+def _seat(view: ClusterView, leaf: Leaf, slots: Slots, level: int, count: int) -> tuple[int, int] | None:
+    """The domain for a leaf, and the slots that stay free around it there, as far as they count."""
+    everywhere = slots.roll(-1).item(0)
+    if not count <= everywhere < MANY:
+        return None
+    measured = is_measured(leaf)
+    if level < 0:
+        return 0, everywhere - count if measured else 0
+    domains = slots.roll(level)
+    if measured and leaf.exclusive is None and view.layout.all_named(level):
+        best = slots.tightest(level, 0, len(domains), count)
+        return None if best < 0 else (best, domains.item(best) - count)
+    closed = domains < count
+    if leaf.exclusive is not None:
+        closed |= view.occupancy.taken(leaf.exclusive)
+    if not view.layout.all_named(level):
+        closed |= ~view.layout.named(level)
+    enough = np.where(closed, NEVER, domains)
+    best = int(enough.argmin())
+    have = enough.item(best)
+    if have == NEVER:
+        return None
+    if measured:
+        return best, have - count
+    return _roomy(enough, leaf.final_size or MANY), 0
+
+
+def _roomy(enough: Ints, wanted: int) -> int:
+    """The tightest domain for the final size of a group; the roomiest if none holds it or nobody knows it."""
+    ample = np.where(enough >= wanted, enough, NEVER)
+    best = int(ample.argmin())
+    return best if ample.item(best) < NEVER else int(np.where(enough == NEVER, -1, enough).argmax())

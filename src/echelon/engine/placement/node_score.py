@@ -1,0 +1,215 @@
+"""How much a pod likes a node: preferred node affinity, nearness and distance to other pods, spread, soft taints.
+
+The score follows kube-scheduler: each kind is brought to 0 … 100 over the nodes that can take the pod, and kinds are
+weighed against one another as there.  Other pods are those that run and those that the same demand places (`Crowd`);
+what they wish of the newcomer counts like what it wishes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import log
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..cluster.arrays import Bools, Ints
+from ..cluster.node_filters import matches_term, tolerated
+from ..cluster.pod_index import Question, means
+from ..cluster.running_terms import domain_of, eligible, tally
+from ..cluster.view import ClusterView
+from ..records.demand import Identity, NodeTerm, Peers, PodTerm, Shape, Spread, Wish
+
+Floats = npt.NDArray[np.floating[Any]]
+
+#: What kube-scheduler gives the kinds: soft taints, node affinity, other pods, spread.
+TAINTS, NODES, PODS, EVEN = 3, 2, 2, 2
+FULL = 100
+
+
+class Crowd:
+    """The pods that one demand places, by row: what others know them by, and what they wish of others."""
+
+    def __init__(self, size: int) -> None:
+        self._nobody: Ints = np.zeros(size, dtype=np.int64)
+        self._known: dict[Identity, Ints] = {}
+        self.wishing: dict[Wish, Ints] = {}
+
+    def count(self, shape: Shape, identity: Identity | None, rows: Ints, counts: Ints) -> None:
+        """Pods come to distinct rows; negative counts take them away."""
+        if identity is not None:
+            self._known.setdefault(identity, self._nobody.copy())[rows] += counts
+        for wish in shape.wishes:
+            if isinstance(wish.about, PodTerm):
+                self.wishing.setdefault(wish, self._nobody.copy())[rows] += counts
+
+    def meant(self, peers: Peers) -> Ints:
+        """Pods per row that are meant."""
+        found = [pods for identity, pods in self._known.items() if means(peers, identity)]
+        return sum(found, self._nobody)
+
+
+class _Nearness:
+    """A wish about other pods: the weight that each domain of its key has by those who are there."""
+
+    def __init__(self, domain: Ints, weights: Ints, rows: Ints, own: int) -> None:
+        self.here, self.weights = domain[rows], weights
+        #: What one more pod of the kind that is being placed adds to its domain.
+        self.own = own
+
+    def take(self, spot: int, number: int) -> None:
+        if self.own and self.here[spot] >= 0:
+            self.weights[self.here[spot]] += self.own * number
+
+
+class _Evenness:
+    """A soft spread: pods per domain, weighed by the number of domains as kube-scheduler does."""
+
+    def __init__(self, domain: Ints, counted: Ints, pods: Ints, rows: Ints, spread: Spread, own: bool) -> None:
+        self.here, self.counted, self.pods = domain[rows], counted[rows], pods
+        self.own = int(own)
+        self.factor = log(len(set(self.here[self.here >= 0].tolist())) + 2)
+        self.more = spread.max_skew - 1
+
+    def held(self) -> Floats:
+        return self.pods[self.here] * self.factor + self.more
+
+    def take(self, spot: int, number: int) -> None:
+        if self.own and self.counted[spot] >= 0:
+            self.pods[self.counted[spot]] += number
+
+
+class Liking:
+    """How much pods of one kind like each of some rows, while they are placed one after the other."""
+
+    def __init__(
+        self, view: ClusterView, shape: Shape, identity: Identity | None, rows: Ints, crowd: Crowd | None = None
+    ) -> None:
+        self.view, self.shape, self.identity, self.rows = view, shape, identity, rows
+        self.crowd = crowd or Crowd(view.layout.size)
+        self._still = TAINTS * _taints(view, shape, rows) + NODES * _nodes(view, shape, rows)
+        self._near = [*self._own_wishes(), *self._wishes_of_others()]
+        self._even = [self._evenness(wish.about) for wish in shape.wishes if isinstance(wish.about, Spread)]
+
+        self._changing: list[_Nearness | _Evenness] = [each for each in self._near if each.own]
+        self._changing += [each for each in self._even if each.own]
+
+    @property
+    def changes(self) -> bool:
+        """Whether where one pod goes bears on how much the next likes a node."""
+        return bool(self._changing)
+
+    @property
+    def draws(self) -> bool:
+        """Whether the pods like to be together rather than apart."""
+        return not any(each.own for each in self._even) and sum(each.own for each in self._near) > 0
+
+    def ranks(self) -> Ints:
+        """How many rows in front of each lie in the same domains: those of the same rank are apart."""
+        found = np.zeros(len(self.rows), dtype=np.int64)
+        for each in self._changing:
+            order = np.argsort(each.here, kind="stable")
+            along = each.here[order]
+            first = np.searchsorted(along, along, side="left")
+            found[order] += np.arange(len(order)) - first
+        return found
+
+    def take(self, spot: int, number: int = 1) -> None:
+        """So many of the pods go to the row at this place of the list."""
+        for each in self._changing:
+            each.take(spot, number)
+
+    def scores(self) -> Ints:
+        return self._still + PODS * self._nearness() + EVEN * self._evenly()
+
+    # ---- other pods
+
+    def _own_wishes(self) -> Iterator[_Nearness]:
+        layout, company = self.view.layout, self.view.company
+        for wish in self.shape.wishes:
+            if isinstance(wish.about, PodTerm):
+                domain = domain_of(layout, wish.about.key)
+                there = tally(layout, domain, company.of(Question((wish.about.peers,))))
+                _gather(there, domain, self.crowd.meant(wish.about.peers))
+                # One of its own kind counts twice: as it is wished, and as one that wishes.
+                own = 2 * wish.weight if self._is_meant(wish.about.peers) else 0
+                yield _Nearness(domain, there * wish.weight, self.rows, own)
+
+    def _wishes_of_others(self) -> Iterator[_Nearness]:
+        layout = self.view.layout
+        for wish, nodes in self.view.company.wishing().items():
+            if isinstance(wish.about, PodTerm) and self._is_meant(wish.about.peers):
+                domain = domain_of(layout, wish.about.key)
+                yield _Nearness(domain, tally(layout, domain, nodes) * wish.weight, self.rows, 0)
+        for wish, pods in self.crowd.wishing.items():
+            if isinstance(wish.about, PodTerm) and self._is_meant(wish.about.peers):
+                domain = domain_of(layout, wish.about.key)
+                there = tally(layout, domain, {})
+                _gather(there, domain, pods)
+                yield _Nearness(domain, there * wish.weight, self.rows, 0)
+
+    def _is_meant(self, peers: Peers) -> bool:
+        return self.identity is not None and means(peers, self.identity)
+
+    def _nearness(self) -> Ints:
+        """Pods in the same domain count as often as they are; a negative weight keeps away."""
+        found = np.zeros(len(self.rows), dtype=np.int64)
+        for each in self._near:
+            found += each.weights[each.here]
+        low, high = (int(found.min()), int(found.max())) if len(found) else (0, 0)
+        return (found - low) * FULL // (high - low) if high > low else np.zeros_like(found)
+
+    # ---- spread
+
+    def _evenness(self, spread: Spread) -> _Evenness:
+        layout, domain = self.view.layout, domain_of(self.view.layout, spread.key)
+        counted = np.where(eligible(layout, self.shape, spread), domain, -1)
+        running = self.view.company.of(Question((spread.peers,), staying=True))
+        pods = tally(layout, domain, {})
+        there = tally(layout, counted, running)
+        pods[: len(there) - 1] += there[:-1]
+        _gather(pods, counted, self.crowd.meant(spread.peers))
+        return _Evenness(domain, counted, pods, self.rows, spread, self._is_meant(spread.peers))
+
+    def _evenly(self) -> Ints:
+        """Domains with few such pods first; rows without a key come last."""
+        nothing = np.zeros(len(self.rows), dtype=np.int64)
+        if not self._even:
+            return nothing
+        named: Bools = np.logical_and.reduce([each.here >= 0 for each in self._even])
+        if not named.any():
+            return nothing
+        amounts = np.rint(sum(each.held() for each in self._even)).astype(np.int64)
+        low, high = int(amounts[named].min()), int(amounts[named].max())
+        if not high:
+            return np.where(named, FULL, 0)
+        return np.where(named, FULL * (high + low - amounts) // high, 0)
+
+
+def _gather(table: Ints, domain: Ints, pods: Ints) -> None:
+    """Add pods per row to a table of domains."""
+    there = (pods > 0) & (domain >= 0)
+    np.add.at(table, domain[there], pods[there])
+
+
+# ---- the node itself
+
+
+def _taints(view: ClusterView, shape: Shape, rows: Ints) -> Ints:
+    """The fewer soft taints that are not tolerated, the better."""
+    layout = view.layout
+    unwelcome = {taint for taint in layout.soft_taints if not tolerated(taint, shape.tolerations)}
+    by_set = np.array([sum(taint in unwelcome for taint in taints) for taints in layout.taint_sets], dtype=np.int64)
+    found = by_set[layout.taints[rows]]
+    most = int(found.max(initial=0))
+    return FULL - found * FULL // most if most else np.full(len(rows), FULL, dtype=np.int64)
+
+
+def _nodes(view: ClusterView, shape: Shape, rows: Ints) -> Ints:
+    found = np.zeros(len(rows), dtype=np.int64)
+    for wish in shape.wishes:
+        if isinstance(wish.about, NodeTerm):
+            found += wish.weight * matches_term(view.layout, wish.about, rows)
+    most = int(found.max(initial=0))
+    return found * FULL // most if most else found

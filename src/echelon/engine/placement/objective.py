@@ -1,0 +1,241 @@
+"""What a placement is worth: its objective, read off where groups and pods are, and a lower bound of it.
+
+The objective is (roles missing, groups left out, members left out, preferred keys missed, spare slots around the
+groups), smaller is better, the first that differs decides.  It depends on nothing but the placement: a preferred key
+is honoured if all pods of a group share a domain of it, whether that was sought or not.
+
+`bound` is a lower bound in the same order: each number holds for all placements that agree in the numbers before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..cluster.arrays import Ints
+from ..cluster.node_table import Layout
+from ..cluster.regions import CLUSTER, Region, narrow, rows_of, split_by_label
+from ..cluster.view import ClusterView
+from ..records.demand import Composite, Demand, Group, Leaf, Shape
+from ..records.verdict import Objective
+from ..space.tasks import Found, Put
+from .objective_bound import Floor
+
+#: More slots than any domain has.
+LARGEST_NUMBER = int(np.iinfo(np.int64).max)
+
+
+@dataclass(slots=True)
+class Draft:
+    """A placement in the making: the region of every group that holds, pods on rows."""
+
+    seats: dict[int, Region] = field(default_factory=dict)
+    puts: list[Put] = field(default_factory=list)
+    proved: bool = True
+
+    def add(self, found: Found) -> None:
+        self.seats.update((part.group, region) for part, region in found.seats)
+        self.puts += found.puts
+
+
+def groups_of(root: Group) -> list[Group]:
+    """All groups of a tree, parents before children."""
+    found: list[Group] = [root]
+    for group in found:
+        if isinstance(group, Composite):
+            found.extend(group.children)
+    return found
+
+
+def keys_of(group: Group, extra: str | None, layout: Layout) -> tuple[str, ...]:
+    """The keys that a group must share a domain of, wide before narrow; `extra` is a preferred one."""
+    alone = group.exclusive.key if isinstance(group, Leaf) and group.exclusive else None
+    asked = [key for key in (group.topology, alone, extra) if key]
+    listed = sorted({key for key in asked if key in layout.level_of}, key=layout.level_of.__getitem__)
+    return tuple(listed) + tuple(dict.fromkeys(key for key in asked if key not in layout.level_of))
+
+
+def inner_regions(layout: Layout, region: Region, key: str) -> list[Region]:
+    """The domains of a key inside a region."""
+    level = layout.level_of.get(key)
+    if level is None:
+        return split_by_label(layout, region, key)
+    if level <= region.level:
+        index = int(layout.domains(level)[rows_of(layout, region)[0]])
+        return [region] if layout.named(level)[index] else []
+    low, high = layout.inner(region.level, region.index, level)
+    found = (narrow(layout, region, level, index) for index in range(low, high) if layout.named(level)[index])
+    return [inner for inner in found if inner is not None]
+
+
+# ---- preferred keys
+
+
+def settle_homes(view: ClusterView, root: Group, draft: Draft) -> dict[int, int]:
+    """How many preferred keys each group with wishes missed; its region and those below become as narrow as that."""
+    wishes = [group for group in groups_of(root) if group.preferred]
+    if not wishes:
+        return {}
+    rows = _rows_below(view, root, draft)
+    missed = {}
+    for group in wishes:
+        missed[group.id] = len(group.preferred)
+        if group.id in draft.seats:
+            missed[group.id] = _missed(view.layout, group, rows[group.id])
+    _narrow(view.layout, root, CLUSTER, draft, rows, missed)
+    return missed
+
+
+def find_homes(view: ClusterView, root: Group, draft: Draft) -> None:
+    """The regions of groups that hold, where only their pods are known."""
+    everyone = groups_of(root)
+    rows = _rows_below(view, root, draft)
+    _narrow(view.layout, root, CLUSTER, draft, rows, {group.id: len(group.preferred) for group in everyone})
+
+
+def _rows_below(view: ClusterView, group: Group, draft: Draft) -> dict[int, list[int]]:
+    """The rows of all pods of each group, new and bound."""
+    found: dict[int, list[int]] = {}
+    new: dict[int, list[int]] = {}
+    for put in draft.puts:
+        new.setdefault(put.part.group, []).extend(put.rows.tolist())
+
+    def collect(group: Group) -> list[int]:
+        if isinstance(group, Leaf):
+            bound = (view.layout.row(bound.node) for bound in group.bound)
+            rows = new.get(group.id, []) + [row for row in bound if row is not None]
+        else:
+            rows = [row for child in group.children for row in collect(child)]
+        found[group.id] = rows
+        return rows
+
+    collect(group)
+    return found
+
+
+def _missed(layout: Layout, group: Group, rows: list[int]) -> int:
+    honoured = (number for number, key in enumerate(group.preferred) if _shared(layout, key, rows))
+    return next(honoured, len(group.preferred))
+
+
+def _shared(layout: Layout, key: str, rows: list[int]) -> bool:
+    """Whether rows lie in one domain of a key."""
+    if not rows:
+        return True
+    level = layout.level_of.get(key)
+    ids = layout.column(key).ids if level is None else layout.domains(level)
+    first = int(ids[rows[0]])
+    named = first >= 0 if level is None else bool(layout.named(level)[first])
+    return named and bool((ids[rows] == first).all())
+
+
+def _narrow(
+    layout: Layout, group: Group, around: Region, draft: Draft, rows: dict[int, list[int]], missed: Mapping[int, int]
+) -> None:
+    if group.id not in draft.seats:
+        return
+    region, honoured = around, missed.get(group.id, len(group.preferred))
+    extra = group.preferred[honoured] if honoured < len(group.preferred) else None
+    if rows[group.id]:
+        for key in keys_of(group, extra, layout):
+            region = _around(layout, region, key, rows[group.id][0])
+        draft.seats[group.id] = region
+    for child in group.children if isinstance(group, Composite) else ():
+        _narrow(layout, child, region, draft, rows, missed)
+
+
+def _around(layout: Layout, region: Region, key: str, row: int) -> Region:
+    """The domain of a key inside a region that holds a row."""
+    level = layout.level_of.get(key)
+    if level is None:
+        return next(inner for inner in split_by_label(layout, region, key) if row in rows_of(layout, inner))
+    if level <= region.level:
+        return region
+    return narrow(layout, region, level, int(layout.domains(level)[row])) or region
+
+
+# ---- the objective
+
+
+def worth(
+    view: ClusterView, demand: Demand, draft: Draft, assignment: Mapping[int, str]
+) -> tuple[Objective, Objective]:
+    """The objective of a draft and what is known at once about the least there could be."""
+    missed = settle_homes(view, demand.root, draft)
+    groups, leaves = groups_of(demand.root), list(demand.leaves())
+    asked = sum(len(pods.members) for leaf in leaves for pods in leaf.classes)
+    left_out = (
+        sum(_roles_missing(leaf, assignment) for leaf in leaves),
+        len(groups) - len(draft.seats),
+        asked - len(assignment),
+        sum(missed.values()),
+    )
+    spare, least = _around_groups(view, leaves, draft)
+    return (*left_out, spare), _bound(view, demand, left_out, least)
+
+
+def _bound(view: ClusterView, demand: Demand, left_out: tuple[int, int, int, int], least: int) -> Objective:
+    """The least there could be; `least` is the spare around groups that are all there and miss the same keys."""
+    if not any(left_out):
+        return (0, 0, 0, 0, least)
+    floor = Floor(view)
+    if any(left_out[:3]):
+        return (*floor.left_out(demand), 0, 0)
+    missed = floor.missed(group for group in groups_of(demand.root) if group.preferred)
+    # No group misses fewer keys than its floor: if the sum is the same, all are held to the same keys everywhere.
+    return (0, 0, 0, missed, least if missed == left_out[3] else 0)
+
+
+def _roles_missing(leaf: Leaf, assignment: Mapping[int, str]) -> int:
+    if len(leaf.classes) == 1 and leaf.classes[0].members and leaf.classes[0].members[0] in assignment:
+        return 0
+    present = {bound.role for bound in leaf.bound}
+    roles = {pods.role for pods in leaf.classes if pods.members} - present
+    return len(roles - {pods.role for pods in leaf.classes if any(member in assignment for member in pods.members)})
+
+
+def is_measured(leaf: Leaf) -> bool:
+    """Whether spare slots count: a group that will grow, by how much is known or not, does not want a tight domain."""
+    if leaf.final_size is None:
+        return leaf.min_count > 1 or leaf.topology is None
+    return leaf.final_size <= len(leaf.bound) + sum(len(pods.members) for pods in leaf.classes)
+
+
+def _around_groups(view: ClusterView, leaves: Iterable[Leaf], draft: Draft) -> tuple[int, int]:
+    """Slots that stay free around the pods of each leaf and shape, and the fewest that could if all others were gone.
+
+    Slots beside pods that mind others are no measure of a domain and count for nothing.
+    """
+    measured = {leaf.id for leaf in leaves if is_measured(leaf)}
+    pods: dict[int, list[tuple[Shape, int]]] = {}
+    for put in draft.puts:
+        if put.part.group in measured and not put.ask.shape.tied:
+            _count(pods.setdefault(put.part.group, []), put.ask.shape, int(put.counts.sum()))
+    spare = least = 0
+    known: dict[tuple[int, int, int], int] = {}
+    for leaf, shape, count in ((leaf, *each) for leaf, counts in pods.items() for each in counts):
+        region, slots = draft.seats[leaf], view.capacity.slots(shape)
+        if region.rows is not None:
+            spare += int(slots.rows[region.rows].sum()) - count
+            continue
+        domains = slots.roll(region.level)
+        spare += int(domains[region.index]) - count
+        if (id(shape), region.level, count) not in known:
+            known[id(shape), region.level, count] = _tightest(domains, count)
+        least += known[id(shape), region.level, count]
+    return spare, least
+
+
+def _count(pods: list[tuple[Shape, int]], shape: Shape, more: int) -> None:
+    """Add to the pods of a shape; shapes are long to hash and there are few of them."""
+    for number, (known, count) in enumerate(pods):
+        if known is shape or known == shape:
+            pods[number] = (known, count + more)
+            return
+    pods.append((shape, more))
+
+
+def _tightest(domains: Ints, count: int) -> int:
+    return int(domains[domains >= count].min(initial=LARGEST_NUMBER)) - count

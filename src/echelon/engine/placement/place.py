@@ -1,0 +1,237 @@
+"""From a demand to `Placed`: what to try in which order, extras after the minimum, members to nodes.
+
+Everything is tried first; if that cannot be, the minimum with every role covered, then the bare minimum, each
+followed by as many extras as still fit.  Preferred keys are honoured by trying them as if they were required and
+keeping what costs no member.  If that is not known to be the best and all is small, `optimum` looks for better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from ..cluster.regions import CLUSTER, Region, path_of, rows_of
+from ..cluster.view import ClusterView
+from ..records.demand import Composite, Demand, Exclusive, Group, Leaf
+from ..records.verdict import Placed
+from ..search.strategy import search
+from ..space.canonical import Canon, Goal, Part
+from ..space.compact import compact
+from ..space.tasks import Found, NotFound, Put, Steps
+from ..space.tied_state import is_tied
+from .extras import Growth
+from .objective import Draft, groups_of, worth
+from .preferences import honour
+from .ranks import members, straighten
+from .selection import Selection, as_draft, counted, reduced
+from .selection_model import select
+from .small_exact import improve, is_small
+
+#: Preferred keys are tried one group at a time; no more often than this.
+PREFERENCE_TRIALS = 64
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What trying led to: a placement, or whether its absence is proved."""
+
+    placed: Placed | None
+    proved: bool = True
+
+
+def place(view: ClusterView, demand: Demand, steps: Steps) -> Outcome:
+    """Place a demand on what is free now, as well as can be told within the budget."""
+    budget = steps.left
+    quick = _quickly(view, demand, steps)
+    placed = quick.placed
+    settled = quick.proved if placed is None else placed.objective == placed.bound
+    if settled:
+        return quick
+    if not is_small(view, demand):
+        # The last word is worth a quarter of the budget, whether or not all of that is spent.
+        return _selected(view, demand, placed, Steps(budget // 4))
+    exact = improve(view, demand, placed.objective if placed else None, steps)
+    better = _verdict(view, demand, exact.draft).placed if exact.draft else placed
+    if better is not None and exact.proved:
+        better = replace(better, bound=better.objective)
+    return Outcome(better, exact.proved)
+
+
+def _selected(view: ClusterView, demand: Demand, placed: Placed | None, steps: Steps) -> Outcome:
+    """A placement that leaves less out or misses fewer wishes: the solver says what, the search says where."""
+    if placed is not None and placed.objective[:4] <= placed.bound[:4]:
+        return Outcome(placed)
+    selected = select(view, demand, placed, steps)
+    if isinstance(selected, NotFound):
+        return Outcome(placed, selected.proved)
+    better = _verdict(view, demand, as_draft(view, demand.root, _laid_out(view, demand, selected, steps))).placed
+    best = min(filter(None, (placed, better)), key=lambda found: found.objective)
+    return Outcome(replace(best, bound=max(best.bound, selected.bound)))
+
+
+def _laid_out(view: ClusterView, demand: Demand, selected: Selection, steps: Steps) -> Selection:
+    """The same pods, where the search would have them."""
+    smaller = reduced(demand.root, selected)
+    if smaller is None:
+        return selected
+    found = _attempt(view, replace(demand, root=smaller), steps.some(2), selected.keys).placed
+    return selected if found is None else replace(selected, pods=counted(view, demand, found))
+
+
+def _quickly(view: ClusterView, demand: Demand, steps: Steps) -> Outcome:
+    plain = _attempt(view, demand, steps, {})
+    best = plain.placed
+    wishes = [group for group in groups_of(demand.root) if group.preferred]
+    if best is None or not wishes or best.objective[3] == 0:
+        return plain
+    if len(wishes) > 1:
+        everyone = {group.id: group.preferred[0] for group in wishes}
+        best = _better(view, demand, steps, everyone, best) or best
+        if best.objective[3] == 0:
+            return Outcome(best)
+    narrowed, trials = dict[int, str](), PREFERENCE_TRIALS
+    for group in wishes:
+        for key in group.preferred:
+            if trials <= 0:
+                break
+            trials -= 1
+            better = _better(view, demand, steps, {**narrowed, group.id: key}, best)
+            if better is not None:
+                best, narrowed = better, {**narrowed, group.id: key}
+                break
+    return Outcome(best)
+
+
+def _better(
+    view: ClusterView, demand: Demand, steps: Steps, narrowed: Mapping[int, str], best: Placed
+) -> Placed | None:
+    """A placement within the narrowed keys that is worth more than the best one so far."""
+    tried = _attempt(view, demand, steps.some(8), narrowed).placed
+    return tried if tried is not None and tried.objective < best.objective else None
+
+
+def _attempt(view: ClusterView, demand: Demand, steps: Steps, narrowed: Mapping[int, str]) -> Outcome:
+    canon, root, proved = Canon(view), demand.root, False
+    for part, goal, decides in _goals(canon, root, narrowed):
+        trial = steps if decides else steps.some(8)
+        before = trial.left
+        found = search(view, part, CLUSTER, trial)
+        if not decides:
+            steps.left -= before - trial.left
+        if isinstance(found, Found):
+            return _verdict(view, demand, _draft(view, root, found, goal, canon, steps, narrowed))
+        proved = found.proved
+    return Outcome(None, proved)
+
+
+def _goals(canon: Canon, root: Group, narrowed: Mapping[int, str]) -> Iterator[tuple[Part, Goal, bool]]:
+    """What to try in turn, no question twice; the last and weakest decides and may take all of the budget."""
+    everything = canon.part(root, "everything", narrowed)
+    if all(map(_needs_all, groups_of(root))):
+        yield everything, "everything", True
+        return
+    yield everything, "everything", False
+    roles, minimum = canon.part(root, "roles", narrowed), canon.part(root, "minimum", narrowed)
+    if roles.type not in (everything.type, minimum.type):
+        yield roles, "roles", False
+    yield minimum, "everything" if minimum.type == everything.type else "minimum", True
+
+
+def _needs_all(group: Group) -> bool:
+    if isinstance(group, Composite):
+        return group.min_groups >= len(group.children)
+    return group.min_count >= len(group.bound) + sum(len(pods.members) for pods in group.classes)
+
+
+def _draft(
+    view: ClusterView, root: Group, found: Found, goal: Goal, canon: Canon, steps: Steps, narrowed: Mapping[int, str]
+) -> Draft:
+    draft = Draft()
+    if goal != "everything" and is_tied(canon.part(root, "everything")):
+        grown = Growth(view, canon, goal, narrowed, steps)
+        draft.add(grown.beyond(root, found))
+        draft.proved = grown.proved
+        return draft
+    draft.add(found)
+    if goal != "everything":
+        _grow(view, root, draft, canon, steps)
+    return draft
+
+
+def _verdict(view: ClusterView, demand: Demand, draft: Draft) -> Outcome:
+    """Nothing placed although something waits is no placement."""
+    waiting = any(pods.members for leaf in demand.leaves() for pods in leaf.classes)
+    if waiting and not draft.puts:
+        return Outcome(None, draft.proved)
+    straighten(view, demand.root, draft)
+    assignment = members(view, demand, draft)
+    objective, bound = worth(view, demand, draft, assignment)
+    if honour(view, demand, draft):
+        assignment = members(view, demand, draft)
+    domains = {group: path_of(view.layout, region) for group, region in sorted(draft.seats.items())}
+    return Outcome(Placed(assignment, domains, frozenset(draft.seats), objective, bound))
+
+
+# ---- extras
+
+
+def _grow(view: ClusterView, root: Group, draft: Draft, canon: Canon, steps: Steps) -> None:
+    """After the minimum: more children, then more members, on what is left."""
+    with ExitStack() as trial:
+        for put in draft.puts:
+            trial.enter_context(view.with_more(put.rows, put.ask.shape.requests, put.counts))
+        for group in groups_of(root):
+            if isinstance(group, Composite) and group.id in draft.seats:
+                _more_children(view, root, group, draft, canon, steps, trial)
+        for group in groups_of(root):
+            if isinstance(group, Leaf) and group.id in draft.seats:
+                _more_members(view, group, draft, canon, trial)
+
+
+def _more_children(
+    view: ClusterView, root: Group, group: Composite, draft: Draft, canon: Canon, steps: Steps, trial: ExitStack
+) -> None:
+    hopeless: set[int] = set()
+    for child in sorted(group.children, key=lambda child: child.id):
+        if child.id in draft.seats:
+            continue
+        part = canon.part(child, "minimum")
+        if part.type in hopeless:
+            continue
+        found = search(view, part, draft.seats[group.id], steps.some(16), _claims(root, draft))
+        if isinstance(found, Found):
+            draft.add(found)
+            for put in found.puts:
+                trial.enter_context(view.with_more(put.rows, put.ask.shape.requests, put.counts))
+        else:
+            hopeless.add(part.type)
+            draft.proved = draft.proved and found.proved
+
+
+def _more_members(view: ClusterView, leaf: Leaf, draft: Draft, canon: Canon, trial: ExitStack) -> None:
+    part, region = canon.part(leaf, "everything"), draft.seats[leaf.id]
+    present = {bound.role for bound in leaf.bound}
+    used: dict[tuple[object, str], int] = {}
+    for put in draft.puts:
+        if put.part.group == leaf.id:
+            present.add(put.ask.role)
+            key = (put.ask.shape, put.ask.role)
+            used[key] = used.get(key, 0) + int(put.counts.sum())
+    for ask in sorted(part.asks, key=lambda ask: ask.role in present):
+        slots = view.capacity.slots(ask.shape).rows
+        room = int(slots[rows_of(view.layout, region)].sum())
+        count = min(ask.most - used.get((ask.shape, ask.role), 0), room)
+        if count > 0:
+            put = Put(part, ask, *compact(view.layout, ask.shape, slots, region, count))
+            draft.puts.append(put)
+            trial.enter_context(view.with_more(put.rows, ask.shape.requests, put.counts))
+
+
+def _claims(root: Group, draft: Draft) -> list[tuple[Exclusive, int, Region]]:
+    leaves = (group for group in groups_of(root) if isinstance(group, Leaf))
+    return [
+        (leaf.exclusive, leaf.id, draft.seats[leaf.id])
+        for leaf in leaves
+        if leaf.exclusive is not None and leaf.id in draft.seats
+    ]

@@ -1,0 +1,194 @@
+"""Soft terms: pods move to the nodes they like best, within what is decided.
+
+They decide last, among domains that are equally tight and among the nodes of the domain that was chosen; what a
+placement is worth does not change.  Pods that wish for nothing, and of whom nobody wishes anything, cost nothing.
+Where members of a demand wish something of one another they are placed one after the other, each seeing those before.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..cluster.arrays import Ints
+from ..cluster.node_filters import tolerated
+from ..cluster.node_table import Layout
+from ..cluster.regions import CLUSTER, Region, rows_of
+from ..cluster.running_terms import settled
+from ..cluster.slots import room
+from ..cluster.view import ClusterView
+from ..records.demand import Demand, Identity, Leaf, NodeTerm, PodClass, Shape
+from ..space.compact import compact
+from ..space.tasks import Put
+from .node_score import Crowd, Liking
+from .objective import Draft, inner_regions, keys_of
+
+#: Domains that are compared for one group.
+DOMAINS = 256
+#: Turns in which the pods of a class are placed, one pod a turn if there are no more; fewer where nodes are many.
+TURNS, FEWEST_TURNS, WORK = 512, 16, 1 << 22
+
+
+def has_wishes(layout: Layout, pods: PodClass) -> bool:
+    """Whether pods care for nodes, or others for them."""
+    return pods.identity is not None or _cares(layout, pods.shape)
+
+
+def _cares(layout: Layout, shape: Shape) -> bool:
+    if shape.wishes or not layout.soft_taints:
+        return bool(shape.wishes)
+    return any(not tolerated(taint, shape.tolerations) for taint in layout.soft_taints)
+
+
+def honour(view: ClusterView, demand: Demand, draft: Draft) -> bool:
+    """Move pods with wishes to the nodes they like best, within what is decided; whether any have wishes."""
+    shapes = {id(put.ask.shape): put.ask.shape for put in draft.puts}
+    wishing = {number for number, shape in shapes.items() if _cares(view.layout, shape)}
+    known = _identities(demand)
+    if not wishing and not known:
+        return False
+    minding = any(put.ask.shape.tied for put in draft.puts)
+    if minding and not (len(draft.puts) == 1 and settled(view.layout, view.company, draft.puts[0].ask.shape)):
+        return False  # a pod that moves could spoil what is right
+    mover = _Mover(view, draft, known)
+    mover.choose_domain(demand)
+    # Those who care for pods come after those who care for nodes only: then they see where these are.
+    for number, put in sorted(enumerate(draft.puts), key=lambda item: _is_sociable(item[1].ask.shape)):
+        if id(put.ask.shape) in wishing or mover.identity(put) is not None:
+            mover.move(number)
+    return True
+
+
+def _is_sociable(shape: Shape) -> bool:
+    return any(not isinstance(wish.about, NodeTerm) for wish in shape.wishes)
+
+
+#: What pods of a leaf, shape and role are known by.
+Known = dict[tuple[int, Shape, str], Identity]
+
+
+def _identities(demand: Demand) -> Known:
+    """Members of one kind that differ in what they are known by count as the first of them."""
+    found: Known = {}
+    for leaf in demand.leaves():
+        for pods in leaf.classes:
+            if pods.identity is not None:
+                found.setdefault((leaf.id, pods.shape, pods.role), pods.identity)
+    return found
+
+
+class _Mover:
+    """Moves the pods of a draft, put by put, on what the others leave free."""
+
+    def __init__(self, view: ClusterView, draft: Draft, known: Known) -> None:
+        self.view, self.layout, self.draft, self.known = view, view.layout, draft, known
+        self.crowd = Crowd(view.layout.size)
+
+    def identity(self, put: Put) -> Identity | None:
+        return self.known.get((put.part.group, put.ask.shape, put.ask.role)) if self.known else None
+
+    def _settle(self) -> None:
+        """Everyone takes its place."""
+        self.free = self.layout.free.copy()
+        for put in self.draft.puts:
+            self._charge(put, 1)
+
+    def _charge(self, put: Put, times: int) -> None:
+        for resource, amount in put.ask.shape.requests:
+            known = self.layout.resources.get(resource)
+            if known is not None:
+                self.free[known, put.rows] -= amount * times * put.counts
+        self.crowd.count(put.ask.shape, self.identity(put), put.rows, times * put.counts)
+
+    def move(self, number: int) -> None:
+        put = self.draft.puts[number]
+        shape, region = put.ask.shape, self.draft.seats[put.part.group]
+        self._charge(put, -1)
+        slots = np.minimum(self.view.capacity.slots(shape).rows, room(self.layout, self.free, shape))
+        rows = rows_of(self.layout, region)
+        rows = rows[slots[rows] > 0]
+        liking = Liking(self.view, shape, self.identity(put), rows, self.crowd)
+        taken = self._in_turns(put, liking, slots) if liking.changes else self._best(put, liking, slots, region)
+        self.draft.puts[number] = moved = put._replace(rows=taken[0], counts=taken[1])
+        self._charge(moved, 1)
+
+    def _best(self, put: Put, liking: Liking, slots: Ints, region: Region) -> tuple[Ints, Ints]:
+        """The nodes with the highest scores, whole; of those that are liked equally at the end as few as will do."""
+        rows, count, found = liking.rows, int(put.counts.sum()), liking.scores()
+        order = np.argsort(-found, kind="stable")
+        last = order[int(np.searchsorted(np.cumsum(slots[rows[order]]), count))]
+        whole, rest = rows[found > found[last]], np.zeros_like(slots)
+        rest[rows[found == found[last]]] = slots[rows[found == found[last]]]
+        some, counts = compact(self.layout, put.ask.shape, rest, region, count - int(slots[whole].sum()))
+        taken, counts = np.concatenate([whole, some]), np.concatenate([slots[whole], counts])
+        along = np.argsort(taken, kind="stable")
+        return taken[along], counts[along]
+
+    def _in_turns(self, put: Put, liking: Liking, slots: Ints) -> tuple[Ints, Ints]:
+        """One after the other where it is liked best; where that makes no difference, as it was planned."""
+        rows, count = liking.rows, int(put.counts.sum())
+        left, taken = slots[rows], np.zeros(len(rows), dtype=np.int64)
+        planned = np.zeros(len(slots), dtype=np.int64)
+        planned[put.rows] = put.counts
+        planned = planned[rows]
+        portion = -(-count // max(FEWEST_TURNS, min(TURNS, WORK // len(rows))))
+        apart = liking.ranks() if portion > 1 and not liking.draws else np.zeros_like(left)
+        while count:
+            for spot in self._next(liking, left, planned, apart, min(portion, count)):
+                number = min(int(left[spot]), portion, count) if liking.draws else min(1, count)
+                left[spot] -= number
+                planned[spot] -= number
+                taken[spot] += number
+                count -= number
+                liking.take(spot, number)
+        used = taken > 0
+        return rows[used], taken[used]
+
+    def _next(self, liking: Liking, left: Ints, planned: Ints, apart: Ints, number: int) -> list[int]:
+        """Where the next few pods would like to go best, and of that where they were to go."""
+        scores = np.where(left > 0, liking.scores(), -1)
+        if number == 1:
+            best = scores == scores.max()
+            as_planned = best & (planned > 0)
+            return [int((as_planned if as_planned.any() else best).argmax())]
+        order = np.lexsort((planned <= 0, apart, -scores))[:number]
+        return [spot for spot in order.tolist() if left[spot] > 0]
+
+    def choose_domain(self, demand: Demand) -> None:
+        """The best liked of the domains that are as tight as the one chosen, for a single group of equal pods."""
+        self._move_group(demand)
+        self._settle()
+
+    def _move_group(self, demand: Demand) -> None:
+        leaf, layout = demand.root, self.layout
+        if not isinstance(leaf, Leaf) or len(self.draft.puts) != 1 or leaf.bound or leaf.exclusive:
+            return
+        put = self.draft.puts[0]
+        here, shape = self.draft.seats[leaf.id], put.ask.shape
+        if here.level < 0 or here.rows is not None:
+            return
+        slots, count = self.view.capacity.slots(shape), int(put.counts.sum())
+        alike = self._as_tight(leaf, here, slots.roll(here.level))
+        rows = np.concatenate([rows_of(layout, home) for home in alike]) if alike else np.zeros(0, dtype=np.int64)
+        rows = rows[slots.rows[rows] > 0]
+        value = np.zeros(layout.size, dtype=np.int64)
+        value[rows] = Liking(self.view, shape, self.identity(put), rows).scores()
+
+        def liking(home: Region) -> int:
+            inside = rows_of(layout, home)
+            each = np.repeat(value[inside], np.minimum(slots.rows[inside], count))
+            return int(np.sort(each)[-count:].sum())
+
+        if alike:
+            best = max(alike, key=liking)
+            if liking(best) > liking(here):
+                self.draft.seats[leaf.id] = best
+                taken, counts = compact(layout, shape, slots.rows, best, count)
+                self.draft.puts[0] = put._replace(rows=taken, counts=counts)
+
+    def _as_tight(self, leaf: Leaf, here: Region, sums: Ints) -> list[Region]:
+        """The domains a leaf could have had instead, some of them if there are very many."""
+        narrowest = [key for key in leaf.preferred if self.layout.level_of.get(key) == here.level]
+        homes = [CLUSTER]
+        for key in keys_of(leaf, narrowest[0] if narrowest else None, self.layout):
+            homes = [inner for region in homes for inner in inner_regions(self.layout, region, key)]
+        return [home for home in homes if home.level == here.level and sums[home.index] == sums[here.index]][:DOMAINS]

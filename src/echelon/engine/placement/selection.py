@@ -1,0 +1,86 @@
+"""What `omissions` chose, and what becomes of it: a smaller demand for the search, or a placement as it stands."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..cluster.regions import CLUSTER
+from ..cluster.view import ClusterView
+from ..records.demand import Demand, Group, Leaf, PodClass, Shape
+from ..records.verdict import Objective, Placed
+from ..space.canonical import Canon, Part, merge, walk
+from ..space.tasks import Put
+from .objective import Draft, find_homes, groups_of
+
+Kind = tuple[Shape, str]
+#: How many pods of a leaf and class are on which row.
+Pods = dict[int, dict[Kind, dict[int, int]]]
+
+
+@dataclass(slots=True)
+class Selection:
+    """Pods of every class that are placed, by leaf; groups that hold, and the preferred keys that some are held to."""
+
+    pods: Pods
+    holding: frozenset[int]
+    keys: dict[int, str]
+    #: Nothing is better than this.
+    bound: Objective = (0, 0, 0, 0, 0)
+
+
+def reduced(root: Group, selected: Selection) -> Group | None:
+    """The tree as far as it was chosen, all of it needed; None if what runs in a group left out pins those above."""
+    if isinstance(root, Leaf):
+        return _reduced_leaf(root, selected)
+    children = []
+    for child in root.children:
+        if child.id in selected.holding:
+            smaller = reduced(child, selected)
+            if smaller is None:
+                return None
+            children.append(smaller)
+        elif any(leaf.bound for leaf in Demand(child).leaves()):
+            return None
+    return replace(root, min_groups=len(children), children=tuple(children))
+
+
+def _reduced_leaf(leaf: Leaf, selected: Selection) -> Leaf:
+    chosen = selected.pods[leaf.id]
+    classes = tuple(
+        PodClass(shape, tuple(members[: sum(chosen[shape, role].values())]), role)
+        for (shape, role), members in merge(leaf.classes).items()
+    )
+    count = sum(len(pods.members) for pods in classes)
+    return replace(leaf, classes=classes, min_count=max(leaf.min_count, count + len(leaf.bound)))
+
+
+def counted(view: ClusterView, demand: Demand, placed: Placed) -> Pods:
+    """The pods of a placement as a selection has them."""
+    found: Pods = {}
+    for leaf in demand.leaves():
+        classes = found[leaf.id] = {}
+        for kind, members in merge(leaf.classes).items():
+            rows = (view.layout.row(placed.assignment[member]) for member in members if member in placed.assignment)
+            classes[kind] = dict(Counter(row for row in rows if row is not None))
+    return found
+
+
+def as_draft(view: ClusterView, root: Group, selected: Selection) -> Draft:
+    """A selection as a placement."""
+    parts = {part.group: part for part in walk(Canon(view).part(root, "everything"))}
+    draft = Draft({group.id: CLUSTER for group in groups_of(root) if group.id in selected.holding})
+    for leaf, classes in selected.pods.items():
+        for kind, rows in classes.items():
+            if rows:
+                draft.puts.append(_put(parts[leaf], kind, rows))
+    find_homes(view, root, draft)
+    return draft
+
+
+def _put(part: Part, kind: Kind, rows: Mapping[int, int]) -> Put:
+    ask = next(ask for ask in part.asks if (ask.shape, ask.role) == kind)
+    return Put(part, ask, np.array(list(rows), dtype=np.int64), np.array(list(rows.values()), dtype=np.int64))

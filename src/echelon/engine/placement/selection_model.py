@@ -1,0 +1,362 @@
+"""What to leave out when not everything fits, and who gets a preferred domain, as questions to CP-SAT.
+
+The quick answer places the minimum, adds what still fits and tries preferred keys one by one; a different beginning
+may end better.  Where the quick answer does not meet its bound, and the tree is too large for `optimum`, this model
+says which groups hold, how many pods of which role they get and which groups share a domain of which preferred key.
+Where exactly they go is then searched as usual, with that as the demand.
+
+    pods per class and node ─┐
+    groups that hold ────────┼─► least (roles, groups, members) left out ─► least preferred keys missed
+    domains per keyed group ─┘   each with a bound if the budget ends first
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..cluster.arrays import Ints
+from ..cluster.node_table import Layout
+from ..cluster.regions import CLUSTER
+from ..cluster.view import ClusterView
+from ..models.pod_rule_constraints import Number, marks, write
+from ..records.demand import Composite, Demand, Exclusive, Group, Leaf, Shape
+from ..records.verdict import Objective, Placed
+from ..space.canonical import Canon, merge, walk
+from ..space.cpsat import Solver
+from ..space.tasks import NotFound, Steps
+from ..space.tied_state import Tied, is_counted, is_tied
+from .objective import groups_of, keys_of
+from .selection import Kind, Selection, counted
+
+#: Classes of pods times places for them.
+LARGEST_MODEL = 5_000
+
+
+def select(view: ClusterView, demand: Demand, known: Placed | None, steps: Steps) -> Selection | NotFound:
+    """Which groups and members to place; nothing if that is proved, or the solver cannot be asked or is not done."""
+    if steps.left <= 0 or not _is_listed(view, demand):
+        return NotFound(proved=False)
+    room = _minding(view, demand)
+    places = _places(view, demand, room)
+    if len(places) * sum(len(leaf.classes) for leaf in demand.leaves()) > LARGEST_MODEL:
+        return NotFound(proved=False)
+    model = _Model(view, demand, room, places)
+    if known is not None:
+        model.begin_with(known)
+    settled = known is not None and known.objective[:3] == known.bound[:3]
+    return _wishes(model, known.objective, steps) if known is not None and settled else _everything(model, steps)
+
+
+def _everything(model: _Model, steps: Steps) -> Selection | NotFound:
+    """The least left out, and then the fewest wishes missed."""
+    if not model.solve(model.left_out(), steps):
+        return NotFound(proved=model.solver.ended)
+    selected = model.selection()
+    selected.bound = (*model.parts_of(model.solver.bound), 0, 0)
+    if not model.solver.ended or not model.wishing:
+        return selected
+    model.begin_here()
+    better = _wishes(model, selected.bound, steps)
+    return better if isinstance(better, Selection) else selected
+
+
+def _wishes(model: _Model, left_out: Objective, steps: Steps) -> Selection | NotFound:
+    """The fewest wishes missed by those who leave so much out and no more."""
+    model.cp.add(model.left_out() == model.weight_of(left_out))
+    if not model.solve(model.missed(), steps):
+        return NotFound(proved=False)
+    selected = model.selection()
+    selected.bound = (*left_out[:3], model.solver.bound, 0)
+    return selected
+
+
+def _is_listed(view: ClusterView, demand: Demand) -> bool:
+    """Whether all exclusive domains are those of listed levels."""
+    wanted = (leaf.exclusive for leaf in demand.leaves())
+    return all(exclusive is None or exclusive.key in view.layout.level_of for exclusive in wanted)
+
+
+def _minding(view: ClusterView, demand: Demand) -> Tied | None:
+    """The room with its rules if pods mind one another."""
+    part = Canon(view).part(demand.root, "everything")
+    if not is_tied(part) or is_counted(view, part, CLUSTER):
+        return None
+    return Tied(view, list(walk(part)), (), CLUSTER.level)
+
+
+class _Model:
+    def __init__(self, view: ClusterView, demand: Demand, room: Tied | None, places: dict[int, Ints]) -> None:
+        self.view, self.layout, self.demand, self.room, self.places = view, view.layout, demand, room, places
+        self.solver = Solver()
+        self.cp, self.sum, self.weighted = self.solver.cp, self.solver.sum, self.solver.weighted
+        self.groups = groups_of(demand.root)
+        self.leaves = [group for group in self.groups if isinstance(group, Leaf)]
+        self.holds = {group.id: self._flag() for group in self.groups}
+        self.pods: dict[int, dict[Kind, dict[int, Any]]] = {}
+        for leaf in self.leaves:
+            self.pods[leaf.id] = {kind: self._class(kind, members) for kind, members in merge(leaf.classes).items()}
+        self._hold()
+        self._fit()
+        for group in self.groups:
+            for key in keys_of(group, None, self.layout):
+                self._together(group, key, self.holds[group.id], 0)
+        self._alone()
+        if room is not None:
+            write(self.cp, room.rules, self._numbers())
+        self.wishing = [group for group in self.groups if group.preferred]
+        self._honoured: dict[int, dict[str, Any]] = {}
+        self._roles = [flag for leaf in self.leaves for flag in self._missing_roles(leaf)]
+        self._members = [variable for rows in self._classes() for variable in rows.values()]
+        self.cp.add(self.sum(self._members) >= 1)
+
+    # ---- what is a placement
+
+    def _class(self, kind: Kind, members: list[int]) -> dict[int, Any]:
+        slots = self._slots(kind[0])
+        most = {first: min(int(slots[rows].sum()), len(members)) for first, rows in self.places.items()}
+        return {first: self.cp.new_int_var(0, number, "") for first, number in most.items() if number > 0}
+
+    def _slots(self, shape: Shape) -> Ints:
+        return self.view.capacity.slots(shape).rows if self.room is None else self.room.slots_by_row(shape)
+
+    def _numbers(self) -> dict[Shape, dict[int, Number]]:
+        """Pods of every shape by place."""
+        variables: dict[Shape, dict[int, list[Any]]] = {}
+        for classes in self.pods.values():
+            for (shape, _), places in classes.items():
+                for first, variable in places.items():
+                    variables.setdefault(shape, {}).setdefault(first, []).append(variable)
+        return {
+            shape: {
+                first: Number(self.sum(pods), int(self._slots(shape)[self.places[first]].sum()))
+                for first, pods in places.items()
+            }
+            for shape, places in variables.items()
+        }
+
+    def _hold(self) -> None:
+        """What is left out leaves all below it out; the root is not."""
+        self.cp.add(self.holds[self.demand.root.id] == 1)
+        for group in self.groups:
+            holds = self.holds[group.id]
+            if isinstance(group, Composite):
+                children = [self.holds[child.id] for child in group.children]
+                self.cp.add(self.sum(children) >= group.min_groups * holds)
+                for child in children:
+                    self.cp.add_implication(child, holds)
+                continue
+            everyone = []
+            for kind, members in merge(group.classes).items():
+                placed = list(self.pods[group.id][kind].values())
+                self.cp.add(self.sum(placed) <= len(members) * holds)
+                everyone += placed
+            self.cp.add(self.sum(everyone) + len(group.bound) >= group.min_count * holds)
+
+    def _fit(self) -> None:
+        """No place gives more than it has."""
+        shapes = {shape: self._slots(shape) for shape in _shapes(self.demand)}
+        if len(shapes) == 1:
+            (slots,) = shapes.values()
+            for first, rows in self.places.items():
+                pods = [classes[first] for classes in self._classes() if first in classes]
+                self.cp.add(self.sum(pods) <= int(slots[rows].sum()))
+            return
+        used: dict[tuple[int, int], tuple[list[Any], list[int]]] = {}
+        for classes in self.pods.values():
+            for (shape, _), places in classes.items():
+                for name, amount in shape.requests:
+                    for row, variable in places.items() if amount > 0 else ():
+                        variables, amounts = used.setdefault((self.layout.resources[name], row), ([], []))
+                        variables.append(variable)
+                        amounts.append(amount)
+        for (resource, row), (variables, amounts) in used.items():
+            self.cp.add(self.weighted(variables, amounts) <= self.layout.free.item(resource, row))
+
+    def _together(self, group: Group, key: str, wanted: Any, otherwise: Any) -> None:
+        """All pods of a group share a domain of a key if that is wanted, those that run included."""
+        domains, chosen = _domains(self.layout, key), dict[int, Any]()
+        for leaf in Demand(group).leaves():
+            most = sum(len(pods.members) for pods in leaf.classes)
+            for rows in self.pods[leaf.id].values():
+                for domain, variables in _by_domain(rows, domains).items():
+                    if domain >= 0 and domain not in chosen:
+                        chosen[domain] = self._flag()
+                    self.cp.add(self.sum(variables) <= most * (chosen.get(domain, 0) + otherwise))
+        pinned = sorted({domains.item(row) for row in self._pins(group)})
+        for domain in pinned:
+            if domain < 0 or len(pinned) > 1:
+                self.cp.add(wanted == 0)
+            else:
+                self.cp.add_implication(wanted, chosen.setdefault(domain, self._flag()))
+        self.cp.add_at_most_one(chosen.values())
+
+    def _alone(self) -> None:
+        """One group of a rank per exclusive domain."""
+        users: dict[object, list[Any]] = {}
+        for leaf in self.leaves:
+            if leaf.exclusive is not None:
+                for domain, uses in self._used(leaf, leaf.exclusive):
+                    users.setdefault((leaf.exclusive, domain), []).append(uses)
+        for uses in users.values():
+            self.cp.add_at_most_one(uses)
+
+    def _used(self, leaf: Leaf, exclusive: Exclusive) -> Iterator[tuple[int, Any]]:
+        """Domains that a leaf may have for itself, with whether it does."""
+        domains, holders = _domains(self.layout, exclusive.key), self.view.occupancy.holders(exclusive)
+        most = sum(len(pods.members) for pods in leaf.classes)
+        inside: dict[int, list[Any]] = {domains.item(row): [] for row in self._pins(leaf)}
+        pinned = list(inside)
+        for rows in self.pods[leaf.id].values():
+            for domain, variables in _by_domain(rows, domains).items():
+                inside.setdefault(domain, []).extend(variables)
+        for domain, variables in inside.items():
+            uses = self._flag()
+            self.cp.add(self.sum(variables) <= most * uses)
+            if domain in pinned:
+                self.cp.add_implication(self.holds[leaf.id], uses)
+            if any(group != leaf.id for group in holders.get(domain, ())):
+                self.cp.add(uses == 0)
+            yield domain, uses
+
+    def _pins(self, group: Group) -> list[int]:
+        rows = (self.layout.row(bound.node) for leaf in Demand(group).leaves() for bound in leaf.bound)
+        return [row for row in rows if row is not None]
+
+    def _flag(self) -> Any:
+        return self.cp.new_bool_var("")
+
+    # ---- what it is worth
+
+    def left_out(self) -> Any:
+        """Roles, groups and members left out, as one number."""
+        asked = sum(len(pods.members) for leaf in self.leaves for pods in leaf.classes)
+        #: What one group and one role weigh: more than all members, more than all groups.
+        self._group = asked + 1
+        self._role = (len(self.groups) + 1) * self._group
+        absent = len(self.groups) - self.sum(list(self.holds.values()))
+        return self._role * self.sum(self._roles) + self._group * absent + asked - self.sum(self._members)
+
+    def weight_of(self, value: Objective) -> int:
+        roles, groups, members, *_ = value
+        return self._role * roles + self._group * groups + members
+
+    def parts_of(self, bound: int) -> tuple[int, int, int]:
+        roles, rest = divmod(bound, self._role)
+        return roles, *divmod(rest, self._group)
+
+    def missed(self) -> Any:
+        """Preferred keys missed; the rules that go with them are written down now."""
+        weights, flags, all_of_them = list[int](), list[Any](), 0
+        for group in self.wishing:
+            length = len(group.preferred)
+            honoured = {key: self._flag() for key in group.preferred}
+            for number, (key, flag) in enumerate(honoured.items()):
+                self.cp.add_implication(flag, self.holds[group.id])
+                self._together(group, key, flag, 1 - flag)
+                weights.append(length - number)
+            self.cp.add_at_most_one(honoured.values())
+            flags += honoured.values()
+            all_of_them += length
+            self._honoured[group.id] = honoured
+        return all_of_them - self.weighted(flags, weights)
+
+    def _missing_roles(self, leaf: Leaf) -> Iterator[Any]:
+        """For every role of a leaf that nobody plays yet, whether it is missing."""
+        by_role: dict[str, list[Any]] = {}
+        for (_, role), rows in self.pods[leaf.id].items():
+            by_role.setdefault(role, []).extend(rows.values())
+        present = {bound.role for bound in leaf.bound}
+        for role, variables in by_role.items():
+            if role not in present:
+                missing = self._flag()
+                self.cp.add(missing + self.sum(variables) >= 1)
+                yield missing
+
+    def _classes(self) -> Iterator[dict[int, Any]]:
+        for classes in self.pods.values():
+            yield from classes.values()
+
+    # ---- the beginning and the end
+
+    def begin_with(self, known: Placed) -> None:
+        for group, holds in self.holds.items():
+            self.cp.add_hint(holds, group in known.groups)
+        for leaf, classes in counted(self.view, self.demand, known).items():
+            for kind, rows in classes.items():
+                for first, variable in self.pods[leaf][kind].items():
+                    self.cp.add_hint(variable, sum(rows.get(row, 0) for row in self.places[first].tolist()))
+
+    def solve(self, least: Any, steps: Steps) -> bool | None:
+        self.cp.minimize(least)
+        return self.solver.solve(steps, linearization=2)
+
+    def begin_here(self) -> None:
+        """Go on from the last solution."""
+        self.cp.clear_hints()
+        for variable in (*self.holds.values(), *self._members):
+            self.cp.add_hint(variable, self.solver.value(variable))
+
+    def selection(self) -> Selection:
+        used: dict[tuple[int, Shape], int] = {}
+        pods = {
+            leaf: {(shape, role): dict(self._spread(shape, places, used)) for (shape, role), places in classes.items()}
+            for leaf, classes in self.pods.items()
+        }
+        holding = frozenset(group for group, holds in self.holds.items() if self.solver.value(holds))
+        honoured = ((group, key, flag) for group, flags in self._honoured.items() for key, flag in flags.items())
+        return Selection(pods, holding, {group: key for group, key, flag in honoured if self.solver.value(flag)})
+
+    def _spread(
+        self, shape: Shape, places: Mapping[int, Any], used: dict[tuple[int, Shape], int]
+    ) -> Iterator[tuple[int, int]]:
+        """Pods of a class onto the rows of their places, after those that others have used."""
+        slots = self._slots(shape)
+        for first, variable in places.items():
+            left = self.solver.value(variable)
+            for row in self.places[first].tolist() if left else ():
+                free = slots.item(row) - used.get((row, shape), 0) if len(self.places[first]) > 1 else left
+                if left and free:
+                    count = min(left, free)
+                    used[row, shape] = used.get((row, shape), 0) + count
+                    left -= count
+                    yield row, count
+
+
+def _places(view: ClusterView, demand: Demand, room: Tied | None) -> dict[int, Ints]:
+    """Rows that need not be told apart, by the first of them: where pods are equal, those of the same domains."""
+    layout, groups = view.layout, groups_of(demand.root)
+    rows = np.arange(layout.size, dtype=np.int64)
+    keys = {key for group in groups for key in (*keys_of(group, None, layout), *group.preferred)}
+    columns = [*(_domains(layout, key) for key in sorted(keys)), *marks(room.rules if room else ())]
+    if len(_shapes(demand)) > 1:
+        kinds = rows
+    elif columns:
+        kinds = np.unique(np.stack(columns), axis=1, return_inverse=True)[1].reshape(-1)
+    else:
+        kinds = np.zeros_like(rows)
+    order = np.argsort(kinds, kind="stable")
+    found = np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1)
+    return {alike.item(0): alike for alike in found}
+
+
+def _shapes(demand: Demand) -> list[Shape]:
+    return list(dict.fromkeys(pods.shape for leaf in demand.leaves() for pods in leaf.classes))
+
+
+def _domains(layout: Layout, key: str) -> Ints:
+    """The domain of every row, below 0 for those without one."""
+    level = layout.level_of.get(key)
+    if level is None:
+        return layout.column(key).ids
+    domains = layout.domains(level)
+    return np.where(layout.named(level)[domains], domains, -1)
+
+
+def _by_domain(rows: Mapping[int, Any], domains: Ints) -> dict[int, list[Any]]:
+    found: dict[int, list[Any]] = {}
+    for row, variable in rows.items():
+        found.setdefault(domains.item(row), []).append(variable)
+    return found

@@ -1,0 +1,111 @@
+"""Preemption with the least loss: whole units of strictly lower priority, and none that could be spared.
+
+Everything rests on one question: does the demand fit once these units are gone?  Each domain that the root's key
+offers is one `Inquiry`; the most promising is asked first, and one that cannot promise less than what is found is
+not asked at all.  What the budget left open anywhere goes into the bound, so that the verdict knows whether its loss
+is the least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from ..cluster.arrays import distinct
+from ..cluster.pod_index import means
+from ..cluster.regions import CLUSTER, Region
+from ..cluster.view import ClusterView, Running
+from ..placement.place import place
+from ..records.demand import Demand
+from ..records.verdict import Evict
+from ..space.canonical import Canon, Part, bare, just
+from ..space.tasks import Steps
+from ..space.tied_state import is_tied
+from .loss import Best, Rank, Trial, rank_of
+from .region_search import Inquiry
+from .slot_gains import Gaps
+from .victim_table import Crowd
+
+
+def preempt(
+    view: ClusterView, demand: Demand, now: float, cost: Callable[[Running], int] | None = None
+) -> Evict | None:
+    """The units whose eviction lets the demand in at the least loss; None if no eviction does.
+
+    With `cost` the loss of a pod is what it says instead of the time the pod has run.
+    """
+    trial = Trial(view, now, cost)
+    try:
+        victims = trial.victims(demand.priority)
+        if not victims:
+            return None
+        best = Best()
+        bound = _least_loss(trial, demand, victims, best)
+        if best.loss is None:
+            return None
+        trial.take_out(best.victims)
+        placed = place(view, demand, Steps(view.options.limits.steps)).placed
+        return None if placed is None else Evict(best.loss.ids, best.loss, placed, min(bound, rank_of(best.loss)))
+    finally:
+        trial.close()
+
+
+def _least_loss(trial: Trial, demand: Demand, victims: Crowd, best: Best) -> Rank:
+    """Put the least loss into `best`; no eviction that helps loses less than what comes back."""
+    view = trial.view
+    effort = Steps(view.options.limits.steps)
+    anchors = _anchors(demand, victims)
+    inquiries = []
+    for aim in Canon(view).aims(demand.root):
+        gaps, simpler = Gaps(trial, bare(aim), victims), _by_shape(trial, aim, victims)
+        for region, inside in _by_region(view, aim, victims):
+            inquiries.append(Inquiry(trial, aim, region, inside, anchors, gaps, simpler, effort))
+    # The most promising first; once the rest cannot promise less than what is found, that is the least.
+    if len(inquiries) > 1:
+        inquiries.sort(key=lambda inquiry: inquiry.promise)
+    bounds: list[Rank] = []
+    for inquiry in inquiries:
+        if best.loss is not None and inquiry.promise > rank_of(best.loss):
+            break
+        bounds += inquiry.improve(best)
+    return min(bounds, default=(1 << 62, 0, 0, 0))
+
+
+def _by_shape(trial: Trial, aim: Part, victims: Crowd) -> Callable[[], list[tuple[Part, Gaps]]]:
+    """The pods of each shape that an aim needs at least, anywhere and for themselves; computed once, when asked for."""
+
+    @cache
+    def found() -> list[tuple[Part, Gaps]]:
+        parts = [just(shape, number) for shape, number in bare(aim).least.items() if number > 0]
+        return [(part, Gaps(trial, part, victims)) for part in parts]
+
+    return found
+
+
+def _anchors(demand: Demand, victims: Crowd) -> frozenset[int]:
+    """Victims whose company some pods may want, so that evicting them may be worse than keeping them."""
+    shapes = {pods.shape: None for leaf in demand.leaves() for pods in leaf.classes}
+    wanted = {term.peers: None for shape in shapes for term in shape.affinity}
+    wanted |= {spread.peers: None for shape in shapes for spread in shape.spread}
+    if not wanted:
+        return frozenset()
+    return frozenset(
+        victim.unit
+        for victim in victims
+        if any(pod.identity and means(peers, pod.identity) for pod in victim.pods for peers in wanted)
+    )
+
+
+def _by_region(view: ClusterView, part: Part, victims: Crowd) -> list[tuple[Region, Crowd]]:
+    """The domains of the root's first key, or the whole cluster, with the victims that touch them."""
+    layout = view.layout
+    level = layout.level_of.get(part.keys[0]) if part.keys else None
+    if level is None or is_tied(part):
+        return [(CLUSTER, victims)]
+    pinned = distinct(layout.domains(level)[list(part.pins)].tolist()).tolist()
+    named = layout.named(level)
+    return [
+        (Region(level, index), inside)
+        for index, inside in victims.by_domain(layout.domains(level))
+        if named[index] and set(pinned) <= {index}
+    ]

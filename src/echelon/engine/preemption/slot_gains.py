@@ -1,0 +1,354 @@
+"""What slots cost: how many a demand lacks, what each victim can add at most, and where slots are cheap.
+
+Two uses: a lower bound of the loss in a region, and a first set of victims to start from.  The latter prices the
+slots of every node - free ones cost nothing, further ones the work of the cheapest victims there - and lets the
+tree pick cheap domains.  It is a guess for trees and victims that span nodes, and right for single pods.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..cluster.arrays import Bools, Ints
+from ..cluster.free_amounts import clip
+from ..cluster.node_filters import allowed
+from ..cluster.node_table import Layout
+from ..cluster.regions import Region, rows_of
+from ..cluster.slots import UNLIMITED, roll_up
+from ..records.demand import LARGEST, Shape
+from ..space.canonical import Part, shapes_of
+from .loss import Trial
+from .victim_table import Crowd, Victim, numbers_of
+
+#: A violated budget weighs more than any work.
+VIOLATION = float(1 << 50)
+INFINITE = float("inf")
+
+
+class Gaps:
+    """The arithmetic of one shape: slots now, slots with victims gone, and each victim's share.
+
+    What each victim gives back on each of its rows stands in arrays, so that thousands of them are one sum.
+    """
+
+    def __init__(self, trial: Trial, aim: Part, everyone: Crowd) -> None:
+        """`aim` is bare: slots are those of pods that mind nobody."""
+        shapes = [shape for shape, least in aim.least.items() if least > 0]
+        self.shape: Shape | None = shapes[0] if shapes else None
+        self.layout: Layout = trial.view.layout
+        self.need = aim.least[self.shape] if self.shape else 0
+        #: One entry for each victim and row: whose, and where.
+        self.owners, self.rows = everyone.columns.owners, everyone.columns.rows
+        self._everyone = len(everyone)
+        if self.shape is None:
+            return
+        requests = ((name, clip(amount)) for name, amount in self.shape.requests if amount > 0)
+        self.requests = [
+            (name, self.layout.resources[name], amount) for name, amount in requests if name in self.layout.resources
+        ]
+        trial.take_out(())
+        self.free = self.layout.free.copy()
+        self.now = trial.view.capacity.slots(self.shape).rows.copy()
+        self._usable = allowed(self.layout, self.shape) & (len(self.requests) == self._asked())
+        #: By entry, how much it gives back of each resource that the shape asks for.
+        self.given = [
+            np.array(given_of(everyone.columns.records, name), dtype=np.int64)[everyone.columns.which]
+            for name, _, _ in self.requests
+        ]
+        self.most = self._slots(np.ones(len(self.rows), dtype=np.bool_))
+        self._gains = self._gain()
+
+    def lacking(self, region: Region) -> int:
+        """Slots missing in a region while nobody is gone."""
+        if self.shape is None:
+            return 0
+        if region.rows is None:
+            return self.need - int(roll_up(self.layout, self.now, region.level)[region.index])
+        return self.need - int(self.now[region.rows].sum())
+
+    def could_suffice(self, region: Region) -> bool:
+        """Whether there are slots enough once all victims are gone."""
+        return self.shape is None or int(self.most[rows_of(self.layout, region)].sum()) >= self.need
+
+    def holds(self, part: Part, region: Region, victims: Sequence[Victim]) -> bool:
+        """Whether a uniform part fits into a region once these are gone."""
+        gone = np.zeros(self._everyone, dtype=np.bool_)
+        gone[numbers_of(victims)] = True
+        slots = self._slots(gone[self.owners])
+        return bool(_copies(self.layout, part, slots, region.level)[region.index])
+
+    def gains(self, region: Region) -> Ints:
+        """For each victim, by number, the most slots that its eviction adds in a region, whatever else is gone."""
+        sums = np.zeros(self._everyone, dtype=np.int64)
+        if self.shape is None:
+            return sums
+        inside = np.zeros(self.layout.size, dtype=np.bool_)
+        inside[rows_of(self.layout, region)] = True
+        here = inside[self.rows]
+        np.add.at(sums, self.owners[here], self._gains[here])
+        return sums
+
+    def slots_with(self, row: int, freed: Mapping[str, int]) -> int:
+        """The slots of a row once so much is given back there."""
+        if not self.most[row]:
+            return 0
+        free = self.free
+        room = [(free.item(known, row) + freed.get(name, 0)) // amount for name, known, amount in self.requests]
+        return max(0, min(room, default=UNLIMITED))
+
+    def _asked(self) -> int:
+        assert self.shape is not None
+        return sum(amount > 0 for _, amount in self.shape.requests)
+
+    def _slots(self, gone: Bools) -> Ints:
+        """Slots per row of the cluster once these entries are gone."""
+        count = np.full(self.layout.size, UNLIMITED, dtype=np.int64)
+        rows = self.rows[gone]
+        for (_, known, amount), given in zip(self.requests, self.given, strict=True):
+            free = self.free[known].copy()
+            np.add.at(free, rows, given[gone])
+            np.minimum(count, free // amount, out=count)
+        return np.where(self._usable, np.maximum(count, 0), 0)
+
+    def _gain(self) -> Ints:
+        """The most slots that each entry adds.
+
+        Resources that never run out on a row do not count: they are not what a slot waits for.
+        """
+        most, best = self.most[self.rows], np.zeros(len(self.rows), dtype=np.int64)
+        for (_, known, amount), given in zip(self.requests, self.given, strict=True):
+            scarce = self.free[known, self.rows] // amount < most
+            np.maximum(best, np.where(scarce, -(-given // amount), 0), out=best)
+        gains: Ints = np.minimum(best, most - self.now[self.rows])
+        return gains
+
+
+def given_of(records: Iterable[Mapping[str, int]], name: str) -> list[int]:
+    """How much of a resource each record gives back."""
+    return [amount if (amount := record.get(name, 0)) <= LARGEST else LARGEST for record in records]
+
+
+def is_uniform(layout: Layout, part: Part, level: int) -> bool:
+    """Whether counting copies is exact for a part in a domain of a level: equal pods, children alike, keys nesting."""
+    if part.exclusive is not None or not part.need or len(part.keys) > 1:
+        return False
+    if any(child.pins for child in part.children) or any(shape.tied for shape in shapes_of(part)):
+        return False
+    own = layout.level_of.get(part.keys[0], -2) if part.keys else level
+    if own < level or len(shapes_of(part)) != 1:
+        return False
+    if part.is_leaf:
+        return part.need <= part.supply
+    alike = len({child.type for child in part.children}) == 1 and part.need <= len(part.children)
+    first = part.children[0]
+    nests = not first.keys or layout.level_of.get(first.keys[0], -2) > own
+    return alike and nests and is_uniform(layout, first, own)
+
+
+def _copies(layout: Layout, part: Part, slots: Ints, level: int) -> Ints:
+    """How many copies of a uniform part each domain of a level holds, with so many slots on each row."""
+    own = layout.level_of[part.keys[0]] if part.keys else level
+    if part.is_leaf:
+        counts = roll_up(layout, slots, own) // part.need
+    else:
+        counts = _copies(layout, part.children[0], slots, own) // part.need
+    if own == level:
+        return counts
+    summed: Ints = np.add.reduceat(np.where(layout.named(own), counts, 0), layout.nested(level, own))
+    return summed
+
+
+def least_cost(missing: int, works: Ints, gains: Ints) -> tuple[int, int]:
+    """The least work and the fewest units that close a gap with offers of slots for work, fractions allowed."""
+    if missing <= 0:
+        return 0, 0
+    works, gains = works[gains > 0], gains[gains > 0]
+    rates = works / gains
+    total, left = 0.0, missing
+    for at in np.lexsort((gains, rates)).tolist():
+        gain = gains.item(at)
+        total += rates.item(at) * min(gain, left)
+        left -= gain
+        if left <= 0:
+            break
+    return int(total), -(-missing // int(gains.max())) if len(gains) else 0
+
+
+@dataclass(slots=True)
+class _Stairs:
+    """The priced slots of a region's rows, in row order."""
+
+    rows: Ints
+    costs: np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+class Ledger:
+    """The slots of a region while victims go and come back; for one leaf of equal pods they are all that counts."""
+
+    def __init__(self, gaps: Gaps, region: Region) -> None:
+        self._gaps = gaps
+        self._inside = frozenset(rows_of(gaps.layout, region).tolist())
+        self._lacking = self._missing = gaps.lacking(region)
+        self._freed: dict[int, dict[str, int]] = {}
+        self._gone: dict[int, Victim] = {}
+
+    def enough(self) -> bool:
+        return self._missing <= 0
+
+    def make_gone(self, victims: Iterable[Victim]) -> None:
+        """Let exactly these be gone."""
+        wanted = {victim.unit: victim for victim in victims}
+        if len(self._gone) > 4 * len(wanted):  # beginning anew is shorter
+            self._missing = self._lacking
+            self._freed.clear()
+            self._gone.clear()
+        for victim in [victim for unit, victim in self._gone.items() if unit not in wanted]:
+            self.put_back(victim)
+        for unit, victim in wanted.items():
+            if unit not in self._gone:
+                self.take_out(victim)
+
+    def take_out(self, victim: Victim) -> None:
+        self._gone[victim.unit] = victim
+        self._move(victim, 1)
+
+    def put_back(self, victim: Victim) -> None:
+        del self._gone[victim.unit]
+        self._move(victim, -1)
+
+    def _move(self, victim: Victim, times: int) -> None:
+        for row, freed in victim.freed.items():
+            if row in self._inside:
+                sums = self._freed.setdefault(row, {})
+                before = self._gaps.slots_with(row, sums)
+                for name, amount in freed.items():
+                    sums[name] = sums.get(name, 0) + amount * times
+                self._missing -= self._gaps.slots_with(row, sums) - before
+
+
+class Market:
+    """Slots of one region with their prices, from which a tree picks."""
+
+    def __init__(self, trial: Trial, gaps: Gaps, region: Region, victims: Sequence[Victim]) -> None:
+        self.layout, self.region, self.gaps = gaps.layout, region, gaps
+        spread = {victim.unit: max(1, len(victim.freed)) for victim in victims}
+        price = {v.unit: (v.work + 1 + VIOLATION * trial.violates(v)) / spread[v.unit] for v in victims}
+        self._on_row: dict[int, list[Victim]] = {}
+        for victim in sorted(victims, key=lambda victim: (price[victim.unit], victim.unit)):
+            for row in victim.freed:
+                self._on_row.setdefault(row, []).append(victim)
+        self._stairs = self._priced(price)
+
+    def pick(self, part: Part) -> list[Victim] | None:
+        """Victims whose going gives the part its slots, about as cheaply as can be; None if this finds no way."""
+        taken = self._place(part, self.region, np.zeros(len(self._stairs.rows), dtype=np.bool_))
+        if taken is None:
+            return None
+        chosen: dict[int, Victim] = {}
+        for row, count in Counter(self._stairs.rows[taken[1]].tolist()).items():
+            for victim in self._prefix(row, count):
+                chosen[victim.unit] = victim
+        return list(chosen.values())
+
+    # ---- prices
+
+    def _priced(self, price: Mapping[int, float]) -> _Stairs:
+        rows: list[int] = []
+        costs: list[float] = []
+        for row in rows_of(self.layout, self.region).tolist():
+            steps = self._row_costs(row, price)
+            rows += [row] * len(steps)
+            costs += steps
+        return _Stairs(np.array(rows, dtype=np.int64), np.array(costs))
+
+    def _row_costs(self, row: int, price: Mapping[int, float]) -> list[float]:
+        """What the first, second, … slot of a row costs, evened out so that later slots are never cheaper."""
+        slots = min(int(self.gaps.now[row]), self.gaps.need)
+        pools: list[tuple[float, int]] = [(0.0, slots)] if slots else []
+        freed: dict[str, int] = {}
+        cost = 0.0
+        for victim in self._on_row.get(row, ()):
+            cost += price[victim.unit]
+            _add(freed, victim.freed[row])
+            gained = min(self.gaps.slots_with(row, freed), self.gaps.need) - slots
+            if gained > 0:
+                slots += gained
+                pools.append((cost, gained))
+                cost = 0.0
+                while len(pools) > 1 and pools[-2][0] / pools[-2][1] >= pools[-1][0] / pools[-1][1]:
+                    last = pools.pop()
+                    pools[-1] = (pools[-1][0] + last[0], pools[-1][1] + last[1])
+        return [total / count for total, count in pools for _ in range(count)]
+
+    def _prefix(self, row: int, count: int) -> Iterable[Victim]:
+        """The cheapest victims of a row that must go for `count` slots."""
+        freed: dict[str, int] = {}
+        for victim in self._on_row.get(row, ()):
+            if min(self.gaps.slots_with(row, freed), self.gaps.need) >= count:
+                return
+            _add(freed, victim.freed[row])
+            yield victim
+
+    # ---- picking
+
+    def _place(self, part: Part, region: Region, used: np.ndarray) -> tuple[float, np.ndarray] | None:
+        """The price of the slots a part takes in a region, and all slots used then."""
+        best: tuple[float, np.ndarray] | None = None
+        for inner in self._domains(part, region):
+            found = self._inside(part, inner, used)
+            if found is not None and (best is None or found[0] < best[0]):
+                best = found
+        return best
+
+    def _domains(self, part: Part, region: Region) -> list[Region]:
+        levels = [self.layout.level_of.get(key, -1) for key in part.keys]
+        level = max(levels, default=-1)
+        if level <= region.level or region.rows is not None:
+            return [region]
+        low, high = self.layout.inner(region.level, region.index, level)
+        named = self.layout.named(level)
+        pinned = {int(self.layout.domains(level)[row]) for row in part.pins}
+        return [Region(level, index) for index in range(low, high) if named[index] and pinned <= {index}]
+
+    def _inside(self, part: Part, region: Region, used: np.ndarray) -> tuple[float, np.ndarray] | None:
+        if part.children:
+            return self._children(part, region, used)
+        first, last = self._span(region)
+        open_costs = np.where(used[first:last], INFINITE, self._stairs.costs[first:last])
+        if part.need > len(open_costs):
+            return None
+        order = np.argsort(open_costs, kind="stable")[: part.need]
+        total = float(open_costs[order].sum())
+        if total == INFINITE:
+            return None
+        after = used.copy()
+        after[first + order] = True
+        return total, after
+
+    def _children(self, part: Part, region: Region, used: np.ndarray) -> tuple[float, np.ndarray] | None:
+        total, have = 0.0, 0
+        children = list(part.children)
+        if part.need < len(children):
+            alone = {id(child): self._place(child, region, used) for child in children}
+            children.sort(key=lambda child: found[0] if (found := alone[id(child)]) else INFINITE)
+        for child in children:
+            if have == part.need:
+                break
+            found = self._place(child, region, used)
+            if found is not None:
+                total, used, have = total + found[0], found[1], have + 1
+        return (total, used) if have >= part.need else None
+
+    def _span(self, region: Region) -> tuple[int, int]:
+        low, high = self.layout.span(region.level, region.index)
+        first, last = np.searchsorted(self._stairs.rows, (low, high)).tolist()
+        return first, last
+
+
+def _add(sums: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, amount in more.items():
+        sums[name] = sums.get(name, 0) + amount

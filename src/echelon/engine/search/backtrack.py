@@ -1,0 +1,404 @@
+"""The complete search: seat every group in a domain, every pod on a node, and go back where that fails.
+
+An agenda of open tasks is worked off front to back.  Each task is a generator that applies one alternative to the
+room, yields the agenda that is left, and takes the alternative back when it is resumed; a stack of generators is
+the whole search, so its depth has no limit.  The first descent is the constructive heuristic: tightest domain
+first, largest pods first.  Alternatives that the roll-up bound rules out, that look like one that failed, or that
+lead to a state known to be dead are left out; each agenda taken up costs a step of the budget.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..cluster.arrays import Ints, distinct
+from ..cluster.regions import Region, narrow, rows_of, split_by_label
+from ..packing.node_pack import Nodes, Order, deal, pack
+from ..records.demand import Shape
+from ..space.bounds import inside, own_level
+from ..space.canonical import Part, main_resource, shapes_of, walk
+from ..space.compact import compact
+from ..space.resource_bounds import enough
+from ..space.tasks import Agenda, Choose, Found, NotFound, Pick, Put, Seat, Spread, Steps, Task
+from ..space.tied_state import Tied
+from ..space.trial_state import Counting, Packing
+from .closed_form import preference
+
+#: A step over nodes costs more than one over counts.
+PACKING_STEP = 10
+#: And so does looking at nodes anew before they are packed.
+PACKING_SETUP = 25
+
+#: Where equal pods go in a region.
+Habit = Callable[[Packing, Shape, Region, int], tuple[Ints, Ints]]
+
+
+def close_together(room: Packing, shape: Shape, region: Region, count: int) -> tuple[Ints, Ints]:
+    """Nodes for equal pods: as few domains as can be."""
+    return compact(room.layout, shape, room.slots_by_row(shape), region, count)
+
+
+def tightest_first(room: Packing, shape: Shape, region: Region, count: int) -> tuple[Ints, Ints]:
+    """Nodes for equal pods: those with the least left over, which leaves whole nodes to larger pods."""
+    rows, slots = rows_of(room.layout, region), room.slots_by_row(shape)
+    rows = rows[slots[rows] > 0]
+    main = room.layout.resources[main_resource(shape)]
+    rows = rows[np.lexsort((rows, room.free[main, rows]))]
+    before = np.cumsum(slots[rows]) - slots[rows]
+    counts = np.clip(count - before, 0, slots[rows])
+    return rows[counts > 0], counts[counts > 0]
+
+
+def one_by_one(room: Packing, shape: Shape, region: Region, count: int) -> tuple[Ints, Ints]:
+    """Nodes for equal pods that mind one another, one after the other."""
+    assert isinstance(room, Tied)
+    return room.one_by_one(shape, region, count)
+
+
+@dataclass(slots=True)
+class _Frame:
+    agenda: Agenda
+    state: object
+    alternatives: Iterator[Agenda | None] = field(default_factory=lambda: iter(()))
+
+
+def descent(part: Part) -> int:
+    """Steps to seat every group and spread every class of pods once."""
+    return PACKING_STEP * sum(2 + len(each.asks) for each in walk(part))
+
+
+class Backtrack:
+    """One run.  With a `habit` it puts equal pods where the habit says and nowhere else: quick, and no proof."""
+
+    def __init__(self, room: Counting | Packing, part: Part, steps: Steps, habit: Habit | None = None) -> None:
+        parts = list(walk(part))
+        self.part, self.habit = part, habit
+        self.room = room
+        self.layout = room.layout
+        self.steps = steps
+        self.seats: list[tuple[Part, Region]] = []
+        self.puts: list[Put] = []
+        self._keys: dict[object, int] = {}
+        self._dead: set[tuple[int, object]] = set()
+        #: Bound members and exclusive holders make domains differ although they look alike.
+        self._alike = not any(part.pins or part.exclusive for part in parts)
+        self._backtracked = False
+        #: Whether something was left open for want of budget.
+        self.open = False
+
+    def run(self, region: Region) -> Found | NotFound:
+        stack = [self._frame(self._agenda(Seat(self.part, region, 0), None))]
+        price = 1 if isinstance(self.room, Counting) else PACKING_STEP
+        while stack:
+            frame = stack[-1]
+            agenda = next(frame.alternatives, False)
+            if agenda is None and not self.room.complete():
+                continue
+            if agenda is None:
+                return Found(list(self.seats), list(self.puts))
+            if agenda is False:
+                stack.pop()
+                self._backtracked = True
+                if frame.state is not None:
+                    self._dead.add((frame.agenda.key, frame.state))
+                continue
+            assert isinstance(agenda, Agenda)
+            if self.steps.left <= 0:
+                return NotFound(proved=False)
+            self.steps.left -= price
+            following = self._frame(agenda)
+            if following.state is None or (agenda.key, following.state) not in self._dead:
+                stack.append(following)
+        return NotFound(proved=self.habit is None and not self.open)
+
+    # ---- bookkeeping
+
+    def _frame(self, agenda: Agenda) -> _Frame:
+        # The first descent needs no memory of dead ends.
+        state = self.room.signature() if self._backtracked else None
+        return _Frame(agenda, state, self._alternatives(agenda))
+
+    def _agenda(self, task: Task, rest: Agenda | None) -> Agenda:
+        match task:
+            case Seat(part, region, depth):
+                content: tuple[object, ...] = ("seat", part.type, region.key, depth)
+            case Choose(part, region, index, have):
+                content = ("choose", part.type, region.key, index, have)
+            case Spread(part, ask, region, count):
+                content = ("spread", part.type, ask, region.key, count)
+            case Pick(spread, order, _, _, at, left, before):
+                content = ("pick", spread.part.type, spread.ask, order[at:].tobytes(), left, before)
+        key = (content, rest.key if rest else -1)
+        return Agenda(task, rest, self._keys.setdefault(key, len(self._keys)))
+
+    def _alternatives(self, agenda: Agenda) -> Iterator[Agenda | None]:
+        match agenda.task:
+            case Seat(part, region, depth):
+                return self._seat(part, region, depth, agenda.rest)
+            case Choose(part, region, index, have):
+                return self._choose(part, region, index, have, agenda.rest)
+            case Spread() as spread:
+                return self._spread(spread, agenda.rest)
+            case Pick() as pick:
+                return self._pick(pick, agenda.rest)
+
+    # ---- groups
+
+    def _seat(self, part: Part, region: Region, depth: int, rest: Agenda | None) -> Iterator[Agenda | None]:
+        if not part.keys and not self._admitted(part, region):
+            return
+        if depth == len(part.keys) and part.exclusive is None:
+            self.seats.append((part, region))
+            yield from self._open(part, region, rest)
+            self.seats.pop()
+            return
+        if depth == len(part.keys):
+            with self.room.claimed(part, region) as mine:
+                if mine:
+                    self.seats.append((part, region))
+                    yield from self._open(part, region, rest)
+                    self.seats.pop()
+            return
+        failed: set[object] = set()
+        for candidate in self._candidates(part, region, part.keys[depth]):
+            if self._alike and self._backtracked and candidate.rows is None and candidate.level >= 0:
+                content = self.room.content(candidate.level, candidate.index)
+                if content in failed:
+                    continue
+                failed.add(content)
+            yield from self._seat(part, candidate, depth + 1, rest)
+
+    def _admitted(self, part: Part, region: Region) -> bool:
+        """What the bound says of a part without a key, for which no domain is chosen."""
+        if region.rows is not None or not part.children:
+            return True
+        return bool(inside(self.room, part, region.level, region.index, region.index + 1)[0] >= 1)
+
+    def _open(self, part: Part, region: Region, rest: Agenda | None) -> Iterator[Agenda | None]:
+        """A part has its region: now its content."""
+        if isinstance(self.room, Packing) and not enough(self.room, part, rows_of(self.layout, region)):
+            return
+        if part.children:
+            yield self._agenda(Choose(part, region, 0, 0), rest)
+        elif not self._most(part):
+            yield rest
+        elif part.need > part.supply:
+            return
+        elif isinstance(self.room, Counting):
+            if self.room.take(region, part.need):
+                yield rest
+                self.room.give(region, part.need)
+        else:
+            for shares in compositions(part, self._most(part)):
+                if self.steps.left <= 0:  # there may be more ways than anyone can look at
+                    self.open = True
+                    return
+                if rest is None and self.habit is None and not self.room.between_pods:
+                    packed = self._packed(part, region, shares)
+                    if packed is not None:
+                        yield from packed
+                        continue
+                following = rest
+                for number in range(len(shares) - 1, -1, -1):
+                    if shares[number]:
+                        following = self._agenda(Spread(part, number, region, shares[number]), following)
+                yield following
+
+    def _most(self, part: Part) -> int:
+        """More pods than needed never help, unless others want their company."""
+        return part.supply if self.room.company_wanted and self.habit is None else part.need
+
+    def _packed(self, part: Part, region: Region, shares: list[int]) -> Iterator[Agenda | None] | None:
+        """The last leaf has its nodes for itself; None if they are too many or too unlike for that."""
+        assert isinstance(self.room, Packing)
+        orders = [Order(part, ask, share) for ask, share in zip(part.asks, shares, strict=True) if share]
+        wanted = Counter[Shape]()
+        for order in orders:
+            wanted[order.ask.shape] += order.pods
+        rows = rows_of(self.layout, region)
+        self.steps.left -= PACKING_SETUP
+        packed = pack(Nodes(self.room, list(wanted), rows), wanted, self.steps)
+        if packed is None:
+            return None
+        self.open |= not packed.proved
+        if packed.counts is None:
+            return iter(())
+        self.puts += deal(orders, rows, packed.counts)
+        return iter((None,))
+
+    def _choose(
+        self, part: Part, region: Region, index: int, have: int, rest: Agenda | None
+    ) -> Iterator[Agenda | None]:
+        if have >= part.need:
+            yield rest
+            if not self.room.company_wanted or index == len(part.children):
+                return  # more children never help the others, unless others want their company
+        if have + len(part.children) - index < part.need:
+            return
+        child = part.children[index]
+        yield self._agenda(Seat(child, region, 0), self._agenda(Choose(part, region, index + 1, have + 1), rest))
+        # Without this child; its equals would fare no better.
+        after = index + 1
+        while after < len(part.children) and part.children[after].type == child.type:
+            after += 1
+        if have + len(part.children) - after >= part.need:
+            yield self._agenda(Choose(part, region, after, have), rest)
+
+    def _candidates(self, part: Part, region: Region, key: str) -> Iterator[Region]:
+        """The domains of a key inside a region that the bound admits, best first."""
+        level = self.layout.level_of.get(key)
+        if level is None:
+            yield from self._labelled(part, region, key)
+        elif level <= region.level:
+            index = int(self.layout.domains(level)[rows_of(self.layout, region)[0]])
+            if self.layout.named(level)[index]:
+                yield region
+        else:
+            yield from self._domains(part, region, level)
+
+    def _domains(self, part: Part, region: Region, level: int) -> Iterator[Region]:
+        low, high = self.layout.inner(region.level, region.index, level)
+        fitting = self.layout.named(level)[low:high].copy()
+        if own_level(self.room, part) == level and region.rows is None:
+            fitting &= inside(self.room, part, level, low, high) >= 1
+        if part.pins:
+            pinned = distinct(self.layout.domains(level)[list(part.pins)].tolist())
+            fitting &= np.isin(np.arange(low, high), pinned) & (len(pinned) == 1)
+        found = np.flatnonzero(fitting)
+        if not len(found):
+            return
+        order = self._preference(part, level, low, found)
+        first = int(found[order.argmin()])
+        yield from self._narrowed(region, level, low + first)
+        for spot in np.argsort(order, kind="stable").tolist():
+            if int(found[spot]) != first:
+                yield from self._narrowed(region, level, low + int(found[spot]))
+
+    def _preference(self, part: Part, level: int, low: int, found: Ints) -> Ints:
+        slots = np.zeros(len(found), dtype=np.int64)
+        for shape in shapes_of(part):
+            slots += self.room.slots(shape, level)[low + found]
+        return preference(part, slots)
+
+    def _narrowed(self, region: Region, level: int, index: int) -> Iterator[Region]:
+        inner = narrow(self.layout, region, level, index)
+        if inner is not None:
+            yield inner
+
+    def _labelled(self, part: Part, region: Region, key: str) -> Iterator[Region]:
+        """Domains of an unlisted key: tightest first by the room for all its pods."""
+        ranked = []
+        for number, inner in enumerate(split_by_label(self.layout, region, key)):
+            assert inner.rows is not None
+            if part.pins and not np.isin(part.pins, inner.rows).all():
+                continue
+            if isinstance(self.room, Packing):
+                slots = {shape: int(self.room.slots_by_row(shape)[inner.rows].sum()) for shape in shapes_of(part)}
+                if all(slots[shape] >= least for shape, least in part.least.items()):
+                    ranked.append((sum(slots.values()), number, inner))
+        for _, _, inner in sorted(ranked, key=lambda item: item[:2]):
+            yield inner
+
+    # ---- pods on nodes, where shapes differ
+
+    def _spread(self, spread: Spread, rest: Agenda | None) -> Iterator[Agenda | None]:
+        room = self.room
+        assert isinstance(room, Packing)
+        shape = spread.part.asks[spread.ask].shape
+        rows = rows_of(self.layout, spread.region)
+        slots = room.slots_by_row(shape)
+        if int(slots[rows].sum()) < spread.pods or not self._others_fit(spread, rows):
+            return
+        if isinstance(room, Tied) and room.most(shape, rows) < spread.pods:
+            return
+        habit = self.habit or (one_by_one if room.between_pods else tightest_first)
+        found, counts = habit(room, shape, spread.region, spread.pods)
+        if int(counts.sum()) == spread.pods:
+            yield from self._with(spread, found, counts, rest)
+        if self.habit is not None:
+            return
+        usable = rows[slots[rows] > 0]
+        order = usable[np.lexsort((usable, slots[usable]))]
+        suffix = np.append(np.cumsum(slots[order][::-1])[::-1], 0)
+        yield self._agenda(Pick(spread, order, slots[order], suffix, 0, spread.pods, -1), rest)
+
+    def _others_fit(self, spread: Spread, rows: Ints) -> bool:
+        """Whether the leaf's other must-haves could still find room, each by itself."""
+        room = self.room
+        assert isinstance(room, Packing)
+        return all(
+            int(room.slots_by_row(ask.shape)[rows].sum()) >= ask.least for ask in spread.part.asks[spread.ask + 1 :]
+        )
+
+    def _pick(self, pick: Pick, rest: Agenda | None) -> Iterator[Agenda | None]:
+        if not pick.left:
+            yield rest
+            return
+        if pick.at == len(pick.order):
+            return
+        room = self.room
+        assert isinstance(room, Packing)
+        row, at = int(pick.order[pick.at]), pick.at
+        most = min(int(pick.slots[at]), pick.left)
+        if isinstance(room, Tied):
+            shape = pick.spread.part.asks[pick.spread.ask].shape
+            if room.most(shape, pick.order[at:]) < pick.left:
+                return
+            most = min(most, int(room.slots_by_row(shape)[row]))
+        if self._alike and pick.before >= 0 and self._twin(pick):
+            most = min(most, pick.before)
+        least = max(0, pick.left - int(pick.suffix[at + 1]))
+        for count in range(most, least - 1, -1):
+            following = self._agenda(pick._replace(at=at + 1, left=pick.left - count, before=count), rest)
+            if count:
+                one = np.array([row], dtype=np.int64)
+                yield from self._with(pick.spread, one, np.array([count], dtype=np.int64), following)
+            else:
+                yield following
+
+    def _twin(self, pick: Pick) -> bool:
+        """Whether the node before was alike when this class began; it then takes at least as many."""
+        room = self.room
+        assert isinstance(room, Packing)
+        row, other = int(pick.order[pick.at]), int(pick.order[pick.at - 1])
+        shape = pick.spread.part.asks[pick.spread.ask].shape
+        one, count = np.array([other], dtype=np.int64), np.array([pick.before], dtype=np.int64)
+        room.put(one, shape, -count)
+        same = room.alike(row, other)
+        room.put(one, shape, count)
+        return same
+
+    def _with(self, spread: Spread, rows: Ints, counts: Ints, rest: Agenda | None) -> Iterator[Agenda | None]:
+        room = self.room
+        assert isinstance(room, Packing)
+        ask = spread.part.asks[spread.ask]
+        room.put(rows, ask.shape, counts)
+        if room.holds(rows, ask.shape):
+            self.puts.append(Put(spread.part, ask, rows, counts))
+            yield rest
+            self.puts.pop()
+        room.put(rows, ask.shape, -counts)
+
+
+def compositions(part: Part, most: int) -> Iterator[list[int]]:
+    """Every way to make up a leaf's need, or more up to `most`, from its asks: small pods preferred, musts in."""
+    asks = part.asks
+
+    def extend(number: int, left: int) -> Iterator[list[int]]:
+        if number < 0:
+            if not left:
+                yield []
+            return
+        ask = asks[number]
+        others = sum(other.most - other.least for other in asks[:number])
+        extra = ask.most - ask.least
+        for more in range(min(extra, left), max(0, left - others) - 1, -1):
+            for shares in extend(number - 1, left - more):
+                yield [*shares, ask.least + more]
+
+    for total in range(part.need, most + 1):
+        yield from extend(len(asks) - 1, total - sum(ask.least for ask in asks))

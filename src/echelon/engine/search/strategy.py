@@ -1,0 +1,162 @@
+"""The door of the search: which model and which runs a part gets, and nodes for what was only counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+
+from ..cluster.arrays import Ints
+from ..cluster.regions import Region
+from ..cluster.view import ClusterView
+from ..models.placement_model import exact
+from ..packing.level_pack import nest
+from ..space.canonical import Part, shapes_of, walk
+from ..space.compact import compact
+from ..space.tasks import Found, NotFound, Put, Steps
+from ..space.tied_state import Tied, anchors_first, is_counted, is_tied
+from ..space.trial_state import Claims, Counting, Packing
+from .backtrack import Backtrack, Habit, close_together, descent, one_by_one, tightest_first
+from .closed_form import settle
+
+#: Steps of a run that only follows a habit.
+QUICK = 2_000
+
+
+def search(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims = ()) -> Found | NotFound:
+    """Place a part inside a region, or find out that it cannot be done."""
+    room: Counting | Packing
+    if is_tied(part) and not is_counted(view, part, region):
+        part = anchors_first(part)
+        room = model(view, part, region, claims)
+        if room.between_pods:
+            return _minding(view, part, region, steps, claims)
+    else:
+        answer = None if claims else settle(view, part, region)
+        if answer is not None:
+            return answer
+        room = model(view, part, region, claims)
+    if isinstance(room, Counting):
+        with _share(steps, 200 + 2 * sum(1 for _ in walk(part))) as share:  # one descent and a little more
+            outcome = Backtrack(room, part, share).run(region)
+        if _open(outcome):
+            outcome = _thoroughly(view, part, region, steps, claims)
+        return _locate(room, outcome)
+    outcome = _by_habit(room, part, region, steps, close_together)
+    return outcome if isinstance(outcome, Found) else _thoroughly(view, part, region, steps, claims)
+
+
+def _minding(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims) -> Found | NotFound:
+    """Pods that mind one another, one by one, then in all ways, then the solver."""
+    room = model(view, part, region, claims)
+    with _share(steps, min(QUICK, steps.left // 2)) as share:
+        outcome: Found | NotFound = Backtrack(room, part, share, one_by_one).run(region)
+    if isinstance(outcome, Found):
+        return outcome
+    room = model(view, part, region, claims)
+    with _share(steps, steps.left // 4) as share:
+        outcome = Backtrack(room, part, share).run(region)
+    if _open(outcome) and steps.left > 0:
+        outcome = exact(model(view, part, region, claims), part, region, steps) or outcome
+    if _open(outcome) and steps.left > 0:
+        outcome = Backtrack(model(view, part, region, claims), part, steps).run(region)
+    return outcome
+
+
+def _by_habit(room: Packing, part: Part, region: Region, steps: Steps, habit: Habit) -> Found | NotFound:
+    """One descent and a little more."""
+    with _share(steps, min(descent(part) * 5 // 4, steps.left // 2)) as share:
+        return Backtrack(room, part, share, habit).run(region)
+
+
+def _thoroughly(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims) -> Found | NotFound:
+    """Nested packing where the tree is made for it, then the complete search, and the solver for what they leave."""
+    outcome = _nested(view, part, region, steps, claims)
+    room = model(view, part, region, claims)
+    if _open(outcome) and isinstance(room, Packing):
+        outcome = _by_habit(room, part, region, steps, tightest_first)
+        room = model(view, part, region, claims)
+    if _open(outcome):
+        with _share(steps, steps.left // 4) as share:
+            outcome = Backtrack(room, part, share).run(region)
+    if _open(outcome) and steps.left > 0:
+        outcome = exact(model(view, part, region, claims), part, region, steps)
+    if outcome is None:
+        outcome = Backtrack(model(view, part, region, claims), part, steps).run(region)
+    return outcome
+
+
+def _nested(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims) -> Found | NotFound | None:
+    """Level by level, with half of the budget; of children that may be chosen the cheapest, which proves nothing."""
+
+    def inside(inner: Part, domain: Region, share: Steps) -> Found | NotFound:
+        return search(view, inner, domain, share, claims)
+
+    with _share(steps, steps.left // 2) as share:
+        if part.need >= len(part.children):
+            return nest(model(view, part, region, claims), part, region, share, inside)
+        fewer = replace(part, children=part.children[: part.need])
+        found = nest(model(view, fewer, region, claims), fewer, region, share, inside) if part.need else None
+        return found if isinstance(found, Found) else None
+
+
+def _open(outcome: Found | NotFound | None) -> bool:
+    return outcome is None or (isinstance(outcome, NotFound) and not outcome.proved)
+
+
+@contextmanager
+def _share(steps: Steps, most: int) -> Iterator[Steps]:
+    """A part of the budget; what is left of it goes back."""
+    share = Steps(max(0, min(most, steps.left)))
+    steps.left -= share.left
+    yield share
+    steps.left += max(0, share.left)
+
+
+def model(view: ClusterView, part: Part, region: Region, claims: Claims = ()) -> Counting | Packing:
+    """Counting where it is exact: one shape, listed levels only."""
+    parts = list(walk(part))
+    if is_tied(part) and not is_counted(view, part, region):
+        return Tied(view, parts, claims, region.level)
+    shapes = shapes_of(part)
+    listed = all(key in view.layout.level_of for each in parts for key in each.keys)
+    if len(shapes) == 1 and listed and region.rows is None:
+        return Counting(view, parts, claims, region.level, shapes[0])
+    return Packing(view, parts, claims, region.level)
+
+
+def _locate(room: Counting, outcome: Found | NotFound) -> Found | NotFound:
+    """Choose nodes after counting: narrow domains first, so that wide ones take what those leave."""
+    if isinstance(outcome, NotFound):
+        return outcome
+    slots = room.rows.copy()
+    leaves = [(part, region) for part, region in outcome.seats if part.is_leaf and part.need]
+    for part, region in sorted(leaves, key=lambda seat: -seat[1].level):
+        rows, counts = compact(room.layout, room.shape, slots, region, part.need)
+        slots[rows] -= counts
+        outcome.puts += _by_ask(part, rows, counts)
+    return outcome
+
+
+def _by_ask(part: Part, rows: Ints, counts: Ints) -> Iterator[Put]:
+    """Divide equal pods among the roles of a leaf: musts first, then in order."""
+    if len(part.asks) == 1:
+        yield Put(part, part.asks[0], rows, counts)
+        return
+    share = [ask.least for ask in part.asks]
+    for number, ask in enumerate(part.asks):
+        share[number] += min(ask.most - ask.least, part.need - sum(share))
+    spots = np.repeat(rows, counts)
+    start = 0
+    for ask, size in zip(part.asks, share, strict=True):
+        if size:
+            yield Put(part, ask, *_grouped(spots[start : start + size]))
+        start += size
+
+
+def _grouped(spots: Ints) -> tuple[Ints, Ints]:
+    """Sorted rows with repetitions as distinct rows and counts."""
+    first = np.flatnonzero(np.append(True, spots[1:] != spots[:-1]))
+    return spots[first], np.diff(np.append(first, len(spots)))

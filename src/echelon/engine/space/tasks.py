@@ -1,0 +1,94 @@
+"""The vocabulary of the search: what is still to do, what it may cost, what comes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..cluster.arrays import Ints
+from ..cluster.regions import Region
+from .canonical import Ask, Part
+
+
+@dataclass(slots=True)
+class Steps:
+    """The budget of a decision, shared by everything it tries."""
+
+    left: int
+
+    def some(self, share: int) -> Steps:
+        return Steps(min(self.left, max(200, self.left // share)))
+
+
+class Put(NamedTuple):
+    """Equal pods of a leaf on rows."""
+
+    part: Part
+    ask: Ask
+    rows: Ints
+    counts: Ints
+
+
+@dataclass(slots=True)
+class Found:
+    """A placement: the region of every group that holds, the pods of every leaf."""
+
+    seats: list[tuple[Part, Region]]
+    puts: list[Put]
+
+
+@dataclass(slots=True)
+class NotFound:
+    """No placement; `proved` unless the budget ended first."""
+
+    proved: bool
+
+
+class Seat(NamedTuple):
+    """Find a domain for a part's next key inside a region."""
+
+    part: Part
+    region: Region
+    depth: int
+
+
+class Choose(NamedTuple):
+    """Let children hold until there are enough, beginning with child `index`."""
+
+    part: Part
+    region: Region
+    at: int
+    have: int
+
+
+class Spread(NamedTuple):
+    """Put pods of one ask on nodes of the region."""
+
+    part: Part
+    ask: int
+    region: Region
+    pods: int
+
+
+class Pick(NamedTuple):
+    """Decide how many of `left` pods the next node takes."""
+
+    spread: Spread
+    order: Ints
+    slots: Ints
+    suffix: Ints
+    at: int
+    left: int
+    before: int
+
+
+Task = Seat | Choose | Spread | Pick
+
+
+@dataclass(slots=True, eq=False)
+class Agenda:
+    """What is still to do, first task first; `key` is equal for agendas of equal content."""
+
+    task: Task
+    rest: Agenda | None
+    key: int

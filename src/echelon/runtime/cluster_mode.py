@@ -1,0 +1,163 @@
+"""Cluster mode: the scheduler or controllers as a process of their own, against an API server that is not ours.
+
+kubeconfig ─► HttpVerbs ─► caches, filled at once ─► the lease, when it is free ─► the parts, while it is held
+
+Several such processes may run: one leads, the others follow it, ready to go on, and take over when its lease runs out.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry
+
+from ..api.errors import ApiError
+from ..api.scheme import Resource
+from ..api.verbs import ListOptions, Verbs
+from ..base.clock import Clock
+from ..client.informer import Caches
+from ..client.lease import Lease
+from ..controllers.registry import CLUSTER_CONTROLLERS, cluster_controllers
+from ..scheduler.acting.reservation import Patience
+from ..scheduler.loop import Settings
+from . import components as all_parts
+from .components import Part
+from .observing import Address, CannotListen, metrics_registry, observable
+from .plane import CannotStart
+from .real_clock import RealClock
+from .supervision import supervised
+
+if TYPE_CHECKING:
+    from ..client.http import HttpVerbs
+
+__all__ = ["CLUSTER_CONTROLLERS", "Address", "RemoteSettings", "controllers", "scheduler", "working"]
+
+#: A leader often begins with a burst of writes.
+_WRITES_AT_ONCE = 72
+LEASE_NAMESPACE = "kube-system"
+MakeParts = Callable[[Verbs, Caches, Clock, CollectorRegistry], list[Part]]
+
+
+@dataclass(frozen=True)
+class RemoteSettings:
+    """Which server, and under which lease; "" works without one."""
+
+    kubeconfig: Path | None
+    context: str | None
+    lease: str
+    #: Where to be watched, if anywhere.
+    metrics: Address | None = None
+
+
+def scheduler(names: Sequence[str], reserve_after: float) -> MakeParts:
+    """A scheduler that answers to these names and keeps room for those that starve after so many seconds."""
+    settings = Settings(names=tuple(names), patience=Patience(after_seconds=reserve_after))
+    return lambda verbs, caches, clock, registry: all_parts.scheduler(verbs, caches, clock, settings, registry)[1]
+
+
+def controllers(names: Sequence[str]) -> MakeParts:
+    """Those of `CLUSTER_CONTROLLERS`."""
+    return lambda verbs, caches, clock, _: all_parts.controllers(
+        verbs, caches, clock, cluster_controllers(caches, names)
+    )
+
+
+@asynccontextmanager
+async def working(settings: RemoteSettings, make: MakeParts, tell: Callable[[str], None]) -> AsyncIterator[str]:
+    """The parts at work while the block lasts, entered once this process leads; yields the server's address.
+
+    `tell` hears what a person waiting for it should know.  A part that breaks, or a lost lease, ends the block.
+    """
+    clock = RealClock()
+    verbs, server = _connect(settings)
+    parts: list[Part] = []
+    try:
+        caches = Caches(verbs, clock)
+        registry = metrics_registry()
+        parts = make(verbs, caches, clock, registry)
+        await _check(verbs, caches.resources, server)
+        async with _watched(settings.metrics, registry, caches, tell), supervised([Part("caches", caches.run())]):
+            await caches.wait_synced()
+            for part in parts:
+                part.prepare()
+            await verbs.get_ready(_WRITES_AT_ONCE)
+            async with _leading(settings.lease, verbs, clock, tell) as duties, supervised([*duties, *parts]):
+                yield server
+    finally:
+        for part in parts:
+            part.main.close()  # of those that never began
+        await verbs.close()
+
+
+@asynccontextmanager
+async def _watched(
+    address: Address | None, registry: CollectorRegistry, caches: Caches, tell: Callable[[str], None]
+) -> AsyncIterator[None]:
+    """Serve metrics and health, if somebody wants them."""
+    if address is None:
+        yield
+        return
+    try:
+        async with observable(registry, address, lambda: caches.synced) as url:
+            tell(f"metrics are at {url}/metrics")
+            yield
+    except CannotListen as error:
+        raise CannotStart(str(error)) from error
+
+
+def _connect(settings: RemoteSettings) -> tuple[HttpVerbs, str]:
+    # Imported here: only what goes through a kubeconfig pays for its loader.
+    from ..client.kubeconfig import KubeconfigError, connect, load
+
+    try:
+        config = load(settings.kubeconfig, settings.context)
+        return connect(config), config.cluster.server
+    except KubeconfigError as error:
+        raise CannotStart(str(error)) from error
+
+
+@asynccontextmanager
+async def _leading(name: str, verbs: Verbs, clock: Clock, tell: Callable[[str], None]) -> AsyncIterator[list[Part]]:
+    """Entered when the lease is ours, with what keeps it so; given up at the end."""
+    if not name:
+        yield []
+        return
+    lease = Lease(verbs, clock, LEASE_NAMESPACE, name, f"{socket.gethostname()}_{secrets.token_hex(4)}")
+    tell(f"waiting to lead: lease {LEASE_NAMESPACE}/{name}")
+    try:
+        await lease.acquire()
+    except ApiError as error:
+        raise CannotStart(f"cannot hold lease {LEASE_NAMESPACE}/{name}: {error}") from error
+    try:
+        yield [Part("lease", lease.hold())]
+    finally:
+        await lease.release()
+
+
+async def _check(verbs: Verbs, resources: Sequence[Resource], server: str) -> None:
+    """Say at once what would otherwise be tried in vain for ever."""
+    try:
+        for resource in resources:
+            await _check_one(verbs, resource, server)
+    except ApiError as error:
+        hint = "; the server does not know the user of this kubeconfig" if error.code == 401 else ""
+        raise CannotStart(f"cannot work with {server}: {error}{hint}") from error
+
+
+async def _check_one(verbs: Verbs, resource: Resource, server: str) -> None:
+    try:
+        await verbs.list(resource, options=ListOptions(limit=1))
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        if resource.builtin:
+            hint = f"start it with --runtime-config={resource.api_version}=true and the feature gates of the kind"
+        else:
+            hint = "apply what `echelon crds` prints"
+        raise CannotStart(f"{server} does not serve {resource.kind} in {resource.api_version}: {hint}") from error

@@ -1,0 +1,77 @@
+"""The working parts of a control plane, whoever serves the API: controllers, scheduler, nodes.
+
+The same parts run embedded over a durable store, in virtual time over a store in memory, and against a real cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from ..agents.simulated import SimulatedNodes
+from ..api.cluster.pools import Cluster
+from ..api.objects.vocabulary import DEFAULT_LEVELS, HOSTNAME
+from ..api.verbs import Verbs
+from ..base.clock import Clock
+from ..client.events import Recorder
+from ..client.informer import Caches
+from ..controllers.registry import all_controllers
+from ..controllers.runner import Controller, Runner
+from ..scheduler.loop import Scheduler, Settings
+
+
+@dataclass(frozen=True)
+class Part:
+    """One thing that runs until cancelled."""
+
+    name: str
+    main: Coroutine[Any, Any, None]
+    #: What it can do before its time comes, once the caches are filled.
+    prepare: Callable[[], None] = lambda: None
+
+
+def levels_of(cluster: Cluster) -> tuple[str, ...]:
+    """Topology keys from wide to narrow: the cluster's own, else the well-known ones; nodes come last."""
+    own = tuple(level.key for level in cluster.levels)
+    if not own:
+        return DEFAULT_LEVELS
+    return own if own[-1] == HOSTNAME else (*own, HOSTNAME)
+
+
+def controllers(verbs: Verbs, caches: Caches, clock: Clock, chosen: Iterable[Controller] | None = None) -> list[Part]:
+    """The chosen controllers, else every one, each with a recorder of its own."""
+    parts: list[Part] = []
+    for controller in all_controllers(caches) if chosen is None else chosen:
+        recorder = Recorder(verbs, clock, f"{controller.name}-controller")
+        parts.append(Part(controller.name, Runner(controller, verbs, caches, clock, recorder).run()))
+        parts.append(Part("events", recorder.run()))
+    return parts
+
+
+def scheduler(
+    verbs: Verbs, caches: Caches, clock: Clock, settings: Settings, registry: CollectorRegistry | None = None
+) -> tuple[Scheduler, list[Part]]:
+    """The scheduler, for those who look into its view, and what runs it."""
+    recorder = Recorder(verbs, clock, "echelon-scheduler")
+    made = Scheduler(verbs, caches, clock, recorder, settings, registry)
+    return made, [Part("scheduler", made.run(), made.follow), Part("events", recorder.run())]
+
+
+def assemble(
+    verbs: Verbs,
+    caches: Caches,
+    clock: Clock,
+    cluster: Cluster | None,
+    levels: tuple[str, ...],
+    names: Sequence[str],
+    registry: CollectorRegistry | None = None,
+) -> list[Part]:
+    """Everything but the API; nodes are simulated if there is a cluster to simulate."""
+    parts = controllers(verbs, caches, clock)
+    parts += scheduler(verbs, caches, clock, Settings(names=tuple(names), levels=levels), registry)[1]
+    if cluster is not None:
+        parts.append(Part("nodes", SimulatedNodes(verbs, caches, clock, cluster).run()))
+    return [*parts, Part("caches", caches.run())]

@@ -1,0 +1,119 @@
+"""From a tree of groups to what the engine is asked.
+
+Members of one shape and role are one class.  What is not ready is left out, what runs is said as bound: the engine
+then asks itself whether the minimum is there and what would be an advance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from operator import attrgetter
+
+from ...api.objects import meta
+from ...api.scheme import JOBS, Object
+from ...engine import Bound, Composite, Demand, Leaf, PodClass, Shape
+from ...engine import Group as Wanted
+from ..intake.group_policy import POD_GROUP, Policy
+from ..intake.group_tree import Group, Member
+
+_RANK = attrgetter("rank")
+#: Finds a Job by `namespace/name`.
+Jobs = Callable[[str], Object | None]
+
+
+def of_pod(member: Member) -> Demand:
+    """A pod without a group is a leaf of one."""
+    leaf = Leaf(member.id, 1, (PodClass(member.shape, (member.id,), member.role),))
+    return Demand(leaf, member.priority, member.may_preempt)
+
+
+def of_tree(root: Group, jobs: Jobs, *, repairing: bool) -> Demand:
+    """What a tree needs now; `repairing` when it once held and some part of it is not complete again yet."""
+    assert root.policy is not None
+    wanted = _group(root, jobs, repairing)
+    assert wanted is not None, "asked for a tree that is not ready"
+    return Demand(wanted, root.policy.priority, root.policy.may_preempt and _all_may_preempt(root))
+
+
+def repairable(root: Group) -> bool:
+    """A tree that ran whole and lost a part: what is complete may go on while the part comes back (E23)."""
+    return root.initially_scheduled and any(leaf.holding and leaf.tally.holds for leaf in root.leaves())
+
+
+def _all_may_preempt(root: Group) -> bool:
+    for leaf in root.leaves():
+        for member in leaf.pending.values():
+            if not member.may_preempt:
+                return False
+    return True
+
+
+def _group(group: Group, jobs: Jobs, repairing: bool) -> Wanted | None:
+    assert group.policy is not None
+    if group.key.kind == POD_GROUP:
+        return _leaf_in_tree(group, jobs, repairing)
+    if not group.tally.ready and not any(leaf.holding for leaf in group.leaves()):
+        return None
+    over = [child.key for child in group.in_order if child.is_over]
+    children = [_group(child, jobs, repairing) for child in group.in_order if child.key not in over]
+    present = tuple(child for child in children if child is not None)
+    if not present:
+        return None
+    minimum = max(1, group.policy.minimum - len(over))
+    minimum = min(minimum, len(present)) if repairing else minimum
+    return Composite(group.id, minimum, present, group.policy.topology, group.policy.preferred)
+
+
+def _leaf_in_tree(group: Group, jobs: Jobs, repairing: bool) -> Leaf | None:
+    """A group that is not ready is left out, unless pods of its run and hold the tree to a domain."""
+    if not group.tally.ready and not group.holding:
+        return None
+    leaf = leaf_of(group, jobs)
+    if repairing and not group.tally.ready:
+        return replace(leaf, min_count=len(leaf.bound), classes=())
+    return leaf
+
+
+def leaf_of(group: Group, jobs: Jobs) -> Leaf:
+    """A PodGroup; kept until its pods or its object change."""
+    if group.leaf is not None:
+        return group.leaf
+    policy = group.policy
+    assert policy is not None
+    # Equal shapes are one object: its number says as much as itself and is hashed faster.
+    classes: dict[tuple[int, str], list[Member]] = {}
+    for member in sorted(group.pending.values(), key=_RANK):
+        classes.setdefault((id(member.shape), member.role), []).append(member)
+    group.leaf = Leaf(
+        id=group.id,
+        min_count=max(1, group.need),
+        classes=tuple(
+            PodClass(_limited(members[0].shape, policy), tuple(m.id for m in members), role)
+            for (_, role), members in classes.items()
+        ),
+        bound=tuple(Bound(m.id, m.place, m.role) for m in sorted(group.holding.values(), key=_RANK)),
+        topology=policy.topology,
+        preferred=policy.preferred,
+        exclusive=group.exclusive,
+        final_size=None if policy.gang else _final_size(group, jobs),
+    )
+    return group.leaf
+
+
+def _limited(shape: Shape, policy: Policy) -> Shape:
+    """A shape with what its group asks for in vain."""
+    if not policy.unsupported:
+        return shape
+    return replace(shape, unsupported=(*shape.unsupported, *policy.unsupported))
+
+
+def _final_size(group: Group, jobs: Jobs) -> int | None:
+    """How many pods the Job that owns a basic group will run at a time, if that is more than are known now."""
+    assert group.obj is not None
+    owner = meta.controller_of(group.obj)
+    job = jobs(f"{group.key.namespace}/{owner['name']}") if owner and owner["kind"] == JOBS.kind else None
+    if job is None or owner is None or meta.uid(job) != owner["uid"]:
+        return None
+    size = int(job["spec"].get("parallelism", 1))
+    return size if size > len(group.pending) + len(group.holding) else None

@@ -1,0 +1,174 @@
+"""Is this tree one that may be scheduled at all?
+
+Checked when a tree is first looked at and after every change of its groups or its Workload; the answer names the
+broken link, and is written on every group of the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from ...api.scheme import Object
+from ...engine import ClusterView
+from ..intake.group_policy import Problem
+from ..intake.group_tree import Group, Member, cycle_at
+
+MAX_LEVELS = 4
+#: Looked at, and nothing is wrong.
+SOUND = Problem("")
+
+
+#: Finds a Workload by namespace and name.
+Workloads = Callable[[str, str], Object | None]
+
+
+def problem_of(root: Group, workloads: Workloads) -> Problem | None:
+    """What is wrong with the groups of a tree, the plainest cause first."""
+    if root.parent is not None:
+        names = [str(group.key) for group in cycle_at(root)]
+        return Problem(f"the tree has no root: {' is below '.join([*names, names[0]])}; break the cycle")
+    if root.obj is None:
+        return _missing(root)
+    own = _too_deep(root) or _several_workloads(root) or _mixed_priorities(root) if root.children else None
+    return own or _not_its_workload(root, workloads)
+
+
+def members_problem(root: Group, answered: Collection[str]) -> Problem | None:
+    """What is wrong with the pods of a tree: all must have its priority and one scheduler, one of `answered`."""
+    first: Member | None = None
+    for leaf in root.leaves():
+        if leaf.members_checked is None:
+            leaf.members_checked = _pods_problem(leaf, answered) or SOUND
+        if leaf.members_checked is not SOUND:
+            return leaf.members_checked
+        own = next((member for member in leaf.members.values() if not member.leaving), None)
+        if own is not None and first is not None and (problem := _disagree(first, own, answered)):
+            return problem
+        first = first or own
+    return None
+
+
+def _pods_problem(leaf: Group, answered: Collection[str]) -> Problem | None:
+    if leaf.policy is None:
+        return None  # nothing to compare with yet
+    priority = leaf.policy.priority
+    first: Member | None = None
+    for member in leaf.members.values():
+        if member.leaving:
+            continue
+        if member.priority != priority:
+            return Problem(
+                f'pod "{member.obj["metadata"]["name"]}" has priority {member.priority}, '
+                f"but its {leaf.key} has priority {priority}"
+            )
+        first = first or member
+        if problem := _disagree(first, member, answered):
+            return problem
+    return None
+
+
+def _disagree(one: Member, other: Member, answered: Collection[str]) -> Problem | None:
+    if one.scheduler == other.scheduler or not (one.scheduler in answered or other.scheduler in answered):
+        return None
+    return Problem(
+        f'pods of one tree name different schedulers: "{one.obj["metadata"]["name"]}" names '
+        f'{one.scheduler}, "{other.obj["metadata"]["name"]}" names {other.scheduler}'
+    )
+
+
+def domains_problem(root: Group, view: ClusterView) -> Problem | None:
+    """Pods that run must agree on the domain of every key above them: only then is there one to add to."""
+    for group in root.subtree():
+        key = group.policy.topology if group.policy is not None else None
+        if key is None:
+            continue
+        found: dict[tuple[str, ...] | None, Member] = {}
+        for leaf in group.leaves():
+            for member in leaf.holding.values():
+                if view.node(member.place) is not None:
+                    found.setdefault(view.domain_of(member.place, key), member)
+        if len(found) > 1 or None in found:
+            where = (f'"{m.obj["metadata"]["name"]}" in {"/".join(d) if d else "none"}' for d, m in found.items())
+            apart = ", ".join(where)
+            return Problem(f"{group.key} needs all its pods in one domain of {key}, but they run apart: {apart}")
+    return None
+
+
+def _missing(root: Group) -> Problem:
+    """The top of the tree is only a name."""
+    for child in root.children.values():
+        return Problem(f"waiting for {root.key}, which {child.key} names as its parent", waiting=True)
+    return Problem(f"waiting for {root.key}, which its pods name as their group", waiting=True)
+
+
+def _too_deep(root: Group) -> Problem | None:
+    level, row = 1, [root]
+    while row:
+        if level > MAX_LEVELS:
+            return Problem(
+                f"{row[0].key} is at level {level} below {root.key}; at most {MAX_LEVELS} levels are allowed"
+            )
+        row = [child for group in row for child in group.in_order]
+        level += 1
+    return None
+
+
+def _several_workloads(root: Group) -> Problem | None:
+    for group in root.subtree():
+        assert group.policy is not None
+        assert root.policy is not None
+        if group.policy.workload != root.policy.workload:
+            return Problem(
+                f'{group.key} belongs to Workload "{group.policy.workload}", '
+                f'but its root {root.key} belongs to Workload "{root.policy.workload}"'
+            )
+    return None
+
+
+def _mixed_priorities(root: Group) -> Problem | None:
+    for group in root.subtree():
+        assert group.policy is not None
+        assert root.policy is not None
+        if group.policy.priority != root.policy.priority:
+            return Problem(
+                f"{group.key} has priority {group.policy.priority}, "
+                f"but its root {root.key} has priority {root.policy.priority}"
+            )
+    return None
+
+
+def _not_its_workload(root: Group, workloads: Workloads) -> Problem | None:
+    """If the Workload exists, every group's template must be in it, below its parent's template."""
+    assert root.policy is not None
+    name = root.policy.workload
+    workload = workloads(root.key.namespace, name) if name else None
+    if workload is None:
+        return None
+    above = _parent_templates(workload)
+    for group in root.subtree():
+        assert group.policy is not None
+        template = group.policy.template
+        if template not in above:
+            return Problem(f'{group.key} uses template "{template}", which Workload "{name}" does not have')
+        if group.parent is not None and group.parent.policy is not None:
+            wanted = group.parent.policy.template
+            if above[template] != wanted:
+                return Problem(
+                    f'{group.key} uses template "{template}", which Workload "{name}" does not have below '
+                    f'"{wanted}", the template of its parent {group.parent.key}'
+                )
+    return None
+
+
+def _parent_templates(workload: Object) -> dict[str, str]:
+    """Every template's name with that of the template it is in, "" at the top."""
+    above: dict[str, str] = {}
+    stack: list[tuple[Object, str]] = [(workload["spec"], "")]
+    while stack:
+        holder, name = stack.pop()
+        for template in holder.get("podGroupTemplates") or ():
+            above[template["name"]] = name
+        for template in holder.get("compositePodGroupTemplates") or ():
+            above[template["name"]] = name
+            stack.append((template, template["name"]))
+    return above

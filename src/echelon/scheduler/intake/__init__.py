@@ -1,0 +1,1 @@
+"""From API objects to the engine's view and the forest of groups, one event at a time."""

@@ -1,0 +1,101 @@
+"""Is what the scheduler keeps up by single events what it would have built from a list?  For tests, and on demand.
+
+    caches ─► a second Translator, from nothing ─► the loop's own steps (assumed, reserved, …) ─► compare
+
+Ids are numbers in order of appearance, so both sides are told in names and uids.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.clock import Clock
+from ...client.informer import Caches
+from ...engine import ClusterView, given
+from .group_policy import POD_GROUP
+from .group_tree import Group, Member, Root
+from .translate import Translator
+
+
+class _Deaf:
+    """A listener that has nothing to do."""
+
+    def touched(self, root: Root) -> None: ...
+    def room(self) -> None: ...
+    def gone(self, member: Member) -> None: ...
+    def displaced(self, member: Member) -> None: ...
+
+
+def differences(kept: Translator, caches: Caches, clock: Clock) -> list[str]:
+    """Where view and forest differ from ones rebuilt from the caches; empty when all is well."""
+    rebuilt = Translator(ClusterView(kept.view.options), caches, clock, _Deaf())
+    rebuilt.read()
+    own = {member.uid: member for member in kept.members.values()}
+    for member in list(rebuilt.members.values()):
+        _repeat(rebuilt, member, own.get(member.uid))
+    told, right = _tell(kept), _tell(rebuilt)
+    return [
+        f"{thing}: kept {told.get(thing)}, rebuilt {right.get(thing)}"
+        for thing in sorted(told.keys() | right.keys())
+        if told.get(thing) != right.get(thing)
+    ]
+
+
+def _repeat(rebuilt: Translator, member: Member, own: Member | None) -> None:
+    """Do again what the loop did and no object says yet."""
+    if own is None:
+        return
+    if own.assumed:
+        rebuilt.assume({member.id: own.assumed})
+    if own.nominated:
+        rebuilt.nominate(member, own.nominated)
+    if own.reserved:
+        rebuilt.reserve(member, own.reserved)
+    if own.evicting:
+        rebuilt.evict(member)
+
+
+def _tell(translator: Translator) -> dict[str, Any]:
+    view, layout = translator.view, translator.view.layout
+    told: dict[str, Any] = {}
+    for row, name in enumerate(view.node_names()):
+        free = {resource: int(layout.free[number, row]) for resource, number in layout.resources.items()}
+        free = {resource: amount for resource, amount in free.items() if amount != given(resource)}
+        told[f"node {name}"] = (layout.path(row), view.node(name), free)
+    for member in translator.members.values():
+        running = view.running(member.id)
+        if running is not None:
+            unit = view.unit(running.unit)
+            held = (running.node, running.requests, running.exclusive, running.evictable, len(running.budgets))
+            told[f"pod {member.key} {member.uid}"] = (*held, unit and (unit.priority, unit.name))
+    known = set(translator.members)
+    for one in view.all_running():
+        if one.pod not in known:
+            told[f"nobody's pod {one.pod}"] = one
+    for group in translator.forest.groups():
+        told[f"group {group.key}"] = _group(group)
+    return told
+
+
+def _group(group: Group) -> tuple[Any, ...]:
+    asked: Any = None
+    if group.key.kind == POD_GROUP and group.leaf is not None:
+        members = group.members
+        wanted = sorted(members[number].uid for one in group.leaf.classes for number in one.members)
+        asked = wanted == _uids(group.pending) and sorted(b.node for b in group.leaf.bound) == sorted(
+            member.place for member in group.holding.values()
+        )
+    return (
+        group.policy,
+        group.parent and group.parent.key,
+        sorted(group.children),
+        _uids(group.members),
+        _uids(group.pending),
+        _uids(group.holding),
+        sorted(group.succeeded),
+        asked in (None, True),
+    )
+
+
+def _uids(members: dict[int, Member]) -> list[str]:
+    return sorted(member.uid for member in members.values())

@@ -1,0 +1,258 @@
+"""What trees are made of: groups with their children, and pods at the leaves, each with what is known of it now.
+
+    `forest` links and files them ─► Group.tally: what is there, what holds, whether it can be tried ─► loop, `demands`
+
+Counts are kept per group and summed on demand, so an event costs the path to its root and not its tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ...api.objects import meta
+from ...api.objects.vocabulary import INITIALLY_SCHEDULED
+from ...api.scheme import COMPOSITE_POD_GROUPS, POD_GROUPS, Object, Resource
+from ...engine import Exclusive, Identity, Leaf, Shape
+from .group_policy import COMPOSITE, POD_GROUP, GroupKey, Policy, Problem
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """A pod that has not ended, with what scheduling needs to know of it."""
+
+    id: int
+    uid: str
+    obj: Object
+    shape: Shape
+    role: str
+    priority: int
+    #: Order among interchangeable members: completion index, then age, then name.
+    rank: tuple[int, str, str]
+    group: Group | None = None
+    #: Where it is bound, as the API says.
+    node: str = ""
+    #: Where it is on its way to: decided, the binding not yet confirmed.
+    assumed: str = ""
+    #: Where room is being made for it.
+    nominated: str = ""
+    #: Where room is kept for it until others have ended.
+    reserved: str = ""
+    #: When it was first heard of, and when it began to hold its place.
+    seen: float = 0.0
+    since: float = 0.0
+    #: Whether we have begun to evict it.
+    evicting: bool = False
+    #: When it was last told why it waits.
+    told: float = 0.0
+    #: What terms of other pods know it by.
+    identity: Identity = field(default_factory=Identity)
+    #: The scheduler that it names, for good.
+    scheduler: str = ""
+    #: What it is called, for good: `key` is `namespace/name`.
+    name: str = field(init=False)
+    namespace: str = field(init=False)
+    key: str = field(init=False)
+    #: Whether others may be evicted for it, for good.
+    may_preempt: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.name, self.namespace, self.key = meta.name(self.obj), meta.namespace(self.obj), meta.key(self.obj)
+        self.may_preempt = self.obj["spec"].get("preemptionPolicy") != "Never"
+
+    @property
+    def place(self) -> str:
+        """Where it holds capacity, "" if nowhere."""
+        return self.node or self.assumed
+
+    @property
+    def spot(self) -> str:
+        """Where it takes up room, if only because that is kept for it; "" if nowhere."""
+        return self.node or self.assumed or self.nominated or self.reserved
+
+    @property
+    def leaving(self) -> bool:
+        return self.evicting or "deletionTimestamp" in self.obj["metadata"]
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it wants a place now: not placed, not gated, not being deleted."""
+        if self.node or self.assumed or self.leaving:
+            return False
+        return not self.obj["spec"].get("schedulingGates")
+
+
+class Tally(NamedTuple):
+    """What a group amounts to, its whole subtree included."""
+
+    #: Pods that name a group of it, those that want a place, and those of these that can be tried: a child that is
+    #: not ready counts none.
+    known: int = 0
+    waiting: int = 0
+    pending: int = 0
+    #: Members or children that are there, and those that are placed.
+    present: int = 0
+    placed: int = 0
+    #: Whether enough is there to try, and whether what is placed satisfies it.
+    ready: bool = False
+    holds: bool = False
+
+    def with_child(self, old: Tally, new: Tally, policy: Policy | None) -> Tally:
+        """A parent's tally after one of its children changed."""
+        present = self.present + new.ready - old.ready
+        placed = self.placed + new.holds - old.holds
+        return Tally(
+            self.known + new.known - old.known,
+            self.waiting + new.waiting - old.waiting,
+            self.pending + (new.pending if new.ready else 0) - (old.pending if old.ready else 0),
+            present,
+            placed,
+            policy is not None and present >= policy.minimum,
+            policy is not None and placed >= policy.minimum,
+        )
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """A PodGroup or CompositePodGroup, or a name that something refers to."""
+
+    id: int
+    key: GroupKey
+    obj: Object | None = None
+    policy: Policy | None = None
+    parent: Group | None = None
+    children: dict[GroupKey, Group] = field(default_factory=dict)
+    #: All pods that name it; of these, those that want a place and those that have one and stay.
+    members: dict[int, Member] = field(default_factory=dict)
+    pending: dict[int, Member] = field(default_factory=dict)
+    holding: dict[int, Member] = field(default_factory=dict)
+    #: Uids of pods that have done their part: they succeeded and are still to be seen.
+    succeeded: dict[str, None] = field(default_factory=dict)
+    #: Kept until a pod of the group or its object changes.
+    leaf: Leaf | None = None
+    #: What is wrong with its pods, as found when last looked at; None if nobody has looked since a change.
+    members_checked: Problem | None = None
+    _tally: Tally | None = None
+    _in_order: list[Group] | None = None
+    #: What the last look at the layout of a root found; None means nobody has looked since a change.
+    layout: Problem | None = None
+
+    @property
+    def resource(self) -> Resource:
+        return COMPOSITE_POD_GROUPS if self.key.kind == COMPOSITE else POD_GROUPS
+
+    @property
+    def initially_scheduled(self) -> bool:
+        return self.obj is not None and meta.condition_is(self.obj, INITIALLY_SCHEDULED[self.key.kind])
+
+    @property
+    def exclusive(self) -> Exclusive | None:
+        """Whether a PodGroup takes domains for itself, among groups of its own priority."""
+        if self.policy is None or not self.policy.exclusive:
+            return None
+        return Exclusive(self.policy.exclusive, self.policy.priority)
+
+    @property
+    def in_order(self) -> list[Group]:
+        """Its children by key."""
+        if self._in_order is None:
+            self._in_order = [self.children[key] for key in sorted(self.children)]
+        return self._in_order
+
+    def subtree(self) -> Iterable[Group]:
+        """This group and all below it, parents first; a cycle is walked once."""
+        return (self,) if self.key.kind == POD_GROUP else self._walk()
+
+    def _walk(self) -> Iterator[Group]:
+        seen: dict[GroupKey, None] = {}
+        stack = [self]
+        while stack:
+            group = stack.pop()
+            if group.key not in seen:
+                seen[group.key] = None
+                yield group
+                stack.extend(reversed(group.in_order))
+
+    def leaves(self) -> Iterable[Group]:
+        if self.key.kind == POD_GROUP:
+            return (self,)
+        return (group for group in self.subtree() if group.key.kind == POD_GROUP)
+
+    @property
+    def tally(self) -> Tally:
+        """Only for groups whose tree has no cycle."""
+        if self._tally is None:
+            self._tally = self._count()
+        return self._tally
+
+    def _count(self) -> Tally:
+        if self.key.kind != POD_GROUP:
+            tally, nothing = Tally(), Tally()
+            for child in self.children.values():
+                tally = tally.with_child(nothing, child.tally, self.policy)
+            return tally
+        waiting, placed = len(self.pending), len(self.holding)
+        need, present = self.need, waiting + placed
+        return Tally(len(self.members), waiting, waiting, present, placed, present >= need, placed >= need)
+
+    @property
+    def need(self) -> int:
+        """How many pods a PodGroup must hold now.
+
+        Late in a gang's life there are fewer pods than its minimum, because others have succeeded: those count.  As
+        long as there are enough without them it is a gang like any other.
+        """
+        live = len(self.pending) + len(self.holding)
+        if self.policy is None:
+            return live + 1
+        if live >= self.policy.minimum:
+            return self.policy.minimum
+        return max(0, self.policy.minimum - len(self.succeeded))
+
+    @property
+    def leans(self) -> bool:
+        """Whether it can be tried only because others have succeeded; more pods may still be on their way."""
+        return bool(self.succeeded) and self.policy is not None and self.tally.present < self.policy.minimum
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has what it needs without any pod: all have succeeded."""
+        done = self.tally.holds and not self.tally.waiting
+        return done and not any(leaf.pending or leaf.holding for leaf in self.leaves())
+
+    def pods_changed(self) -> None:
+        """Pods of this group came, went or changed: it counts anew, its ancestors by the difference."""
+        self.leaf = self.members_checked = None
+        group, old = self, self._tally
+        if old is None:
+            return
+        new = self._count()
+        while new != old:
+            group._tally = new
+            parent = group.parent
+            if parent is None or parent._tally is None:
+                return
+            group, old, new = parent, parent._tally, parent._tally.with_child(old, new, parent.policy)
+
+    def tree_changed(self) -> None:
+        """Its object or its children changed: it and its ancestors count anew when asked."""
+        self.leaf = self.members_checked = self._in_order = None
+        group: Group | None = self
+        while group is not None and group._tally is not None:
+            group._tally = None
+            group = group.parent
+
+
+#: What the queue holds: the top of a tree, or a pod without a group.
+Root = Group | Member
+
+
+def cycle_at(start: Group) -> list[Group]:
+    """The groups met when going up from one that lies on a cycle."""
+    found = [start]
+    group = start.parent
+    while group is not None and group is not start:
+        found.append(group)
+        group = group.parent
+    return found

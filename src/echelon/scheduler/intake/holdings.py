@@ -1,0 +1,136 @@
+"""What holds capacity in the engine's view: pods where they run or are awaited, the units they go with, their budgets.
+
+    `pods`, `translate` ─► Holdings.hold, release ─► ClusterView   running pods, units, budgets
+                                            └──────► room          someone came whom waiting pods wish for
+
+A unit is what preemption evicts as a whole; it is in the view as long as pods of it are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...api.objects import meta
+from ...api.scheme import Object
+from ...engine import ClusterView, Running, Unit
+from . import pod_affinity
+from .disruption_budgets import Budgets
+from .group_tree import Group, Member
+
+
+class Holdings:
+    """Enters members into the view and takes them out of it."""
+
+    def __init__(self, view: ClusterView, budgets: Budgets, room: Callable[[], None]) -> None:
+        self._view = view
+        self._budgets = budgets
+        self._room = room
+        #: Whose coming could let pods in.
+        self.wished = pod_affinity.Wished()
+
+    def hold(self, *members: Member) -> None:
+        """Enter pods into the view where they take up room."""
+        view, room = self._view, False
+        entries, left, covered = list[Running](), list[int](), dict[str, None]()
+        group: Group | None = None
+        whole, priority = _evicted_with(group)
+        for member in members:
+            if member.group is not group:
+                group = member.group
+                whole, priority = _evicted_with(group)
+            unit = _unit_of(member, whole, priority)
+            former = view.running(member.id)
+            view.put_unit(unit)
+            running = self._running(member, unit.id)
+            entries.append(running)
+            if self.wished and (former is None or former.coming) and member.place:
+                room = room or self.wished.means(member.identity)
+            if former is not None and former.unit != unit.id:
+                left.append(former.unit)
+            if running.budgets or (former is not None and former.budgets):
+                covered[member.namespace] = None
+        view.bind_all(entries)
+        for former_unit in left:
+            self._retire_unit(former_unit)
+        for namespace in covered:
+            self.count_budgets(namespace)
+        if room:
+            self._room()
+
+    def release(self, member: Member) -> None:
+        """It takes up no room any more, if it did."""
+        running = self._view.running(member.id)
+        if running is None:
+            return
+        self._view.unbind(member.id)
+        self._retire_unit(running.unit)
+        if running.budgets:
+            self._budgets.uncover(member.id, member.namespace)
+            self.count_budgets(member.namespace)
+
+    def wish(self, member: Member) -> None:
+        self.wished.count(pod_affinity.wanted(member), 1)
+
+    def unwish(self, member: Member) -> None:
+        self.wished.count(pod_affinity.wanted(member), -1)
+
+    def put_budget(self, budget: Object) -> bool:
+        """A budget, new or changed; True if it may cover other pods than before."""
+        return self._budgets.put(budget)
+
+    def remove_budget(self, budget: Object) -> None:
+        self._view.remove_budget(self._budgets.remove(budget))
+
+    def count_budgets(self, namespace: str) -> None:
+        """Say in the view how many pods each budget of a namespace lets go."""
+        for budget in self._budgets.allowances(namespace):
+            self._view.put_budget(budget)
+
+    def _running(self, member: Member, unit: int) -> Running:
+        """A pod as what takes up room."""
+        placed, group, shape = bool(member.node or member.assumed), member.group, member.shape
+        return Running(
+            pod=member.id,
+            node=member.spot,
+            requests=shape.requests,
+            unit=unit,
+            started=member.since,
+            group=group.id if group is not None else -1,
+            exclusive=group.exclusive if group is not None else None,
+            budgets=self._budgets.cover(member.id, member.obj) if placed else (),
+            # A place that is only reserved repels others, but nobody counts on who is not there yet.
+            evictable=not member.leaving and (placed or bool(member.nominated)),
+            identity=member.identity,
+            repels=shape.anti_affinity,
+            coming=not placed,
+            wishes=pod_affinity.wishes_of(shape) if shape.wishes or shape.affinity else (),
+        )
+
+    def _retire_unit(self, unit: int) -> None:
+        if not self._view.pods_of(unit):
+            self._view.remove_unit(unit)
+
+
+def _evicted_with(group: Group | None) -> tuple[Group | None, int | None]:
+    """The highest of a group and its ancestors that is evicted as a whole, and the priority of the root."""
+    whole, priority = None, None
+    for _ in range(8):  # A cycle must not hold us up; valid trees are half as deep.
+        if group is None:
+            break
+        if group.policy is not None:
+            priority = group.policy.priority
+            whole = group if group.policy.whole else whole
+        group = group.parent
+    return whole, priority
+
+
+def _unit_of(member: Member, whole: Group | None, priority: int | None) -> Unit:
+    """What a pod is evicted with: a group as a whole, else itself; without groups it has a priority of its own."""
+    if priority is None:
+        priority = member.priority
+    if whole is None or not (member.place or member.nominated):
+        return Unit(member.id, priority, f"Pod/{member.name}")
+    assert whole.obj is not None
+    owner = meta.controller_of(whole.obj)
+    name = f"{owner['kind']}/{owner['name']}" if owner else f"{whole.key.kind}/{whole.key.name}"
+    return Unit(whole.id, priority, name)

@@ -1,0 +1,263 @@
+"""What pods ask of one another: from affinity, anti-affinity and spread in a pod's spec to the engine's terms.
+
+    spec ─► terms_of ─► Shape          what a pod asks, the keys of matchLabelKeys filled in from its own labels
+    labels ─► identity_of ─► Running   what others know it by
+    demand ─► introduced               members that some term could mean get their identity, cut to what terms look at
+
+Labels that no term looks at do not make two shapes of equal pods.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...api.objects import meta
+from ...api.scheme import Object
+from ...engine import (
+    Composite,
+    Demand,
+    Identity,
+    Leaf,
+    NodeTerm,
+    Operator,
+    Peers,
+    PodClass,
+    PodTerm,
+    Requirement,
+    Shape,
+    Spread,
+    Wish,
+)
+from ...engine import Group as Wanted
+from ...engine.cluster.pod_index import Company, means
+from .group_tree import Member
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_OPERATORS: dict[str, Operator] = {
+    "In": "In",
+    "NotIn": "NotIn",
+    "Exists": "Exists",
+    "DoesNotExist": "DoesNotExist",
+}
+#: What kube-scheduler gives a required term of a running pod that means the newcomer (hardPodAffinityWeight).
+HARD_AFFINITY_WEIGHT = 1
+#: Every namespace has this label, whether its object says so or not.
+_NAMESPACE_NAME = "kubernetes.io/metadata.name"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a pod requires of others, what it would like, and the paths of what could not be read."""
+
+    affinity: tuple[PodTerm, ...] = ()
+    anti_affinity: tuple[PodTerm, ...] = ()
+    spread: tuple[Spread, ...] = ()
+    wishes: tuple[Wish, ...] = ()
+    odd: tuple[str, ...] = ()
+
+
+def identity_of(pod: Object, namespace_labels: Mapping[str, str]) -> Identity:
+    namespace = meta.namespace(pod)
+    known = {**namespace_labels, _NAMESPACE_NAME: namespace}
+    return Identity(namespace, tuple(sorted(meta.labels(pod).items())), tuple(sorted(known.items())))
+
+
+def terms_of(pod: Object) -> Terms:
+    affinity = pod["spec"].get("affinity") or {}
+    odd: list[str] = []
+    near = _pod_terms(pod, affinity.get("podAffinity"), "spec.affinity.podAffinity", odd)
+    far = _pod_terms(pod, affinity.get("podAntiAffinity"), "spec.affinity.podAntiAffinity", odd)
+    wishes = [*_wishes(pod, affinity.get("podAffinity"), 1), *_wishes(pod, affinity.get("podAntiAffinity"), -1)]
+    spread = []
+    for index, one in enumerate(pod["spec"].get("topologySpreadConstraints") or ()):
+        if one.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule":
+            spread.append(_spread(pod, one, f"spec.topologySpreadConstraints[{index}]", odd))
+        else:
+            wishes.append(Wish(1, _spread(pod, one, "", [])))
+    return Terms(near, far, tuple(spread), tuple(wishes), tuple(odd))
+
+
+def _pod_terms(pod: Object, holder: Mapping[str, Any] | None, path: str, odd: list[str]) -> tuple[PodTerm, ...]:
+    found: dict[PodTerm, None] = {}
+    for index, term in enumerate((holder or {}).get(_REQUIRED) or ()):
+        found[_pod_term(pod, term, f"{path}.{_REQUIRED}[{index}]", odd)] = None
+    return tuple(found)
+
+
+def _pod_term(pod: Object, term: Mapping[str, Any], path: str, odd: list[str]) -> PodTerm:
+    labels = _selector(term.get("labelSelector"), f"{path}.labelSelector", odd)
+    labels = _with_keys(labels, pod, term.get("matchLabelKeys"), "In")
+    labels = _with_keys(labels, pod, term.get("mismatchLabelKeys"), "NotIn")
+    spaces = _selector(term.get("namespaceSelector"), f"{path}.namespaceSelector", odd)
+    named = tuple(sorted(term.get("namespaces") or ()))
+    if not named and spaces is None:
+        named = (meta.namespace(pod),)
+    return PodTerm(term["topologyKey"], Peers(labels, named, spaces))
+
+
+def _wishes(pod: Object, holder: Mapping[str, Any] | None, sign: int) -> Iterator[Wish]:
+    """Preferred terms; what cannot be read of them is no reason to keep a pod waiting."""
+    for one in (holder or {}).get(_PREFERRED) or ():
+        yield Wish(sign * int(one["weight"]), _pod_term(pod, one["podAffinityTerm"], "", []))
+
+
+def _spread(pod: Object, one: Mapping[str, Any], path: str, odd: list[str]) -> Spread:
+    labels = _selector(one.get("labelSelector"), f"{path}.labelSelector", odd)
+    labels = _with_keys(labels, pod, one.get("matchLabelKeys"), "In")
+    return Spread(
+        key=one["topologyKey"],
+        max_skew=int(one["maxSkew"]),
+        peers=Peers(labels, (meta.namespace(pod),)),
+        min_domains=int(one.get("minDomains") or 1),
+        honour_affinity=(one.get("nodeAffinityPolicy") or "Honor") == "Honor",
+        honour_taints=one.get("nodeTaintsPolicy") == "Honor",
+    )
+
+
+def _selector(selector: Mapping[str, Any] | None, path: str, odd: list[str]) -> tuple[Requirement, ...] | None:
+    """A label selector; None if there is none, which selects nothing."""
+    if selector is None:
+        return None
+    found = [Requirement(key, "In", (value,)) for key, value in (selector.get("matchLabels") or {}).items()]
+    for index, expression in enumerate(selector.get("matchExpressions") or ()):
+        operator = _OPERATORS.get(expression.get("operator"))
+        if operator is None:
+            odd.append(f"{path}.matchExpressions[{index}].operator")
+        else:
+            found.append(Requirement(expression["key"], operator, tuple(sorted(expression.get("values") or ()))))
+    return _sorted(found)
+
+
+def _with_keys(
+    labels: tuple[Requirement, ...] | None, pod: Object, keys: Iterable[str] | None, operator: Operator
+) -> tuple[Requirement, ...] | None:
+    """The selector narrowed by the pod's own values; keys that it does not have count for nothing."""
+    if labels is None or not keys:
+        return labels
+    own = meta.labels(pod)
+    return _sorted([*labels, *(Requirement(key, operator, (own[key],)) for key in keys if key in own)])
+
+
+def _sorted(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
+    return tuple(sorted(set(requirements), key=lambda one: (one.key, one.operator, one.values)))
+
+
+# ---- identities in a demand
+
+
+def introduced(demand: Demand, members: Mapping[int, Member], company: Company) -> Demand:
+    """The demand with the identity of those that a term of its own or of running pods could mean."""
+    binding = dict.fromkeys(term.peers for term in company.repelling())
+    soft = dict.fromkeys(_peers(company.wishing()))
+    for leaf in demand.leaves():
+        for pods in leaf.classes:
+            binding |= dict.fromkeys(wanted(pods))
+            binding |= dict.fromkeys(term.peers for term in pods.shape.anti_affinity)
+            soft |= dict.fromkeys(_peers(pods.shape.wishes))
+    if not binding and not soft:
+        return demand
+    return replace(demand, root=_introduced(demand.root, members, _Glance(list(binding)), _Glance(list(soft))))
+
+
+def _peers(wishes: Iterable[Wish]) -> Iterator[Peers]:
+    return (wish.about.peers for wish in wishes if not isinstance(wish.about, NodeTerm))
+
+
+def wishes_of(shape: Shape) -> tuple[Wish, ...]:
+    """What a running pod wishes of those to come; whom it needs near, it is glad to see more of."""
+    if not shape.wishes and not shape.affinity:
+        return ()
+    needed = (Wish(HARD_AFFINITY_WEIGHT, term) for term in shape.affinity)
+    return (*(wish for wish in shape.wishes if isinstance(wish.about, PodTerm)), *needed)
+
+
+def wanted(pods: PodClass | Member) -> list[Peers]:
+    """Those whose coming can let a pod in."""
+    shape = pods.shape
+    return [term.peers for term in shape.affinity] + [spread.peers for spread in shape.spread]
+
+
+#: A namespace, and a label with its value.
+_Mark = tuple[str, str, str]
+
+
+class Wished:
+    """Whose coming could let pods in, with the number of pods that wish for it.
+
+    Every job may wish for pods of its own, so they are found by a label that they must have, if there is one.
+    """
+
+    def __init__(self) -> None:
+        self._marked: dict[_Mark | None, Counter[Peers]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._marked)
+
+    def count(self, wanted: Iterable[Peers], times: int) -> None:
+        """A pod that wishes for these comes (1) or goes (-1)."""
+        for peers in wanted:
+            for mark in _marks(peers):
+                found = self._marked.setdefault(mark, Counter())
+                found[peers] += times
+                if not found[peers]:
+                    del found[peers]
+                if not found:
+                    del self._marked[mark]
+
+    def means(self, identity: Identity) -> bool:
+        """Whether pods may be waiting for one like this to be somewhere."""
+        marks = (None, *((identity.namespace, *label) for label in identity.labels))
+        return any(means(peers, identity) for mark in marks for peers in self._marked.get(mark, ()))
+
+
+def _marks(peers: Peers) -> Iterable[_Mark | None]:
+    """One of these is on every pod that is meant; None stands for every pod."""
+    named = next((one for one in peers.labels or () if one.operator == "In"), None)
+    if named is None or peers.namespace_labels is not None:
+        return (None,)
+    return [(space, named.key, value) for space in peers.namespaces for value in dict.fromkeys(named.values)]
+
+
+class _Glance:
+    """Identities as far as some terms look at them."""
+
+    def __init__(self, peers: list[Peers]) -> None:
+        self._peers = peers
+        self._labels = {one.key for each in peers for one in each.labels or ()}
+        self._spaces = {one.key for each in peers for one in each.namespace_labels or ()}
+        self._known: dict[Identity, Identity | None] = {}
+
+    def of(self, identity: Identity) -> Identity | None:
+        """None if no term means it."""
+        seen = Identity(
+            identity.namespace,
+            tuple(label for label in identity.labels if label[0] in self._labels),
+            tuple(label for label in identity.namespace_labels if label[0] in self._spaces),
+        )
+        if seen not in self._known:
+            self._known[seen] = seen if any(means(peers, seen) for peers in self._peers) else None
+        return self._known[seen]
+
+
+def _introduced(group: Wanted, members: Mapping[int, Member], binding: _Glance, soft: _Glance) -> Wanted:
+    if isinstance(group, Composite):
+        return replace(group, children=tuple(_introduced(child, members, binding, soft) for child in group.children))
+    return _leaf(group, members, binding, soft)
+
+
+def _leaf(leaf: Leaf, members: Mapping[int, Member], binding: _Glance, soft: _Glance) -> Leaf:
+    classes: list[PodClass] = []
+    for pods in leaf.classes:
+        by_identity: dict[Identity | None, list[int]] = {}
+        for member in pods.members:
+            by_identity.setdefault(binding.of(members[member].identity), []).append(member)
+        for identity, alike in by_identity.items():
+            # Taste tells no members of a class apart: that would change how they are counted.
+            liked = soft.of(members[alike[0]].identity)
+            shape = pods.shape if identity is None else replace(pods.shape, identity=identity)
+            classes.append(PodClass(shape, tuple(alike), pods.role, liked))
+    return replace(leaf, classes=tuple(classes))

@@ -1,0 +1,209 @@
+"""Pods as they come, change and end: each becomes a `Member`, filed in the forest and entered into the view.
+
+    Pod, Namespace, PersistentVolumeClaim … events ─► Pods ─► members   by number, with shape and identity
+                                                       │ └──► Forest    by what they want
+                                                       │ └──► Holdings  those that take up room
+                                                       └────► Listener  which root changed, whether room appeared
+
+Namespaces and volumes come in here because a pod's identity and shape depend on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+from ...api.objects import meta
+from ...api.scheme import Object
+from ...base.clock import Clock
+from ...engine import Identity, Shape
+from . import pod_affinity, pod_shape, volume_terms
+from .forest import Forest, Ids
+from .group_tree import Group, Member, Root
+from .holdings import Holdings
+from .object_facts import group_name, has_ended, rank_of, role_of, started_at
+
+
+class Listener(Protocol):
+    """Who wants to know what an event meant."""
+
+    def touched(self, root: Root) -> None:
+        """Something about this tree or pod changed."""
+
+    def room(self) -> None:
+        """Capacity may have grown somewhere, or be had by other evictions than before."""
+
+    def gone(self, member: Member) -> None:
+        """A pod ended or was removed; it holds nothing any more."""
+
+    def displaced(self, member: Member) -> None:
+        """The node at which room was being made for this pod is gone."""
+
+
+class Pods:
+    """All pods that have not ended."""
+
+    def __init__(self, ids: Ids, forest: Forest, holdings: Holdings, clock: Clock, listener: Listener) -> None:
+        self.members: dict[int, Member] = {}
+        self._ids = ids
+        self._forest = forest
+        self._holdings = holdings
+        self._clock = clock
+        self._listener = listener
+        self._volumes = volume_terms.Volumes()
+        self._shapes = pod_shape.Shapes()
+        self._namespaces: dict[str, dict[str, str]] = {}
+
+    def on_namespace(self, old: Object | None, new: Object | None) -> None:
+        name = meta.name(new or old or {})
+        labels = dict(meta.labels(new)) if new is not None else {}
+        if self._namespaces.get(name, {}) == labels:
+            return
+        if new is not None:
+            self._namespaces[name] = labels
+        else:
+            del self._namespaces[name]
+        known = [member for member in self.members.values() if member.namespace == name]
+        for member in known:
+            member.identity = self._identity(member.obj)
+            if member.spot:
+                self._holdings.hold(member)
+        if known:
+            self._listener.room()
+
+    def on_storage_class(self, old: Object | None, new: Object | None) -> None:
+        self._reread(self._volumes.on_class(old, new))
+
+    def on_volume(self, old: Object | None, new: Object | None) -> None:
+        self._reread(self._volumes.on_volume(old, new))
+
+    def on_claim(self, old: Object | None, new: Object | None) -> None:
+        self._reread(self._volumes.on_claim(old, new))
+
+    def _reread(self, users: list[str]) -> None:
+        """Claims of these pods ask for something else now."""
+        for uid in users:
+            member = self.members.get(self._ids.of(uid))
+            if member is not None:
+                self._reshape(member, member.obj)
+                if member.spot:
+                    self._holdings.hold(member)
+                self._forest.refile(member)
+                self._listener.touched(self._forest.root_of(member))
+
+    def on_pod(self, old: Object | None, new: Object | None) -> None:
+        uid = meta.uid(new) if new is not None else None
+        ended = new is not None and has_ended(new)
+        if old is not None:
+            other = uid != meta.uid(old)
+            if other or ended:
+                self._drop_pod(old)
+            if other:
+                self._count_success(old, done=False)
+        if new is None:
+            return
+        if ended:
+            self._count_success(new, done=new["status"]["phase"] == "Succeeded")
+            return
+        member = self.members.get(self._ids.of(uid))
+        if member is None:
+            self._add_pod(new)
+        else:
+            self._change_pod(member, new)
+
+    def _add_pod(self, pod: Object) -> None:
+        self._reread(self._volumes.enter(pod))
+        member = Member(
+            id=self._ids.of(meta.uid(pod)),
+            uid=meta.uid(pod),
+            obj=pod,
+            shape=self._shape(pod),
+            role=role_of(pod),
+            priority=int(pod["spec"].get("priority") or 0),
+            rank=rank_of(pod),
+            node=pod["spec"].get("nodeName") or "",
+            identity=self._identity(pod),
+            scheduler=pod["spec"].get("schedulerName") or "",
+            seen=self._clock.now(),
+        )
+        self.members[member.id] = member
+        self._holdings.wish(member)
+        group = group_name(pod)
+        if group:
+            self._forest.enter(member, group)
+        if member.node:
+            member.since = started_at(pod, self._clock.now())
+            self._holdings.hold(member)
+        self._listener.touched(self._forest.root_of(member))
+
+    def _change_pod(self, member: Member, pod: Object) -> None:
+        old, member.obj = member.obj, pod
+        relabelled = meta.labels(old) != meta.labels(pod)
+        spec, was = pod["spec"], old["spec"]
+        if not relabelled and was == spec and meta.deleting(old) == meta.deleting(pod):
+            return
+        asked, spot = member.shape, member.spot
+        node = spec.get("nodeName") or ""
+        if relabelled or ({**was, "nodeName": node} if node else was) != spec:
+            self._reshape(member, pod)
+        same = member.shape is asked and not relabelled
+        if node and node == member.assumed and not meta.deleting(pod) and same:
+            # Our own binding, confirmed: nothing has changed for anyone.
+            member.node, member.assumed = node, ""
+            return
+        moved = bool(node) and spot not in ("", node)
+        if relabelled or moved or (spot and member.shape.requests != asked.requests):
+            # Moved: somebody else has bound it, and not where we kept a place for it.
+            self._listener.room()
+        if node and not member.node:
+            if not member.assumed:
+                member.since = self._clock.now()
+            member.node, member.assumed, member.nominated, member.reserved = node, "", "", ""
+        if member.spot:
+            self._holdings.hold(member)
+        self._forest.refile(member)
+        self._listener.touched(self._forest.root_of(member))
+
+    def _drop_pod(self, pod: Object) -> None:
+        number = self._ids.of(meta.uid(pod))
+        self._ids.drop(meta.uid(pod))
+        member = self.members.pop(number, None)
+        if member is None:
+            return
+        self._holdings.unwish(member)
+        self._reread(self._volumes.leave(pod))
+        root = self._forest.root_of(member)
+        held = bool(member.spot)
+        self._holdings.release(member)
+        self._forest.leave(member)
+        self._listener.gone(member)
+        if isinstance(root, Group):
+            self._listener.touched(root)
+        if held:
+            self._listener.room()
+
+    def _count_success(self, pod: Object, *, done: bool) -> None:
+        """Members that have succeeded count for their group as long as they are there."""
+        group = group_name(pod)
+        if not group:
+            return
+        count = self._forest.succeed if done else self._forest.forget
+        changed = count(meta.namespace(pod), group, meta.uid(pod))
+        if changed is not None:
+            self._listener.touched(self._forest.root(changed))
+
+    def _shape(self, pod: Object) -> Shape:
+        plain = self._shapes.of(pod)
+        found = volume_terms.applied(plain, meta.namespace(pod), self._volumes.of(pod))
+        return plain if found is plain else self._shapes.one(found)
+
+    def _reshape(self, member: Member, pod: Object) -> None:
+        """Its spec or its labels changed."""
+        self._holdings.unwish(member)
+        member.shape, member.identity = self._shape(pod), self._identity(pod)
+        self._holdings.wish(member)
+
+    def _identity(self, pod: Object) -> Identity:
+        identity = pod_affinity.identity_of(pod, self._namespaces.get(meta.namespace(pod), {}))
+        more = volume_terms.labels_of(self._volumes.of(pod))
+        return replace(identity, labels=(*identity.labels, *more)) if more else identity

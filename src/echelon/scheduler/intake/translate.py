@@ -1,0 +1,220 @@
+"""From API objects to the engine's view, one event at a time.
+
+    informer handlers (old, new) ─► Translator ─► ClusterView   nodes, what holds capacity, units, budgets
+                                        │      └► Forest        groups, and pods by what they want
+                                        └──────► Listener       which root changed, whether room appeared, who is gone
+
+An event that changes nothing scheduling looks at costs a comparison.  Nodes, groups and budgets are taken in here,
+pods in `pods`.  The loop's own steps come in here too (assume, nominate, evict), so that view and forest always agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...api.objects import meta
+from ...api.scheme import (
+    COMPOSITE_POD_GROUPS,
+    NAMESPACES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    POD_GROUPS,
+    PODS,
+    STORAGE_CLASSES,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    WORKLOADS,
+    Object,
+    Resource,
+)
+from ...base.clock import Clock
+from ...client.informer import Caches, Handler
+from ...engine import ClusterView
+from .disruption_budgets import Budgets
+from .forest import Forest, Ids
+from .group_tree import Group, Member, Root
+from .holdings import Holdings
+from .object_facts import group_facts, node_facts, node_of
+from .pod_events import Listener, Pods
+
+
+class Translator:
+    """Keeps view and forest in step with the caches."""
+
+    def __init__(self, view: ClusterView, caches: Caches, clock: Clock, listener: Listener) -> None:
+        ids = Ids()
+        self.view = view
+        self.forest = Forest(ids)
+        self._holdings = Holdings(view, Budgets(ids), listener.room)
+        self._pods = Pods(ids, self.forest, self._holdings, clock, listener)
+        self.members = self._pods.members
+        self._caches = caches
+        self._clock = clock
+        self._listener = listener
+        self._handlers: dict[Resource, Handler] = {
+            NAMESPACES: self._pods.on_namespace,
+            NODES: self._on_node,
+            POD_DISRUPTION_BUDGETS: self._on_budget,
+            STORAGE_CLASSES: self._pods.on_storage_class,
+            VOLUMES: self._pods.on_volume,
+            VOLUME_CLAIMS: self._pods.on_claim,
+            WORKLOADS: self._on_workload,
+            COMPOSITE_POD_GROUPS: lambda old, new: self._on_group(COMPOSITE_POD_GROUPS.kind, old, new),
+            POD_GROUPS: lambda old, new: self._on_group(POD_GROUPS.kind, old, new),
+            PODS: self._pods.on_pod,
+        }
+        for resource in self._handlers:
+            caches.of(resource)
+
+    def listen(self) -> None:
+        """Begin to follow the caches; what they hold already comes first."""
+        for resource, handler in self._handlers.items():
+            self._caches.of(resource).add_handler(handler)
+
+    def read(self) -> None:
+        """Take in what the caches hold now, once."""
+        for resource, handler in self._handlers.items():
+            for obj in self._caches.of(resource).all():
+                handler(None, obj)
+
+    def roots(self) -> list[Root]:
+        """The top of every tree, and pods without a group."""
+        groups = [group for group in self.forest.groups() if self.forest.is_root(group)]
+        return [*groups, *(member for member in self.members.values() if member.group is None)]
+
+    def root_of(self, member: Member) -> Root:
+        return self.forest.root_of(member)
+
+    # -- steps of the loop -----------------------------------------------------------------------------
+
+    def assume(self, places: Mapping[int, str]) -> None:
+        """Decided: these members hold their places from now on, until the watch confirms or the binding fails."""
+        now = self._clock.now()
+        members = [self.members[number] for number in places]
+        for member, node in zip(members, places.values(), strict=True):
+            member.assumed, member.nominated, member.reserved = node, "", ""
+            member.since = now
+        self._holdings.hold(*members)
+        self.forest.refile(*members)
+
+    def forget(self, member: Member) -> None:
+        """The binding failed: it holds nothing.  A pod that is gone has been forgotten already."""
+        if member.assumed and not member.node and member.id in self.members:
+            member.assumed = ""
+            self._holdings.release(member)
+            self.forest.refile(member)
+            self._listener.room()
+
+    def nominate(self, member: Member, node: str) -> None:
+        """Keep a place for it while others leave."""
+        member.nominated = node
+        member.since = self._clock.now()
+        self._holdings.hold(member)
+
+    def withdraw(self, member: Member) -> None:
+        if member.nominated:
+            member.nominated = ""
+            if not member.place:
+                self._holdings.release(member)
+
+    def reserve(self, member: Member, node: str) -> None:
+        """Keep a place for it until others have ended by themselves."""
+        member.reserved = node
+        self._holdings.hold(member)
+
+    def unreserve(self, member: Member) -> None:
+        if member.reserved:
+            member.reserved = ""
+            if not member.spot:
+                self._holdings.release(member)
+
+    def evict(self, member: Member) -> None:
+        """Its eviction has begun: it is nobody's victim again and no longer counts for its group."""
+        member.evicting = True
+        if member.spot:
+            self._holdings.hold(member)
+        self.forest.refile(member)
+
+    # -- nodes and budgets -----------------------------------------------------------------------------
+
+    def _on_node(self, old: Object | None, new: Object | None) -> None:
+        if new is None:
+            assert old is not None
+            name = meta.name(old)
+            self.view.remove_node(name)
+            for member in [self.members[pod.pod] for pod in self.view.pods_on(name) if pod.coming]:
+                # Others of its root were told of with it.
+                if name in (member.nominated, member.reserved):
+                    self._listener.displaced(member)
+            # A domain less to spread over, or to be held to by members there, can let somebody in.
+            self._listener.room()
+            return
+        if old is not None and node_facts(old) == node_facts(new):
+            return
+        node = node_of(new)
+        if self.view.node(node.name) != node:
+            self.view.put_node(node)
+            self._listener.room()
+
+    def _on_budget(self, old: Object | None, new: Object | None) -> None:
+        namespace = meta.namespace(new or old or {})
+        if new is None:
+            assert old is not None
+            self._holdings.remove_budget(old)
+            covers_others = True
+        else:
+            covers_others = self._holdings.put_budget(new)
+        if covers_others:
+            for member in self.members.values():
+                if member.place and member.namespace == namespace:
+                    self._holdings.hold(member)
+        self._holdings.count_budgets(namespace)
+
+    # -- groups ----------------------------------------------------------------------------------------
+
+    def _on_workload(self, old: Object | None, new: Object | None) -> None:
+        workload = new or old
+        assert workload is not None
+        if old is not None and new is not None and old["spec"] == new["spec"]:
+            return
+        for group in self.forest.of_workload(meta.namespace(workload), meta.name(workload)):
+            root = self.forest.root(group)
+            root.layout = None
+            self._listener.touched(root)
+
+    def _on_group(self, kind: str, old: Object | None, new: Object | None) -> None:
+        if new is None:
+            assert old is not None
+            known = self.forest.find(kind, old)
+            former = self.forest.root(known) if known is not None else None
+            removed = self.forest.remove(kind, old)
+            if removed is not None:
+                self._regroup(removed)
+            if former is not None and former is not removed:
+                self._listener.touched(former)
+            return
+        if old is not None and group_facts(old) == group_facts(new):
+            self.forest.refresh(kind, new)
+            return
+        before = self.forest.find(kind, new)
+        former = self.forest.root(before) if before is not None else None
+        group = self.forest.put(kind, new)
+        self._regroup(group)
+        if former is not None and former is not self.forest.root(group):
+            self._listener.touched(former)
+
+    def _regroup(self, group: Group) -> None:
+        """A group changed: its placed pods may belong to other units, its trees may be others."""
+        held = False
+        for leaf in group.leaves():
+            for member in leaf.members.values():
+                if member.spot:
+                    self._holdings.hold(member)
+                    held = True
+        if held:
+            self._listener.room()
+        root = self.forest.root(group)
+        self._listener.touched(root)
+        if group.obj is None:
+            for child in list(group.children.values()):
+                self._listener.touched(self.forest.root(child))

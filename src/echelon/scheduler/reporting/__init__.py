@@ -1,0 +1,1 @@
+"""What the scheduler tells: conditions, events, bindings as API writes, metrics."""

@@ -1,0 +1,31 @@
+"""What every verb's handler is given: the request, what it is about, whom to ask, how to show the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ....api.scheme import Resource
+from ....api.verbs import Verbs
+from ..replies.encode import Presentation
+from ..replies.tables import include_object
+from ..requests.negotiate import form_of
+from ..requests.request import Request
+from ..requests.routes import Target
+
+
+@dataclass(frozen=True)
+class Call:
+    verbs: Verbs
+    request: Request
+    target: Target
+    now: float
+
+    @property
+    def resource(self) -> Resource:
+        return self.target.resource
+
+    def presentation(self) -> Presentation:
+        """406 if the client takes nothing we have."""
+        form = form_of(self.request.headers.get("accept", ""))
+        include = include_object(self.request) if form.shape == "table" else "Metadata"
+        return Presentation(self.resource, self.now, form, include)

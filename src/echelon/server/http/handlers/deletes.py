@@ -1,0 +1,54 @@
+"""DELETE of one object and of a collection."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ....api.errors import ApiError
+from ....api.objects import meta
+from ....api.scheme import NAMESPACES, PODS, Object, Resource
+from ..replies.encode import json_response, success
+from ..requests.body import read_delete_body
+from ..requests.query_options import delete_options, list_options
+from ..requests.request import Response
+from .call import Call
+
+
+async def delete(call: Call) -> Response:
+    """The object if it is only marked, or a pod; otherwise `Status: Success` with the uid of what is gone."""
+    presentation = call.presentation()
+    options, orphan = delete_options(call.request, await read_delete_body(call.request))
+    resource = call.resource
+    deleted = await call.verbs.delete(resource, call.target.name, call.target.namespace, options)
+    if _marked(resource, deleted):
+        return json_response(presentation.object(deleted), 202 if orphan is False else 200)
+    if resource.plural == PODS.plural and not resource.group:
+        return json_response(presentation.object(deleted))
+    details: Object = {"name": meta.name(deleted), "kind": resource.plural, "uid": meta.uid(deleted)}
+    if resource.group:
+        details["group"] = resource.group
+    return json_response(success(details=details))
+
+
+def _marked(resource: Resource, obj: Object) -> bool:
+    """Whether the object is still there, waiting for its finalizers or, a pod, for its grace period."""
+    if not meta.deleting(obj):
+        return False
+    if obj["metadata"].get("finalizers") or obj["metadata"].get("deletionGracePeriodSeconds"):
+        return True
+    return resource is NAMESPACES and bool((obj.get("spec") or {}).get("finalizers"))
+
+
+async def delete_collection(call: Call) -> Response:
+    """Delete what the selectors match, one by one; what vanishes meanwhile is as good as deleted."""
+    presentation = call.presentation()
+    options, _ = delete_options(call.request, await read_delete_body(call.request))
+    found = await call.verbs.list(call.resource, call.target.namespace, list_options(call.request))
+    deleted: list[Object] = []
+    for item in found.items:
+        try:
+            deleted.append(await call.verbs.delete(call.resource, meta.name(item), meta.namespace(item), options))
+        except ApiError as error:
+            if error.code != 404:
+                raise
+    return json_response(presentation.collection(replace(found, items=deleted)))

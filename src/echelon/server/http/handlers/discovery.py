@@ -1,0 +1,153 @@
+"""What is served: the lists by which clients learn kinds, names and verbs, in the aggregated and the legacy form.
+
+Both are derived from the one table in `api.scheme`, so they cannot disagree.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ....api import scheme
+from ....api.scheme import NAMESPACES, PODS, Object, Resource
+from ..requests.body_records import EVICTIONS
+from ..requests.routes import BINDINGS
+
+AGGREGATED_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+_STATUS_VERBS = ["get", "patch", "update"]
+
+
+def verbs_of(resource: Resource) -> list[str]:
+    if resource is BINDINGS:
+        return ["create"]
+    if resource is NAMESPACES:
+        return [verb for verb in _VERBS if verb != "deletecollection"]
+    return list(_VERBS)
+
+
+def subresources_of(resource: Resource) -> list[tuple[str, Resource, list[str]]]:
+    """Name, kind and verbs of each subresource."""
+    found = []
+    if resource is PODS:
+        found.append(("binding", BINDINGS, ["create"]))
+        found.append(("eviction", EVICTIONS, ["create"]))
+    if resource is NAMESPACES:
+        found.append(("finalize", resource, ["update"]))
+    if resource.has_status:
+        found.append(("status", resource, list(_STATUS_VERBS)))
+    return found
+
+
+@cache
+def groups() -> dict[str, dict[str, list[Resource]]]:
+    """Group → version → resources by name; groups and versions in order of preference."""
+    found: dict[str, dict[str, list[Resource]]] = {"": {"v1": [BINDINGS]}}
+    for resource in scheme.RESOURCES:
+        found.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
+    return {
+        group: {version: sorted(members, key=lambda r: r.plural) for version, members in versions.items()}
+        for group, versions in found.items()
+    }
+
+
+def aggregated(core: bool) -> Object:
+    """`APIGroupDiscoveryList`: the core group below `/api`, all others below `/apis`."""
+    items = [
+        {
+            "metadata": {"name": group} if group else {},
+            "versions": [
+                {"version": version, "resources": [_described(r) for r in members], "freshness": "Current"}
+                for version, members in versions.items()
+            ],
+        }
+        for group, versions in groups().items()
+        if (group == "") == core
+    ]
+    return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
+
+
+def _described(resource: Resource) -> Object:
+    entry: Object = {
+        "resource": resource.plural,
+        "responseKind": {"group": "", "version": "", "kind": resource.kind},
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "singularResource": resource.singular,
+        "verbs": verbs_of(resource),
+    }
+    entry |= _other_names(resource)
+    subresources = [
+        {
+            "subresource": name,
+            "responseKind": {**_foreign(resource, of), "kind": of.kind},
+            "verbs": verbs,
+        }
+        for name, of, verbs in subresources_of(resource)
+    ]
+    if subresources:
+        entry["subresources"] = subresources
+    return entry
+
+
+def _foreign(resource: Resource, of: Resource) -> Object:
+    """Group and version of a subresource's kind, empty where they are the resource's own."""
+    if (of.group, of.version) == (resource.group, resource.version):
+        return {"group": "", "version": ""}
+    return {"group": of.group, "version": of.version}
+
+
+def api_versions(address: str) -> Object:
+    """Legacy `/api`."""
+    return {
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
+    }
+
+
+def group_list() -> Object:
+    """Legacy `/apis`."""
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in groups() if name]}
+
+
+def group(name: str) -> Object | None:
+    """Legacy `/apis/{group}`; None if there is no such group."""
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(name)} if name and name in groups() else None
+
+
+def _group(name: str) -> Object:
+    versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in groups()[name]]
+    return {"name": name, "versions": versions, "preferredVersion": versions[0]}
+
+
+def resource_list(group_name: str, version: str) -> Object | None:
+    """Legacy list of one group version; None if it is not served."""
+    members = groups().get(group_name, {}).get(version)
+    if members is None:
+        return None
+    entries: list[Object] = []
+    for resource in members:
+        entries.append(_listed(resource))
+        for name, of, verbs in subresources_of(resource):
+            entry: Object = {"name": f"{resource.plural}/{name}", "singularName": "", "namespaced": resource.namespaced}
+            entry |= {key: value for key, value in _foreign(resource, of).items() if value}
+            entries.append({**entry, "kind": of.kind, "verbs": verbs})
+    group_version = f"{group_name}/{version}" if group_name else version
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": entries}
+
+
+def _listed(resource: Resource) -> Object:
+    entry: Object = {
+        "name": resource.plural,
+        "singularName": resource.singular,
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": verbs_of(resource),
+    }
+    entry |= _other_names(resource)
+    return entry
+
+
+def _other_names(resource: Resource) -> Object:
+    """What people may write instead: short names, and categories such as `all`."""
+    names = {"shortNames": list(resource.short_names), "categories": list(resource.categories)}
+    return {field: found for field, found in names.items() if found}

@@ -1,0 +1,100 @@
+"""Paths that name no object: discovery, OpenAPI, health, version and metrics."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import time
+
+import msgspec
+
+from ....api.errors import method_not_allowed
+from ....api.scheme import Object
+from ..replies.encode import json_response, text_response
+from ..requests.negotiate import wants_aggregated_discovery
+from ..requests.request import Request, Response
+from . import discovery, openapi_documents
+from .request_metrics import Metrics
+
+_HEALTH = ("/healthz", "/livez", "/readyz")
+#: The API level we speak; the suffix says who is speaking.
+VERSION: Object = {
+    "major": "1",
+    "minor": "37",
+    "gitVersion": "v1.37.1+echelon",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "1970-01-01T00:00:00Z",
+    "goVersion": f"python{platform.python_version()}",
+    "compiler": platform.python_implementation(),
+    "platform": f"{platform.system().lower()}/{platform.machine()}",
+}
+
+
+def answer(request: Request, address: str, metrics: Metrics) -> Response | None:
+    """The reply to a path outside the resources; None if there is nothing at it."""
+    reply = _answer(request, address, metrics)
+    if reply is not None and request.method != "GET":
+        raise method_not_allowed()
+    return reply
+
+
+def _answer(request: Request, address: str, metrics: Metrics) -> Response | None:
+    path = request.path
+    if path.startswith(_HEALTH):
+        return _health(request)
+    if path == "/version":
+        return json_response(VERSION)
+    if path == "/metrics":
+        return Response(metrics.text(), content_type="text/plain; version=0.0.4; charset=utf-8")
+    if path == "/openapi/v3":
+        return openapi_documents.index()
+    if path.startswith("/openapi/v3/"):
+        # Caches go by the wall clock of those who keep them.
+        return openapi_documents.document(request, path.removeprefix("/openapi/v3/"), time.time())
+    if path in ("/api", "/apis"):
+        return _roots(request, address)
+    if path == "/":
+        return json_response({"paths": _paths()})
+    return _legacy(path)
+
+
+def _health(request: Request) -> Response | None:
+    head, _, check = request.path[1:].partition("/")
+    if f"/{head}" not in _HEALTH or check not in ("", "ping"):
+        return None
+    if check or "verbose" not in request.query:
+        return text_response("ok")
+    return text_response(f"[+]ping ok\n{head} check passed\n")
+
+
+def _roots(request: Request, address: str) -> Response:
+    core = request.path == "/api"
+    if not wants_aggregated_discovery(request.headers.get("accept", "")):
+        return json_response(discovery.api_versions(address) if core else discovery.group_list())
+    body = msgspec.json.encode(discovery.aggregated(core))
+    etag = f'"{hashlib.sha512(body).hexdigest().upper()}"'
+    headers = (("etag", etag), ("vary", "Accept"), ("cache-control", "public"))
+    if request.headers.get("if-none-match") == etag:
+        return Response(b"", 304, discovery.AGGREGATED_TYPE, headers)
+    return Response(body, 200, discovery.AGGREGATED_TYPE, headers)
+
+
+def _legacy(path: str) -> Response | None:
+    parts = path.strip("/").split("/")
+    found = None
+    if parts[0] == "api" and len(parts) == 2:
+        found = discovery.resource_list("", parts[1])
+    elif parts[0] == "apis" and len(parts) == 2:
+        found = discovery.group(parts[1])
+    elif parts[0] == "apis" and len(parts) == 3:
+        found = discovery.resource_list(parts[1], parts[2])
+    return json_response(found) if found is not None else None
+
+
+def _paths() -> list[str]:
+    paths = ["/api", "/api/v1", "/apis", *_HEALTH, "/metrics", "/openapi/v3", "/version"]
+    for group, versions in discovery.groups().items():
+        if group:
+            paths += [f"/apis/{group}", *(f"/apis/{group}/{version}" for version in versions)]
+    return sorted(paths)

@@ -1,0 +1,122 @@
+"""Watches: an endless reply of JSON lines, one per event.
+
+The stream ends when its time is up, when the client goes away or when the server stops.  Everything that can
+be refused is refused before the first byte; after that only an ERROR event can tell of trouble (410 when the
+wanted versions are gone), and the client begins anew.
+
+A client that does not read stops this stream, by flow control, and nothing else; the watch behind it has a
+bounded buffer of its own and gives up when it is too far behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+from ....api.errors import ApiError
+from ....api.verbs import WatchEvent
+from ..replies.encode import EventLines, Presentation, error_line
+from ..requests.query_options import watch_options
+from ..requests.request import Receive, Send
+from .call import Call
+
+_log = logging.getLogger(__name__)
+#: Watches without a timeout of their own last 30 to 60 minutes, spread so that they do not all end at once.
+_SHORTEST, _SPREAD, _STRIDE = 1800, 1800, 617
+#: How long a client that does not read may delay the end of its stream.
+_FAREWELL_SECONDS = 0.5
+
+
+class Watches:
+    """All streams of one server: what they share, and their common end."""
+
+    def __init__(self) -> None:
+        self._lines = EventLines()
+        self._closing = asyncio.Event()
+        self._count = itertools.count()
+        self.open = 0
+
+    def close(self) -> None:
+        """End every stream; those that begin later end at once."""
+        self._closing.set()
+
+    def begin(self, call: Call) -> WatchStream:
+        presentation = call.presentation()
+        timeout = _SHORTEST + next(self._count) * _STRIDE % _SPREAD
+        options = watch_options(call.request, timeout)
+        if call.target.name:
+            only = f"metadata.name={call.target.name}"
+            options = replace(options, field_selector=",".join(filter(None, (options.field_selector, only))))
+        events = call.verbs.watch(call.resource, call.target.namespace, options)
+        return WatchStream(self, call, presentation, events)
+
+    def line(self, presentation: Presentation, event: WatchEvent, *, first: bool) -> bytes:
+        return self._lines.line(presentation, event, first=first)
+
+    async def closed(self) -> None:
+        await self._closing.wait()
+
+
+class WatchStream:
+    """One watch, from its headers to its last chunk."""
+
+    code = 200
+
+    def __init__(
+        self, watches: Watches, call: Call, presentation: Presentation, events: AsyncIterator[WatchEvent]
+    ) -> None:
+        self._watches = watches
+        self._call = call
+        self._presentation = presentation
+        self._events = events
+
+    async def send(self, send: Send) -> None:
+        headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")]
+        await send({"type": "http.response.start", "status": self.code, "headers": headers})
+        self._watches.open += 1
+        ends = [
+            asyncio.create_task(self._pump(send)),
+            asyncio.create_task(_gone(self._call.request.receive)),
+            asyncio.create_task(self._watches.closed()),
+        ]
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._watches.open -= 1
+            for end in ends:
+                end.cancel()
+            await asyncio.gather(*ends, return_exceptions=True)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_FAREWELL_SECONDS):
+                await send({"type": "http.response.body", "body": b""})
+
+    async def _pump(self, send: Send) -> None:
+        first = True
+        try:
+            async for event in self._events:
+                line = self._watches.line(self._presentation, event, first=first)
+                first = False
+                await send({"type": "http.response.body", "body": line, "more_body": True})
+        except ApiError as error:
+            await send({"type": "http.response.body", "body": error_line(error), "more_body": True})
+        except Exception:
+            _log.exception("a watch of %s broke off", self._call.resource.qualified)
+        finally:
+            await _release(self._events)
+
+
+async def _gone(receive: Receive) -> None:
+    """Return when the client has closed the connection."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _release(events: AsyncIterator[WatchEvent]) -> None:
+    """End an abandoned watch now, not when it is collected."""
+    close = getattr(events, "aclose", None)
+    if close is not None:
+        await close()

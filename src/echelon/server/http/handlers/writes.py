@@ -1,0 +1,80 @@
+"""POST, PUT and PATCH of objects and of their status."""
+
+from __future__ import annotations
+
+from ....api import errors
+from ....api.scheme import Object
+from ....api.verbs import Subresource
+from ..replies.encode import json_response
+from ..requests.body import read_object, read_patch
+from ..requests.query_options import write_options
+from ..requests.request import Response
+from ..requests.routes import Target
+from .call import Call
+
+
+async def create(call: Call) -> Response:
+    presentation, warnings = call.presentation(), list[str]()
+    options = write_options(call.request, "CreateOptions", warnings.append)
+    obj = await read_object(call.request, call.resource, strict=options.field_validation == "Strict")
+    _settle_namespace(obj, call.target)
+    created = await call.verbs.create(call.resource, obj, call.target.namespace, options)
+    return json_response(presentation.object(created), 201, warnings)
+
+
+async def update(call: Call) -> Response:
+    presentation, warnings = call.presentation(), list[str]()
+    options = write_options(call.request, "UpdateOptions", warnings.append)
+    obj = await read_object(call.request, call.resource, strict=options.field_validation == "Strict")
+    _settle_namespace(obj, call.target)
+    _check_name(obj, call.target.name)
+    updated = await call.verbs.update(call.resource, obj, call.target.namespace, _subresource(call.target), options)
+    return json_response(presentation.object(updated), 200, warnings)
+
+
+async def patch(call: Call) -> Response:
+    presentation, warnings = call.presentation(), list[str]()
+    options = write_options(call.request, "PatchOptions", warnings.append)
+    change = await read_patch(call.request, call.resource)
+    target = call.target
+    patched = await call.verbs.patch(
+        call.resource, target.name, change, target.namespace, _subresource(target), options
+    )
+    return json_response(presentation.object(patched), 200, warnings)
+
+
+def _subresource(target: Target) -> Subresource:
+    if target.subresource == "status":
+        return "status"
+    return "finalize" if target.subresource == "finalize" else ""
+
+
+def _metadata(obj: Object) -> Object:
+    metadata = obj.setdefault("metadata", {})
+    if metadata is None:
+        metadata = obj["metadata"] = {}
+    if not isinstance(metadata, dict):
+        raise errors.bad_request("metadata: must be an object")
+    return metadata
+
+
+def _settle_namespace(obj: Object, target: Target) -> None:
+    """A body without a namespace belongs to that of the URL; one with another is a mistake."""
+    metadata = _metadata(obj)
+    given = metadata.get("namespace") or ""
+    if given and given != target.namespace:
+        raise errors.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if target.namespace:
+        metadata["namespace"] = target.namespace
+
+
+def _check_name(obj: Object, name: str) -> None:
+    given = _metadata(obj).get("name")
+    if not given:
+        raise errors.bad_request(
+            f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )
+    if given != name:
+        raise errors.bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")

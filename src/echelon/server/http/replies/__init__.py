@@ -1,0 +1,1 @@
+"""Replies: objects, lists and tables as bytes."""

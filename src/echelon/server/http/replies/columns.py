@@ -1,0 +1,350 @@
+"""Which columns each kind has when printed, and how their cells are read off an object.
+
+A cell is a function of the object and the time.  Every function copes with objects that hold nothing but
+metadata: a watch bookmark is printed, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ....api.objects import meta
+from ....api.scheme import Object, Resource
+from . import pod_cells, storage_cells
+from .ages import since
+from .group_cells import composite_status, group_status, policy, workload
+from .job_cells import completions, job_containers, job_duration, job_images, job_selector, job_status
+
+Cell = Callable[[Object, float], Any]
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    cell: Cell
+    description: str
+    type: str = "string"
+    format: str = ""
+    #: Shown with `-o wide` only.
+    wide: bool = False
+
+
+def _field(*path: str, default: Any = "") -> Cell:
+    """A cell that shows the field at `path`, or `default`."""
+
+    def cell(obj: Object, _now: float) -> Any:
+        value: Any = obj
+        for step in path:
+            value = value.get(step) if isinstance(value, dict) else None
+        return default if value is None or value == "" else value
+
+    return cell
+
+
+def _name(obj: Object, _now: float) -> str:
+    return meta.name(obj)
+
+
+def _age(obj: Object, now: float) -> str:
+    return since(obj["metadata"].get("creationTimestamp"), now)
+
+
+def _pairs(pairs: Any) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted((pairs or {}).items())) or "<none>"
+
+
+def _node_status(node: Object, _now: float) -> str:
+    found = meta.find_condition(node, "Ready")
+    words = {"True": "Ready", "False": "NotReady", None: "Unknown"}
+    word = words.get(found["status"], "NotReady") if found else words[None]
+    return f"{word},SchedulingDisabled" if (node.get("spec") or {}).get("unschedulable") else word
+
+
+def _node_roles(node: Object, _now: float) -> str:
+    prefix = "node-role.kubernetes.io/"
+    roles = {key.removeprefix(prefix) for key in meta.labels(node) if key.startswith(prefix)}
+    roles |= {value for key, value in meta.labels(node).items() if key == "kubernetes.io/role" and value}
+    return ",".join(sorted(roles - {""})) or "<none>"
+
+
+def _node_address(type_: str) -> Cell:
+    def cell(node: Object, _now: float) -> str:
+        for address in (node.get("status") or {}).get("addresses") or ():
+            if address.get("type") == type_:
+                return str(address["address"])
+        return "<none>"
+
+    return cell
+
+
+def _data_count(obj: Object, _now: float) -> int:
+    return len(obj.get("data") or ()) + len(obj.get("binaryData") or ())
+
+
+def _service_ip(service: Object, _now: float) -> str:
+    return (service.get("spec") or {}).get("clusterIP") or "<none>"
+
+
+def _external_ip(service: Object, _now: float) -> str:
+    spec = service.get("spec") or {}
+    if spec.get("type") == "ExternalName":
+        return str(spec.get("externalName") or "<none>")
+    ingress = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
+    shown = [point.get("ip") or point.get("hostname") or "" for point in ingress] + list(spec.get("externalIPs") or ())
+    if shown:
+        return ",".join(shown)
+    return "<pending>" if spec.get("type") == "LoadBalancer" else "<none>"
+
+
+def _ports(service: Object, _now: float) -> str:
+    shown = []
+    for port in (service.get("spec") or {}).get("ports") or ():
+        number = f"{port['port']}:{port['nodePort']}" if port.get("nodePort") else str(port["port"])
+        shown.append(f"{number}/{port.get('protocol', 'TCP')}")
+    return ",".join(shown) or "<none>"
+
+
+def _budget(field: str) -> Cell:
+    return _field("spec", field, default="N/A")
+
+
+def _event_object(event: Object, _now: float) -> str:
+    about = event.get("involvedObject") or {}
+    return f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
+
+
+def _event_source(event: Object, _now: float) -> str:
+    source = event.get("source") or {}
+    component = source.get("component") or event.get("reportingComponent") or ""
+    instance = source.get("host") or event.get("reportingInstance") or ""
+    return f"{component}, {instance}" if instance else component
+
+
+def _event_first(event: Object) -> Any:
+    return event.get("firstTimestamp") or event.get("eventTime")
+
+
+def _event_first_seen(event: Object, now: float) -> str:
+    return since(_event_first(event), now)
+
+
+def _event_last_seen(event: Object, now: float) -> str:
+    series = (event.get("series") or {}).get("lastObservedTime")
+    return since(series or event.get("lastTimestamp") or _event_first(event), now)
+
+
+def _event_count(event: Object, _now: float) -> int:
+    return int((event.get("series") or {}).get("count") or event.get("count") or 1)
+
+
+def _condition_status(type_: str) -> Cell:
+    def cell(obj: Object, _now: float) -> str:
+        found = meta.find_condition(obj, type_)
+        return str(found["status"]) if found else ""
+
+    return cell
+
+
+def _last_condition(obj: Object, _now: float) -> str:
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    return str(conditions[-1]["type"]) if conditions else ""
+
+
+def _suspended(obj: Object, _now: float) -> str:
+    suspend = (obj.get("spec") or {}).get("suspend")
+    return "" if suspend is None else str(bool(suspend)).lower()
+
+
+def _text(cell: Cell) -> Cell:
+    """A number shown as text, as columns of custom kinds are declared."""
+    return lambda obj, now: str(cell(obj, now))
+
+
+_NAME = Column("Name", _name, "The object's name, unique within its namespace.", format="name")
+_AGE = Column("Age", _age, "How long ago the object was created.")
+
+_PODS = (
+    _NAME,
+    Column("Ready", pod_cells.ready, "Containers that are ready, of all."),
+    Column("Status", pod_cells.reason, "How the pod is, in one word."),
+    Column("Restarts", pod_cells.restarts, "How often its containers were restarted, and when last."),
+    _AGE,
+    Column("IP", pod_cells.ip, "The pod's address.", wide=True),
+    Column("Node", _field("spec", "nodeName", default="<none>"), "The node the pod is bound to.", wide=True),
+    Column(
+        "Nominated Node",
+        _field("status", "nominatedNodeName", default="<none>"),
+        "The node where room is being made for it.",
+        wide=True,
+    ),
+    Column("Readiness Gates", pod_cells.readiness_gates, "Extra conditions that hold, of those asked for.", wide=True),
+)
+
+_NODES = (
+    _NAME,
+    Column("Status", _node_status, "Whether the node is ready and takes new pods."),
+    Column("Roles", _node_roles, "Roles given by labels."),
+    _AGE,
+    Column("Version", _field("status", "nodeInfo", "kubeletVersion"), "The version its agent reports."),
+    Column("Internal-IP", _node_address("InternalIP"), "The address inside the cluster.", wide=True),
+    Column("External-IP", _node_address("ExternalIP"), "The address from outside.", wide=True),
+    Column(
+        "OS-Image", _field("status", "nodeInfo", "osImage", default="<unknown>"), "The operating system.", wide=True
+    ),
+    Column("Kernel-Version", _field("status", "nodeInfo", "kernelVersion", default="<unknown>"), "Kernel.", wide=True),
+    Column(
+        "Container-Runtime",
+        _field("status", "nodeInfo", "containerRuntimeVersion", default="<unknown>"),
+        "What runs its containers.",
+        wide=True,
+    ),
+)
+
+_JOBS = (
+    _NAME,
+    Column("Status", job_status, "How the job is, in one word."),
+    Column("Completions", completions, "Pods that succeeded, of those wanted."),
+    Column("Duration", job_duration, "From start to end, or until now."),
+    _AGE,
+    Column("Containers", job_containers, "Names of the containers.", wide=True),
+    Column("Images", job_images, "Images of the containers.", wide=True),
+    Column("Selector", job_selector, "Which pods belong to the job.", wide=True),
+)
+
+_EVENTS = (
+    Column("Last Seen", _event_last_seen, "When it happened last."),
+    Column("Type", _field("type"), "Normal or Warning."),
+    Column("Reason", _field("reason"), "What happened, in one word."),
+    Column("Object", _event_object, "What it happened to."),
+    Column("Subobject", _field("involvedObject", "fieldPath"), "Which part of it.", wide=True),
+    Column("Source", _event_source, "Who says so.", wide=True),
+    Column("Message", _field("message"), "What happened, in a sentence."),
+    Column("First Seen", _event_first_seen, "When it happened first.", wide=True),
+    Column("Count", _event_count, "How often it happened.", wide=True),
+    Column("Name", _name, "The event's name.", format="name", wide=True),
+)
+
+_SERVICES = (
+    _NAME,
+    Column("Type", _field("spec", "type"), "How the service is reached."),
+    Column("Cluster-IP", _service_ip, "Its address, None if headless."),
+    Column("External-IP", _external_ip, "Its addresses from outside."),
+    Column("Port(s)", _ports, "Ports and protocols."),
+    _AGE,
+    Column("Selector", lambda obj, _now: _pairs((obj.get("spec") or {}).get("selector")), "Pods behind it.", wide=True),
+)
+
+_GROUP = (
+    _NAME,
+    Column("Policy", policy, "Gang or Basic."),
+    Column("Workload", workload, "The Workload it was made from."),
+)
+
+_VOLUME_CLASS = (
+    Column("StorageClass", _field("spec", "storageClassName"), "The class that it belongs to."),
+    Column("VolumeAttributesClass", storage_cells.attributes_class, "The class of attributes that it asks for."),
+)
+_VOLUME_MODE = Column("VolumeMode", storage_cells.volume_mode, "A file system or a raw device.", wide=True)
+_CLAIMS = (
+    _NAME,
+    Column("Status", storage_cells.phase, "Pending, Bound or Lost."),
+    Column("Volume", _field("spec", "volumeName"), "The volume that it is bound to."),
+    Column("Capacity", storage_cells.claim_capacity, "What the volume holds."),
+    Column("Access Modes", storage_cells.claim_modes, "How many nodes or pods may use it."),
+    *_VOLUME_CLASS,
+    _AGE,
+    _VOLUME_MODE,
+)
+_VOLUMES = (
+    _NAME,
+    Column("Capacity", storage_cells.volume_capacity, "What it holds."),
+    Column("Access Modes", storage_cells.volume_modes, "How many nodes or pods may use it."),
+    Column("Reclaim Policy", _field("spec", "persistentVolumeReclaimPolicy"), "What becomes of it after its claim."),
+    Column("Status", storage_cells.phase, "Pending, Available, Bound, Released or Failed."),
+    Column("Claim", storage_cells.volume_claim, "The claim that it is bound to."),
+    *_VOLUME_CLASS,
+    Column("Reason", _field("status", "reason"), "Why it failed."),
+    _AGE,
+    _VOLUME_MODE,
+)
+_CLASSES = (
+    Column("Name", storage_cells.class_name, _NAME.description, format="name"),
+    Column("Provisioner", _field("provisioner"), "Who makes its volumes."),
+    Column("ReclaimPolicy", _field("reclaimPolicy", default="Delete"), "What becomes of volumes after their claims."),
+    Column("VolumeBindingMode", _field("volumeBindingMode", default="Immediate"), "When claims find their volumes."),
+    Column("AllowVolumeExpansion", _field("allowVolumeExpansion", default=False), "Whether claims may grow."),
+    _AGE,
+)
+_COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
+    ("", "Pod"): _PODS,
+    ("", "Node"): _NODES,
+    ("", "Namespace"): (_NAME, Column("Status", _field("status", "phase"), "Active or Terminating."), _AGE),
+    ("", "ConfigMap"): (_NAME, Column("Data", _data_count, "Number of entries.", type="string"), _AGE),
+    ("", "Secret"): (
+        _NAME,
+        Column("Type", _field("type"), "What kind of secret it is."),
+        Column("Data", _data_count, "Number of entries.", type="string"),
+        _AGE,
+    ),
+    ("", "Service"): _SERVICES,
+    ("", "ServiceAccount"): (
+        _NAME,
+        Column("Secrets", lambda obj, _now: len(obj.get("secrets") or ()), "Number of secrets it may use."),
+        _AGE,
+    ),
+    ("", "PersistentVolumeClaim"): _CLAIMS,
+    ("", "PersistentVolume"): _VOLUMES,
+    ("", "Event"): _EVENTS,
+    ("batch", "Job"): _JOBS,
+    ("coordination.k8s.io", "Lease"): (
+        _NAME,
+        Column("Holder", _field("spec", "holderIdentity"), "Who holds the lease."),
+        _AGE,
+    ),
+    ("policy", "PodDisruptionBudget"): (
+        _NAME,
+        Column("Min Available", _budget("minAvailable"), "Pods that must stay."),
+        Column("Max Unavailable", _budget("maxUnavailable"), "Pods that may be away."),
+        Column(
+            "Allowed Disruptions",
+            _field("status", "disruptionsAllowed", default=0),
+            "Pods that may be evicted now.",
+            type="integer",
+        ),
+        _AGE,
+    ),
+    ("storage.k8s.io", "StorageClass"): _CLASSES,
+    ("scheduling.k8s.io", "PriorityClass"): (
+        _NAME,
+        Column("Value", _field("value", default=0), "The priority pods of this class get.", type="integer"),
+        Column("Global-Default", _field("globalDefault", default=False), "Used where none is named.", type="boolean"),
+        _AGE,
+        Column(
+            "PreemptionPolicy",
+            _field("preemptionPolicy", default="PreemptLowerPriority"),
+            "Whether pods of this class may preempt others.",
+        ),
+    ),
+    ("scheduling.k8s.io", "PodGroup"): (*_GROUP, Column("Status", group_status, "How its placement stands."), _AGE),
+    ("scheduling.k8s.io", "CompositePodGroup"): (
+        *_GROUP,
+        Column("Status", composite_status, "How its placement stands."),
+        _AGE,
+    ),
+    ("jobset.x-k8s.io", "JobSet"): (
+        _NAME,
+        Column("TerminalState", _field("status", "terminalState"), "Completed or Failed, once it ended."),
+        Column("Restarts", _text(_field("status", "restarts", default="")), "How often all its jobs were recreated."),
+        Column("Completed", _condition_status("Completed"), "Whether it completed."),
+        Column("Suspended", _suspended, "Whether it is held back."),
+        _AGE,
+    ),
+    ("trainer.kubeflow.org", "TrainJob"): (_NAME, Column("State", _last_condition, "Its latest condition."), _AGE),
+}
+_GENERIC = (_NAME, _AGE)
+
+
+def columns_of(resource: Resource) -> tuple[Column, ...]:
+    return _COLUMNS.get((resource.group, resource.kind), _GENERIC)

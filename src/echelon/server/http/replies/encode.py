@@ -1,0 +1,142 @@
+"""From objects to bytes: single objects, lists, Status, and one line per watch event, each in the form asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from ....api.errors import ApiError
+from ....api.scheme import Object, Resource
+from ....api.verbs import ObjectList, WatchEvent
+from ..requests.negotiate import PLAIN, Form
+from ..requests.request import Response
+from .tables import IncludeObject, partial_metadata, table
+
+_encode = msgspec.json.Encoder().encode
+_NO_CACHE = ("cache-control", "no-cache, private")
+
+
+@dataclass(frozen=True)
+class Presentation:
+    """How one request wants its objects shown."""
+
+    resource: Resource
+    now: float
+    form: Form = PLAIN
+    include: IncludeObject = "Metadata"
+
+    def object(self, obj: Object) -> Object:
+        if self.form.shape == "table":
+            return self._table([obj], {"resourceVersion": obj["metadata"].get("resourceVersion", "")})
+        if self.form.shape == "metadata":
+            return partial_metadata(obj, self.form.version)
+        return obj
+
+    def collection(self, found: ObjectList) -> Object:
+        metadata: Object = {"resourceVersion": found.resource_version}
+        if found.continue_token:
+            metadata["continue"] = found.continue_token
+        if found.remaining is not None:
+            metadata["remainingItemCount"] = found.remaining
+        if self.form.shape == "table":
+            return self._table(found.items, metadata)
+        if self.form.shape == "metadata":
+            version = self.form.version
+            items = [partial_metadata(item, version) for item in found.items]
+            kind, api_version = "PartialObjectMetadataList", f"meta.k8s.io/{version}"
+        else:
+            kind, api_version = f"{self.resource.kind}List", self.resource.api_version
+            items = [_untyped(item) for item in found.items] if self.resource.builtin else found.items
+        return {"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items}
+
+    def event(self, obj: Object, *, first: bool) -> Object:
+        """The object inside a watch event; only the first Table of a stream has a head."""
+        if self.form.shape == "table":
+            metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
+            return self._table([obj], metadata, headed=first)
+        return self.object(obj)
+
+    def _table(self, items: list[Object], metadata: Object, *, headed: bool = True) -> Object:
+        return table(
+            self.resource,
+            items,
+            metadata,
+            now=self.now,
+            include=self.include,
+            version=self.form.version,
+            headed=headed,
+        )
+
+
+def _untyped(item: Object) -> Object:
+    """Items of built-in lists do not repeat their kind."""
+    return {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
+
+
+def json_response(body: Object, code: int = 200, warnings: Iterable[str] = ()) -> Response:
+    headers = [_NO_CACHE, *(("warning", f'299 - "{_quotable(text)}"') for text in warnings)]
+    return Response(_encode(body), code, headers=tuple(headers))
+
+
+def _quotable(text: str) -> str:
+    """Fit for a quoted string in a header: one line of printable text, quotes and backslashes escaped."""
+    line = "".join(character for character in " ".join(text.split()) if character.isprintable())
+    return line.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def error_response(error: ApiError) -> Response:
+    response = json_response(error.status(), error.code)
+    seconds = error.details.get("retryAfterSeconds")
+    if not seconds:
+        return response
+    return Response(response.body, response.code, headers=(*response.headers, ("retry-after", str(seconds))))
+
+
+def text_response(text: str, code: int = 200) -> Response:
+    headers = (("cache-control", "no-cache, private"), ("x-content-type-options", "nosniff"))
+    return Response(text.encode(), code, "text/plain; charset=utf-8", headers)
+
+
+def success(code: int | None = None, details: Object | None = None) -> Object:
+    """`Status: Success`, the answer where there is no object to show."""
+    body: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+    if details:
+        body["details"] = details
+    if code:
+        body["code"] = code
+    return body
+
+
+def error_line(error: ApiError) -> bytes:
+    return _encode({"type": "ERROR", "object": error.status()}) + b"\n"
+
+
+class EventLines:
+    """Watch events as lines of JSON; an event that several watchers see as it is, is encoded once.
+
+    Tables depend on the time and on the place in the stream, so they are made for each watcher.
+    """
+
+    def __init__(self, capacity: int = 1024) -> None:
+        self._capacity = capacity
+        #: By identity of the object; the entry keeps the object alive, so an identity cannot be reused.
+        self._lines: dict[tuple[int, str, str], tuple[Object, bytes]] = {}
+
+    def line(self, presentation: Presentation, event: WatchEvent, *, first: bool) -> bytes:
+        if presentation.form.shape == "table":
+            return self._encoded(event, presentation.event(event.object, first=first))
+        key = (id(event.object), event.type, presentation.form.shape + presentation.form.version)
+        found = self._lines.get(key)
+        if found is not None:
+            return found[1]
+        line = self._encoded(event, presentation.event(event.object, first=first))
+        if len(self._lines) >= self._capacity:
+            del self._lines[next(iter(self._lines))]
+        self._lines[key] = (event.object, line)
+        return line
+
+    @staticmethod
+    def _encoded(event: WatchEvent, shown: Object) -> bytes:
+        return _encode({"type": event.type, "object": shown}) + b"\n"

@@ -1,0 +1,1 @@
+"""Requests: who asks for what, in which form, with which body and options."""

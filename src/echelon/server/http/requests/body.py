@@ -1,0 +1,118 @@
+"""Request bodies as trees: which content types are read, and what a real server says of those it cannot read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import yaml
+
+from ....api import errors
+from ....api.schema import kind_schema
+from ....api.scheme import Object, Resource
+from ....api.verbs import Patch, PatchType
+from .body_records import DELETE_OPTIONS, DeleteBody, record
+from .request import Request
+
+_JSON, _YAML, _PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
+_APPLY = "application/apply-patch+yaml"
+
+
+def _media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def read_object(request: Request, resource: Resource, *, strict: bool = False) -> Object:
+    """The object sent to create or replace one of `resource`, its kind and version filled in or checked."""
+    data = await _read(request)
+    tree = _parse(data, request, resource)
+    if not isinstance(tree, dict):
+        raise errors.bad_request(
+            f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get version/kind; "
+            "json parse error: the body is not an object"
+        )
+    _settle_kind(tree, resource)
+    if strict and data.lstrip()[:1] == b"{" and (repeated := kind_schema.duplicate_fields(data)):
+        # The parser keeps the last of several; who asks to be strict wants to know.
+        raise kind_schema.unknown_fields(resource, [], repeated)
+    return tree
+
+
+async def read_delete_body(request: Request) -> DeleteBody | None:
+    """The DeleteOptions in a body; None if there is none."""
+    data = await request.body()
+    if not data.strip():
+        return None
+    _refuse_unknown_types(_media_type(request))
+    return record(_parse(data, request, DELETE_OPTIONS), DeleteBody, DELETE_OPTIONS)
+
+
+async def read_patch(request: Request, resource: Resource) -> Patch:
+    media_type = _media_type(request)
+    accepted = [type_.value for type_ in PatchType if resource.builtin or type_ is not PatchType.STRATEGIC]
+    if media_type == _APPLY:
+        raise errors.unsupported_media_type(
+            "server-side apply (application/apply-patch+yaml) is not served yet - "
+            f"accepted media types include: {', '.join(accepted)}"
+        )
+    if media_type not in accepted:
+        raise errors.unsupported_media_type(
+            f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
+        )
+    data = await request.body()
+    try:
+        return Patch(PatchType(media_type), msgspec.json.decode(data))
+    except msgspec.DecodeError as problem:
+        raise errors.bad_request(f"error decoding patch: {problem}") from None
+
+
+async def _read(request: Request) -> bytes:
+    _refuse_unknown_types(_media_type(request))
+    return await request.body()
+
+
+def _refuse_unknown_types(media_type: str) -> None:
+    """415 for what cannot be read; no content type at all means JSON."""
+    if media_type in ("", _JSON, _YAML):
+        return
+    if media_type == _PROTOBUF:
+        raise errors.unsupported_media_type(
+            f"protobuf bodies are not read yet - accepted media types include: {_JSON}, {_YAML}"
+        )
+    raise errors.unsupported_media_type(
+        "the body of the request was in an unknown format - "
+        f"accepted media types include: {_JSON}, {_YAML}, {_PROTOBUF}"
+    )
+
+
+def _parse(data: bytes, request: Request, resource: Resource) -> Any:
+    if _media_type(request) == _YAML and data.lstrip()[:1] not in (b"{", b"["):
+        return _parse_yaml(data, resource.kind)
+    return kind_schema.parse(resource, data)
+
+
+def _parse_yaml(data: bytes, kind: str) -> Any:
+    try:
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(data, yaml.CSafeLoader)):
+            # A few lines of aliases can stand for gigabytes.
+            raise yaml.YAMLError("aliases are not accepted")
+        tree = yaml.load(data, yaml.CSafeLoader)
+        # Instants and binary values that YAML types become the text JSON has for them.
+        return msgspec.json.decode(msgspec.json.encode(tree))
+    except (yaml.YAMLError, msgspec.MsgspecError, TypeError, RecursionError) as problem:
+        detail = f"couldn't get version/kind; error converting YAML to JSON: {problem}"
+        raise errors.bad_request(f"the object provided is unrecognized (must be of type {kind}): {detail}") from None
+
+
+def _settle_kind(tree: Object, resource: Resource) -> None:
+    kind, version = tree.get("kind") or resource.kind, tree.get("apiVersion") or resource.api_version
+    if version != resource.api_version:
+        raise errors.bad_request(
+            f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
+        )
+    if kind != resource.kind:
+        raise errors.bad_request(
+            f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+            f"this path takes objects of kind {resource.kind}"
+        )
+    tree["kind"], tree["apiVersion"] = kind, version

@@ -1,0 +1,119 @@
+"""Query strings and delete bodies as the option records of `api.verbs`, with a real server's refusals.
+
+Only what is particular to the query string is refused here: 400 where a value cannot be read, 422 where HTTP
+offers more ways to say a thing than the records have.  Selectors and versions are judged behind `Verbs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ....api import errors
+from ....api.errors import ApiError, FieldError
+from ....api.scheme import Resource
+from ....api.verbs import DeleteOptions, ListOptions, WatchOptions, WriteOptions
+from .body_records import DELETE_OPTIONS, DeleteBody, Preconditions, record
+from .request import Request
+
+_FIELD_VALIDATIONS = ("", "Ignore", "Strict", "Warn")
+_PROPAGATIONS = ("Foreground", "Background", "Orphan")
+_LONGEST_MANAGER = 128
+
+
+def _refused(kind: str, problems: list[FieldError]) -> ApiError:
+    return errors.invalid_object(Resource("meta.k8s.io", "v1", kind.lower(), kind), "", problems)
+
+
+def _integer(request: Request, name: str) -> int | None:
+    text = request.parameter(name)
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax ({name})') from None
+
+
+def list_options(request: Request) -> ListOptions:
+    options = ListOptions(
+        label_selector=request.parameter("labelSelector"),
+        field_selector=request.parameter("fieldSelector"),
+        limit=max(0, _integer(request, "limit") or 0),
+        continue_token=request.parameter("continue"),
+        resource_version=request.parameter("resourceVersion"),
+        resource_version_match=request.parameter("resourceVersionMatch"),
+    )
+    if "sendInitialEvents" in request.query:
+        problem = errors.forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list")
+        raise _refused("ListOptions", [problem])
+    return options
+
+
+def watch_options(request: Request, default_timeout: float) -> WatchOptions:
+    timeout = _integer(request, "timeoutSeconds")
+    return WatchOptions(
+        label_selector=request.parameter("labelSelector"),
+        field_selector=request.parameter("fieldSelector"),
+        resource_version=request.parameter("resourceVersion"),
+        resource_version_match=request.parameter("resourceVersionMatch"),
+        allow_bookmarks=request.flag("allowWatchBookmarks"),
+        send_initial_events=request.flag("sendInitialEvents") if "sendInitialEvents" in request.query else None,
+        timeout_seconds=float(timeout) if timeout else default_timeout,
+    )
+
+
+def write_options(request: Request, kind: str, warn: Callable[[str], None]) -> WriteOptions:
+    """`kind` is CreateOptions, UpdateOptions or PatchOptions, for refusals."""
+    validation = request.parameter("fieldValidation")
+    problems = _dry_run_problems(request.query.get("dryRun", []))
+    if validation not in _FIELD_VALIDATIONS:
+        problems.append(errors.not_supported("fieldValidation", validation, _FIELD_VALIDATIONS))
+    if problems:
+        raise _refused(kind, problems)
+    manager = request.parameter("fieldManager") or request.headers.get("user-agent", "").partition("/")[0]
+    return WriteOptions(
+        dry_run="dryRun" in request.query,
+        field_validation=validation or "Warn",  # type: ignore[arg-type]  # checked above
+        field_manager=manager[:_LONGEST_MANAGER],
+        warn=warn,
+    )
+
+
+def _dry_run_problems(values: list[Any]) -> list[FieldError]:
+    return [errors.not_supported("dryRun", value, ("All",)) for value in values if value != "All"]
+
+
+def delete_options(request: Request, body: DeleteBody | None) -> tuple[DeleteOptions, bool | None]:
+    """The options of a DELETE, from its body or, if it has none, from the query; and `orphanDependents` as given."""
+    given = body or _delete_query(request)
+    dry_run = given.dry_run or request.query.get("dryRun", [])
+    policy, orphan = given.propagation_policy, given.orphan_dependents
+    problems = _dry_run_problems(dry_run)
+    if policy is not None and orphan is not None:
+        detail = "orphanDependents and deletionPropagation cannot be both set"
+        problems.append(errors.invalid("propagationPolicy", policy, detail))
+    elif policy is not None and policy not in _PROPAGATIONS:
+        problems.append(errors.not_supported("propagationPolicy", policy, _PROPAGATIONS))
+    if problems:
+        raise _refused("DeleteOptions", problems)
+    if policy is None and orphan is not None:
+        policy = "Orphan" if orphan else "Background"
+    only = given.preconditions or Preconditions()
+    options = DeleteOptions(
+        propagation=policy,  # type: ignore[arg-type]  # checked above
+        grace_period_seconds=given.grace_period_seconds,
+        uid=only.uid or "",
+        resource_version=only.resource_version or "",
+        dry_run=bool(dry_run),
+    )
+    return options, orphan
+
+
+def _delete_query(request: Request) -> DeleteBody:
+    given = {
+        "propagationPolicy": request.parameter("propagationPolicy") or None,
+        "gracePeriodSeconds": _integer(request, "gracePeriodSeconds"),
+        "orphanDependents": request.flag("orphanDependents") if "orphanDependents" in request.query else None,
+    }
+    return record(given, DeleteBody, DELETE_OPTIONS)

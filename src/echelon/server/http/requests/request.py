@@ -1,0 +1,100 @@
+"""One HTTP request and its reply, as the handlers see them: no ASGI beyond this file and `application`.
+
+The body is read on demand and never beyond the limit: a reader that refuses leaves the rest unread, and the
+transport's flow control keeps memory bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from urllib.parse import parse_qs
+
+from ....api.errors import ApiError
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+MAX_BODY = 3 * 1024 * 1024
+
+
+class Disconnected(Exception):
+    """The client went away before it had sent its request."""
+
+
+@dataclass(frozen=True)
+class Request:
+    method: str
+    #: Without a trailing slash, except for the root.
+    path: str
+    query: Mapping[str, list[str]]
+    #: Names in lower case; of a repeated header all values, joined by ", ".
+    headers: Mapping[str, str]
+    receive: Receive
+
+    @staticmethod
+    def from_scope(scope: Mapping[str, Any], receive: Receive) -> Request:
+        headers: dict[str, str] = {}
+        for raw_name, raw_value in scope["headers"]:
+            name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        path: str = scope["path"]
+        if len(path) > 1 and path.endswith("/"):
+            path = path[:-1]
+        query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        return Request(scope["method"], path, query, headers, receive)
+
+    def parameter(self, name: str) -> str:
+        """The first value of a query parameter, or ""."""
+        values = self.query.get(name)
+        return values[0] if values else ""
+
+    def flag(self, name: str) -> bool:
+        """A boolean parameter: present and neither `0` nor `false`."""
+        return name in self.query and self.query[name][0].lower() not in ("0", "false")
+
+    async def body(self) -> bytes:
+        """The whole body; 413 beyond the limit."""
+        declared = self.headers.get("content-length", "")
+        if declared.isdigit() and int(declared) > MAX_BODY:
+            raise _too_large()
+        chunks = bytearray()
+        while True:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise Disconnected
+            chunks += message.get("body", b"")
+            if len(chunks) > MAX_BODY:
+                raise _too_large()
+            if not message.get("more_body"):
+                return bytes(chunks)
+
+
+def _too_large() -> ApiError:
+    return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY}")
+
+
+class Reply(Protocol):
+    """Whatever can be sent back."""
+
+    @property
+    def code(self) -> int: ...
+
+    async def send(self, send: Send) -> None: ...
+
+
+@dataclass(frozen=True)
+class Response:
+    """A reply whose body is known in full."""
+
+    body: bytes
+    code: int = 200
+    content_type: str = "application/json"
+    headers: tuple[tuple[str, str], ...] = field(default=())
+
+    async def send(self, send: Send) -> None:
+        headers = [(b"content-type", self.content_type.encode()), (b"content-length", b"%d" % len(self.body))]
+        headers += [(name.encode(), value.encode("latin-1", "replace")) for name, value in self.headers]
+        await send({"type": "http.response.start", "status": self.code, "headers": headers})
+        await send({"type": "http.response.body", "body": self.body})

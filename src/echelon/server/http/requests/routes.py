@@ -1,0 +1,86 @@
+"""The URL grammar: from a path to the kind, the namespace, the name and the subresource it speaks of.
+
+    /api/v1[/namespaces/{ns}]/{resource}[/{name}[/{sub}]]
+    /apis/{group}/{version}[/namespaces/{ns}]/{resource}[/{name}[/{sub}]]
+
+with `/watch` after the version as the legacy way to ask for a watch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ....api import scheme
+from ....api.errors import ApiError
+from ....api.scheme import Resource
+
+_GROUP_VERSIONS = frozenset((resource.group, resource.version) for resource in scheme.RESOURCES)
+#: What may follow a namespace's own name; anything else is a collection inside the namespace.
+_NAMESPACE_SUBRESOURCES = ("status", "finalize")
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a resource path names."""
+
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    #: The legacy `/watch/` form was used.
+    watch: bool = False
+
+
+#: `POST …/bindings` is a collection without a kind of its own behind it: it binds pods.
+BINDINGS = Resource("", "v1", "bindings", "Binding")
+
+
+class PageNotFound(Exception):
+    """No API group version begins like this path: a plain-text 404."""
+
+
+def unknown_resource() -> ApiError:
+    return ApiError(404, "NotFound", "the server could not find the requested resource")
+
+
+def split(path: str) -> tuple[str, str, list[str]] | None:
+    """Group, version and the rest of a path below `/api/v1` or `/apis/{group}/{version}`; None if it is above."""
+    parts = path.strip("/").split("/")
+    if parts[0] == "api" and len(parts) >= 2:
+        return "", parts[1], parts[2:]
+    if parts[0] == "apis" and len(parts) >= 3:
+        return parts[1], parts[2], parts[3:]
+    return None
+
+
+def parse(path: str) -> Target | None:
+    """The target of a resource path, None for paths that name no resource (discovery, health, …).
+
+    Raises `PageNotFound` for an unknown group version and 404 for an unknown resource of a known one.
+    """
+    found = split(path)
+    if found is None:
+        return None
+    group, version, rest = found
+    if (group, version) not in _GROUP_VERSIONS:
+        raise PageNotFound
+    if not rest:
+        return None
+    if "" in rest:
+        raise unknown_resource()
+    watch = rest[0] == "watch" and len(rest) > 1
+    return _target(group, version, rest[1:] if watch else rest, watch)
+
+
+def _target(group: str, version: str, rest: list[str], watch: bool) -> Target:
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) >= 3 and not (group == "" and rest[2] in _NAMESPACE_SUBRESOURCES):
+        namespace, rest = rest[1], rest[2:]
+    if len(rest) > 3:
+        raise unknown_resource()
+    resource = BINDINGS if (group, rest[0]) == ("", "bindings") else scheme.by_path(group, version, rest[0])
+    name = rest[1] if len(rest) > 1 else ""
+    # A namespaced object has no address outside its namespace, nor a cluster-wide one inside.
+    if resource is None or (bool(namespace) != resource.namespaced and (namespace or name)):
+        raise unknown_resource()
+    return Target(resource, namespace, name, rest[2] if len(rest) > 2 else "", watch)

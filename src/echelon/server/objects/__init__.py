@@ -1,0 +1,1 @@
+"""Objects between requests and the store: decoded trees, what a client sent, what is kept."""

@@ -1,0 +1,73 @@
+"""Stored bytes as JSON trees, decoded once and shared.
+
+The store keeps bytes; readers, watchers and writers want trees.  A writer's tree is kept from the moment it is
+encoded, so in the common case nobody ever decodes it.
+
+    NO MUTATION: a tree that has been stored or handed out belongs to everybody.  Copy what you change
+    (`{**tree, "metadata": {**tree["metadata"], …}}`), never write into it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import msgspec
+
+from ...api.objects.selectors import fields_of
+from ...api.scheme import RESOURCES, Object, Resource
+from ...store.interface import Header, Record
+
+encode_json = msgspec.json.encode
+_decode = msgspec.json.Decoder().decode
+#: Trees are about five times as large as their bytes, so only the newest ones are kept.
+_CAPACITY = 20_000
+_BY_PREFIX = {resource.prefix: resource for resource in RESOURCES}
+
+
+class Trees:
+    """The decoded form of recently used values, by key and revision."""
+
+    def __init__(self, capacity: int = _CAPACITY) -> None:
+        self._capacity = capacity
+        self._kept: OrderedDict[tuple[str, int], Object] = OrderedDict()
+
+    def keep(self, key: str, revision: int, tree: Object) -> None:
+        self._kept[key, revision] = tree
+        if len(self._kept) > self._capacity:
+            self._kept.popitem(last=False)
+
+    def of(self, key: str, revision: int, value: bytes) -> Object:
+        """The tree of a value that is at that revision."""
+        found = self._kept.get((key, revision))
+        if found is None:
+            found = _decode(value)
+            self.keep(key, revision, found)
+        else:
+            self._kept.move_to_end((key, revision))
+        return found
+
+    def of_record(self, record: Record) -> Object:
+        return self.of(record.key, record.revision, record.value)
+
+
+def header(resource: Resource, tree: Object) -> Header:
+    """What the store indexes of an object, and what selectors look at."""
+    metadata = tree["metadata"]
+    owners = metadata.get("ownerReferences")
+    return Header(
+        metadata["uid"],
+        metadata.get("labels") or {},
+        tuple(owner["uid"] for owner in owners) if owners else (),
+        fields_of(resource, tree),
+    )
+
+
+def resource_of(key: str) -> Resource:
+    """The kind a store key belongs to, at one of its versions."""
+    group, plural = key.split("/", 3)[1:3]
+    return _BY_PREFIX[f"/{group}/{plural}/"]
+
+
+def header_of(key: str, value: bytes) -> Header:
+    """The `HeaderOf` to open a store of objects with."""
+    return header(resource_of(key), _decode(value))

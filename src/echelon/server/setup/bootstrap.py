@@ -1,0 +1,67 @@
+"""What every Echelon starts with: the namespaces and priority classes of a real cluster, and what clients look for.
+
+Safe to run at every start: what is there stays as it is.  Built-in runtimes come from their own part, as objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...api.errors import ApiError
+from ...api.objects.meta import namespace
+from ...api.scheme import PODS, Object, by_kind
+from ...api.verbs import WriteOptions
+from ...store.interface import Record
+from ..objects.access import Access
+from ..objects.trees import resource_of
+from ..verbs.create import create
+from ..verbs.update import is_finished
+
+NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease", "kubeflow-system")
+_SYSTEM_PRIORITIES = (
+    ("system-node-critical", 2_000_001_000, "Used for system critical pods that must not be moved from their node."),
+    ("system-cluster-critical", 2_000_000_000, "Used for system critical pods that the cluster cannot do without."),
+)
+#: The Trainer release whose API is served; its Python client asks for it.
+_TRAINER_VERSION = "2.3.0"
+
+
+def _first_objects() -> Iterable[Object]:
+    for name in NAMESPACES:
+        yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    for name, value, description in _SYSTEM_PRIORITIES:
+        yield {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+            "description": description,
+        }
+    yield {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "kubeflow-trainer-public", "namespace": "kubeflow-system"},
+        "data": {"kubeflow_trainer_version": _TRAINER_VERSION},
+    }
+
+
+async def bootstrap(access: Access, objects: Iterable[Object]) -> None:
+    """Create what is missing, then `objects`; finish deletions that a sudden end interrupted."""
+    for obj in (*_first_objects(), *objects):
+        resource = by_kind(obj["apiVersion"], obj["kind"])
+        if resource is None:
+            raise ValueError(f"no such kind is served: {obj['apiVersion']} {obj['kind']}")
+        try:
+            await create(access, resource, obj, namespace(obj), WriteOptions())
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+    for record in access.store.scan(PODS.prefix):
+        await _finish_deletion(access, record)
+
+
+async def _finish_deletion(access: Access, record: Record) -> None:
+    """A pod is marked and then removed; only a crash can fall between the two."""
+    tree = access.trees.of_record(record)
+    if is_finished(resource_of(record.key), tree):
+        await access.remove(tree, record)

@@ -1,0 +1,96 @@
+"""POST: decode → name, uid, time → default → admit → prepare → validate → store."""
+
+from __future__ import annotations
+
+from ...api import admit, rules
+from ...api.errors import ApiError, already_exists, bad_request
+from ...api.objects.meta import deleting
+from ...api.schema import kind_schema
+from ...api.scheme import Object, Resource
+from ...api.verbs import WriteOptions
+from ...base.instants import to_time
+from ...store.interface import Mismatch
+from ..objects.access import Access, at_version
+from ..objects.incoming import decode, refuse_if, refuse_wrong_types
+
+#: How often a generated name that is taken is drawn again.
+_NAME_TRIES = 8
+_SUFFIX_LENGTH = 5
+_LONGEST_PREFIX = 63 - _SUFFIX_LENGTH
+_SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+
+
+async def create(access: Access, resource: Resource, sent: Object, namespace: str, options: WriteOptions) -> Object:
+    metadata = sent.get("metadata")
+    generated = not (isinstance(metadata, dict) and metadata.get("name"))
+    for _ in range(_NAME_TRIES):
+        tree = _new_object(access, resource, sent, namespace, options)
+        if await _stored(access, resource, tree, options):
+            return at_version(resource, tree)
+        if not generated:
+            raise _taken(access, resource, tree)
+        # Defaults depend on the name, so another name is another object; warnings have been given.
+        options = WriteOptions(options.dry_run, options.field_validation, options.field_manager)
+    refusal = _taken(access, resource, tree)
+    refusal.details = {**refusal.details, "retryAfterSeconds": 1}
+    raise refusal
+
+
+def _new_object(access: Access, resource: Resource, sent: Object, namespace: str, options: WriteOptions) -> Object:
+    tree = decode(resource, sent, options)
+    _identify(access, resource, tree["metadata"], namespace)
+    name = tree["metadata"]["name"]
+    kind_schema.apply_defaults(resource, tree)
+    refuse_wrong_types(resource, tree, name)
+    rules.default(resource, tree, None)
+    admit.admit_create(resource, tree, access)
+    rules.prepare_create(resource, tree, access.clock.now())
+    refuse_if(kind_schema.check(resource, tree) + rules.validate_create(resource, tree), resource, name)
+    for warning in rules.warnings(resource, tree) + admit.warnings(resource, tree, access):
+        options.warn(warning)
+    return tree
+
+
+def _identify(access: Access, resource: Resource, metadata: Object, namespace: str) -> None:
+    """Name, namespace, uid and time, as only the server gives them."""
+    if metadata.pop("resourceVersion", ""):
+        raise bad_request("resourceVersion should not be set on objects to be created")
+    place(resource, metadata, namespace)
+    for field in _SERVER_OWNED:
+        metadata.pop(field, None)
+    prefix = metadata.get("generateName", "")
+    if not metadata.get("name"):
+        metadata["name"] = prefix[:_LONGEST_PREFIX] + access.rng.suffix(_SUFFIX_LENGTH) if prefix else ""
+    metadata["uid"] = access.rng.uid()
+    metadata["creationTimestamp"] = to_time(access.clock.now())
+    if resource.has_generation:
+        metadata["generation"] = 1
+
+
+def place(resource: Resource, metadata: Object, namespace: str) -> None:
+    """Settle the namespace: that of the request, which the body may repeat but not contradict."""
+    said = metadata.get("namespace", "")
+    if namespace and said and said != namespace:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    if resource.namespaced and not (said or namespace):
+        raise bad_request("an empty namespace may not be set during creation")
+    if resource.namespaced:
+        metadata["namespace"] = said or namespace
+
+
+async def _stored(access: Access, resource: Resource, tree: Object, options: WriteOptions) -> bool:
+    """False if the name is taken."""
+    metadata = tree["metadata"]
+    if options.dry_run:
+        return access.get(resource, metadata["name"], metadata.get("namespace", "")) is None
+    try:
+        await access.insert(resource, tree)
+    except Mismatch:
+        return False
+    return True
+
+
+def _taken(access: Access, resource: Resource, tree: Object) -> ApiError:
+    metadata = tree["metadata"]
+    there = access.get(resource, metadata["name"], metadata.get("namespace", ""))
+    return already_exists(resource, metadata["name"], terminating=there is not None and deleting(there))

@@ -1,0 +1,130 @@
+"""DELETE: remove at once, or mark and wait for finalizers and, for pods, for a graceful end.
+
+    policy → finalizers     Foreground adds foregroundDeletion, Orphan adds orphan, Background takes both off
+    pods                    first marked with their grace period; a period of 0 is marked and then removed
+    other kinds             removed, or marked if finalizers are left
+
+The garbage collector and the kubelet finish what is only marked here.
+"""
+
+from __future__ import annotations
+
+from ...api import admit
+from ...api.errors import ApiError
+from ...api.rules.metadata import FOREGROUND, ORPHAN
+from ...api.scheme import JOBS, NAMESPACES, PODS, Object, Resource
+from ...api.verbs import DeleteOptions
+from ...base import instants
+from ...store.interface import Mismatch, Record
+from ..objects.access import Access, at_version
+from .update import is_finished
+
+_TERMINAL = ("Succeeded", "Failed")
+
+
+async def delete(access: Access, resource: Resource, name: str, namespace: str, options: DeleteOptions) -> Object:
+    while True:
+        record = access.record(resource, name, namespace)
+        _check_preconditions(resource, name, record, options)
+        old = access.trees.of_record(record)
+        admit.admit_delete(resource, old, access)
+        marked = _marked(access, resource, old, options)
+        gone = is_finished(resource, marked)
+        try:
+            last = marked if options.dry_run else await _carry_out(access, resource, record, old, marked, gone=gone)
+        except Mismatch:
+            await access.store.settled(record.key)
+            continue
+        return at_version(resource, last)
+
+
+async def _carry_out(
+    access: Access, resource: Resource, record: Record, old: Object, marked: Object, *, gone: bool
+) -> Object:
+    if gone and resource is not PODS:
+        # Nobody needs to see the mark of an object that is gone with it.
+        unmarked = old if "deletionTimestamp" not in old["metadata"] else marked
+        return await access.remove(unmarked, record)
+    if marked == old:
+        return await access.remove(old, record) if gone else old
+    if not gone:
+        await access.replace(resource, marked, record)
+        return marked
+    # Watchers see the deletion of a pod before its end, whatever its grace period.
+    return await access.remove(marked, await access.replace(resource, marked, record))
+
+
+def _check_preconditions(resource: Resource, name: str, record: Record, options: DeleteOptions) -> None:
+    kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+    if options.uid and options.uid != record.header.uid:
+        detail = (
+            f"the UID in the precondition ({options.uid}) does not match the UID in record ({record.header.uid}). "
+            "The object might have been deleted and then recreated"
+        )
+    elif options.resource_version and options.resource_version != str(record.revision):
+        detail = (
+            f"the ResourceVersion in the precondition ({options.resource_version}) does not match the "
+            f"ResourceVersion in record ({record.revision}). The object might have been modified"
+        )
+    else:
+        return
+    group = {"group": resource.group} if resource.group else {}
+    message = f'Operation cannot be fulfilled on {kind} "{name}": {detail}'
+    raise ApiError(409, "Conflict", message, {"name": name, **group, "kind": resource.kind})
+
+
+def _marked(access: Access, resource: Resource, old: Object, options: DeleteOptions) -> Object:
+    """The object with its deletion written on it."""
+    metadata = {**old["metadata"]}
+    finalizers = _finalizers(resource, metadata.get("finalizers") or (), options)
+    metadata.pop("finalizers", None)
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    first = "deletionTimestamp" not in metadata
+    now = access.clock.now()
+    if resource is PODS:
+        _set_grace(old, metadata, options, now)
+    elif first:
+        metadata["deletionTimestamp"] = instants.to_time(now)
+        metadata["deletionGracePeriodSeconds"] = 0
+    if first and "generation" in metadata:
+        metadata["generation"] += 1
+    marked = {**old, "metadata": metadata}
+    if resource is NAMESPACES:
+        marked["status"] = {**(old.get("status") or {}), "phase": "Terminating"}
+    return marked
+
+
+def _finalizers(resource: Resource, finalizers: list[str] | tuple[str, ...], options: DeleteOptions) -> list[str]:
+    """The finalizers that the propagation policy leaves; without one, Jobs orphan and the rest keeps what it has."""
+    policy = options.propagation
+    if policy is None:
+        if FOREGROUND in finalizers or ORPHAN in finalizers:
+            return list(finalizers)
+        policy = "Orphan" if resource is JOBS else "Background"
+    kept = [finalizer for finalizer in finalizers if finalizer not in (FOREGROUND, ORPHAN)]
+    added = {"Foreground": [FOREGROUND], "Orphan": [ORPHAN], "Background": []}
+    return kept + added[policy]
+
+
+def _set_grace(pod: Object, metadata: Object, options: DeleteOptions, now: float) -> None:
+    """When the pod must be gone: the first delete decides, later ones may only shorten."""
+    asked = options.grace_period_seconds
+    if "deletionTimestamp" not in metadata:
+        grace = _grace(pod, asked)
+        metadata["deletionTimestamp"] = instants.to_time(now + grace)
+        metadata["deletionGracePeriodSeconds"] = grace
+        return
+    current = metadata.get("deletionGracePeriodSeconds") or 0
+    wanted = current if asked is None else (1 if asked < 0 else asked)
+    if wanted < current:
+        asked_at = instants.parse(metadata["deletionTimestamp"]) - current
+        metadata["deletionTimestamp"] = instants.to_time(asked_at + wanted)
+        metadata["deletionGracePeriodSeconds"] = wanted
+
+
+def _grace(pod: Object, asked: int | None) -> int:
+    if not pod["spec"].get("nodeName") or (pod.get("status") or {}).get("phase") in _TERMINAL:
+        return 0
+    period = pod["spec"].get("terminationGracePeriodSeconds", 0) if asked is None else asked
+    return 1 if period < 0 else int(period)

@@ -1,0 +1,51 @@
+"""PATCH: apply to the newest state, then go the way of an update; lost races are run again."""
+
+from __future__ import annotations
+
+from ...api.errors import immutable, invalid_object, stale
+from ...api.patching import languages as patches
+from ...api.scheme import Object, Resource
+from ...api.verbs import Patch, PatchType, Subresource, WriteOptions
+from ...store.interface import Mismatch, Record
+from ..objects.access import Access, at_version
+from .update import revise, store_revision
+
+_STATUS_ENDPOINT = ("apiVersion", "kind", "metadata", "status")
+
+
+async def patch(
+    access: Access,
+    resource: Resource,
+    name: str,
+    patch: Patch,
+    namespace: str,
+    subresource: Subresource,
+    options: WriteOptions,
+) -> Object:
+    """Without `metadata.resourceVersion` in it, a patch is meant for whatever state it meets."""
+    while True:
+        record = access.record(resource, name, namespace)
+        sent = _applied(access, resource, record, patch, subresource)
+        new = revise(access, resource, record, sent, subresource, options, patched=True)
+        try:
+            return at_version(resource, await store_revision(access, resource, record, new, options))
+        except Mismatch:
+            await access.store.settled(record.key)
+
+
+def _applied(access: Access, resource: Resource, record: Record, patch: Patch, subresource: Subresource) -> Object:
+    old = at_version(resource, access.trees.of_record(record))
+    if subresource == "status" and patch.type is not PatchType.JSON:
+        # A JSON patch may test any field; the other types can only write, and only status matters here.
+        old = {field: old[field] for field in _STATUS_ENDPOINT if field in old}
+    sent = patches.apply(resource, old, patch)
+    before, after = old["metadata"], sent.get("metadata")
+    if not isinstance(after, dict):
+        # Nothing is meant by its absence, and decoding will say what is wrong with anything else.
+        return sent
+    name = before["name"]
+    if after.get("resourceVersion") not in ("", None, before["resourceVersion"]):
+        raise stale(resource, name)
+    if after.get("uid", before["uid"]) != before["uid"]:
+        raise invalid_object(resource, name, [immutable("metadata.uid", after["uid"])])
+    return sent

@@ -1,0 +1,181 @@
+"""GET: one object, or a collection by selectors, in pages, at a version."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from ...api.errors import ApiError, FieldError, bad_request, expired, forbidden_field
+from ...api.objects.selectors import FieldSelector, LabelSelector
+from ...api.scheme import Object, Resource
+from ...api.verbs import ListOptions, ObjectList
+from ...store.interface import Compacted, Record
+from ..objects.access import Access, at_version, prefix_of
+
+#: How long a reader waits for a version that does not exist yet.
+_PATIENCE_SECONDS = 3.0
+_TOKEN_VERSION = "meta.k8s.io/v1"  # noqa: S105 - the format of a page token, no secret
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What a list or watch selects: a place in the store, and conditions on labels and fields."""
+
+    prefix: str
+    labels: LabelSelector
+    fields: FieldSelector
+
+    @staticmethod
+    def parse(resource: Resource, namespace: str, label_selector: str, field_selector: str) -> Filter:
+        """`ApiError` 400 for a selector that cannot be read or is not offered."""
+        return Filter(
+            prefix_of(resource, namespace),
+            LabelSelector.parse(label_selector),
+            FieldSelector.parse(field_selector, resource),
+        )
+
+    @property
+    def everything(self) -> bool:
+        return self.labels.empty and self.fields.empty
+
+    def matches(self, record: Record) -> bool:
+        return self.labels.matches(record.header.labels) and self.fields.matches(record.header.fields)
+
+    def select(self, records: Sequence[Record]) -> Sequence[Record]:
+        return records if self.everything else [record for record in records if self.matches(record)]
+
+
+class _Token(msgspec.Struct, rename={"version": "v", "revision": "rv"}):
+    """Where a list goes on: after `start`, at `revision` (0: at the newest state)."""
+
+    version: str
+    revision: int
+    start: str
+
+
+def bad_options(kind: str, problem: FieldError) -> ApiError:
+    """422 for options that contradict each other."""
+    cause = {"reason": problem.reason, "message": problem.message, "field": problem.field}
+    details = {"group": "meta.k8s.io", "kind": kind, "causes": [cause]}
+    return ApiError(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {problem}', details)
+
+
+def parse_version(text: str) -> int:
+    """A resourceVersion as a number; "" is 0."""
+    if text and not text.isdecimal():
+        raise bad_request(f'invalid resource version "{text}": it must be a decimal number')
+    return int(text or 0)
+
+
+async def list_objects(access: Access, resource: Resource, namespace: str, options: ListOptions) -> ObjectList:
+    wanted = Filter.parse(resource, namespace, options.label_selector, options.field_selector)
+    _check(options)
+    if options.continue_token:
+        token = _parse_token(options.continue_token)
+        at, start = token.revision or access.store.revision, token.start
+        records = _page_source(access, wanted, at, start)
+    else:
+        at, start = await _revision(access, options), ""
+        records = _at(access, wanted.prefix, at)
+    selected = wanted.select(records)
+    limit = options.limit if options.limit > 0 else len(selected)
+    page = selected[:limit]
+    items = [at_version(resource, access.trees.of_record(record)) for record in page]
+    if len(selected) <= limit:
+        return ObjectList(items, str(at))
+    token_text = _token(at, page[-1].key.removeprefix(wanted.prefix) + "\0")
+    return ObjectList(items, str(at), token_text, len(selected) - limit if wanted.everything else None)
+
+
+def _check(options: ListOptions) -> None:
+    if options.continue_token and parse_version(options.resource_version):
+        raise bad_request("specifying resource version is not allowed when using continue")
+    if not options.resource_version_match:
+        return
+    field = "resourceVersionMatch"
+    if options.continue_token:
+        problem = forbidden_field(field, "resourceVersionMatch is forbidden when continue is provided")
+    elif not options.resource_version:
+        problem = forbidden_field(field, "resourceVersionMatch is forbidden unless resourceVersion is provided")
+    elif options.resource_version_match not in ("Exact", "NotOlderThan"):
+        listed = 'supported values: "Exact", "NotOlderThan"'
+        text = f'Unsupported value: "{options.resource_version_match}": {listed}'
+        problem = FieldError("FieldValueNotSupported", field, text)
+    elif options.resource_version_match == "Exact" and parse_version(options.resource_version) == 0:
+        problem = forbidden_field(field, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+    else:
+        return
+    raise bad_options("ListOptions", problem)
+
+
+async def _revision(access: Access, options: ListOptions) -> int:
+    """The revision to answer with: the newest, unless another is asked for exactly."""
+    asked = parse_version(options.resource_version)
+    if asked > access.store.revision:
+        await _wait_for(access, asked)
+    return asked if options.resource_version_match == "Exact" else access.store.revision
+
+
+async def _wait_for(access: Access, revision: int) -> None:
+    watch = access.store.watch("", revision - 1)
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            async for _ in watch:
+                return
+    except TimeoutError:
+        pass
+    finally:
+        watch.close()
+    text = f"Too large resource version: {revision}, current: {access.store.revision}"
+    details = {"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]}
+    raise ApiError(504, "Timeout", f"Timeout: {text}", {**details, "retryAfterSeconds": 1})
+
+
+def _at(access: Access, prefix: str, revision: int) -> Sequence[Record]:
+    try:
+        return access.store.scan(prefix, revision)
+    except Compacted as error:
+        raise expired(str(error)) from None
+
+
+def _page_source(access: Access, wanted: Filter, at: int, start: str) -> Sequence[Record]:
+    """The records that are left for later pages, at the revision of the first."""
+    first = wanted.prefix + start
+    try:
+        records = access.store.scan(wanted.prefix, at)
+    except Compacted:
+        text = (
+            "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+            "without the continue parameter, or use the continue token in this response to retrieve the remainder of "
+            "the results. Continuing with the provided token results in an inconsistent list - objects that were "
+            "created, modified, or deleted between the time the first chunk was returned and now may show up in the "
+            "list."
+        )
+        raise ApiError(410, "Expired", text, metadata={"continue": _token(0, start)}) from None
+    return [record for record in records if record.key >= first]
+
+
+def _token(revision: int, start: str) -> str:
+    text = msgspec.json.encode(_Token(_TOKEN_VERSION, revision, start))
+    return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
+
+
+def _parse_token(text: str) -> _Token:
+    try:
+        token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Token)
+    except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
+        raise bad_request(f"continue key is not valid: {error}") from None
+    if token.version != _TOKEN_VERSION:
+        raise bad_request(
+            f'continue key is not valid: server does not recognize this encoded version "{token.version}"'
+        )
+    return token
+
+
+def get_object(access: Access, resource: Resource, name: str, namespace: str) -> Object:
+    return at_version(resource, access.trees.of_record(access.record(resource, name, namespace)))

@@ -1,0 +1,171 @@
+"""PUT, and the second half of PATCH: a changed tree on top of the stored one.
+
+    decode → keep what the server owns → default → prepare → admit → validate → count the generation → store
+
+A write that changes nothing is not made.  A write that takes the last finalizer off a deleted object removes it.
+"""
+
+from __future__ import annotations
+
+from ...api import admit, rules
+from ...api.errors import ApiError, bad_request, conflict, stale
+from ...api.objects.meta import name as name_of
+from ...api.schema import kind_schema
+from ...api.scheme import NAMESPACES, Object, Resource
+from ...api.verbs import Subresource, WriteOptions
+from ...store.interface import Mismatch, Record
+from ..objects.access import Access, at_version
+from ..objects.incoming import decode, refuse_if, refuse_wrong_types
+from .create import create, place
+
+#: Parts of an object whose change is not a change of its specification.
+_NOT_SPEC: tuple[str, ...] = ("apiVersion", "kind", "metadata", "status")
+
+
+async def update(
+    access: Access,
+    resource: Resource,
+    sent: Object,
+    namespace: str,
+    subresource: Subresource,
+    options: WriteOptions,
+) -> Object:
+    metadata = dict(sent.get("metadata") or {})
+    place(resource, metadata, namespace)
+    name = metadata.get("name") or ""
+    if not name:
+        raise bad_request("name is required: metadata.name says which object to update")
+    while True:
+        record = access.store.get(resource.key(name, metadata.get("namespace", "")))
+        if record is None and resource.create_on_update and not subresource and not metadata.get("uid"):
+            fresh = {**sent, "metadata": {k: v for k, v in metadata.items() if k != "resourceVersion"}}
+            return await create(access, resource, fresh, namespace, options)
+        if record is None:
+            record = access.record(resource, name, metadata.get("namespace", ""))
+        _check_preconditions(access, resource, metadata, record)
+        new = revise(access, resource, record, {**sent, "metadata": metadata}, subresource, options)
+        try:
+            return at_version(resource, await store_revision(access, resource, record, new, options))
+        except Mismatch:
+            if metadata.get("resourceVersion"):
+                raise stale(resource, name) from None
+            await access.store.settled(record.key)
+
+
+def _check_preconditions(access: Access, resource: Resource, metadata: Object, record: Record) -> None:
+    """The uid and version that a PUT names must be those of the stored object."""
+    name = metadata["name"]
+    uid, version = metadata.get("uid"), metadata.get("resourceVersion")
+    if uid and uid != record.header.uid:
+        detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {record.header.uid}"
+        raise conflict(resource, name, detail)
+    if version and version != str(record.revision):
+        raise stale(resource, name)
+    if not version and not resource.unconditional_update:
+        raise _version_needed(resource, name)
+
+
+def _version_needed(resource: Resource, name: str) -> ApiError:
+    field, message = "metadata.resourceVersion", "Invalid value: 0: must be specified for an update"
+    details = {
+        "name": name,
+        **({"group": resource.group} if resource.group else {}),
+        "kind": resource.plural,
+        "causes": [{"reason": "FieldValueInvalid", "message": message, "field": field}],
+    }
+    return ApiError(422, "Invalid", f'{resource.qualified} "{name}" is invalid: {field}: {message}', details)
+
+
+def revise(
+    access: Access,
+    resource: Resource,
+    record: Record,
+    sent: Object,
+    subresource: Subresource,
+    options: WriteOptions,
+    *,
+    patched: bool = False,
+) -> Object:
+    """The tree to be stored in place of a record's; it may share parts with it."""
+    old = access.trees.of_record(record)
+    if subresource == "finalize":
+        return _finalized(resource, old, sent)
+    if subresource == "status":
+        new = _with_status(resource, old, sent, options, patched=patched)
+    else:
+        new = _with_spec(access, resource, old, sent, options, patched=patched)
+    problems = kind_schema.check(resource, new) + rules.validate_update(resource, new, old, subresource)
+    refuse_if(problems, resource, name_of(old))
+    _count_generation(resource, new, old)
+    return new
+
+
+def _with_spec(
+    access: Access, resource: Resource, old: Object, sent: Object, options: WriteOptions, *, patched: bool
+) -> Object:
+    new = decode(resource, sent, options, patched=patched)
+    _keep_identity(new["metadata"], old["metadata"])
+    kind_schema.apply_defaults(resource, new)
+    refuse_wrong_types(resource, new, name_of(old))
+    rules.default(resource, new, old)
+    rules.prepare_update(resource, new, old, "", access.clock.now())
+    admit.admit_update(resource, new, old, access)
+    for warning in rules.warnings(resource, new):
+        options.warn(warning)
+    return new
+
+
+def _with_status(resource: Resource, old: Object, sent: Object, options: WriteOptions, *, patched: bool) -> Object:
+    """Only metadata and status are looked at: the rest is the stored one and need not be walked again."""
+    narrow: Object = {field: sent[field] for field in _NOT_SPEC if field in sent}
+    new = decode(resource, narrow, options, patched=patched)
+    new = {field: value for field, value in new.items() if field in _NOT_SPEC}
+    _keep_identity(new["metadata"], old["metadata"])
+    refuse_wrong_types(resource, new, name_of(old))
+    rules.prepare_update(resource, new, old, "status")
+    return new
+
+
+def _finalized(resource: Resource, old: Object, sent: Object) -> Object:
+    if resource is not NAMESPACES:
+        raise bad_request(f"{resource.qualified} have no finalize subresource")
+    finalizers = list((sent.get("spec") or {}).get("finalizers") or ())
+    return {**old, "metadata": {**old["metadata"]}, "spec": {**old["spec"], "finalizers": finalizers}}
+
+
+def _keep_identity(metadata: Object, old: Object) -> None:
+    metadata["resourceVersion"] = old["resourceVersion"]
+    if "generation" in old:
+        metadata["generation"] = old["generation"]
+    else:
+        metadata.pop("generation", None)
+
+
+def _count_generation(resource: Resource, new: Object, old: Object) -> None:
+    fields = {*new, *old}.difference(_NOT_SPEC)
+    if resource.has_generation and any(new.get(field) != old.get(field) for field in fields):
+        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+async def store_revision(
+    access: Access, resource: Resource, record: Record, new: Object, options: WriteOptions
+) -> Object:
+    """Store a revised tree, unless nothing changed; remove the object instead if this was what it waited for."""
+    if new == access.trees.of_record(record):
+        return access.trees.of_record(record)
+    if options.dry_run:
+        return new
+    if is_finished(resource, new):
+        return await access.remove(new, record)
+    await access.replace(resource, new, record)
+    return new
+
+
+def is_finished(resource: Resource, tree: Object) -> bool:
+    """Whether a deleted object has nothing left to wait for."""
+    metadata = tree["metadata"]
+    if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
+        return False
+    if resource is NAMESPACES and tree["spec"].get("finalizers"):
+        return False
+    return not metadata.get("deletionGracePeriodSeconds")

@@ -1,0 +1,160 @@
+"""GET with watch: the log, seen through a selector.
+
+    store changes ──▶ does it match now, did it match before? ──▶ ADDED, MODIFIED, DELETED
+                                                 (bookmarks in between, when asked for)
+
+The object of an event is the shared tree of its record: all watchers of a change are handed the same one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from ...api.errors import FieldError, expired, forbidden_field
+from ...api.scheme import Object, Resource
+from ...api.verbs import WatchEvent, WatchOptions
+from ...store.interface import Change, Compacted, Record, Watch
+from ..objects.access import Access, at_version
+from .read import Filter, bad_options, parse_version
+
+_BOOKMARK_SECONDS = 60.0
+#: A last bookmark comes this long before the stream ends, so that its reader can go on from there.
+_LAST_BOOKMARK_SECONDS = 2.0
+_INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
+#: Initial state is handed out in slices, so that a large one does not hold up everything else.
+_SLICE = 500
+
+
+@dataclass(frozen=True)
+class WatchPlan:
+    """A watch request that has been understood and found valid."""
+
+    resource: Resource
+    filter: Filter
+    options: WatchOptions
+    #: Begin with the current state instead of with history.
+    initial: bool
+    after: int
+
+    @staticmethod
+    def parse(resource: Resource, namespace: str, options: WatchOptions) -> WatchPlan:
+        """`ApiError` 400 or 422 for what cannot be watched."""
+        wanted = Filter.parse(resource, namespace, options.label_selector, options.field_selector)
+        asked = parse_version(options.resource_version)
+        _check(options)
+        initial = asked == 0 if options.send_initial_events is None else options.send_initial_events
+        return WatchPlan(resource, wanted, options, initial, asked)
+
+
+def _check(options: WatchOptions) -> None:
+    field, match = "resourceVersionMatch", options.resource_version_match
+    if options.send_initial_events is not None and match != "NotOlderThan":
+        if match:
+            text = f'Unsupported value: "{match}": supported values: "NotOlderThan"'
+            problem = FieldError("FieldValueNotSupported", field, text)
+        else:
+            problem = forbidden_field(field, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+        raise bad_options("ListOptions", problem)
+    if options.send_initial_events is None and match:
+        detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        raise bad_options("ListOptions", forbidden_field(field, detail))
+
+
+async def events(access: Access, plan: WatchPlan) -> AsyncGenerator[Sequence[WatchEvent], None]:
+    """Batches of events until the deadline, for ever without one; 410 when history or the reader is too far behind."""
+    at = access.store.revision
+    current = access.store.scan(plan.filter.prefix) if plan.initial else ()
+    after = at if plan.initial or plan.after == 0 else plan.after
+    try:
+        watch = access.store.watch(plan.filter.prefix, after)
+    except Compacted as error:
+        raise expired(str(error)) from None
+    try:
+        for batch in _initial(access, plan, current, at):
+            yield batch
+            await asyncio.sleep(0)
+        async with aclosing(_live(access, plan, watch, after)) as live:
+            async for batch in live:
+                yield batch
+    except Compacted as error:
+        raise expired(str(error)) from None
+    finally:
+        watch.close()
+
+
+def _initial(access: Access, plan: WatchPlan, current: Sequence[Record], at: int) -> Iterator[Sequence[WatchEvent]]:
+    """The state at the start, in slices; then, for those who want it, the word that this was all."""
+    if not plan.initial:
+        return
+    selected = plan.filter.select(current)
+    for start in range(0, len(selected), _SLICE):
+        part = selected[start : start + _SLICE]
+        yield [WatchEvent("ADDED", at_version(plan.resource, access.trees.of_record(record))) for record in part]
+    if plan.options.allow_bookmarks:
+        yield [_bookmark(plan, at, _INITIAL_EVENTS_END)]
+
+
+async def _live(
+    access: Access, plan: WatchPlan, watch: Watch, after: int
+) -> AsyncGenerator[Sequence[WatchEvent], None]:
+    """What happens, with a bookmark about every minute; ends at the deadline."""
+    loop = asyncio.get_running_loop()
+    timeout = plan.options.timeout_seconds
+    deadline = None if timeout is None else loop.time() + timeout
+    bookmark_at = _next_bookmark(loop.time(), deadline) if plan.options.allow_bookmarks else None
+    changes = watch.__aiter__()
+    while deadline is None or loop.time() < deadline:
+        wake = min((t for t in (deadline, bookmark_at) if t is not None), default=None)
+        try:
+            async with asyncio.timeout_at(wake):
+                batch = await anext(changes)
+        except TimeoutError:
+            if wake == bookmark_at and watch.caught_up:
+                bookmark_at = _next_bookmark(loop.time(), deadline)
+                yield [_bookmark(plan, max(after, access.store.revision))]
+            continue
+        except StopAsyncIteration:
+            return
+        after = batch[-1].revision
+        found = [event for change in batch if (event := _event(access, plan, change)) is not None]
+        if found:
+            yield found
+
+
+def _next_bookmark(now: float, deadline: float | None) -> float | None:
+    """In a minute, or shortly before the end; None when that has passed."""
+    regular = now + _BOOKMARK_SECONDS
+    if deadline is None or regular < deadline - _LAST_BOOKMARK_SECONDS:
+        return regular
+    last = deadline - _LAST_BOOKMARK_SECONDS
+    return last if last > now else None
+
+
+def _event(access: Access, plan: WatchPlan, change: Change) -> WatchEvent | None:
+    """What a change means to a reader of this selection, if anything."""
+    wanted, record, previous = plan.filter, change.record, change.previous
+    was_in = previous is not None and (wanted.everything or wanted.matches(previous))
+    if record is not None and (wanted.everything or wanted.matches(record)):
+        tree = access.trees.of_record(record)
+        return WatchEvent("MODIFIED" if was_in else "ADDED", at_version(plan.resource, tree))
+    if not was_in or previous is None:
+        return None
+    if record is None:
+        tree = access.trees.of(change.key, change.revision, change.tombstone)
+    else:
+        # It left the selection: the reader gets the state it knew, at the version of the change.
+        known = access.trees.of_record(previous)
+        tree = {**known, "metadata": {**known["metadata"], "resourceVersion": str(change.revision)}}
+    return WatchEvent("DELETED", at_version(plan.resource, tree))
+
+
+def _bookmark(plan: WatchPlan, revision: int, annotations: dict[str, str] | None = None) -> WatchEvent:
+    metadata: Object = {"resourceVersion": str(revision)}
+    if annotations:
+        metadata["annotations"] = annotations
+    return WatchEvent(
+        "BOOKMARK", {"kind": plan.resource.kind, "apiVersion": plan.resource.api_version, "metadata": metadata}
+    )
