@@ -167,7 +167,7 @@ async def test_a_list_at_an_exact_version_shows_that_one(pipeline: Pipeline) -> 
 
 @pytest.mark.conformance("API-44")
 async def test_a_version_that_does_not_come_is_a_timeout(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("echelon.server.read._PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("echelon.server.verbs.read._PATIENCE_SECONDS", 0.05)
     with pytest.raises(ApiError, match="Too large resource version") as refused:
         await pipeline.list(CONFIG_MAPS, "default", ListOptions(resource_version="99999"))
     assert (refused.value.code, refused.value.reason) == (504, "Timeout")

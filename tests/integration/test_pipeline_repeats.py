@@ -92,7 +92,7 @@ from echelon.api.scheme import PODS
 from echelon.base.clock import ManualClock
 from echelon.base.rng import Rng
 from echelon.server.pipeline import Pipeline
-from echelon.server.trees import header_of
+from echelon.server.objects.trees import header_of
 from echelon.store.sqlite import open_sqlite
 
 async def main():
