@@ -29,8 +29,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
 }  # fmt: skip
 
-#: The rooms of a package, lowest first: a room imports rooms before it, never one after it.  Modules that stand directly
-#: in the package are rooms of their own; those that are not named here come last and are imported by no room.
+#: The rooms of a package, lowest first: a room imports rooms before it, never one after it.  Modules that stand
+#: directly in the package are rooms of their own; those that are not named here come last and are imported by no room.
 ROOMS: dict[str, list[str]] = {
     "api": ["scheme", "errors", "verbs", "objects", "schema", "patching", "cluster", "rules", "admit"],
     "engine": [
@@ -95,9 +95,8 @@ def _room_edges(package: str) -> list[tuple[str, str, Path]]:
     edges = []
     for path in sorted(folder.rglob("*.py")):
         room = path.relative_to(folder).with_suffix("").parts[0]
-        for name in _imports(path):
-            if name[: len(prefix)] == prefix and len(name) > len(prefix) and name[len(prefix)] != room:
-                edges.append((room, name[len(prefix)], path))
+        inside = (name[len(prefix)] for name in _imports(path) if name[: len(prefix)] == prefix and name != prefix)
+        edges += [(room, imported, path) for imported in inside if imported != room]
     return edges
 
 
