@@ -7,7 +7,7 @@ DEV := $(VENV)/.installed-dev
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long soak lint bench bench-engine bench-cluster conformance cluster-tools test-cluster clean
+.PHONY: help install demo test test-long soak lint bench bench-engine bench-cluster conformance cluster-tools test-cluster docs clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -60,5 +60,13 @@ bench-engine: $(STAMP) ## Placement decisions against their aims and a per-pod g
 bench-cluster: $(DEV) ## Both schedulers on a real control plane; ARGS="--only echelon --scenario racks --scale 0.2"
 	@tools/controlplane/build >/dev/null && $(PY) -m bench.cluster $(ARGS)
 
+docs: $(VENV)-docs/.installed ## The documentation as a site in build/site; broken links are errors
+	@NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --strict && echo "build/site/index.html"
+
+$(VENV)-docs/.installed: requirements-docs.lock
+	@test -x $(VENV)-docs/bin/python || python3 -m venv $(VENV)-docs
+	@$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-docs.lock
+	@touch $@
+
 clean: ## Remove the virtual environment and caches
-	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(VENV)-docs build .pytest_cache .mypy_cache .ruff_cache .hypothesis

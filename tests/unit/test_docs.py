@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 
 from echelon.api.objects import vocabulary
 from echelon.cli import main
@@ -46,6 +47,26 @@ def test_every_annotation_of_ours_is_documented() -> None:
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    for page in [*DOCS.rglob("*.md"), DOCS.parent / "README.md"]:
+    for page in [*DOCS.rglob("*.md"), *DOCS.parent.glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_hooks_before_a_commit_run_what_make_lint_runs() -> None:
+    makefile = (DOCS.parent / "Makefile").read_text()
+    recipe = re.search(r"^lint:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    assert recipe
+    linted = [line.strip().removeprefix("@").replace("$(VENV)", ".venv") for line in recipe[1].splitlines()]
+    hooks = yaml.safe_load((DOCS.parent / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    assert [hook["entry"] for hook in hooks] == linted
+
+
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    def pages(entry: object) -> list[str]:
+        if isinstance(entry, str):
+            return [entry]
+        inner = entry.values() if isinstance(entry, dict) else entry
+        return [page for each in inner for page in pages(each)]  # type: ignore[attr-defined]
+
+    site = yaml.safe_load((DOCS.parent / "mkdocs.yml").read_text())
+    assert sorted(pages(site["nav"])) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
