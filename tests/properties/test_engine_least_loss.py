@@ -12,8 +12,8 @@ from oracle import least_loss
 from echelon.engine import Evict, Leaf, decide, problems
 from echelon.engine.placement.objective import groups_of
 from echelon.engine.preemption import region_search, victim_model
-from echelon.engine.preemption.loss import Best, Rank, rank_of
-from echelon.engine.preemption.victim_table import Crowd
+from echelon.engine.preemption.loss import Incumbent, Rank, rank_of
+from echelon.engine.preemption.victim_table import Victims
 from echelon.testing.placement import NOW
 
 
@@ -66,7 +66,7 @@ def test_where_pods_mind_others_the_solver_never_promises_too_much(instance: Ins
         promises_no_more_than_there_is(instance, patch)
 
 
-def anything_that_suffices(one: region_search.Inquiry, start: Crowd, best: Best) -> list[Rank]:
+def anything_that_suffices(one: region_search.RegionSearch, start: Victims, best: Incumbent) -> list[Rank]:
     spared = one.spare(start)
     best.offer(one.trial.loss(spared), spared)
     return [one.promise]
@@ -77,7 +77,7 @@ def anything_that_suffices(one: region_search.Inquiry, start: Crowd, best: Best)
 def test_the_solver_names_those_whose_eviction_loses_least(instance: Instance) -> None:
     """Neither arithmetic nor branching helps it; it is not told of unlisted keys and of who holds what exclusively."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(region_search.Inquiry, "_first", anything_that_suffices)
+        patch.setattr(region_search.RegionSearch, "_first", anything_that_suffices)
         verdict = promises_no_more_than_there_is(instance, patch)
     groups = groups_of(instance.demand.root)
     untold = any(group.topology == "pool" or (isinstance(group, Leaf) and group.exclusive) for group in groups)

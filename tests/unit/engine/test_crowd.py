@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from echelon.engine import ClusterView
-from echelon.engine.preemption.loss import Trial
-from echelon.engine.preemption.victim_table import Crowd, Victim
+from echelon.engine.preemption.loss import EvictionTrial
+from echelon.engine.preemption.victim_table import Victim, Victims
 from echelon.testing.placement import NOW, Cluster, fresh_id
 
 BELOW = 4
@@ -81,7 +81,7 @@ def told(victim: Victim) -> Told:
 @pytest.mark.parametrize("seed", range(20))
 def test_victims_are_what_the_view_says_the_cheapest_first(seed: int, others: int) -> None:
     view = occupied(seed, others).view
-    crowd, plain = Trial(view, NOW).victims(BELOW), expected(view)
+    crowd, plain = EvictionTrial(view, NOW).victims(BELOW), expected(view)
     assert list(map(told, crowd)) == plain
     assert crowd.units.tolist() == [each.unit for each in plain]
     assert crowd.works.tolist() == [each.work for each in plain]
@@ -92,7 +92,7 @@ def test_victims_are_what_the_view_says_the_cheapest_first(seed: int, others: in
 @pytest.mark.parametrize("seed", range(20))
 def test_those_of_each_domain_are_told_once_and_in_order(seed: int) -> None:
     view = occupied(seed, 0).view
-    crowd, plain = Trial(view, NOW).victims(BELOW), expected(view)
+    crowd, plain = EvictionTrial(view, NOW).victims(BELOW), expected(view)
     racks = np.arange(view.layout.size) // 2
     by_rack = {rack: inside.units.tolist() for rack, inside in crowd.by_domain(racks)}
     touched = {rack: [each.unit for each in plain if {2 * rack, 2 * rack + 1} & set(each.freed)] for rack in range(3)}
@@ -102,10 +102,10 @@ def test_those_of_each_domain_are_told_once_and_in_order(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_part_of_a_crowd_knows_its_priorities(seed: int) -> None:
-    crowd = Trial(occupied(seed, 0).view, NOW).victims(BELOW)
+    crowd = EvictionTrial(occupied(seed, 0).view, NOW).victims(BELOW)
     for end in range(1, len(crowd) + 1):
         some = crowd[:end]
-        assert isinstance(some, Crowd)
+        assert isinstance(some, Victims)
         assert (some.lowest, some.highest) == (crowd[0].priority, crowd[end - 1].priority)
         assert [victim.unit for victim in some.below(some.highest)] == [
             victim.unit for victim in some if victim.priority < some.highest
@@ -113,6 +113,6 @@ def test_a_part_of_a_crowd_knows_its_priorities(seed: int) -> None:
 
 
 def test_nobody_to_evict_is_an_empty_crowd() -> None:
-    crowd = Trial(Cluster().node("n", cpu=1).view, NOW).victims(BELOW)
+    crowd = EvictionTrial(Cluster().node("n", cpu=1).view, NOW).victims(BELOW)
     assert not crowd
     assert crowd.by_domain(np.zeros(1, dtype=np.int64)) == []

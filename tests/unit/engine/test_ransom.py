@@ -10,8 +10,8 @@ import pytest
 
 from echelon.engine import Demand, Evict, Identity, Peers, PodTerm, Requirement
 from echelon.engine.preemption import victim_model
-from echelon.engine.preemption.loss import Trial, rank_of
-from echelon.engine.preemption.node_options import Nodes, Terms
+from echelon.engine.preemption.loss import EvictionTrial, rank_of
+from echelon.engine.preemption.node_options import EvictionCosts, OptionTable
 from echelon.testing.placement import GPU, LEVELS, NOW, Cluster, composite, fresh_id, gang, judged, pods, shape
 
 Cost = tuple[int, int, int]
@@ -136,10 +136,10 @@ def test_every_set_of_tenants_is_matched_by_a_way_that_is_no_worse(seed: int) ->
     for _ in range(6):
         cluster.run("n", cpu=rng.randint(0, 2), gpu=rng.randint(1, 2), started=NOW - rng.randint(1, 20))
     wanted = {shape(cpu=3, gpu=2): 3, shape(cpu=1, gpu=3): 2}
-    victims = Trial(cluster.view, NOW).victims(9)
+    victims = EvictionTrial(cluster.view, NOW).victims(9)
     cost = {victim.unit: victim.work for victim in victims}
     layout = cluster.view.layout
-    found = Nodes(layout, np.arange(layout.size), wanted, victims, Terms(cost, {}), {})
+    found = OptionTable(layout, np.arange(layout.size), wanted, victims, EvictionCosts(cost, {}), {})
     row = layout.row("n")
     (node,) = [node for node in found.nodes if node.row == row]
     free = {name: int(layout.free[layout.resources[name], row]) for name in ("cpu", GPU)}
@@ -162,5 +162,5 @@ def _holds(given: dict[str, int], first: int, second: int) -> bool:
     return given["cpu"] >= 3000 * first + 1000 * second and given[GPU] >= 2 * first + 3 * second
 
 
-def _of(found: Nodes, free: tuple[int, ...]) -> dict[str, int]:
+def _of(found: OptionTable, free: tuple[int, ...]) -> dict[str, int]:
     return {r.name: amount * r.unit for r, amount in zip(found.resources, free, strict=True)}

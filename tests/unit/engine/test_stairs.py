@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from echelon.engine.preemption import row_costs
-from echelon.engine.preemption.row_costs import INFINITE, climb, together, worthwhile
+from echelon.engine.preemption.row_costs import INFINITE, cheapest_subsets, combine_rows, useful_rows
 
 
 def drawn(rng: Random, rows: int, most: int, dearest: int) -> list[list[int]]:
@@ -19,7 +19,7 @@ def drawn(rng: Random, rows: int, most: int, dearest: int) -> list[list[int]]:
 
 def picked(options: list[list[int]], missing: int) -> tuple[int, list[int]]:
     """The cost, and the slots taken from each row."""
-    best, trace = together(options, missing)
+    best, trace = combine_rows(options, missing)
     left, taken = missing, []
     for row in reversed(trace):
         taken.append(int(row[left]) if left else 0)
@@ -49,7 +49,7 @@ def test_without_rows_that_cannot_matter_the_choice_is_the_same(
     rng = Random(seed)
     options = drawn(rng, rng.randint(1, 60), rng.randint(1, 6), dearest)
     missing = rng.randint(0, 20)
-    useful = worthwhile(options, missing)
+    useful = useful_rows(options, missing)
     cost, taken = picked(options, missing)
     fewer_cost, fewer_taken = picked([options[at] for at in useful], missing)
     assert fewer_cost == cost
@@ -60,17 +60,17 @@ def test_without_rows_that_cannot_matter_the_choice_is_the_same(
 
 def test_most_of_many_unequal_rows_cannot_matter() -> None:
     options = drawn(Random(1), 1000, 5, 1 << 30)
-    assert len(worthwhile(options, 100)) < 300
+    assert len(useful_rows(options, 100)) < 300
 
 
 def test_where_sums_could_be_too_large_every_row_stays() -> None:
     options = [[1, 1 << 55]] * row_costs.MANY * 2
-    assert worthwhile(options, 3) == list(range(len(options)))
+    assert useful_rows(options, 3) == list(range(len(options)))
 
 
 def test_a_row_climbs_by_the_cheapest_subset_for_each_number_of_slots() -> None:
     """Two pieces: subsets are none, the first, the second, both."""
-    (only,) = climb(np.array([[1, 2, 2, 4]]), np.array([[0, 5, 3, 8]]))
+    (only,) = cheapest_subsets(np.array([[1, 2, 2, 4]]), np.array([[0, 5, 3, 8]]))
     assert only.base == 1
     assert only.prices == [3, 8, 8]
     assert only.chosen == [2, 3, 3]

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..records.verdict import Loss
-from .loss import Best, Rank, rank_of
+from .loss import Incumbent, Rank, rank_of
 from .victim_table import Victim
 
 if TYPE_CHECKING:
-    from .region_search import Inquiry
+    from .region_search import RegionSearch
 
 #: With at most so many victims equal losses are told apart by ids too, as far as the budget reaches.
 FEW = 24
@@ -25,10 +25,10 @@ ONE_BRANCH = 20
 SHARE = 2
 
 
-class Branches:
+class BranchAndBound:
     """One inquiry's victims; leave first, since the first answer is mostly good already."""
 
-    def __init__(self, inquiry: Inquiry, victims: Sequence[Victim], best: Best) -> None:
+    def __init__(self, inquiry: RegionSearch, victims: Sequence[Victim], best: Incumbent) -> None:
         self.inquiry, self.best, self.trial = inquiry, best, inquiry.trial
         anchors = inquiry.anchors
         self.victims = sorted(victims, key=lambda v: (v.unit not in anchors, -v.priority, -v.work, -v.unit))

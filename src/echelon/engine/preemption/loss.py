@@ -15,7 +15,7 @@ import numpy as np
 from ..cluster.arrays import Ints
 from ..cluster.view import ClusterView, Running
 from ..records.verdict import Loss
-from .victim_table import Columns, Crowd, Victim
+from .victim_table import Victim, Victims, VictimTable
 
 #: A loss without the ids: violations, highest priority, work, units.
 Rank = tuple[int, int, int, int]
@@ -24,7 +24,7 @@ _STARTED = itemgetter(Running._fields.index("started"))
 
 
 @dataclass(slots=True)
-class Best:
+class Incumbent:
     """The least loss so far."""
 
     loss: Loss | None = None
@@ -39,7 +39,7 @@ def rank_of(loss: Loss) -> Rank:
     return (loss.budget_violations, loss.highest_priority, loss.work, loss.units)
 
 
-class Trial:
+class EvictionTrial:
     """The view while victims are taken out and put back; `close` leaves it as it was."""
 
     def __init__(self, view: ClusterView, now: float, cost: Callable[[Running], int] | None = None) -> None:
@@ -49,10 +49,10 @@ class Trial:
         self._cost = cost
         self._gone: dict[int, Victim] = {}
 
-    def victims(self, below: int) -> Crowd:
+    def victims(self, below: int) -> Victims:
         """Everything of lower priority that can be evicted, cheapest first."""
-        columns = Columns(self.view, below, self._works)
-        return Crowd(columns, np.arange(len(columns.units)))
+        columns = VictimTable(self.view, below, self._works)
+        return Victims(columns, np.arange(len(columns.units)))
 
     def _works(self, pods: list[Running]) -> Ints:
         """What the loss of each pod is."""

@@ -23,17 +23,17 @@ from ..records.demand import Shape
 from .victim_table import Victim
 
 #: Ways of a node, and victims on it, beyond which nothing is said.
-MOST_WAYS = 400
+MOST_OPTIONS = 400
 MOST_VICTIMS = 120
 #: Sums of sizes that are told apart.
 MOST_SUMS = 2_000
 
 
-class TooMany(Exception):
+class ModelTooLarge(Exception):
     """There are more ways than anyone wants to look at."""
 
 
-class Resource(NamedTuple):
+class ResourceUse(NamedTuple):
     """A resource and what one pod of each shape takes of it, in its unit."""
 
     name: str
@@ -42,7 +42,7 @@ class Resource(NamedTuple):
     takes: tuple[int, ...]
 
 
-class Way(NamedTuple):
+class EvictionOption(NamedTuple):
     """Free amounts by resource, who goes, and what those cost who are on this node alone."""
 
     free: tuple[int, ...]
@@ -52,29 +52,29 @@ class Way(NamedTuple):
     covered: Mapping[int, int]
 
 
-class Node(NamedTuple):
+class NodeOptions(NamedTuple):
     """A node that newcomers can use; its first way costs nothing."""
 
     row: int
     #: By shape, whether it may be here at all.
     open_to: tuple[bool, ...]
-    ways: tuple[Way, ...]
+    ways: tuple[EvictionOption, ...]
 
 
-class Terms(NamedTuple):
+class EvictionCosts(NamedTuple):
     """What evicting a victim costs, and how many of its pods each budget that could be violated covers."""
 
     cost: Mapping[int, int]
     budgets: Mapping[int, Mapping[int, int]]
 
 
-class _Tenant(NamedTuple):
+class _LocalVictim(NamedTuple):
     unit: int
     #: What it gives back of each resource.
     given: tuple[int, ...]
 
 
-class _State(NamedTuple):
+class _PartialOption(NamedTuple):
     """A set of tenants gone: cost, pods under budgets, victims who are on other nodes too, free amounts, who."""
 
     cost: int
@@ -83,7 +83,7 @@ class _State(NamedTuple):
     free: tuple[int, ...]
     gone: int
 
-    def beats(self, other: _State) -> bool:
+    def beats(self, other: _PartialOption) -> bool:
         """Of two states of which this is no dearer."""
         return (
             all(map(ge, self.free, other.free))
@@ -92,16 +92,16 @@ class _State(NamedTuple):
         )
 
 
-class Nodes:
+class OptionTable:
     """The nodes of some rows that newcomers of these shapes (and most numbers) can use, with their ways."""
 
     def __init__(
-        self, layout: Layout, rows: Ints, shapes: Mapping[Shape, int], victims: Sequence[Victim], terms: Terms,
+        self, layout: Layout, rows: Ints, shapes: Mapping[Shape, int], victims: Sequence[Victim], terms: EvictionCosts,
         caps: Mapping[Shape, Ints],
     ) -> None:  # fmt: skip
         """The layout is that of a view in which nobody is gone; caps are pods of a shape that a row takes at most.
 
-        Raises `TooMany`.
+        Raises `ModelTooLarge`.
         """
         self.shapes, self._terms = list(shapes), terms
         self.resources = _resources(layout, self.shapes)
@@ -132,20 +132,20 @@ class Nodes:
             for spot in np.flatnonzero(most.any(axis=0)).tolist()
         ]
 
-    def _tenants(self, rows: list[int], victims: Sequence[Victim]) -> dict[int, list[_Tenant]]:
+    def _tenants(self, rows: list[int], victims: Sequence[Victim]) -> dict[int, list[_LocalVictim]]:
         """By row, who gives back something that is asked for, and how much of each resource."""
         inside = frozenset(rows)
         names = [resource.name for resource in self.resources]
-        found: dict[int, list[_Tenant]] = {}
+        found: dict[int, list[_LocalVictim]] = {}
         for victim in victims:
             for row, freed in victim.freed.items():
                 if row in inside:
                     given = tuple(clip(freed.get(name, 0)) for name in names)
                     if any(given):
-                        found.setdefault(row, []).append(_Tenant(victim.unit, given))
+                        found.setdefault(row, []).append(_LocalVictim(victim.unit, given))
         return found
 
-    def _slots(self, base: Ints, rows: Ints, tenants: Mapping[int, list[_Tenant]]) -> Ints:
+    def _slots(self, base: Ints, rows: Ints, tenants: Mapping[int, list[_LocalVictim]]) -> Ints:
         """By shape and row, the slots once everyone is gone."""
         free = base.copy()
         for spot, row in enumerate(rows.tolist()):
@@ -160,29 +160,33 @@ class Nodes:
 
     # ---- one node
 
-    def _node(self, row: int, open_to: Bools, tenants: list[_Tenant], base: Ints, most: Ints) -> Node:
+    def _node(self, row: int, open_to: Bools, tenants: list[_LocalVictim], base: Ints, most: Ints) -> NodeOptions:
         if len(tenants) > MOST_VICTIMS:
-            raise TooMany
+            raise ModelTooLarge
         limits: tuple[int, ...] = tuple(most.tolist())
         budgets = list(dict.fromkeys(b for tenant in tenants for b in self._terms.budgets.get(tenant.unit, ())))
         start = tuple(map(min, base.tolist(), limits))
-        states = [_State(0, (0,) * len(budgets), 0, start, 0)]
+        states = [_PartialOption(0, (0,) * len(budgets), 0, start, 0)]
         for number, tenant in enumerate(tenants):
             states = _unbeaten(
                 states + [self._without(state, tenant, 1 << number, limits, budgets) for state in states]
             )
         states = _unbeaten([state._replace(free=self._floored(state.free)) for state in states])
-        return Node(row, tuple(open_to.tolist()), tuple(self._way(state, tenants, budgets) for state in states))
+        return NodeOptions(row, tuple(open_to.tolist()), tuple(self._way(state, tenants, budgets) for state in states))
 
-    def _without(self, state: _State, tenant: _Tenant, bit: int, limits: tuple[int, ...], budgets: list[int]) -> _State:
+    def _without(
+        self, state: _PartialOption, tenant: _LocalVictim, bit: int, limits: tuple[int, ...], budgets: list[int]
+    ) -> _PartialOption:
         free = tuple(map(min, map(add, state.free, tenant.given), limits))
         elsewhere = self._elsewhere.get(tenant.unit, 0)
         if elsewhere:
-            return _State(state.cost, state.covered, state.elsewhere | elsewhere, free, state.gone | bit)
+            return _PartialOption(state.cost, state.covered, state.elsewhere | elsewhere, free, state.gone | bit)
         covered, own = state.covered, self._terms.budgets.get(tenant.unit)
         if own:
             covered = tuple(number + own.get(budget, 0) for number, budget in zip(covered, budgets, strict=True))
-        return _State(state.cost + self._terms.cost[tenant.unit], covered, state.elsewhere, free, state.gone | bit)
+        return _PartialOption(
+            state.cost + self._terms.cost[tenant.unit], covered, state.elsewhere, free, state.gone | bit
+        )
 
     def _floored(self, free: Iterable[int]) -> tuple[int, ...]:
         """In units of each resource, down to what pods can make of it."""
@@ -192,32 +196,32 @@ class Nodes:
             found.append(units if sums is None else sums[bisect_right(sums, units) - 1])
         return tuple(found)
 
-    def _way(self, state: _State, tenants: list[_Tenant], budgets: list[int]) -> Way:
+    def _way(self, state: _PartialOption, tenants: list[_LocalVictim], budgets: list[int]) -> EvictionOption:
         units = tuple(tenant.unit for number, tenant in enumerate(tenants) if state.gone >> number & 1)
         covered = {budget: pods for budget, pods in zip(budgets, state.covered, strict=True) if pods}
-        return Way(state.free, units, state.cost, covered)
+        return EvictionOption(state.free, units, state.cost, covered)
 
 
-def _unbeaten(states: list[_State]) -> list[_State]:
+def _unbeaten(states: list[_PartialOption]) -> list[_PartialOption]:
     """The states that no other beats, the cheapest first."""
     states.sort(key=lambda state: (state.cost, state.elsewhere.bit_count(), sum(state.covered), -sum(state.free)))
-    kept: list[_State] = []
+    kept: list[_PartialOption] = []
     for state in states:
         if not any(other.beats(state) for other in kept):
             kept.append(state)
-    if len(kept) > MOST_WAYS:
-        raise TooMany
+    if len(kept) > MOST_OPTIONS:
+        raise ModelTooLarge
     return kept
 
 
-def _resources(layout: Layout, shapes: Sequence[Shape]) -> list[Resource]:
+def _resources(layout: Layout, shapes: Sequence[Shape]) -> list[ResourceUse]:
     requests = [dict(shape.requests) for shape in shapes]
     found = []
     for name, known in layout.resources.items():
         takes = [clip(max(0, asked.get(name, 0))) for asked in requests]
         unit = math.gcd(*takes)
         if unit:
-            found.append(Resource(name, known, unit, tuple(take // unit for take in takes)))
+            found.append(ResourceUse(name, known, unit, tuple(take // unit for take in takes)))
     return found
 
 

@@ -1,7 +1,7 @@
 """Preemption with the least loss: whole units of strictly lower priority, and none that could be spared.
 
 Everything rests on one question: does the demand fit once these units are gone?  Each domain that the root's key
-offers is one `Inquiry`; the most promising is asked first, and one that cannot promise less than what is found is
+offers is one `RegionSearch`; the most promising is asked first, and one that cannot promise less than what is found is
 not asked at all.  What the budget left open anywhere goes into the bound, so that the verdict knows whether its loss
 is the least.
 """
@@ -21,10 +21,10 @@ from ..records.verdict import Evict
 from ..space.canonical import Canon, Part, bare, just
 from ..space.tasks import Steps
 from ..space.tied_state import is_tied
-from .loss import Best, Rank, Trial, rank_of
-from .region_search import Inquiry
-from .slot_gains import Gaps
-from .victim_table import Crowd
+from .loss import EvictionTrial, Incumbent, Rank, rank_of
+from .region_search import RegionSearch
+from .slot_gains import SlotGains
+from .victim_table import Victims
 
 
 def preempt(
@@ -34,12 +34,12 @@ def preempt(
 
     With `cost` the loss of a pod is what it says instead of the time the pod has run.
     """
-    trial = Trial(view, now, cost)
+    trial = EvictionTrial(view, now, cost)
     try:
         victims = trial.victims(demand.priority)
         if not victims:
             return None
-        best = Best()
+        best = Incumbent()
         bound = _least_loss(trial, demand, victims, best)
         if best.loss is None:
             return None
@@ -50,16 +50,16 @@ def preempt(
         trial.close()
 
 
-def _least_loss(trial: Trial, demand: Demand, victims: Crowd, best: Best) -> Rank:
+def _least_loss(trial: EvictionTrial, demand: Demand, victims: Victims, best: Incumbent) -> Rank:
     """Put the least loss into `best`; no eviction that helps loses less than what comes back."""
     view = trial.view
     effort = Steps(view.options.limits.steps)
     anchors = _anchors(demand, victims)
     inquiries = []
     for aim in Canon(view).aims(demand.root):
-        gaps, simpler = Gaps(trial, bare(aim), victims), _by_shape(trial, aim, victims)
+        gaps, simpler = SlotGains(trial, bare(aim), victims), _by_shape(trial, aim, victims)
         for region, inside in _by_region(view, aim, victims):
-            inquiries.append(Inquiry(trial, aim, region, inside, anchors, gaps, simpler, effort))
+            inquiries.append(RegionSearch(trial, aim, region, inside, anchors, gaps, simpler, effort))
     # The most promising first; once the rest cannot promise less than what is found, that is the least.
     if len(inquiries) > 1:
         inquiries.sort(key=lambda inquiry: inquiry.promise)
@@ -71,18 +71,18 @@ def _least_loss(trial: Trial, demand: Demand, victims: Crowd, best: Best) -> Ran
     return min(bounds, default=(1 << 62, 0, 0, 0))
 
 
-def _by_shape(trial: Trial, aim: Part, victims: Crowd) -> Callable[[], list[tuple[Part, Gaps]]]:
+def _by_shape(trial: EvictionTrial, aim: Part, victims: Victims) -> Callable[[], list[tuple[Part, SlotGains]]]:
     """The pods of each shape that an aim needs at least, anywhere and for themselves; computed once, when asked for."""
 
     @cache
-    def found() -> list[tuple[Part, Gaps]]:
+    def found() -> list[tuple[Part, SlotGains]]:
         parts = [just(shape, number) for shape, number in bare(aim).least.items() if number > 0]
-        return [(part, Gaps(trial, part, victims)) for part in parts]
+        return [(part, SlotGains(trial, part, victims)) for part in parts]
 
     return found
 
 
-def _anchors(demand: Demand, victims: Crowd) -> frozenset[int]:
+def _anchors(demand: Demand, victims: Victims) -> frozenset[int]:
     """Victims whose company some pods may want, so that evicting them may be worse than keeping them."""
     shapes = {pods.shape: None for leaf in demand.leaves() for pods in leaf.classes}
     wanted = {term.peers: None for shape in shapes for term in shape.affinity}
@@ -96,7 +96,7 @@ def _anchors(demand: Demand, victims: Crowd) -> frozenset[int]:
     )
 
 
-def _by_region(view: ClusterView, part: Part, victims: Crowd) -> list[tuple[Region, Crowd]]:
+def _by_region(view: ClusterView, part: Part, victims: Victims) -> list[tuple[Region, Victims]]:
     """The domains of the root's first key, or the whole cluster, with the victims that touch them."""
     layout = view.layout
     level = layout.level_of.get(part.keys[0]) if part.keys else None

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from .row_costs import INFINITE
-from .slot_dp import Books, Offer
+from .slot_dp import Purchase, SlotProgram
 
 #: Looks at rows that a region may cost, and rounds of moving prices before a unit is decided.
 LOOKS = 30_000
@@ -20,7 +20,7 @@ ROUNDS = 8
 Prices = dict[int, dict[int, int]]
 
 
-class Outcome(NamedTuple):
+class SplitResult(NamedTuple):
     """Units whose going suffices, what they cost, and what any others cost at least."""
 
     units: frozenset[int]
@@ -36,13 +36,13 @@ class _Case(NamedTuple):
     staying: tuple[int, ...]
 
 
-class Bargain:
-    def __init__(self, books: Books) -> None:
+class PriceSplitting:
+    def __init__(self, books: SlotProgram) -> None:
         self.books = books
         self._units: frozenset[int] = frozenset()
         self._cost = INFINITE
 
-    def settle(self) -> Outcome | None:
+    def settle(self) -> SplitResult | None:
         """None if no units suffice."""
         pending = [_Case(0, (), ())]
         while pending and self.books.looks < LOOKS:
@@ -52,7 +52,7 @@ class Bargain:
         open_bounds = [case.bound for case in pending if case.bound < self._cost]
         if self._cost >= INFINITE:
             return None
-        return Outcome(self._units, self._cost, min([*open_bounds, self._cost]))
+        return SplitResult(self._units, self._cost, min([*open_bounds, self._cost]))
 
     def _decide(self, case: _Case) -> list[_Case]:
         """Nothing if the case is settled, else the same with one unit more decided."""
@@ -79,7 +79,7 @@ class Bargain:
         leaving = _Case(bound, (*case.gone, disputed), case.staying)
         return [_Case(bound, case.gone, (*case.staying, disputed)), leaving]
 
-    def _hear(self, gone: Iterable[int], offer: Offer) -> None:
+    def _hear(self, gone: Iterable[int], offer: Purchase) -> None:
         units = frozenset((*gone, *(piece.unit for piece in offer.pieces)))
         cost = sum(self.books.cost[unit] for unit in units)
         if cost < self._cost:
@@ -95,7 +95,7 @@ def _even(cost: int, rows: list[int]) -> dict[int, int]:
     return {row: share + (number < rest) for number, row in enumerate(rows)}
 
 
-def _wanted(offer: Offer, prices: Prices) -> dict[int, set[int]]:
+def _wanted(offer: Purchase, prices: Prices) -> dict[int, set[int]]:
     """The rows on which units that are split were wanted, of those that were not wanted everywhere."""
     rows: dict[int, set[int]] = {}
     for unit, row in offer.pieces:

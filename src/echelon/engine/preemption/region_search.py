@@ -19,13 +19,13 @@ from ..cluster.regions import Region
 from ..search.strategy import search
 from ..space.canonical import Part, bare, shapes_of
 from ..space.tasks import Found, NotFound, Steps
-from .branch_and_bound import FEW, Branches
-from .loss import Best, Rank, Trial, rank_of
-from .price_splitting import Bargain
-from .slot_dp import Books
-from .slot_gains import Gaps, Ledger, Market, is_uniform, least_cost
-from .solver_driver import Ransom
-from .victim_table import Crowd, Victim, numbers_of, units_of
+from .branch_and_bound import FEW, BranchAndBound
+from .loss import EvictionTrial, Incumbent, Rank, rank_of
+from .price_splitting import PriceSplitting
+from .slot_dp import SlotProgram
+from .slot_gains import SlotCounter, SlotGains, SlotPrices, is_uniform, least_cost
+from .solver_driver import SolverDriver
+from .victim_table import Victim, Victims, numbers_of, units_of
 
 #: Steps that one "does it fit now" may cost, and those it may cost if that left an answer open on which much depends
 #: and the decision has not cost too much yet.
@@ -42,7 +42,7 @@ SPREAD = 4
 COMPANIES = 16
 
 
-class _Reckoned(NamedTuple):
+class _SlotAnswer(NamedTuple):
     """Victims that arithmetic names, what no eviction goes below, and whether theirs is the least loss therefore."""
 
     victims: list[Victim]
@@ -50,16 +50,16 @@ class _Reckoned(NamedTuple):
     least: bool
 
 
-class Inquiry:
+class RegionSearch:
     def __init__(
         self,
-        trial: Trial,
+        trial: EvictionTrial,
         aim: Part,
         region: Region,
-        victims: Crowd,
+        victims: Victims,
         anchors: frozenset[int],
-        gaps: Gaps,
-        simpler: Callable[[], list[tuple[Part, Gaps]]],
+        gaps: SlotGains,
+        simpler: Callable[[], list[tuple[Part, SlotGains]]],
         effort: Steps,
     ) -> None:
         """`simpler` asks for less than the aim: the pods of each shape, anywhere."""
@@ -69,27 +69,27 @@ class Inquiry:
         #: Whether slots decide; they do not for pods that mind others.
         self.counted = gaps.shape is not None and region.rows is None and is_uniform(gaps.layout, aim, region.level)
         few_rows = victims.entries <= SPREAD * len(victims)
-        self.ledger = Ledger(gaps, region) if self._is_plain() and few_rows else None
+        self.ledger = SlotCounter(gaps, region) if self._is_plain() and few_rows else None
         #: Whether the solver has named victims that suffice, which spares a lengthy search for a first answer.
         self._answered = False
         #: By aim and victims gone: whether it fits; those of which the budget ended before that was known.
         self._known: dict[tuple[bool, frozenset[int]], bool] = {}
         self._in_doubt: set[tuple[bool, frozenset[int]]] = set()
 
-    def improve(self, best: Best) -> list[Rank]:
+    def improve(self, best: Incumbent) -> list[Rank]:
         """Put the least loss in this region into `best` if it is less; what stayed open loses at least this."""
         if not self.gaps.could_suffice(self.region):
             return []
         return self._with_company(best) if self.anchors else self._alone(best)
 
-    def _alone(self, best: Best) -> list[Rank]:
+    def _alone(self, best: Incumbent) -> list[Rank]:
         """The case in which more evictions never hurt: one method after the other, until nothing is left open."""
         if not self._is_plain() and not self.fits(self.victims):
             return [self.promise] if self.in_doubt(self.victims) else []
         start = self._below_threshold(self.victims)
         if best.loss is not None and self._bound(self._certain(start)) > rank_of(best.loss):
             return []
-        methods: list[Callable[[Crowd, Best], list[Rank]]] = [self._first, self._branched, self._asked]
+        methods: list[Callable[[Victims, Incumbent], list[Rank]]] = [self._first, self._branched, self._asked]
         if len(self.victims) > FEW:
             reckonable = self.counted and not self.victims.is_covered
             early = [self._first, self._asked] if reckonable else [self._asked, self._first]
@@ -102,10 +102,10 @@ class Inquiry:
             left = max(left or [self.promise], ranks, key=min)
         return left
 
-    def _first(self, start: Crowd, best: Best) -> list[Rank]:
+    def _first(self, start: Victims, best: Incumbent) -> list[Rank]:
         """Offer an answer from a sufficient set in which none can be spared, reckoned where arithmetic can.
 
-        Budgets are left out of account, as if evictions could not violate any; one more answer violates none.
+        BudgetLimits are left out of account, as if evictions could not violate any; one more answer violates none.
         """
         reckoned = self._reckon(start) if len(start) > FEW else None
         bound = reckoned.bound if reckoned and reckoned.least else self._bound(self._certain(start))
@@ -123,39 +123,39 @@ class Inquiry:
         settled = best.loss is not None and bound >= rank_of(best.loss) and len(start) > FEW
         return [] if settled else [bound]
 
-    def _offer(self, chosen: Sequence[Victim], best: Best) -> None:
+    def _offer(self, chosen: Sequence[Victim], best: Incumbent) -> None:
         spared = self.spare(chosen)
         best.offer(self.trial.loss(spared), spared)
 
-    def _asked(self, start: Crowd, best: Best) -> list[Rank]:
+    def _asked(self, start: Victims, best: Incumbent) -> list[Rank]:
         """What the solver says."""
         lowest = self._certain(start).highest
         before = best.loss
-        ranks = Ransom(self, best).settle(lowest)
+        ranks = SolverDriver(self, best).settle(lowest)
         self._answered = best.loss is not before and not self.counted
         return [self.promise] if ranks is None else ranks
 
-    def _branched(self, start: Crowd, best: Best) -> list[Rank]:
+    def _branched(self, start: Victims, best: Incumbent) -> list[Rank]:
         """Take or leave, one after the other, if they are few."""
         # Priorities come after violations: where there are budgets, higher ones may be better.
         victims = self.victims if self.victims.is_covered else start
-        return Branches(self, victims, best).explore() if len(victims) <= BRANCHED else [self.promise]
+        return BranchAndBound(self, victims, best).explore() if len(victims) <= BRANCHED else [self.promise]
 
-    def _reckon(self, start: Crowd) -> _Reckoned | None:
+    def _reckon(self, start: Victims) -> _SlotAnswer | None:
         """What arithmetic alone finds: exactly where slots decide, else for the pods of each shape by themselves."""
         chosen: dict[int, Victim] = {}
         least, settled = (0, 0), self.counted
         for part, gaps in [(self.aim, self.gaps)] if self.counted else self.simpler():
             if gaps.lacking(self.region) <= 0 and not self.counted:
                 continue
-            books = Books(gaps, part, self.region, start)
-            outcome = Bargain(books).settle() if books.is_small() else None
+            books = SlotProgram(gaps, part, self.region, start)
+            outcome = PriceSplitting(books).settle() if books.is_small() else None
             if outcome is None:
                 return None
             least = max(least, divmod(outcome.bound, len(start) + 1))
             settled = settled and outcome.bound == outcome.cost
             chosen |= {victim.unit: victim for victim in start.with_units(outcome.units)}
-        return _Reckoned(list(chosen.values()), (0, start.highest, *least), settled) if chosen else None
+        return _SlotAnswer(list(chosen.values()), (0, start.highest, *least), settled) if chosen else None
 
     def _harmless(self) -> list[Victim]:
         """Victims that can all go without a violation, the cheapest first."""
@@ -170,7 +170,7 @@ class Inquiry:
                     left[budget] -= number
         return found
 
-    def _with_company(self, best: Best) -> list[Rank]:
+    def _with_company(self, best: Incumbent) -> list[Rank]:
         """The case in which some victims had better stay."""
         if not self.has_room(self.victims):
             return [self.promise] if self.in_doubt(self.victims, self.bare) else []
@@ -178,10 +178,10 @@ class Inquiry:
             start = [victim for victim in self.victims if victim.unit not in kept]
             if start and self.fits(start):
                 self._offer(start, best)
-        left = Branches(self, self.victims, best).explore() if len(self.victims) <= BRANCHED else [self.promise]
+        left = BranchAndBound(self, self.victims, best).explore() if len(self.victims) <= BRANCHED else [self.promise]
         if not left:
             return []
-        ranks = Ransom(self, best).settle(self.victims.lowest)
+        ranks = SolverDriver(self, best).settle(self.victims.lowest)
         return max(left, ranks, key=min) if ranks else left if ranks is None else []
 
     def _companies(self) -> Iterator[frozenset[int]]:
@@ -195,7 +195,7 @@ class Inquiry:
 
     def fits(self, gone: Iterable[Victim], patiently: bool = True) -> bool:
         """Whether the aim fits in the region once these are gone; an open answer counts as no."""
-        chosen = gone if isinstance(gone, Crowd) else list(gone)
+        chosen = gone if isinstance(gone, Victims) else list(gone)
         if self.ledger is not None and len(chosen) <= COUNTED:
             self.ledger.make_gone(chosen)
             return self.ledger.enough()
@@ -266,12 +266,12 @@ class Inquiry:
         numbers = numbers_of(victims)
         return least_cost(missing, self.victims.columns.works[numbers], self.gains[numbers])
 
-    def _bound(self, start: Crowd) -> Rank:
+    def _bound(self, start: Victims) -> Rank:
         """No eviction here loses less: of those up to this priority, some must go."""
         work, units = self.cost(self.lacking, start)
         return (0, start.highest, work, max(1, units))
 
-    def _below_threshold(self, victims: Crowd) -> Crowd:
+    def _below_threshold(self, victims: Victims) -> Victims:
         """Those of a sufficient set, lowest first, up to the lowest priority at which evicting them all suffices."""
         ends = [*(np.flatnonzero(np.diff(victims.priorities)) + 1).tolist(), len(victims)]
         low, high = 0, len(ends) - 1
@@ -283,7 +283,7 @@ class Inquiry:
                 low = middle + 1
         return victims[: ends[high]]
 
-    def _certain(self, start: Crowd) -> Crowd:
+    def _certain(self, start: Victims) -> Victims:
         """Those of `start` up to the lowest priority that could suffice, as far as that is proved."""
         found = start
         while not self.counted:
@@ -293,11 +293,11 @@ class Inquiry:
             found = lower
         return found
 
-    def _picked(self, start: Crowd) -> Sequence[Victim]:
+    def _picked(self, start: Victims) -> Sequence[Victim]:
         """Those of a sufficient set that free the cheapest slots, if slots tell; else all of it."""
         if self.gaps.shape is None or len(shapes_of(self.aim)) > 1:
             return start
-        picked = Market(self.trial, self.gaps, self.region, start).pick(self.aim)
+        picked = SlotPrices(self.trial, self.gaps, self.region, start).pick(self.aim)
         return picked if picked is not None and self.fits(picked) else start
 
     def _price(self, victim: Victim) -> tuple[int, int, int, int]:
@@ -328,7 +328,7 @@ class Inquiry:
                 at += 1
         return kept
 
-    def _spare_by_slots(self, dearest_first: list[Victim], ledger: Ledger) -> list[Victim]:
+    def _spare_by_slots(self, dearest_first: list[Victim], ledger: SlotCounter) -> list[Victim]:
         ledger.make_gone(dearest_first)
         kept = []
         for victim in dearest_first:

@@ -1,7 +1,7 @@
 """What 1, 2, … more slots cost on a row, and rows put together: the least cost of so many slots on all of them.
 
-    climb       all subsets of what may go from a row ─► its stairs
-    worthwhile  rows that no cheapest choice could use are left out
+    cheapest_subsets       all subsets of what may go from a row ─► its stairs
+    useful_rows  rows that no cheapest choice could use are left out
     together    the rest by dynamic programming, row by row
 
 Read by `knapsack`, which says what may go and at which price.
@@ -26,7 +26,7 @@ _EXACT = 1 << 58
 _NEAR = 10
 
 
-class Stairs(NamedTuple):
+class RowCosts(NamedTuple):
     """The slots of a row as it is, the price of each further one, and the pieces for it as bits."""
 
     base: int
@@ -34,7 +34,7 @@ class Stairs(NamedTuple):
     chosen: list[int]
 
 
-def climb(slots: Ints, costs: Ints) -> list[Stairs]:
+def cheapest_subsets(slots: Ints, costs: Ints) -> list[RowCosts]:
     """For each row the least cost of 1, 2, … slots more than without any subset, and the subset that has it."""
     gained = slots - slots[:, :1]
     most = int(gained.max(initial=0))
@@ -43,10 +43,10 @@ def climb(slots: Ints, costs: Ints) -> list[Stairs]:
     least = np.array([step.min(axis=1) for step in steps], dtype=np.int64).reshape(most, len(slots)).T
     ends = gained.max(axis=1, initial=0).tolist()
     each = zip(slots[:, 0].tolist(), least.tolist(), chosen.tolist(), ends, strict=True)
-    return [Stairs(base, prices[:end], subsets[:end]) for base, prices, subsets, end in each]
+    return [RowCosts(base, prices[:end], subsets[:end]) for base, prices, subsets, end in each]
 
 
-def worthwhile(options: Sequence[Sequence[int]], missing: int) -> list[int]:
+def useful_rows(options: Sequence[Sequence[int]], missing: int) -> list[int]:
     """The rows of which some cheapest choice of so many slots may use any; only what none uses is left out.
 
     Say that every slot is paid for at one price: then each row decides for itself what it sells, and what all of
@@ -84,7 +84,7 @@ def _price(costs: Ints, slots: Ints, missing: int, high: int) -> int:
     return high
 
 
-def together(options: Sequence[Sequence[int]], missing: int) -> tuple[Ints, list[Ints]]:
+def combine_rows(options: Sequence[Sequence[int]], missing: int) -> tuple[Ints, list[Ints]]:
     """The least cost of 0, 1, … slots over all rows, and how many each row adds then."""
     # In front of them zeros: who lacks fewer slots than a row adds lacks none with it.
     ahead = max(map(len, options), default=0)

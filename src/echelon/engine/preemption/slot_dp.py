@@ -20,9 +20,9 @@ import numpy as np
 from ..cluster.arrays import Ints
 from ..cluster.regions import Region, rows_of
 from ..space.canonical import Part
-from .row_costs import INFINITE, Stairs, climb, together, worthwhile
-from .slot_gains import Gaps
-from .victim_table import Crowd
+from .row_costs import INFINITE, RowCosts, cheapest_subsets, combine_rows, useful_rows
+from .slot_gains import SlotGains
+from .victim_table import Victims
 
 #: Subsets looked at on one row as a power of two, and on all rows together.
 ON_ONE_ROW = 12
@@ -41,17 +41,17 @@ class Piece(NamedTuple):
     row: int
 
 
-class Offer(NamedTuple):
+class Purchase(NamedTuple):
     """A price, and the pieces it is for."""
 
     price: int
     pieces: tuple[Piece, ...] = ()
 
 
-class Books:
+class SlotProgram:
     """One uniform aim in one region, with everyone who could go."""
 
-    def __init__(self, gaps: Gaps, aim: Part, region: Region, victims: Crowd) -> None:
+    def __init__(self, gaps: SlotGains, aim: Part, region: Region, victims: Victims) -> None:
         self.gaps, self.aim, self.region = gaps, aim, region
         self.cost = _costs(victims)
         level = _leaf_level(gaps, aim, region)
@@ -64,9 +64,9 @@ class Books:
         #: By unit and row, the entry of a unit that spans rows.
         self._pieces: dict[tuple[int, int], int] = {}
         self._file(victims)
-        self._known: dict[Spot, Stairs] = {}
+        self._known: dict[Spot, RowCosts] = {}
 
-    def _file(self, victims: Crowd) -> None:
+    def _file(self, victims: Victims) -> None:
         """Tell units that are on one row from those that span several, by what they hold inside the region."""
         gaps, goes = self.gaps, np.zeros(len(victims.columns.units), dtype=np.bool_)
         goes[victims.numbers] = True
@@ -115,9 +115,9 @@ class Books:
         small = int(on_row.max(initial=0)) <= ON_ONE_ROW and sum(self.cost.values()) < INFINITE
         return small and int((1 << on_row[on_row > 0]).sum()) <= SUBSETS
 
-    def least(self, prices: Prices, gone: Iterable[int]) -> Offer | None:
+    def least(self, prices: Prices, gone: Iterable[int]) -> Purchase | None:
         """The cheapest pieces that let the aim in at such prices of split units, once others are gone."""
-        return _Round(self, prices, list(gone)).tree(self.aim, self.region.level, self.region.index, 1).get(1)
+        return _Evaluation(self, prices, list(gone)).tree(self.aim, self.region.level, self.region.index, 1).get(1)
 
     def price(self, wanted: Iterable[Spot]) -> None:
         """Find out what slots cost at spots that are new, side by side."""
@@ -129,7 +129,7 @@ class Books:
         for (singles, priced), spots in alike.items():
             self._known.update(zip(spots, self._priced(spots, singles, priced), strict=True))
 
-    def stairs(self, spot: Spot) -> Stairs:
+    def stairs(self, spot: Spot) -> RowCosts:
         return self._known[spot]
 
     def pieces(self, spot: Spot) -> Sequence[tuple[int, int]]:
@@ -137,7 +137,7 @@ class Books:
         low, high = self._first[spot[0]], self._first[spot[0] + 1]
         return [*zip(self._singles[low:high].tolist(), self._single_costs[low:high].tolist(), strict=True), *spot[2]]
 
-    def _priced(self, spots: list[Spot], singles: int, split: int) -> list[Stairs]:
+    def _priced(self, spots: list[Spot], singles: int, split: int) -> list[RowCosts]:
         """Of spots with so many units that are nowhere else, and so many that are split."""
         gaps, rows = self.gaps, [row for row, _, _ in spots]
         subsets = (np.arange(1 << (singles + split)) >> np.arange(singles + split)[:, np.newaxis]) & 1
@@ -155,7 +155,7 @@ class Books:
                 free[spot] += given[entry]
             np.minimum(slots, (free[:, np.newaxis] + given[entries] @ subsets) // amount, out=slots)
         usable = gaps.most[rows][:, np.newaxis] > 0
-        return climb(np.where(usable, np.minimum(np.maximum(slots, 0), gaps.need), 0), costs @ subsets)
+        return cheapest_subsets(np.where(usable, np.minimum(np.maximum(slots, 0), gaps.need), 0), costs @ subsets)
 
     def together_in(self, row: int) -> list[int]:
         return self._together.get(int(self._domains[row]), [])
@@ -164,13 +164,13 @@ class Books:
         return (unit, row) in self._pieces
 
 
-def _costs(victims: Crowd) -> dict[int, int]:
+def _costs(victims: Victims) -> dict[int, int]:
     """Work and units as one number that orders like the pair."""
     weight = len(victims) + 1
     return {unit: work * weight + 1 for unit, work in zip(victims.units.tolist(), victims.works.tolist(), strict=True)}
 
 
-def _leaf_level(gaps: Gaps, part: Part, region: Region) -> int:
+def _leaf_level(gaps: SlotGains, part: Part, region: Region) -> int:
     level = region.level
     while True:
         level = gaps.layout.level_of[part.keys[0]] if part.keys else level
@@ -179,17 +179,17 @@ def _leaf_level(gaps: Gaps, part: Part, region: Region) -> int:
         part = part.children[0]
 
 
-class _Way(NamedTuple):
+class _SpanningChoice(NamedTuple):
     """Units of a domain that span its rows and go, and the spots that are left then."""
 
     gone: tuple[int, ...]
     spots: list[Spot]
 
 
-class _Round:
+class _Evaluation:
     """One look at the books: prices of split units are fixed, and some of these are gone."""
 
-    def __init__(self, books: Books, prices: Prices, gone: list[int]) -> None:
+    def __init__(self, books: SlotProgram, prices: Prices, gone: list[int]) -> None:
         self.books = books
         self._gone: dict[int, list[int]] = {}
         for unit in gone:
@@ -200,9 +200,9 @@ class _Round:
             for row, price in by_row.items():
                 self._priced.setdefault(row, []).append((unit, price))
         #: By first row of a leaf's domain.
-        self._ways: dict[int, list[_Way]] = {}
+        self._ways: dict[int, list[_SpanningChoice]] = {}
 
-    def tree(self, part: Part, level: int, index: int, copies: int) -> dict[int, Offer]:
+    def tree(self, part: Part, level: int, index: int, copies: int) -> dict[int, Purchase]:
         """What 0, 1, … copies of a part cost in a domain, as far as they can be had."""
         layout = self.books.gaps.layout
         own = layout.level_of[part.keys[0]] if part.keys else level
@@ -212,14 +212,14 @@ class _Round:
             self._look(part.need, own, inside)
         if own == level:
             return self._own(part, level, index, copies)
-        best = {0: Offer(0)}
+        best = {0: Purchase(0)}
         for inner in inside:
             best = _joined(best, self._own(part, own, inner, copies), copies)
         return best
 
     def _look(self, need: int, level: int, inside: list[int]) -> None:
         """Price what may go in domains that could hold a leaf, all of them side by side."""
-        found: list[_Way] = []
+        found: list[_SpanningChoice] = []
         for index in inside:
             low, high = self.books.gaps.layout.span(level, index)
             if int(self.books.gaps.most[low:high].sum()) >= need:
@@ -227,26 +227,26 @@ class _Round:
                 found += self._ways[low]
         self.books.price(spot for way in found for spot in way.spots)
 
-    def _choices(self, low: int, high: int) -> list[_Way]:
+    def _choices(self, low: int, high: int) -> list[_SpanningChoice]:
         """The ways in which units of a domain that span its rows go or stay."""
         local = self.books.together_in(low)
         usable = (np.flatnonzero(self.books.gaps.most[low:high]) + low).tolist()
         found = []
         for choice in product((False, True), repeat=len(local)):
             gone = tuple(unit for unit, goes in zip(local, choice, strict=True) if goes)
-            found.append(_Way(gone, [self._spot(row, gone) for row in usable]))
+            found.append(_SpanningChoice(gone, [self._spot(row, gone) for row in usable]))
         return found
 
-    def _own(self, part: Part, level: int, index: int, copies: int) -> dict[int, Offer]:
+    def _own(self, part: Part, level: int, index: int, copies: int) -> dict[int, Purchase]:
         if part.is_leaf:
             return self._leaf(part.need, level, index, copies)
         below = self.tree(part.children[0], level, index, copies * part.need)
         return {number: below[number * part.need] for number in range(copies + 1) if number * part.need in below}
 
-    def _leaf(self, need: int, level: int, index: int, copies: int) -> dict[int, Offer]:
+    def _leaf(self, need: int, level: int, index: int, copies: int) -> dict[int, Purchase]:
         """Units of the domain that span its rows go in all ways, the rest is rows put together."""
         low, high = self.books.gaps.layout.span(level, index)
-        best: dict[int, Offer] = {0: Offer(0)}
+        best: dict[int, Purchase] = {0: Purchase(0)}
         copies = min(copies, int(self.books.gaps.most[low:high].sum()) // need)
         for way in self._ways[low] if copies else ():
             self.books.looks += high - low
@@ -256,26 +256,26 @@ class _Round:
             pieces = tuple(Piece(unit, -1) for unit in way.gone)
             for number, offer in self._rows(way.spots, need, copies).items():
                 if number not in best or cost + offer.price < best[number].price:
-                    best[number] = Offer(cost + offer.price, pieces + offer.pieces)
+                    best[number] = Purchase(cost + offer.price, pieces + offer.pieces)
         return best
 
-    def _rows(self, spots: list[Spot], need: int, copies: int) -> dict[int, Offer]:
+    def _rows(self, spots: list[Spot], need: int, copies: int) -> dict[int, Purchase]:
         every = [(spot, self.books.stairs(spot)) for spot in spots]
         base = sum(stairs.base for _, stairs in every)
         helpful = [(spot, stairs) for spot, stairs in every if stairs.prices]
         missing = [max(0, number * need - base) for number in range(copies + 1)]
         if not any(missing[:-1]):  # otherwise each number has its own cheapest choices
-            useful = worthwhile([stairs.prices for _, stairs in helpful], missing[-1])
+            useful = useful_rows([stairs.prices for _, stairs in helpful], missing[-1])
             helpful = [helpful[at] for at in useful]
-        best, trace = together([stairs.prices for _, stairs in helpful], missing[-1])
+        best, trace = combine_rows([stairs.prices for _, stairs in helpful], missing[-1])
         found = {}
         for number, lack in enumerate(missing):
             price = int(best[lack])
             if price < INFINITE:
-                found[number] = Offer(price, tuple(self._wanted(helpful, trace, lack)))
+                found[number] = Purchase(price, tuple(self._wanted(helpful, trace, lack)))
         return found
 
-    def _wanted(self, spots: list[tuple[Spot, Stairs]], trace: list[Ints], missing: int) -> Iterable[Piece]:
+    def _wanted(self, spots: list[tuple[Spot, RowCosts]], trace: list[Ints], missing: int) -> Iterable[Piece]:
         left = missing
         for (spot, stairs), taken in zip(reversed(spots), reversed(trace), strict=True):
             slots = int(taken[left]) if left else 0
@@ -290,12 +290,12 @@ class _Round:
         return row, (*here, *self._gone.get(row, ())), tuple(self._priced.get(row, ()))
 
 
-def _joined(one: dict[int, Offer], other: dict[int, Offer], copies: int) -> dict[int, Offer]:
+def _joined(one: dict[int, Purchase], other: dict[int, Purchase], copies: int) -> dict[int, Purchase]:
     """Copies from two places."""
-    best: dict[int, Offer] = {}
+    best: dict[int, Purchase] = {}
     for here, first in one.items():
         for there, second in other.items():
             number, price = min(copies, here + there), first.price + second.price
             if number not in best or price < best[number].price:
-                best[number] = Offer(price, first.pieces + second.pieces)
+                best[number] = Purchase(price, first.pieces + second.pieces)
     return best

@@ -21,21 +21,21 @@ from ..cluster.regions import Region, rows_of
 from ..cluster.slots import UNLIMITED, roll_up
 from ..records.demand import LARGEST, Shape
 from ..space.canonical import Part, shapes_of
-from .loss import Trial
-from .victim_table import Crowd, Victim, numbers_of
+from .loss import EvictionTrial
+from .victim_table import Victim, Victims, numbers_of
 
 #: A violated budget weighs more than any work.
 VIOLATION = float(1 << 50)
 INFINITE = float("inf")
 
 
-class Gaps:
+class SlotGains:
     """The arithmetic of one shape: slots now, slots with victims gone, and each victim's share.
 
     What each victim gives back on each of its rows stands in arrays, so that thousands of them are one sum.
     """
 
-    def __init__(self, trial: Trial, aim: Part, everyone: Crowd) -> None:
+    def __init__(self, trial: EvictionTrial, aim: Part, everyone: Victims) -> None:
         """`aim` is bare: slots are those of pods that mind nobody."""
         shapes = [shape for shape, least in aim.least.items() if least > 0]
         self.shape: Shape | None = shapes[0] if shapes else None
@@ -179,17 +179,17 @@ def least_cost(missing: int, works: Ints, gains: Ints) -> tuple[int, int]:
 
 
 @dataclass(slots=True)
-class _Stairs:
+class _PricedSlots:
     """The priced slots of a region's rows, in row order."""
 
     rows: Ints
     costs: np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
-class Ledger:
+class SlotCounter:
     """The slots of a region while victims go and come back; for one leaf of equal pods they are all that counts."""
 
-    def __init__(self, gaps: Gaps, region: Region) -> None:
+    def __init__(self, gaps: SlotGains, region: Region) -> None:
         self._gaps = gaps
         self._inside = frozenset(rows_of(gaps.layout, region).tolist())
         self._lacking = self._missing = gaps.lacking(region)
@@ -230,10 +230,10 @@ class Ledger:
                 self._missing -= self._gaps.slots_with(row, sums) - before
 
 
-class Market:
+class SlotPrices:
     """Slots of one region with their prices, from which a tree picks."""
 
-    def __init__(self, trial: Trial, gaps: Gaps, region: Region, victims: Sequence[Victim]) -> None:
+    def __init__(self, trial: EvictionTrial, gaps: SlotGains, region: Region, victims: Sequence[Victim]) -> None:
         self.layout, self.region, self.gaps = gaps.layout, region, gaps
         spread = {victim.unit: max(1, len(victim.freed)) for victim in victims}
         price = {v.unit: (v.work + 1 + VIOLATION * trial.violates(v)) / spread[v.unit] for v in victims}
@@ -256,14 +256,14 @@ class Market:
 
     # ---- prices
 
-    def _priced(self, price: Mapping[int, float]) -> _Stairs:
+    def _priced(self, price: Mapping[int, float]) -> _PricedSlots:
         rows: list[int] = []
         costs: list[float] = []
         for row in rows_of(self.layout, self.region).tolist():
             steps = self._row_costs(row, price)
             rows += [row] * len(steps)
             costs += steps
-        return _Stairs(np.array(rows, dtype=np.int64), np.array(costs))
+        return _PricedSlots(np.array(rows, dtype=np.int64), np.array(costs))
 
     def _row_costs(self, row: int, price: Mapping[int, float]) -> list[float]:
         """What the first, second, … slot of a row costs, evened out so that later slots are never cheaper."""

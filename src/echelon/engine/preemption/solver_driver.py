@@ -18,13 +18,13 @@ from ..cluster.running_terms import one_each
 from ..cluster.slots import UNLIMITED
 from ..records.demand import Shape
 from ..space.canonical import walk
-from .loss import Best, Rank, rank_of
-from .node_options import TooMany
-from .victim_model import Answer, Budgets, Choice
+from .loss import Incumbent, Rank, rank_of
+from .node_options import ModelTooLarge
+from .victim_model import BudgetLimits, ModelAnswer, VictimModel
 from .victim_table import Victim
 
 if TYPE_CHECKING:
-    from .region_search import Inquiry
+    from .region_search import RegionSearch
 
 #: So often the solver is told that those whom it names do not suffice.
 OBJECTIONS = 12
@@ -36,10 +36,10 @@ WORTH_ASKING = 500
 TOO_OFTEN = 1 << 30
 
 
-class Ransom:
+class SolverDriver:
     """One inquiry in which more evictions never hurt."""
 
-    def __init__(self, inquiry: Inquiry, best: Best) -> None:
+    def __init__(self, inquiry: RegionSearch, best: Incumbent) -> None:
         self.inquiry, self.best, self.trial = inquiry, best, inquiry.trial
         covered: Counter[int] = Counter()
         if inquiry.victims.is_covered:
@@ -75,7 +75,7 @@ class Ransom:
                 else:
                     return []
             return []
-        except TooMany:
+        except ModelTooLarge:
             return None
 
     # ---- violations and priority
@@ -100,7 +100,7 @@ class Ransom:
         if self.inquiry.fits(victim for victim in victims if not self._covered(victim)):
             return 0
         costless = dict.fromkeys((victim.unit for victim in victims), 0)
-        answer = self._ask(self._choice(victims, costless, Budgets(self.allowed, None)))
+        answer = self._ask(self._choice(victims, costless, BudgetLimits(self.allowed, None)))
         return TOO_OFTEN if answer.impossible else answer.bound
 
     def _up_to(self, level: int) -> list[Victim]:
@@ -120,7 +120,7 @@ class Ransom:
         weight = len(victims) + 1
         limit = self._limit(violations, level, weight)
         cost = {victim.unit: victim.work * weight + 1 for victim in victims}
-        budgets = Budgets(self.allowed, violations) if self.allowed else None
+        budgets = BudgetLimits(self.allowed, violations) if self.allowed else None
         choice = self._choice(victims, cost, budgets, limit)
         while True:
             answer = self._ask(choice)
@@ -167,15 +167,17 @@ class Ransom:
     # ---- asking
 
     def _choice(
-        self, victims: Sequence[Victim], cost: Mapping[int, int], budgets: Budgets | None, limit: int | None = None
-    ) -> Choice:
+        self, victims: Sequence[Victim], cost: Mapping[int, int], budgets: BudgetLimits | None, limit: int | None = None
+    ) -> VictimModel:
         self.trial.take_out(())
         inquiry = self.inquiry
-        choice = Choice(inquiry.gaps.layout, inquiry.bare, inquiry.region, victims, cost, budgets, limit, self._caps)
+        choice = VictimModel(
+            inquiry.gaps.layout, inquiry.bare, inquiry.region, victims, cost, budgets, limit, self._caps
+        )
         inquiry.effort.left -= ONE_NODE * len(choice.ground.nodes)
         return choice
 
-    def _ask(self, choice: Choice) -> Answer:
+    def _ask(self, choice: VictimModel) -> ModelAnswer:
         answer, spent = choice.ask(min(max(self.inquiry.effort.left, WORTH_ASKING), ONE_QUESTION))
         self.inquiry.effort.left -= spent
         return answer

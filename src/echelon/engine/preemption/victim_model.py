@@ -26,7 +26,7 @@ from ..records.demand import Shape
 from ..space.canonical import Part, walk
 from ..space.cpsat import Solver
 from ..space.tasks import Steps
-from .node_options import Node, Nodes, Resource, Terms, TooMany, Way
+from .node_options import EvictionCosts, EvictionOption, ModelTooLarge, NodeOptions, OptionTable, ResourceUse
 from .victim_table import Victim
 
 #: Steps that any answer costs.
@@ -38,7 +38,7 @@ LARGEST_COST = 1 << 60
 NO_CAPS: Mapping[Shape, Ints] = {}
 
 
-class Budgets(NamedTuple):
+class BudgetLimits(NamedTuple):
     """What budgets still allow, and how often all of them together may be violated."""
 
     allowed: Mapping[int, int]
@@ -47,7 +47,7 @@ class Budgets(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Seat:
+class _PartCounts:
     """Equal parts and, by domain of a level, the variable that says how many of them are seated there."""
 
     parts: list[Part]
@@ -57,7 +57,7 @@ class _Seat:
     pods: dict[tuple[int, int], Any] = field(default_factory=dict)
 
 
-class Answer(NamedTuple):
+class ModelAnswer(NamedTuple):
     """Units that the solver names, if it names any, what they cost, and what any others cost at least."""
 
     units: frozenset[int] | None
@@ -67,51 +67,51 @@ class Answer(NamedTuple):
     impossible: bool = False
 
 
-class Choice:
+class VictimModel:
     """One aim in one region, and victims with their costs; budgets, if there are any, bind or are the question."""
 
     def __init__(
         self, layout: Layout, aim: Part, region: Region, victims: Sequence[Victim], cost: Mapping[int, int],
-        budgets: Budgets | None, limit: int | None = None, caps: Mapping[Shape, Ints] = NO_CAPS,
+        budgets: BudgetLimits | None, limit: int | None = None, caps: Mapping[Shape, Ints] = NO_CAPS,
     ) -> None:  # fmt: skip
         """Only what costs less than the limit counts; caps say how many pods of a shape a row takes at most.
 
-        Raises `TooMany` if the question is too large.
+        Raises `ModelTooLarge` if the question is too large.
         """
         if sum(cost.values()) > LARGEST_COST:
-            raise TooMany
+            raise ModelTooLarge
         self.layout, self.aim, self.region, self.budgets = layout, aim, region, budgets
         live = budgets.allowed if budgets is not None else {}
         covered = {v.unit: {b: n for b, n in v.budgets.items() if b in live} for v in victims if v.budgets}
-        self.terms = Terms(cost, covered)
+        self.terms = EvictionCosts(cost, covered)
         numbers: dict[Shape, int] = {}
         for part in walk(aim):
             for ask in part.asks:
                 numbers[ask.shape] = numbers.get(ask.shape, 0) + ask.most
-        self.ground = Nodes(layout, rows_of(layout, region), numbers, victims, self.terms, caps)
+        self.ground = OptionTable(layout, rows_of(layout, region), numbers, victims, self.terms, caps)
         self.solver = Solver()
         self.cp = self.solver.cp
         self._size = 0
         #: For every node the variables of its ways.
-        self.chosen: list[tuple[Node, list[Any]]] = []
+        self.chosen: list[tuple[NodeOptions, list[Any]]] = []
         #: For every victim on several nodes whether it goes.
         self.goes: dict[int, Any] = {}
         self._write(limit)
 
-    def ask(self, steps: int) -> tuple[Answer, int]:
+    def ask(self, steps: int) -> tuple[ModelAnswer, int]:
         """The best that can be told within so many steps, and the steps it took."""
         budget = Steps(steps)
         # On these models presolve takes longer than the answer.
         found = self.solver.solve(budget, linearization=2, presolve=False)
         spent = ONE_ANSWER + steps - budget.left
         if found is False:
-            return Answer(None, 0, 0, impossible=True), spent
+            return ModelAnswer(None, 0, 0, impossible=True), spent
         if found is None:
-            return Answer(None, 0, self.solver.bound), spent
+            return ModelAnswer(None, 0, self.solver.bound), spent
         units = frozenset(unit for way in self._ways_gone() for unit in way.units)
-        return Answer(units, sum(self.terms.cost[unit] for unit in units), self.solver.bound), spent
+        return ModelAnswer(units, sum(self.terms.cost[unit] for unit in units), self.solver.bound), spent
 
-    def _ways_gone(self) -> Iterator[Way]:
+    def _ways_gone(self) -> Iterator[EvictionOption]:
         for node, variables in self.chosen:
             for way, variable in zip(node.ways, variables, strict=True):
                 if self.solver.value(variable):
@@ -132,7 +132,7 @@ class Choice:
     def _integer(self, most: int) -> Any:
         self._size += 1
         if self._size > LARGEST_MODEL:
-            raise TooMany
+            raise ModelTooLarge
         return self.cp.new_int_var(0, most, "")
 
     def _write(self, limit: int | None) -> None:
@@ -168,7 +168,7 @@ class Choice:
                     using = [v for way, v in zip(node.ways, variables, strict=True) if unit in way.units]
                     self.cp.add(sum(using) <= self.goes[unit])
 
-    def _beyond(self, budgets: Budgets) -> list[Any]:
+    def _beyond(self, budgets: BudgetLimits) -> list[Any]:
         """For every budget how many pods go beyond what it allows."""
         used: dict[int, list[Any]] = {}
         for node, variables in self.chosen:
@@ -191,9 +191,9 @@ class Choice:
 
     # ---- groups
 
-    def _seats(self) -> list[_Seat]:
-        seats: list[_Seat] = []
-        around = _Seat([self.aim], self.region.level, {self.region.index: 1})
+    def _seats(self) -> list[_PartCounts]:
+        seats: list[_PartCounts] = []
+        around = _PartCounts([self.aim], self.region.level, {self.region.index: 1})
         pending = [self._within([self.aim], around, True, seats)]
         while pending:
             seat = pending.pop()
@@ -208,11 +208,11 @@ class Choice:
             pending += inner
         return seats
 
-    def _within(self, parts: list[Part], around: _Seat, must: bool, seats: list[_Seat]) -> _Seat:
+    def _within(self, parts: list[Part], around: _PartCounts, must: bool, seats: list[_PartCounts]) -> _PartCounts:
         """Equal parts in domains of their key, each inside a domain in which the part above them is seated."""
         part, number = parts[0], len(parts)
         own = max((self.layout.level_of.get(key, -1) for key in part.keys), default=-1)
-        seat = _Seat(parts, max(own, around.level), {})
+        seat = _PartCounts(parts, max(own, around.level), {})
         for outer, there in around.where.items():
             admitted = self._admitted(part, around.level, outer, seat.level)
             if seat.level == around.level and must and number == 1 and admitted:
@@ -242,7 +242,7 @@ class Choice:
 
     # ---- what they need and what there is
 
-    def _by_pieces(self, leaves: list[_Seat], sizes: list[tuple[int, int]]) -> None:
+    def _by_pieces(self, leaves: list[_PartCounts], sizes: list[tuple[int, int]]) -> None:
         """For every domain and every size: no more pieces are needed than ways leave free there."""
         for resource, size in sizes:
             takes = [take // size for take in self.ground.resources[resource].takes]
@@ -252,7 +252,7 @@ class Choice:
             ]
             self._enough(leaves, takes, [(row, _line(ways)) for row, ways in offered])
 
-    def _by_pods(self, leaves: list[_Seat]) -> None:
+    def _by_pods(self, leaves: list[_PartCounts]) -> None:
         """How many pods of each shape a node takes: no more than its way has room for, and enough in every domain."""
         offered: list[list[tuple[int, Any]]] = [[] for _ in self.ground.shapes]
         sizes = [
@@ -277,7 +277,7 @@ class Choice:
         for shape, there in enumerate(offered):
             self._enough(leaves, [int(other == shape) for other in range(len(offered))], there)
 
-    def _enough(self, leaves: list[_Seat], takes: list[int], offered: list[tuple[int, Any]]) -> None:
+    def _enough(self, leaves: list[_PartCounts], takes: list[int], offered: list[tuple[int, Any]]) -> None:
         """In every domain of a level at which leaves are seated: what those in it take is offered there."""
         for level in sorted({seat.level for seat in leaves}):
             domains = self.layout.domains(level) if level >= 0 else np.zeros(self.layout.size, dtype=np.int64)
@@ -293,7 +293,7 @@ class Choice:
             for domain, amounts in asked.items():
                 self.cp.add(sum(amounts) <= sum(free.get(domain, [])))
 
-    def _taken(self, seat: _Seat, domain: int, there: Any, takes: list[int]) -> Any:
+    def _taken(self, seat: _PartCounts, domain: int, there: Any, takes: list[int]) -> Any:
         shapes = self.ground.shapes
         part = seat.parts[0]
         total: Any = 0
@@ -311,7 +311,7 @@ def _line(ways: Sequence[tuple[int, Any]]) -> Any:
     return first + sum((amount - first) * variable for amount, variable in others if amount != first)
 
 
-def _slots(resources: Sequence[Resource], shape: int, way: Way) -> int:
+def _slots(resources: Sequence[ResourceUse], shape: int, way: EvictionOption) -> int:
     rooms = [free // r.takes[shape] for free, r in zip(way.free, resources, strict=True) if r.takes[shape]]
     return min(rooms, default=0)
 
@@ -320,7 +320,7 @@ def _sizes(takes: Iterable[int]) -> list[int]:
     return sorted({1, *(take for take in takes if take)})
 
 
-def _deciding(ground: Nodes) -> list[tuple[int, int]] | None:
+def _deciding(ground: OptionTable) -> list[tuple[int, int]] | None:
     """The one resource that decides and the sizes of its pieces, if enough of these mean that pods fit."""
     if any(node.open_to != ground.nodes[0].open_to for node in ground.nodes):
         return None
@@ -333,7 +333,7 @@ def _deciding(ground: Nodes) -> list[tuple[int, int]] | None:
     return None
 
 
-def _implied(ground: Nodes, one: int, other: int) -> bool:
+def _implied(ground: OptionTable, one: int, other: int) -> bool:
     """Whether pods that have enough of the other resource on their node have enough of this one."""
     takes, others = ground.resources[one].takes, ground.resources[other].takes
     pairs = [(o, t) for t, o in zip(takes, others, strict=True) if t]

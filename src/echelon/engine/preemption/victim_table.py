@@ -1,6 +1,6 @@
 """Everyone who could be evicted, as columns: a number for each, and an entry for each and every node it is on.
 
-    view ─► Columns ─► Crowd, all of them or some   read as arrays by `gaps` and `knapsack`
+    view ─► VictimTable ─► Victims, all of them or some   read as arrays by `gaps` and `knapsack`
                          └──► Victim                made when somebody looks at one
 
 Among ten thousand victims arithmetic mostly looks at a few dozen, so the others never become objects.
@@ -51,7 +51,7 @@ class Victim:
     freed: dict[int, Mapping[str, int]]
 
 
-class Columns:
+class VictimTable:
     """All units below a priority of which something can be evicted, numbered from the cheapest."""
 
     def __init__(self, view: ClusterView, below: int, work: Callable[[list[Running]], Ints]) -> None:
@@ -144,12 +144,12 @@ class Columns:
         return found
 
 
-class Crowd(Sequence[Victim]):
+class Victims(Sequence[Victim]):
     """Some of those who could go, the cheapest first."""
 
     __slots__ = ("columns", "numbers")
 
-    def __init__(self, columns: Columns, numbers: Ints) -> None:
+    def __init__(self, columns: VictimTable, numbers: Ints) -> None:
         self.columns, self.numbers = columns, numbers
 
     def __len__(self) -> int:
@@ -158,10 +158,10 @@ class Crowd(Sequence[Victim]):
     @overload
     def __getitem__(self, at: int) -> Victim: ...
     @overload
-    def __getitem__(self, at: slice) -> Crowd: ...
-    def __getitem__(self, at: int | slice) -> Victim | Crowd:
+    def __getitem__(self, at: slice) -> Victims: ...
+    def __getitem__(self, at: int | slice) -> Victim | Victims:
         if isinstance(at, slice):
-            return Crowd(self.columns, self.numbers[at])
+            return Victims(self.columns, self.numbers[at])
         return self.columns.victim(self.numbers.item(at))
 
     def __iter__(self) -> Iterator[Victim]:
@@ -197,7 +197,7 @@ class Crowd(Sequence[Victim]):
         """How many rows they are on, each counted for itself."""
         return int((self.columns.first_entry[self.numbers + 1] - self.columns.first_entry[self.numbers]).sum())
 
-    def by_domain(self, domains: Ints) -> list[tuple[int, Crowd]]:
+    def by_domain(self, domains: Ints) -> list[tuple[int, Victims]]:
         """All of them, given the domain of every row: for each domain, in order, those who are in it."""
         owners, places = self.columns.owners, domains[self.columns.rows]
         order = np.lexsort((owners, places))
@@ -209,10 +209,10 @@ class Crowd(Sequence[Victim]):
         ends = [*(np.flatnonzero(np.diff(places)) + 1).tolist(), len(places)]
         starts = [0, *ends[:-1]] if len(places) else []
         return [
-            (places.item(low), Crowd(self.columns, owners[low:high])) for low, high in zip(starts, ends, strict=False)
+            (places.item(low), Victims(self.columns, owners[low:high])) for low, high in zip(starts, ends, strict=False)
         ]
 
-    def below(self, priority: int) -> Crowd:
+    def below(self, priority: int) -> Victims:
         return self[: int(np.searchsorted(self.priorities, priority))]
 
     def with_units(self, units: Collection[int]) -> list[Victim]:
@@ -220,17 +220,17 @@ class Crowd(Sequence[Victim]):
         each = zip(self.numbers.tolist(), self.units.tolist(), strict=True)
         return [self.columns.victim(number) for number, unit in each if unit in units]
 
-    def only(self, victims: Iterable[Victim]) -> Crowd:
+    def only(self, victims: Iterable[Victim]) -> Victims:
         """Some of them, in the same order."""
-        return Crowd(self.columns, np.array([victim.number for victim in victims], dtype=np.int64))
+        return Victims(self.columns, np.array([victim.number for victim in victims], dtype=np.int64))
 
 
 def numbers_of(victims: Sequence[Victim]) -> Ints | list[int]:
-    return victims.numbers if isinstance(victims, Crowd) else [victim.number for victim in victims]
+    return victims.numbers if isinstance(victims, Victims) else [victim.number for victim in victims]
 
 
 def units_of(victims: Iterable[Victim]) -> list[int]:
-    return victims.units.tolist() if isinstance(victims, Crowd) else [victim.unit for victim in victims]
+    return victims.units.tolist() if isinstance(victims, Victims) else [victim.unit for victim in victims]
 
 
 def _evictable(view: ClusterView, ids: Ints) -> tuple[list[Running], Ints]:
