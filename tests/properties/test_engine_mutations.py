@@ -24,9 +24,9 @@ from echelon.engine import (
     judge,
     problems,
 )
-from echelon.engine.check.alike import Allowance, Kinds
 from echelon.engine.check.facts import Facts, satisfied
 from echelon.engine.check.judge import loss_of
+from echelon.engine.check.symmetric_search import Allowance, SymmetricSearch
 from echelon.engine.explain.diagnose import shortages
 from echelon.testing.placement import NOW
 
@@ -227,7 +227,7 @@ def test_proofs_are_confirmed_on_small_clusters(instance: Instance) -> None:
 def test_the_search_over_kinds_never_contradicts_brute_force(instance: Instance) -> None:
     """What is meant for many nodes that are alike, on few that are not."""
     if not satisfied(instance.demand.root):
-        found = Kinds(Facts(instance.cluster.view), instance.demand, Allowance(30_000)).fits()
+        found = SymmetricSearch(Facts(instance.cluster.view), instance.demand, Allowance(30_000)).fits()
         assert found is None or found == feasible(instance.cluster.view, instance.demand)
 
 

@@ -16,22 +16,22 @@ from .facts import Facts, Identity, bound_nodes, groups_of, keys, satisfied, sup
 PLENTY = 1 << 40
 
 
-class Place:
+class NodeSet:
     """Some nodes, known by identity: what was found out about them is remembered."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
-        self.domains: dict[tuple[str, ...], dict[tuple[Identity, ...], Place]] = {}
+        self.domains: dict[tuple[str, ...], dict[tuple[Identity, ...], NodeSet]] = {}
         self.could: dict[object, bool] = {}
         self.rooms: dict[Shape, int] = {}
 
 
-class Counting:
+class CountingBounds:
     """Necessary conditions for a demand on a cluster."""
 
     def __init__(self, facts: Facts, demand: Demand) -> None:
         self.facts, self.demand = facts, demand
-        self.everywhere = Place(tuple(facts.nodes))
+        self.everywhere = NodeSet(tuple(facts.nodes))
         self._resources = sorted({r for leaf in demand.leaves() for p in leaf.classes for r, _ in p.shape.requests})
         self._kinds: dict[int, object] = {}
         self._shapes: dict[Shape, int] = {}
@@ -44,7 +44,7 @@ class Counting:
             return not any(self._advances(root, self.everywhere))
         return not self.could(root, self.everywhere)
 
-    def _advances(self, group: Group, around: Place) -> Iterator[bool]:
+    def _advances(self, group: Group, around: NodeSet) -> Iterator[bool]:
         """For a group that holds: whether one more pod or one more group below it could come."""
         for inside in self.places(group, around):
             if isinstance(group, Leaf):
@@ -58,7 +58,7 @@ class Counting:
 
     # ---- domains
 
-    def places(self, group: Group, around: Place) -> Iterator[Place]:
+    def places(self, group: Group, around: NodeSet) -> Iterator[NodeSet]:
         """The domains a group may have in a place; where members are bound, the one they are in."""
         asked = keys(group)
         if not asked:
@@ -69,7 +69,7 @@ class Counting:
             if pins <= {identity} and not self._taken(group, identity[-1]):
                 yield inside
 
-    def _domains(self, around: Place, asked: list[str]) -> dict[tuple[Identity, ...], Place]:
+    def _domains(self, around: NodeSet, asked: list[str]) -> dict[tuple[Identity, ...], NodeSet]:
         known = around.domains.get(tuple(asked))
         if known is None:
             found: dict[tuple[Identity, ...], list[str]] = {}
@@ -77,7 +77,7 @@ class Counting:
                 identity = self._identity(name, asked)
                 if identity is not None:
                     found.setdefault(identity, []).append(name)
-            known = {identity: Place(tuple(names)) for identity, names in found.items()}
+            known = {identity: NodeSet(tuple(names)) for identity, names in found.items()}
             around.domains[tuple(asked)] = known
         return known
 
@@ -92,14 +92,14 @@ class Counting:
 
     # ---- what could be in them
 
-    def could(self, group: Group, around: Place) -> bool:
+    def could(self, group: Group, around: NodeSet) -> bool:
         """Whether a group could come to hold in a place if all others were away."""
         kind = self.kind(group)
         if kind not in around.could:
             around.could[kind] = any(self.could_in(group, inside) for inside in self.places(group, around))
         return around.could[kind]
 
-    def could_in(self, group: Group, inside: Place) -> bool:
+    def could_in(self, group: Group, inside: NodeSet) -> bool:
         """The same for one domain."""
         if not self._amounts_suffice(group, inside):
             return False
@@ -107,11 +107,11 @@ class Counting:
             return self.pods_in(group, inside) >= need(group)
         return self.children_in(group, inside) >= group.min_groups
 
-    def pods_in(self, leaf: Leaf, inside: Place) -> int:
+    def pods_in(self, leaf: Leaf, inside: NodeSet) -> int:
         """At most so many of a leaf's waiting members fit in a domain."""
         return sum(min(self.room(shape, inside), number) for shape, number in supply(leaf))
 
-    def children_in(self, group: Composite, inside: Place) -> int:
+    def children_in(self, group: Composite, inside: NodeSet) -> int:
         """At most so many children hold in a domain at a time."""
         alike: dict[object, list[Group]] = {}
         for child in group.children:
@@ -127,11 +127,11 @@ class Counting:
                 return min(total, number)
         return total
 
-    def copies(self, group: Group, around: Place) -> int:
+    def copies(self, group: Group, around: NodeSet) -> int:
         """At most so many groups like this fit in a place at a time."""
         return sum(self._copies_in(group, inside) for inside in self.places(group, around))
 
-    def _copies_in(self, group: Group, inside: Place) -> int:
+    def _copies_in(self, group: Group, inside: NodeSet) -> int:
         pods = least_pods(group)
         if not pods:
             return PLENTY
@@ -142,14 +142,14 @@ class Counting:
         children = sum(self.copies(child, inside) for child in kinds.values())
         return min(most, children // max(1, group.min_groups))
 
-    def room(self, shape: Shape, inside: Place) -> int:
+    def room(self, shape: Shape, inside: NodeSet) -> int:
         """Pods of a shape that a place takes."""
         if shape not in inside.rooms:
             slots = self.facts.slots(shape)
             inside.rooms[shape] = sum(slots.get(name, 0) for name in inside.names)
         return inside.rooms[shape]
 
-    def _slots_of(self, group: Group, inside: Place) -> int:
+    def _slots_of(self, group: Group, inside: NodeSet) -> int:
         """Pods of any shape below a group that a place takes, as if all asked for the least that any asks for."""
         shapes = shapes_below(group)
         if len(shapes) <= 1:
@@ -167,7 +167,7 @@ class Counting:
             self._leasts[key] = Shape(tuple(sorted(least.items())), tolerations=everything)
         return self._leasts[key]
 
-    def _amounts_suffice(self, group: Group, inside: Place) -> bool:
+    def _amounts_suffice(self, group: Group, inside: NodeSet) -> bool:
         shapes = shapes_below(group)
         if len(shapes) == 1:
             return True  # slots say it all

@@ -11,10 +11,10 @@ from dataclasses import replace
 from itertools import combinations
 
 from ..records.demand import Composite, Demand, Group, Leaf, Shape, given
-from .alike import Allowance, Kinds
-from .counting_bounds import Counting, Place, need
+from .counting_bounds import CountingBounds, NodeSet, need
 from .facts import Facts, Identity, bound_nodes, satisfied, selected, supply, tolerated
-from .pod_terms import company
+from .pod_terms import pod_term_problems
+from .symmetric_search import Allowance, OutOfSteps, SymmetricSearch
 
 #: Nodes and pods beyond which nothing is tried: the number of ways would only end the steps.
 NODES = 24
@@ -24,28 +24,24 @@ PODS = 48
 Next = Callable[[], bool]
 
 
-class OutOfSteps(Exception):
-    """The question stays open."""
-
-
 def fits(facts: Facts, demand: Demand, steps: int, allowance: Allowance | None = None) -> bool | None:
     """Whether a demand can be placed, or can advance if it already holds; None if the steps did not suffice.
 
     Beyond small clusters only as far as the allowance goes.
     """
-    counting = Counting(facts, demand)
+    counting = CountingBounds(facts, demand)
     if counting.excluded():
         return False
     aims = [replace(demand, root=aim) for aim in _aims(demand.root)]
     share = steps // max(1, len(aims))
     if len(facts.nodes) <= NODES and sum(number for leaf in demand.leaves() for _, number in supply(leaf)) <= PODS:
         try:
-            return any(_Ways(facts, aim, share).exist() for aim in aims)
+            return any(_ExhaustiveSearch(facts, aim, share).exist() for aim in aims)
         except OutOfSteps:
             pass
     if allowance is None:
         return None
-    answers = [Kinds(facts, aim, allowance).fits() for aim in aims]
+    answers = [SymmetricSearch(facts, aim, allowance).fits() for aim in aims]
     return True if True in answers else None if None in answers else False
 
 
@@ -73,12 +69,12 @@ def _at_rest(group: Group) -> Group:
     return replace(group, min_count=0, classes=())
 
 
-class _Ways:
+class _ExhaustiveSearch:
     """All ways to make one tree hold."""
 
     def __init__(self, facts: Facts, demand: Demand, steps: int) -> None:
         self.facts, self.demand, self.steps = facts, demand, steps
-        self.counting = Counting(facts, demand)
+        self.counting = CountingBounds(facts, demand)
         self.free = {name: dict(facts.free(name)) for name in facts.nodes}
         self.put: list[tuple[int, Shape, str]] = []
         self.claimed: dict[tuple[object, Identity], int] = {}
@@ -98,10 +94,10 @@ class _Ways:
             return True
         shapes = {number: shape for number, (_, shape, _) in enumerate(self.put)}
         where = {number: name for number, (_, _, name) in enumerate(self.put)}
-        wrong = company(self.facts.view, where, shapes, self.facts.staying, (selected, tolerated))
+        wrong = pod_term_problems(self.facts.view, where, shapes, self.facts.staying, (selected, tolerated))
         return next(iter(wrong), None) is None
 
-    def _group(self, group: Group, around: Place, then: Next) -> bool:
+    def _group(self, group: Group, around: NodeSet, then: Next) -> bool:
         """Let a group hold somewhere in a place, then the rest."""
         for inside in self.counting.places(group, around):
             self._step()
@@ -112,7 +108,7 @@ class _Ways:
                 return True
         return False
 
-    def _children(self, group: Composite, inside: Place, then: Next) -> bool:
+    def _children(self, group: Composite, inside: NodeSet, then: Next) -> bool:
         most = len(group.children) if self.minding else group.min_groups
         for number in range(max(0, group.min_groups), most + 1):
             for chosen in combinations(group.children, number):
@@ -120,12 +116,12 @@ class _Ways:
                     return True
         return False
 
-    def _each(self, groups: list[Group], inside: Place, then: Next) -> bool:
+    def _each(self, groups: list[Group], inside: NodeSet, then: Next) -> bool:
         if not groups:
             return then()
         return self._group(groups[0], inside, lambda: self._each(groups[1:], inside, then))
 
-    def _leaf(self, leaf: Leaf, inside: Place, then: Next) -> bool:
+    def _leaf(self, leaf: Leaf, inside: NodeSet, then: Next) -> bool:
         if leaf.exclusive is None:
             return self._sizes(leaf, inside, then)
         domain = self.facts.domain(inside.names[0], leaf.exclusive.key) if inside.names else None
@@ -137,7 +133,7 @@ class _Ways:
         finally:
             del self.claimed[leaf.exclusive, domain]
 
-    def _sizes(self, leaf: Leaf, inside: Place, then: Next) -> bool:
+    def _sizes(self, leaf: Leaf, inside: NodeSet, then: Next) -> bool:
         """More pods than needed can only help where pods want company."""
         kinds = supply(leaf)
         members = sum(number for _, number in kinds)
@@ -146,7 +142,7 @@ class _Ways:
             self._pods(kinds, size, inside, 0, then, leaf.id) for size in range(need(leaf), min(most, members) + 1)
         )
 
-    def _pods(self, kinds: list[tuple[Shape, int]], left: int, inside: Place, at: int, then: Next, leaf: int) -> bool:
+    def _pods(self, kinds: list[tuple[Shape, int]], left: int, inside: NodeSet, at: int, then: Next, leaf: int) -> bool:
         """Put so many pods of these kinds on nodes from the one at `at` on; kinds one after the other."""
         self._step()
         if not left:

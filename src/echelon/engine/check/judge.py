@@ -18,12 +18,12 @@ from itertools import combinations
 from ..cluster.view import ClusterView
 from ..records.demand import Composite, Demand, Group, Shape
 from ..records.verdict import Blocked, Evict, Loss, Placed, Verdict
-from .alike import Allowance
 from .exhaustive import fits as can_be_placed
 from .facts import Facts, bound_nodes, fits, groups_of, has, selected, tolerated, waiting
-from .pod_terms import company
+from .pod_terms import pod_term_problems
 from .quality import objective_problems, rank_problems
 from .shortage_audit import shortage_problems
+from .symmetric_search import Allowance
 
 #: Steps of the judge's own search for one question.
 STEPS = 1_500
@@ -53,15 +53,15 @@ def problems(view: ClusterView, demand: Demand, verdict: Verdict, now: float) ->
 
 def judge(view: ClusterView, demand: Demand, verdict: Verdict, now: float, steps: int = STEPS) -> Judgement:
     """What is wrong with a verdict, and how far it could be confirmed."""
-    court = _Court(view, demand, now, steps)
+    judging = _Judge(view, demand, now, steps)
     match verdict:
         case Placed():
-            found = [*court.placement(verdict, frozenset()), *court.quality(verdict, frozenset())]
+            found = [*judging.placement(verdict, frozenset()), *judging.quality(verdict, frozenset())]
         case Evict():
-            found = list(court.eviction(verdict))
+            found = list(judging.eviction(verdict))
         case Blocked():
-            found = list(court.blocked(verdict))
-    return Judgement(tuple(found), not found and not court.open)
+            found = list(judging.blocked(verdict))
+    return Judgement(tuple(found), not found and not judging.open)
 
 
 def loss_of(view: ClusterView, units: tuple[int, ...], now: float) -> Loss:
@@ -81,7 +81,7 @@ def loss_of(view: ClusterView, units: tuple[int, ...], now: float) -> Loss:
     return Loss(violations, max(priorities), work, len(units), tuple(sorted(units)))
 
 
-class _Court:
+class _Judge:
     """One demand on one view; `open` once a question could not be settled."""
 
     def __init__(self, view: ClusterView, demand: Demand, now: float, steps: int) -> None:
@@ -120,7 +120,7 @@ class _Court:
         yield from _group(self.demand.root, placed, True)
         yield from self._topology(facts, placed)
         yield from self._exclusive(facts, placed)
-        yield from company(self.view, placed.assignment, shapes, facts.staying, (selected, tolerated))
+        yield from pod_term_problems(self.view, placed.assignment, shapes, facts.staying, (selected, tolerated))
 
     def quality(self, placed: Placed, gone: frozenset[int]) -> Iterator[str]:
         """Problems of what a placement that holds is said to be worth."""

@@ -14,7 +14,7 @@ from ..records.demand import Identity, Peers, PodTerm, Requirement, Shape, Sprea
 #: The domain of a key that a node is in, None without the label.
 Domain = tuple[str | None, ...] | None
 #: Whether a node has what a shape's selector and affinity ask for, and whether its taints are tolerated.
-Judge = Callable[[Shape, Node], bool]
+NodeTest = Callable[[Shape, Node], bool]
 
 
 class _Pod(NamedTuple):
@@ -28,12 +28,12 @@ class _Pod(NamedTuple):
     coming: bool = False
 
 
-def company(
+def pod_term_problems(
     view: ClusterView,
     assignment: Mapping[int, str],
     shapes: Mapping[int, Shape],
     staying: Sequence[Running],
-    judges: tuple[Judge, Judge],
+    judges: tuple[NodeTest, NodeTest],
 ) -> Iterator[str]:
     """What is wrong between pods; `judges` say whether a node is selected, and tolerated."""
     placed = [(member, shapes[member], name) for member, name in assignment.items() if member in shapes]
@@ -42,7 +42,7 @@ def company(
         return
     running = [_Pod(pod.node, pod.identity, None, pod.repels, not pod.evictable, pod.coming) for pod in staying]
     new = {member: _Pod(name, shape.identity, shape, shape.anti_affinity, False) for member, shape, name in placed}
-    court = _Court(view, running, list(new.values()), judges)
+    court = _PodTerms(view, running, list(new.values()), judges)
     for member, shape, name in placed:
         if not court.apart(new[member]):
             yield f"member {member} on {name} breaks an anti-affinity"
@@ -53,8 +53,10 @@ def company(
                 yield f"member {member} on {name} breaks the spread over {spread.key}"
 
 
-class _Court:
-    def __init__(self, view: ClusterView, running: list[_Pod], new: list[_Pod], judges: tuple[Judge, Judge]) -> None:
+class _PodTerms:
+    def __init__(
+        self, view: ClusterView, running: list[_Pod], new: list[_Pod], judges: tuple[NodeTest, NodeTest]
+    ) -> None:
         self.view, self.running, self.new = view, running, new
         self.selected, self.tolerated = judges
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from ..cluster.view import Node
 from ..records.demand import LARGEST, Composite, Demand, Group, Leaf, Shape, Taint, given
 from ..records.verdict import Blocked, DomainCount, Shortage
-from .counting_bounds import Counting, Place, leaves_below
+from .counting_bounds import CountingBounds, NodeSet, leaves_below
 from .exhaustive import NODES, fits
 from .facts import Facts, Identity, bound_nodes, covered, groups_of, hard_taints, keys, near, reached, supply
 
@@ -30,7 +30,7 @@ def shortage_problems(facts: Facts, demand: Demand, blocked: Blocked) -> Iterato
     for group_id, number in told.items():
         if number > 1:
             yield f"group {group_id} has {number} shortages"
-    counting, right = Counting(facts, demand), dict[object, list[Shortage]]()
+    counting, right = CountingBounds(facts, demand), dict[object, list[Shortage]]()
     for shortage in blocked.shortages:
         group = groups.get(shortage.group)
         if group is None:
@@ -46,7 +46,7 @@ def shortage_problems(facts: Facts, demand: Demand, blocked: Blocked) -> Iterato
 
 
 class _Shortage:
-    def __init__(self, facts: Facts, counting: Counting, group: Group, told: Shortage) -> None:
+    def __init__(self, facts: Facts, counting: CountingBounds, group: Group, told: Shortage) -> None:
         self.facts, self.counting, self.group, self.told = facts, counting, group, told
         self.bound = len(group.bound) if isinstance(group, Leaf) else 0
 
@@ -141,7 +141,7 @@ class _Shortage:
         if not names:
             yield f"no node lies in {where}"
             return
-        place = Place(tuple(names))
+        place = NodeSet(tuple(names))
         yield from self._holder(count, place)
         yield from self._nodes(count, place, where)
         low, high = self._limits(count, place)
@@ -150,7 +150,7 @@ class _Shortage:
         if count.short_of and count.short_of not in self._scarcest(place):
             yield f"{where} is short of {' or '.join(sorted(self._scarcest(place))) or 'nothing'}, not {count.short_of}"
 
-    def _nodes(self, count: DomainCount, place: Place, where: str) -> Iterator[str]:
+    def _nodes(self, count: DomainCount, place: NodeSet, where: str) -> Iterator[str]:
         """Nodes told of a domain, and those that take one of the leaf's largest pods."""
         if count.nodes != len(place.names):
             yield f"{where} has {len(place.names)} nodes, not {count.nodes}"
@@ -161,7 +161,7 @@ class _Shortage:
             if count.free_nodes not in free:
                 yield f"{where} has {min(free)} free nodes, not {count.free_nodes}"
 
-    def _limits(self, count: DomainCount, place: Place) -> tuple[int, int]:
+    def _limits(self, count: DomainCount, place: NodeSet) -> tuple[int, int]:
         """The least and the most that a domain can be said to have."""
         if isinstance(self.group, Composite):
             return self._children(count, place)
@@ -176,7 +176,7 @@ class _Shortage:
         alone = max(min(self.counting.room(shape, place), number) for shape, number in kinds)
         return min(self.bound + alone, self.told.need), high
 
-    def _children(self, count: DomainCount, place: Place) -> tuple[int, int]:
+    def _children(self, count: DomainCount, place: NodeSet) -> tuple[int, int]:
         assert isinstance(self.group, Composite)
         if bound_nodes(self.group):
             return 0, self._present()  # they may be anywhere, even where they contradict one another
@@ -199,7 +199,7 @@ class _Shortage:
     def _is_tied(self) -> bool:
         return any(shape.tied for leaf in leaves_below(self.group) for shape, _ in supply(leaf))
 
-    def _holder(self, count: DomainCount, place: Place) -> Iterator[str]:
+    def _holder(self, count: DomainCount, place: NodeSet) -> Iterator[str]:
         names = set[str]()
         if isinstance(self.group, Leaf) and self.group.exclusive is not None:
             key = self.group.exclusive.key
@@ -212,7 +212,7 @@ class _Shortage:
         if count.held_by and count.held_by not in names:
             yield f"{'/'.join(count.domain)} is not held by {count.held_by}"
 
-    def _scarcest(self, place: Place) -> set[str]:
+    def _scarcest(self, place: NodeSet) -> set[str]:
         """For each shape below, the resources that run out first in a domain."""
         found = set[str]()
         for shape in {shape for leaf in leaves_below(self.group) for shape, _ in supply(leaf)}:

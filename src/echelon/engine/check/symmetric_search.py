@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 from ..records.demand import Composite, Demand, Group, Leaf, given
-from .counting_bounds import Counting, leaves_below, need
+from .counting_bounds import CountingBounds, leaves_below, need
 from .facts import Facts, bound_nodes, groups_of, supply
 
 #: Mixed pods of a demand, and ways to make up one leaf, beyond which nothing is tried.
@@ -44,12 +44,12 @@ class Allowance:
     left: int
 
 
-class Home:
+class DomainState:
     """A domain: what it has, what was seated in it, and the domains inside it."""
 
-    def __init__(self, level: int, names: list[str], above: Home | None) -> None:
+    def __init__(self, level: int, names: list[str], above: DomainState | None) -> None:
         self.level, self.names, self.above = level, names, above
-        self.inside: list[Home] = []
+        self.inside: list[DomainState] = []
         self.slots = 0
         self.content: Content = ()
         #: A number for its content.
@@ -59,7 +59,7 @@ class Home:
         #: Groups that have bound members here.
         self.tag: tuple[int, ...] = ()
 
-    def at_level(self, level: int) -> Iterator[Home]:
+    def at_level(self, level: int) -> Iterator[DomainState]:
         """The domains of a level in it, itself if it is one."""
         if self.level == level:
             yield self
@@ -67,24 +67,24 @@ class Home:
             if home.level <= level:
                 yield from home.at_level(level)
 
-    def everywhere(self) -> Iterator[Home]:
+    def everywhere(self) -> Iterator[DomainState]:
         yield self
         for home in self.inside:
             yield from home.everywhere()
 
-    def upwards(self) -> Iterator[Home]:
+    def upwards(self) -> Iterator[DomainState]:
         yield self
         if self.above is not None:
             yield from self.above.upwards()
 
 
-class Kinds:
+class SymmetricSearch:
     """One demand on one cluster; `exact` while nothing was left out."""
 
     def __init__(self, facts: Facts, demand: Demand, allowance: Allowance) -> None:
         self.facts, self.demand, self.allowance = facts, demand, allowance
         self._least_left = allowance.left - STEPS
-        self.counting = Counting(facts, demand)
+        self.counting = CountingBounds(facts, demand)
         leaves = list(demand.leaves())
         self.shapes = list({shape: None for leaf in leaves for shape, _ in supply(leaf)})
         self.resources = sorted({name for shape in self.shapes for name, amount in shape.requests if amount > 0})
@@ -98,7 +98,7 @@ class Kinds:
         self._narrowest = [home for home in self.root.everywhere() if not home.inside and home.level >= 0]
         self._failed: set[object] = set()
         self._packed: dict[tuple[Content, Load], bool] = {}
-        self._pending: list[tuple[Group, Home]] = []
+        self._pending: list[tuple[Group, DomainState]] = []
 
     def fits(self) -> bool | None:
         """Whether the demand can be placed; None if that cannot be told here."""
@@ -117,8 +117,8 @@ class Kinds:
 
     # ---- domains
 
-    def _homes(self) -> Home:
-        root = Home(-1, list(self.facts.nodes), None)
+    def _homes(self) -> DomainState:
+        root = DomainState(-1, list(self.facts.nodes), None)
         for home in self._below(root, self.levels):
             home.load = (0,) * len(self.shapes)
             home.slots = sum(self.facts.slots(self.shapes[0]).get(name, 0) for name in home.names) if self.shapes else 0
@@ -128,7 +128,7 @@ class Kinds:
             home.tag = tuple(g.id for g in groups_of(self.demand.root) if not here.isdisjoint(bound_nodes(g)))
         return root
 
-    def _below(self, home: Home, levels: list[int]) -> Iterator[Home]:
+    def _below(self, home: DomainState, levels: list[int]) -> Iterator[DomainState]:
         """Grow the tree of domains inside one; yields all of them."""
         rest = home.names
         for number, level in enumerate(levels):
@@ -137,7 +137,7 @@ class Kinds:
                 found.setdefault(self.facts.domain(name, self.facts.levels[level]), []).append(name)
             rest = found.pop(None, [])
             for names in found.values():
-                inner = Home(level, names, home)
+                inner = DomainState(level, names, home)
                 home.inside.append(inner)
                 yield from self._below(inner, levels[number + 1 :])
         yield home
@@ -147,7 +147,7 @@ class Kinds:
         amounts = tuple(max(0, free.get(resource, given(resource))) for resource in self.resources)
         return amounts, tuple(name in self.facts.slots(shape) for shape in self.shapes)
 
-    def _choices(self, group: Group, around: Home) -> Iterator[Home]:
+    def _choices(self, group: Group, around: DomainState) -> Iterator[DomainState]:
         """Domains that a group may have, of those that are alike the first."""
         if group.topology is None or group.topology not in self.facts.levels:
             yield around
@@ -164,12 +164,12 @@ class Kinds:
                 looks.add(look)
                 yield home
 
-    def _way_up(self, home: Home, around: Home) -> tuple[int, ...]:
+    def _way_up(self, home: DomainState, around: DomainState) -> tuple[int, ...]:
         """Domains between a domain and the one that it is chosen in, which no other shares."""
         between = [each for each in home.upwards() if each.level > around.level]
         return tuple(id(each) for each in between[1:])
 
-    def _look(self, home: Home) -> int:
+    def _look(self, home: DomainState) -> int:
         """Equal for domains that can stand for one another."""
         waiting = tuple(number for number, (_, around) in enumerate(self._pending) if around is home)
         inner = tuple(sorted(map(self._look, home.inside)))
@@ -178,7 +178,7 @@ class Kinds:
 
     # ---- groups
 
-    def _seat(self, group: Group, around: Home, then: Next) -> bool:
+    def _seat(self, group: Group, around: DomainState, then: Next) -> bool:
         state = (self.counting.kind(group), self._state(around))
         if state in self._failed or self._too_much(group):
             return False
@@ -192,7 +192,7 @@ class Kinds:
         self._failed.add(state)
         return False
 
-    def _state(self, around: Home) -> object:
+    def _state(self, around: DomainState) -> object:
         """What is still to do and where, and what everything holds."""
         self._pending.append((self.demand.root, around))
         look = self._look(self.root)
@@ -212,7 +212,7 @@ class Kinds:
         room = (max(0, home.slots - home.load[0]) for home in self._narrowest)
         return total > sum((sums & ((2 << free) - 1)).bit_length() - 1 for free in room)
 
-    def _children(self, group: Composite, home: Home, then: Next) -> bool:
+    def _children(self, group: Composite, home: DomainState, then: Next) -> bool:
         ordered = sorted(group.children, key=lambda child: (-_pods(child), repr(self.counting.kind(child))))
         tried = set[object]()
         for chosen in combinations(ordered, max(0, group.min_groups)):
@@ -235,7 +235,7 @@ class Kinds:
         self._pending.append((group, home))
         return found
 
-    def _leaf(self, leaf: Leaf, home: Home, then: Next) -> bool:
+    def _leaf(self, leaf: Leaf, home: DomainState, then: Next) -> bool:
         for pods in self._compositions(leaf):
             if self._put(home, pods, 1) and then():
                 return True
@@ -262,7 +262,7 @@ class Kinds:
 
     # ---- what fits into a domain
 
-    def _put(self, home: Home, pods: Load, times: int) -> bool:
+    def _put(self, home: DomainState, pods: Load, times: int) -> bool:
         """Seat pods in a domain or take them back; False if they cannot be in it."""
         for each in home.upwards():
             each.load = tuple(have + times * more for have, more in zip(each.load, pods, strict=True))
