@@ -120,7 +120,6 @@ def test_every_folder_of_a_package_with_rooms_is_a_room() -> None:
         assert folders <= set(order)
 
 
-@pytest.mark.xfail(strict=True, reason="certificates still look behind the engine")
 def test_other_packages_use_the_facade_of_the_engine() -> None:
     """The scheduler and the builders for tests import `echelon.engine`, never a room behind it."""
     for path in _modules():

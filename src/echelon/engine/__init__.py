@@ -2,13 +2,17 @@
 
 This is all that other packages use of the engine: what is asked (`Demand` and its records), what is known of the
 cluster (`ClusterView` and its records), `decide` and `soonest`, what is answered (`Placed`, `Blocked`, `Evict`), the
-words for it, and the judge that checks any verdict.  The rooms behind it import one another in one direction only:
+words for it, `Certificates` of what blocked demands wait for, and the judge that checks any verdict.  The rooms behind
+it import one another in one direction only:
 
     records → cluster → space → packing → models → search → placement → preemption → explain → decision, reserve
+    blocked_certificates imports records, cluster and space
     check imports records and cluster.view only
 """
 
+from .blocked_certificates import Certificates
 from .check.judge import judge, problems
+from .cluster.pod_index import Company, means
 from .cluster.view import Budget, ClusterView, Limits, Node, Options, Running, Unit
 from .decision import decide
 from .explain.shortage_tree import Branch, drawn, tree
@@ -51,7 +55,9 @@ __all__ = [
     "Bound",
     "Branch",
     "Budget",
+    "Certificates",
     "ClusterView",
+    "Company",
     "Composite",
     "Cost",
     "Demand",
@@ -89,6 +95,7 @@ __all__ = [
     "for_group",
     "given",
     "judge",
+    "means",
     "problems",
     "sentence",
     "soonest",

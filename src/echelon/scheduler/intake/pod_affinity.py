@@ -17,6 +17,7 @@ from typing import Any
 from ...api.objects import meta
 from ...api.scheme import Object
 from ...engine import (
+    Company,
     Composite,
     Demand,
     Identity,
@@ -30,9 +31,9 @@ from ...engine import (
     Shape,
     Spread,
     Wish,
+    means,
 )
 from ...engine import Group as Wanted
-from ...engine.cluster.pod_index import Company, means
 from .group_tree import Member
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

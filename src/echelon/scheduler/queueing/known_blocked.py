@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ...engine import Blocked, ClusterView, Demand, Leaf, Verdict
+from ...engine import Blocked, Certificates, ClusterView, Demand, Leaf, Verdict
 from ...engine import Group as Wanted
-from .certificate import Certificates
 from .queue import ANY_ROOM
 
 #: Verdicts that nobody awaits any more are looked for when there are so many more than after the last time.

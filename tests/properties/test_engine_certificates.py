@@ -12,8 +12,8 @@ from random import Random
 import pytest
 
 from echelon.engine import Blocked, Bound, Demand, Group, Leaf, Limits, Node, Taint, Unit, Verdict, decide
+from echelon.engine.blocked_certificates import Certificates
 from echelon.engine.cluster import potential
-from echelon.scheduler.queueing.certificate import Certificates
 from echelon.testing.placement import (
     LEVELS,
     NOW,

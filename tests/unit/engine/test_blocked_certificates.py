@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from echelon.engine import Bound, Demand, Group, Identity, Peers, PodTerm, Requirement, Taint
-from echelon.scheduler.queueing.certificate import Certificates, ways_of
+from echelon.engine.blocked_certificates import Certificates, needs_of
 from echelon.testing.placement import LEVELS, Cluster, blocked, composite, exclusive, fresh_id, gang, judged, pods
 
 
@@ -120,7 +120,7 @@ _SELF = PodTerm(LEVELS["host"], Peers((Requirement("app", "In", ("a",)),), ("",)
 )
 def test_where_counting_does_not_tell_there_is_no_certificate(root: Group) -> None:
     cluster = Cluster().node("n", cpu=4, rack="r")
-    assert ways_of(cluster.view, Demand(root)) is None
+    assert needs_of(cluster.view, Demand(root)) is None
 
 
 def test_nor_is_there_one_for_what_neither_the_engine_nor_counting_has_proved() -> None:
