@@ -37,13 +37,13 @@ class Greedy:
     """Places demands one after the other on a copy of the view's free amounts."""
 
     def __init__(self, view: ClusterView, seconds: float) -> None:
-        self.view, self.layout = view, view.layout
-        self.free = self.layout.free.copy()
+        self.view, self.table = view, view.node_table
+        self.free = self.table.free.copy()
         self._ends, self._turns = process_time() + seconds, 0
         nodes = [view.node(name) for name in view.node_names()]
         offered = [[node.allocatable.get(name, 0) for node in nodes if node] for name in SCORED]
         self._offered: Floats = np.maximum(np.array(offered, dtype=np.float64), 1)
-        self._scored = [self.layout.resources[name] for name in SCORED]
+        self._scored = [self.table.resources[name] for name in SCORED]
         self._shapes: dict[Shape, tuple[Ints, Bools]] = {}
         #: Rows in domains that someone holds exclusively.
         self._held: dict[Exclusive, Bools] = {}
@@ -51,7 +51,7 @@ class Greedy:
 
     def decide(self, demand: Demand) -> dict[int, int] | None:
         """Members to rows, or None; what was placed stays assumed."""
-        placed = self._placements(demand.root, 0, self.layout.size)
+        placed = self._placements(demand.root, 0, self.table.size)
         if placed is None and demand.may_preempt:
             placed = self._preempt(demand)
         return None if placed is None else {member: row for member, row, _ in placed}
@@ -132,7 +132,7 @@ class Greedy:
         pods = {unit.id: self.view.pods_of(unit.id) for unit in units}
         for unit in units:
             self._charge(pods[unit.id], -1)
-        placed = self._placements(demand.root, 0, self.layout.size)
+        placed = self._placements(demand.root, 0, self.table.size)
         for unit in sorted(units, key=lambda unit: (-unit.priority, min(pod.started for pod in pods[unit.id]))):
             self._look_at_the_clock()
             self._charge(pods[unit.id], 1)
@@ -142,13 +142,13 @@ class Greedy:
         return placed
 
     def _rows(self, pods: list[Running]) -> list[int]:
-        return [row for pod in pods if (row := self.layout.row(pod.node)) is not None]
+        return [row for pod in pods if (row := self.table.row(pod.node)) is not None]
 
     def _charge(self, pods: list[Running], times: int) -> None:
         for pod in pods:
-            row = self.layout.row(pod.node)
+            row = self.table.row(pod.node)
             for name, amount in pod.requests:
-                self.free[self.layout.resources[name], row] -= amount * times
+                self.free[self.table.resources[name], row] -= amount * times
 
     # ---- arithmetic
 
@@ -162,14 +162,14 @@ class Greedy:
         """What a shape asks of each resource, and on which rows it may be."""
         found = self._shapes.get(shape)
         if found is None:
-            ask = np.zeros(len(self.layout.resources), dtype=np.int64)
+            ask = np.zeros(len(self.table.resources), dtype=np.int64)
             for name, amount in shape.requests:
-                ask[self.layout.resources[name]] = amount
-            found = self._shapes[shape] = (ask, allowed(self.layout, shape))
+                ask[self.table.resources[name]] = amount
+            found = self._shapes[shape] = (ask, allowed(self.table, shape))
         return found
 
     def _holders(self, exclusive: Exclusive) -> Bools:
-        return self._held.setdefault(exclusive, np.zeros(self.layout.size, dtype=np.bool_))
+        return self._held.setdefault(exclusive, np.zeros(self.table.size, dtype=np.bool_))
 
     def _assume(self, placed: list[Put], times: int) -> None:
         for _, row, ask in placed:
@@ -180,12 +180,12 @@ class Greedy:
         return float((1 - free / self._offered[:, low:high].sum(axis=1)).sum())
 
     def _domains(self, key: str, low: int, high: int) -> Iterator[tuple[int, int]]:
-        starts = self.layout.starts(self.layout.level_of[key])
+        starts = self.table.starts(self.table.level_of[key])
         first, last = np.searchsorted(starts, (low, high)).tolist()
         bounds = [*starts[first:last].tolist(), high]
         yield from pairwise(bounds)
 
     def _same_domain(self, key: str, row: int) -> Bools:
-        domains = self.layout.domains(self.layout.level_of[key])
+        domains = self.table.domains(self.table.level_of[key])
         same: Bools = domains == domains[row]
         return same

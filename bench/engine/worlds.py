@@ -58,7 +58,7 @@ def cluster(nodes: Iterator[tuple[dict[str, str], dict[str, int]]]) -> ClusterVi
     for number, (labels, offers) in enumerate(nodes):
         name = f"node-{number:06d}"
         view.put_node(Node(name, {HOST: name, **labels}, offers))
-    assert view.layout.size
+    assert view.node_table.size
     return view
 
 

@@ -110,7 +110,7 @@ def test_keys_outside_the_list_are_told() -> None:
     root = composite(2, composite(1, inner, key="island"), gang(2, pods(2, cpu=4, gpu=1), key="island"))
     found = answer(cluster, root)
     assert isinstance(found, Found)
-    rows = {cluster.view.layout.name(row) for put in found.puts for row in put.rows if put.part.group == inner.id}
+    rows = {cluster.view.node_table.name(row) for put in found.puts for row in put.rows if put.part.group == inner.id}
     assert rows == {"n2", "n3"}
     assert answer(cluster, composite(2, composite(1, inner, key="island"), composite(1, inner, key="island"))) == (
         NotFound(proved=True)

@@ -70,14 +70,14 @@ def test_what_is_kept_between_decisions_never_tells(racked: bool, gpus: int, his
 def test_the_tightest_box_that_was_kept_is_the_tightest(steps: list[tuple[int, int, int]]) -> None:
     view, one = cluster_of(racked=True, gpus=0).view, shape(cpu=1)
     held = dict[int, int]()
-    assert view.layout.size == NODES  # they have joined the arrays
+    assert view.node_table.size == NODES  # they have joined the arrays
     for number, cpu, count in steps:
         if number in held:
             view.unbind(held.pop(number))
         else:
             held[number] = fresh_id()
             view.bind(Running(held[number], f"n{number:02}", shape(cpu=cpu).requests, -1, NOW))
-        slots = view.capacity.slots(one)
+        slots = view.slot_cache.slots(one)
         boxes = slots.rows.tolist()
         best = min(((free, row) for row, free in enumerate(boxes) if free >= count), default=(0, -1))[1]
         assert slots.tightest(ROWS, 0, len(boxes), count) == best

@@ -53,13 +53,13 @@ def rebuilt(view: ClusterView) -> ClusterView:
 
 def looks(view: ClusterView) -> tuple[object, ...]:
     """Everything derived: slots per node and per rack, and who holds which rack."""
-    layout = view.layout
-    slots = [view.capacity.slots(one) for one in SHAPES]
-    levels = range(-1, len(layout.levels))
+    table = view.node_table
+    slots = [view.slot_cache.slots(one) for one in SHAPES]
+    levels = range(-1, len(table.levels))
     rolls = [tuple(map(int, each.roll(level))) for each in slots for level in levels]
-    holders = view.occupancy.holders(exclusive("rack", 1))
-    held = sorted((layout.domain_path(3, int(domain or 0)), sorted(groups)) for domain, groups in holders.items())
-    starts = [layout.starts(level).tolist() for level in levels]
+    holders = view.exclusivity.holders(exclusive("rack", 1))
+    held = sorted((table.domain_path(3, int(domain or 0)), sorted(groups)) for domain, groups in holders.items())
+    starts = [table.starts(level).tolist() for level in levels]
     return ([each.rows.tolist() for each in slots], rolls, held, starts, view.fingerprint())
 
 
@@ -85,7 +85,7 @@ def test_a_trial_leaves_no_trace(steps: list[tuple[str, object]]) -> None:
     before = looks(rebuilt(view))  # the view itself has not been looked at: nodes may be about to join it
     with view.without(list(view.all_running())):
         looks(view)
-    rows = np.arange(view.layout.size)
+    rows = np.arange(view.node_table.size)
     with view.with_more(rows, amounts(cpu=1), np.ones_like(rows)):
         looks(view)
     assert looks(view) == before

@@ -12,7 +12,7 @@ it import one another in one direction only:
 
 from .blocked_certificates import Certificates
 from .check.judge import judge, problems
-from .cluster.pod_index import Company, means
+from .cluster.pod_index import PodIndex, means
 from .cluster.view import Budget, ClusterView, Limits, Node, Options, Running, Unit
 from .decision import decide
 from .explain.shortage_tree import Branch, drawn, tree
@@ -57,7 +57,6 @@ __all__ = [
     "Budget",
     "Certificates",
     "ClusterView",
-    "Company",
     "Composite",
     "Cost",
     "Demand",
@@ -78,6 +77,7 @@ __all__ = [
     "Peers",
     "Placed",
     "PodClass",
+    "PodIndex",
     "PodTerm",
     "Requirement",
     "Running",

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .cluster.node_table import Layout
-from .cluster.potential import Prospects, Reached, Thresholds
+from .cluster.node_table import NodeTable
+from .cluster.potential import Potential, Reached, Thresholds
 from .cluster.view import ClusterView, Node
 from .records.demand import Demand, Shape
 from .records.verdict import Blocked
@@ -69,32 +69,32 @@ class LeafNeed:
 
 def needs_of(view: ClusterView, demand: Demand) -> tuple[LeafNeed, ...] | None:
     """The needs of which one must be met for a demand to hold, or to hold more; None if counting is not enough."""
-    layout, found = view.layout, dict[LeafNeed, None]()
+    table, found = view.node_table, dict[LeafNeed, None]()
     for aim in Canon(view).aims(demand.root):
         parts = list(walk(aim))
         if any(part.exclusive for part in parts) or any(shape.tied for shape in shapes_of(aim)):
             return None
-        found |= dict.fromkeys(_needs(layout, aim, -1, (), ()))
+        found |= dict.fromkeys(_needs(table, aim, -1, (), ()))
         if len(found) > _MOST_NEEDS:
             return None
     return tuple(found) or None
 
 
 def _needs(
-    layout: Layout, part: Part, level: int, counts: tuple[SlotCount, ...], pins: tuple[PinnedDomain, ...]
+    table: NodeTable, part: Part, level: int, counts: tuple[SlotCount, ...], pins: tuple[PinnedDomain, ...]
 ) -> Iterator[LeafNeed]:
     """`level`, `counts` and `pins` come from the groups above.  Keys that are not levels are ignored."""
-    own = max((layout.level_of.get(key, -1) for key in part.keys), default=-1)
+    own = max((table.level_of.get(key, -1) for key in part.keys), default=-1)
     level = max(level, own)
     if own >= 0 and part.pins:
-        pins = (*pins, PinnedDomain(own, tuple(layout.name(row) for row in part.pins)))
+        pins = (*pins, PinnedDomain(own, tuple(table.name(row) for row in part.pins)))
     counts = (*counts, *_counts(part, level))
     if part.children:
         seen = set[int]()
         for child in part.children:
             if child.type not in seen:
                 seen.add(child.type)
-                yield from _needs(layout, child, level, counts, pins)
+                yield from _needs(table, child, level, counts, pins)
     elif part.need > 0:
         for shape in shapes_of(part):
             need = max(1, part.least.get(shape, 0))
@@ -124,7 +124,7 @@ class _Certificate:
 class _Watched:
     """The certificates of one priority: what could be free for it, and which slot counts are waited for."""
 
-    prospects: Prospects
+    potential: Potential
     thresholds: dict[int, Thresholds]
     #: By level and shape: (slots needed, certificate, index of the need), sorted.
     waiting: dict[tuple[int, Shape], list[tuple[int, int, int]]]
@@ -134,7 +134,7 @@ class _Watched:
         waiting = self.waiting.setdefault((first.level, need.shape), [])
         insort(waiting, (first.need, number, index))
         if first.level not in self.thresholds:
-            self.thresholds[first.level] = Thresholds(self.prospects, first.level)
+            self.thresholds[first.level] = Thresholds(self.potential, first.level)
         self.thresholds[first.level].set(need.shape, waiting[0][0])
 
     def leave(self, number: int, index: int, need: LeafNeed) -> None:
@@ -179,8 +179,8 @@ class Certificates:
         below = demand.priority if demand.may_preempt else None
         watched = self._watched.get(below)
         if watched is None:
-            watched = self._watched[below] = _Watched(Prospects(self._view, below), {}, {})
-        if not (self._counts_out(watched.prospects, needs) or self._is_proved(below, verdict)):
+            watched = self._watched[below] = _Watched(Potential(self._view, below), {}, {})
+        if not (self._counts_out(watched.potential, needs) or self._is_proved(below, verdict)):
             self._tidy(below)
             return False
         bound = {one.node: self._view.node(one.node) for leaf in demand.leaves() for one in leaf.bound}
@@ -214,7 +214,7 @@ class Certificates:
             for number in self._on_node.get(name, ()):
                 if self._view.node(name) is not self._certificates[number].bound[name]:
                     found[number] = None
-        rows = [row for row in map(self._view.layout.row, grown) if row is not None]
+        rows = [row for row in map(self._view.node_table.row, grown) if row is not None]
         for watched in self._watched.values():
             for level, thresholds in watched.thresholds.items():
                 for reached in thresholds.reached(rows):
@@ -227,42 +227,42 @@ class Certificates:
             if slots > reached.slots:
                 return
             need = self._certificates[number].needs[index]
-            if any(self._is_met(watched.prospects, need, row) for row in self._apart(need.level, reached.rows)):
+            if any(self._is_met(watched.potential, need, row) for row in self._apart(need.level, reached.rows)):
                 yield number
 
     def _apart(self, level: int, rows: Iterable[int]) -> Iterable[int]:
         """One row for each domain of a level."""
-        domains = self._view.layout.domains(level)
+        domains = self._view.node_table.domains(level)
         return {domains.item(row): row for row in rows}.values()
 
-    def _is_met(self, prospects: Prospects, need: LeafNeed, row: int) -> bool:
+    def _is_met(self, potential: Potential, need: LeafNeed, row: int) -> bool:
         """Whether the domains around a row offer everything that a leaf needs."""
-        layout = self._view.layout
-        if not layout.named(need.level)[layout.domains(need.level)[row]]:
+        table = self._view.node_table
+        if not table.named(need.level)[table.domains(need.level)[row]]:
             return False
         for pin in need.pins:
-            domains = layout.domains(pin.level)
-            pinned = (layout.row(name) for name in pin.nodes)
+            domains = table.domains(pin.level)
+            pinned = (table.row(name) for name in pin.nodes)
             if any(domains[one] != domains[row] for one in pinned if one is not None):
                 return False
-        if prospects.total(need.shape, need.level, row) < need.need:
+        if potential.total(need.shape, need.level, row) < need.need:
             return False
         for count in need.counts:
-            if sum(prospects.total(shape, count.level, row) for shape in count.shapes) < count.need:
+            if sum(potential.total(shape, count.level, row) for shape in count.shapes) < count.need:
                 return False
         return True
 
-    def _counts_out(self, prospects: Prospects, needs: Iterable[LeafNeed]) -> bool:
+    def _counts_out(self, potential: Potential, needs: Iterable[LeafNeed]) -> bool:
         """Whether the count alone proves that none of these needs is met anywhere."""
-        layout = self._view.layout
-        if not layout.size:
+        table = self._view.node_table
+        if not table.size:
             return True
         for need in needs:
-            totals = prospects.by_domain(need.shape, need.level)
-            enough = np.flatnonzero(layout.named(need.level) & (totals >= need.need)).tolist()
+            totals = potential.by_domain(need.shape, need.level)
+            enough = np.flatnonzero(table.named(need.level) & (totals >= need.need)).tolist()
             if len(enough) > _MOST_DOMAINS:
                 return False
-            if any(self._is_met(prospects, need, layout.span(need.level, domain)[0]) for domain in enough):
+            if any(self._is_met(potential, need, table.span(need.level, domain)[0]) for domain in enough):
                 return False
         return True
 
@@ -277,7 +277,7 @@ class Certificates:
         stirred = self._view.stirred()
         self._grown |= dict.fromkeys(name for name, grown in stirred.items() if grown)
         for watched in self._watched.values():
-            watched.prospects.catch_up(stirred)
+            watched.potential.catch_up(stirred)
 
     def _tidy(self, below: int | None) -> None:
         if not self._watched[below].waiting:

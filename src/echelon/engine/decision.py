@@ -24,7 +24,7 @@ def decide(view: ClusterView, demand: Demand, now: float, steps: Steps | None = 
     question that makes no sense.
     """
     inspect(demand)
-    if not view.layout.size:
+    if not view.node_table.size:
         return Blocked(True, tuple(_nothing_for(demand.root)), preemption_tried=demand.may_preempt)
     placed = at_once(view, demand)
     if placed is not None:
@@ -38,8 +38,8 @@ def decide(view: ClusterView, demand: Demand, now: float, steps: Steps | None = 
 
 def _thoroughly(view: ClusterView, demand: Demand, now: float, steps: Steps) -> Verdict:
     """Search, then preemption, then the reasons; all of these try things on the view and take them back."""
-    view.layout.shed()
-    view.layout.learn(name for name in _asked(demand) if given(name))
+    view.node_table.shed()
+    view.node_table.learn(name for name in _asked(demand) if given(name))
     outcome = place(view, demand, steps)
     if outcome.placed is not None:
         return outcome.placed

@@ -107,7 +107,7 @@ class Scheduler:
         if not self._following:
             self._following = True
             self._translator.listen()
-            log.debug("following %d nodes", len(self.view.layout.nodes))
+            log.debug("following %d nodes", len(self.view.node_table.nodes))
 
     async def run(self) -> None:
         """Begin once all caches are filled; schedule until cancelled."""
@@ -246,7 +246,7 @@ class Scheduler:
             self._queue.forgive(root.id)
             self.reservations.end(root.id)
             return
-        demand = introduced(demand, self._translator.members, self.view.company)
+        demand = introduced(demand, self._translator.members, self.view.pod_index)
         state.begun = self._clock.now()
         knows = self._told_lately(state)
         verdict, brief = self._decide(state, demand, brief=knows or (len(self._queue) > 0 and not told))
@@ -280,7 +280,7 @@ class Scheduler:
         demand = self._readiness.demand(state)
         if demand is None:
             return
-        demand = introduced(demand, self._translator.members, self.view.company)
+        demand = introduced(demand, self._translator.members, self.view.pod_index)
         self.view.options = self._brief
         with self._preemption.lifted(state):
             verdict = self._ask(state.root, replace(demand, may_preempt=False))

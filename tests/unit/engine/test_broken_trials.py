@@ -50,9 +50,9 @@ def with_extras() -> tuple[Cluster, Group]:
 def derived(view: ClusterView) -> tuple[object, ...]:
     """The records and all that follows from them."""
     word = view.fingerprint()
-    slots = [view.capacity.slots(one).rows.tolist() for one in (shape(cpu=1), shape(cpu=2))]
-    held = {domain: dict(groups) for domain, groups in view.occupancy.holders(exclusive("rack", 1)).items()}
-    return word, slots, held, view.company.repelling()
+    slots = [view.slot_cache.slots(one).rows.tolist() for one in (shape(cpu=1), shape(cpu=2))]
+    held = {domain: dict(groups) for domain, groups in view.exclusivity.holders(exclusive("rack", 1)).items()}
+    return word, slots, held, view.pod_index.repelling()
 
 
 @pytest.mark.parametrize("build", [contested, crowded, with_extras])
@@ -112,8 +112,8 @@ def test_a_pod_that_gives_back_twice_in_a_trial_holds_its_rack_once_afterwards()
     held = view.pods_on("a-0")
     with view.without(held), view.without(held):
         view.put_node(Node("fresh", {}, {"cpu": 1}))
-        assert view.layout.size == 2
-        assert not view.occupancy.holders(alone)
-    assert [list(groups) for groups in view.occupancy.holders(alone).values()] == [[7]]
+        assert view.node_table.size == 2
+        assert not view.exclusivity.holders(alone)
+    assert [list(groups) for groups in view.exclusivity.holders(alone).values()] == [[7]]
     view.unbind(held[0].pod)
-    assert not view.occupancy.holders(alone)
+    assert not view.exclusivity.holders(alone)

@@ -234,13 +234,13 @@ def test_followers_in_two_racks_bring_a_leader_to_each() -> None:
 def test_who_came_and_went_before_the_first_question(asked: bool) -> None:
     cluster, question = racks({"a": 2}), Question((peers("x"),))
     if asked:
-        assert not cluster.view.company.of(question)
+        assert not cluster.view.pod_index.of(question)
     for pod, (node, name) in enumerate([("a-0", "x"), ("a-1", "x"), ("a-1", "y")]):
         cluster.run(node, cpu=1, pod=pod, identity=app(name))
     cluster.view.unbind(1)
     with cluster.view.without(list(cluster.view.all_running())):
         pass
-    found = cluster.view.company.of(question)
+    found = cluster.view.pod_index.of(question)
     assert {node: number for node, number in found.items() if number} == {"a-0": 1}
     cluster.view.unbind_all([0, 2])
-    assert not any(cluster.view.company.of(question).values())
+    assert not any(cluster.view.pod_index.of(question).values())

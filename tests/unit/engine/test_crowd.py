@@ -62,7 +62,7 @@ def expected(view: ClusterView) -> list[Told]:
         budgets = Counter(budget for pod in pods for budget in pod.budgets if budget != UNKNOWN)
         freed: dict[int, dict[str, int]] = {}
         for pod in pods:
-            row = view.layout.row(pod.node)
+            row = view.node_table.row(pod.node)
             if row is not None:
                 sums = freed.setdefault(row, {})
                 for name, amount in pod.requests:
@@ -93,7 +93,7 @@ def test_victims_are_what_the_view_says_the_cheapest_first(seed: int, others: in
 def test_those_of_each_domain_are_told_once_and_in_order(seed: int) -> None:
     view = occupied(seed, 0).view
     crowd, plain = EvictionTrial(view, NOW).victims(BELOW), expected(view)
-    racks = np.arange(view.layout.size) // 2
+    racks = np.arange(view.node_table.size) // 2
     by_rack = {rack: inside.units.tolist() for rack, inside in crowd.by_domain(racks)}
     touched = {rack: [each.unit for each in plain if {2 * rack, 2 * rack + 1} & set(each.freed)] for rack in range(3)}
     assert by_rack == {rack: units for rack, units in touched.items() if units}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from echelon.engine import ClusterView, Node, Taint, Unit
-from echelon.engine.cluster.node_table import Layout
+from echelon.engine.cluster.node_table import NodeTable
 from echelon.testing.placement import LEVELS, Cluster, amounts, exclusive, gpu_racks, shape
 
 
@@ -28,27 +28,27 @@ def test_nothing_that_is_tried_with_more_nodes_is_seen_without_them() -> None:
     cluster = gpu_racks(2, 2)
     cluster.run("r2-0", gpu=3)
     view, asked = cluster.view, shape(gpu=1, tolerations=())
-    view.layout.column("pool")
-    before, epoch = view.fingerprint(), view.layout.epoch
-    slots, known = view.capacity.slots(asked).rows.tolist(), dict(view.layout.resources)
+    view.node_table.column("pool")
+    before, epoch = view.fingerprint(), view.node_table.epoch
+    slots, known = view.slot_cache.slots(asked).rows.tolist(), dict(view.node_table.resources)
     trial = more(view, "r1-9")
-    trial.layout.replace(Node("r1-9", trial.layout.nodes[2].labels, {}), {})
-    trial.layout.charge(trial.layout.row("r2-0") or 0, asked.requests, 1)
-    assert trial.capacity.slots(asked).rows.tolist() == [8, 8, 0, 4, 8]
-    assert (view.fingerprint(), view.layout.epoch, view.layout.resources) == (before, epoch, known)
-    assert view.capacity.slots(asked).rows.tolist() == slots == [8, 8, 5, 8]
-    assert view.layout.column("pool").values == {}
-    assert [view.layout.row(name) for name in (*view.node_names(), "r1-9")] == [0, 1, 2, 3, None]
+    trial.node_table.replace(Node("r1-9", trial.node_table.nodes[2].labels, {}), {})
+    trial.node_table.charge(trial.node_table.row("r2-0") or 0, asked.requests, 1)
+    assert trial.slot_cache.slots(asked).rows.tolist() == [8, 8, 0, 4, 8]
+    assert (view.fingerprint(), view.node_table.epoch, view.node_table.resources) == (before, epoch, known)
+    assert view.slot_cache.slots(asked).rows.tolist() == slots == [8, 8, 5, 8]
+    assert view.node_table.column("pool").values == {}
+    assert [view.node_table.row(name) for name in (*view.node_names(), "r1-9")] == [0, 1, 2, 3, None]
 
 
 def test_holders_of_domains_hold_them_with_more_nodes_too() -> None:
     cluster, alone = gpu_racks(1, 1), exclusive("rack")
     cluster.run("r2-0", group=7, exclusive=alone)
     view = cluster.view
-    assert view.layout.size == 2
-    assert list(view.occupancy.holders(alone)) == [1]
-    assert list(more(view, "n", rack="r1a").occupancy.holders(alone)) == [2]
-    assert list(view.occupancy.holders(alone)) == [1]
+    assert view.node_table.size == 2
+    assert list(view.exclusivity.holders(alone)) == [1]
+    assert list(more(view, "n", rack="r1a").exclusivity.holders(alone)) == [2]
+    assert list(view.exclusivity.holders(alone)) == [1]
 
 
 @pytest.mark.parametrize("batch", [["b", "c"], ["a", "z"], ["a", "c", "m", "z"]], ids=["one spot", "ends", "all over"])
@@ -59,20 +59,20 @@ def test_rows_come_in_order_wherever_they_are_inserted(batch: list[str]) -> None
     names = sorted([*batch, "b1", "n"])
     assert cluster.view.node_names() == names
     sizes = {"b1": 1000, "n": 2000}
-    layout = cluster.view.layout
-    assert layout.free[layout.resources["cpu"]].tolist() == [sizes.get(name, 3000) for name in names]
+    table = cluster.view.node_table
+    assert table.free[table.resources["cpu"]].tolist() == [sizes.get(name, 3000) for name in names]
 
 
 @pytest.fixture(params=[True, False], ids=["zones", "no zones"])
-def racks(request: pytest.FixtureRequest) -> Layout:
+def racks(request: pytest.FixtureRequest) -> NodeTable:
     cluster = Cluster()
     for block in ("b1", "b2"):
         for rack in ("r1", "r2"):
             cluster.node(f"{block}-{rack}", rack=rack, block=block, **({"zone": "z"} if request.param else {}))
-    return cluster.view.layout
+    return cluster.view.node_table
 
 
-def test_every_domain_is_found_by_its_path(racks: Layout) -> None:
+def test_every_domain_is_found_by_its_path(racks: NodeTable) -> None:
     for level in range(-1, len(racks.levels)):
         for index in range(len(racks.starts(level))):
             assert racks.domain_called(level, racks.domain_path(level, index)) == index
@@ -81,16 +81,16 @@ def test_every_domain_is_found_by_its_path(racks: Layout) -> None:
 
 
 def test_a_domain_is_found_by_its_path_where_some_nodes_lack_labels() -> None:
-    layout = (
+    table = (
         Cluster()
         .node("a", zone="x", rack="r")
         .node("b", block="x", rack="r")
         .node("c", zone="x", block="y", rack="r")
-        .view.layout
+        .view.node_table
     )
-    level = layout.level_of[LEVELS["rack"]]
-    assert [layout.domain_path(level, index) for index in range(3)] == [("x", "r"), ("x", "r"), ("x", "y", "r")]
-    assert [layout.domain_called(level, path) for path in (("x", "r"), ("x", "y", "r"), ("y", "r"))] == [0, 2, None]
+    level = table.level_of[LEVELS["rack"]]
+    assert [table.domain_path(level, index) for index in range(3)] == [("x", "r"), ("x", "r"), ("x", "y", "r")]
+    assert [table.domain_called(level, path) for path in (("x", "r"), ("x", "y", "r"), ("y", "r"))] == [0, 2, None]
 
 
 def test_units_are_found_by_the_priority_they_have_last() -> None:

@@ -41,7 +41,7 @@ def test_ports_that_no_pod_takes_any_more_cost_nothing() -> None:
     for number in range(1, 1000):
         _place(view, 1000 + number, pod=number)
         view.unbind(number)
-    assert len(view.layout.resources) < 200
+    assert len(view.node_table.resources) < 200
     assert isinstance(decide(view, _demand(80), 0.0), Blocked), "one pod still has it"
     assert isinstance(decide(view, _demand(1001), 0.0), Placed)
-    assert view.layout.free[view.layout.resources["pods"], 0] == 109
+    assert view.node_table.free[view.node_table.resources["pods"], 0] == 109

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from echelon.engine.cluster import potential
-from echelon.engine.cluster.potential import Prospects, Thresholds
+from echelon.engine.cluster.potential import Potential, Thresholds
 from echelon.testing.placement import Cluster, fresh_id, shape
 
 
@@ -20,7 +20,7 @@ def _cluster() -> tuple[Cluster, dict[str, int]]:
 
 
 def _row(cluster: Cluster, name: str) -> int:
-    row = cluster.view.layout.row(name)
+    row = cluster.view.node_table.row(name)
     assert row is not None
     return row
 
@@ -28,17 +28,17 @@ def _row(cluster: Cluster, name: str) -> int:
 def test_pods_below_the_priority_and_places_that_are_kept_are_thought_away() -> None:
     cluster, _ = _cluster()
     one, row = shape(cpu=2), _row(cluster, "a1")
-    assert Prospects(cluster.view, 5).total(one, -1, row) == 0
-    assert Prospects(cluster.view, 6).total(one, -1, row) == 8
-    assert Prospects(cluster.view, 6).total(one, 1, row) == 4
+    assert Potential(cluster.view, 5).total(one, -1, row) == 0
+    assert Potential(cluster.view, 6).total(one, -1, row) == 8
+    assert Potential(cluster.view, 6).total(one, 1, row) == 4
     cluster.node("c", cpu=4, zone="a")
     cluster.run("c", cpu=4, priority=9, coming=True)
-    assert Prospects(cluster.view, None).total(one, -1, row) == 2
+    assert Potential(cluster.view, None).total(one, -1, row) == 2
 
 
 def test_it_keeps_up_with_what_starts_and_ends() -> None:
     cluster, there = _cluster()
-    own = Prospects(cluster.view, 6)
+    own = Potential(cluster.view, 6)
     cluster.view.stirred()
     cluster.view.unbind(there["a1"])
     cluster.run("a1", cpu=4, priority=7)
@@ -50,8 +50,8 @@ def test_it_keeps_up_with_what_starts_and_ends() -> None:
 def test_of_many_shapes_those_are_reached_of_which_there_is_enough(monkeypatch: pytest.MonkeyPatch, wide: int) -> None:
     monkeypatch.setattr(potential, "WIDE", wide)
     cluster, there = _cluster()
-    own = Prospects(cluster.view, None)
-    thresholds = Thresholds(own, cluster.view.layout.level_of["topology.kubernetes.io/zone"])
+    own = Potential(cluster.view, None)
+    thresholds = Thresholds(own, cluster.view.node_table.level_of["topology.kubernetes.io/zone"])
     shapes = [shape(cpu=number / 10) for number in range(1, 41)]
     for one in shapes:
         thresholds.set(one, 3)
@@ -64,7 +64,7 @@ def test_of_many_shapes_those_are_reached_of_which_there_is_enough(monkeypatch: 
 
 def test_constraints_that_nobody_asks_about_any_more_are_forgotten() -> None:
     cluster, there = _cluster()
-    own = Prospects(cluster.view, None)
+    own = Potential(cluster.view, None)
     thresholds = Thresholds(own, -1)
     kept = shape(cpu=1, node_selector=(("pool", "a1"),))
     thresholds.set(kept, 1)

@@ -138,11 +138,11 @@ def test_every_set_of_tenants_is_matched_by_a_way_that_is_no_worse(seed: int) ->
     wanted = {shape(cpu=3, gpu=2): 3, shape(cpu=1, gpu=3): 2}
     victims = EvictionTrial(cluster.view, NOW).victims(9)
     cost = {victim.unit: victim.work for victim in victims}
-    layout = cluster.view.layout
-    found = OptionTable(layout, np.arange(layout.size), wanted, victims, EvictionCosts(cost, {}), {})
-    row = layout.row("n")
+    table = cluster.view.node_table
+    found = OptionTable(table, np.arange(table.size), wanted, victims, EvictionCosts(cost, {}), {})
+    row = table.row("n")
     (node,) = [node for node in found.nodes if node.row == row]
-    free = {name: int(layout.free[layout.resources[name], row]) for name in ("cpu", GPU)}
+    free = {name: int(table.free[table.resources[name], row]) for name in ("cpu", GPU)}
     here = [victim for victim in victims if row in victim.freed]
     for number in range(len(here) + 1):
         for gone in combinations(here, number):

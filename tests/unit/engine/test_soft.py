@@ -21,12 +21,12 @@ def placed(cluster: Cluster, root: Group) -> list[str]:
 
 
 def score(cluster: Cluster, one: Shape) -> dict[str, int]:
-    layout = cluster.view.layout
-    names = [layout.name(row) for row in range(layout.size)]
+    table = cluster.view.node_table
+    names = [table.name(row) for row in range(table.size)]
     return dict(
         zip(
             names,
-            Liking(cluster.view, one, None, layout.domains(len(layout.levels) - 1)).scores().tolist(),
+            Liking(cluster.view, one, None, table.domains(len(table.levels) - 1)).scores().tolist(),
             strict=True,
         )
     )

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..records.demand import Exclusive
 from .arrays import Bools
-from .node_table import Layout
+from .node_table import NodeTable
 
 #: The domain of a key that a row is in: a number at a listed level, else the label's value; None without the label.
 Held = int | str | None
@@ -33,20 +33,20 @@ class Holding:
         self.taken: Bools | None = None
 
 
-class Occupancy:
+class Exclusivity:
     """Exclusive holders by domain."""
 
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
         self._holdings: dict[Exclusive, Holding] = {}
 
     def clear(self) -> None:
         """Nobody holds anything any more."""
         self._holdings.clear()
 
-    def seen_from(self, layout: Layout) -> Occupancy:
+    def seen_from(self, table: NodeTable) -> Exclusivity:
         """The same holders on other nodes, for a trial: who holds nodes is shared, what follows from it is not."""
-        other = Occupancy(layout)
+        other = Exclusivity(table)
         for exclusive, holding in self._holdings.items():
             other._holdings[exclusive] = Holding()
             other._holdings[exclusive].pods = holding.pods
@@ -68,7 +68,7 @@ class Occupancy:
             if (before > 0) != (after > 0):
                 changed.append(node)
         # What was derived from another shape of the layout is derived anew when next asked for.
-        if changed and holding.shape == self._layout.shape:
+        if changed and holding.shape == self._table.shape:
             self._note(holding, exclusive.key, group, changed, times)
 
     def holders(self, exclusive: Exclusive) -> dict[Held, dict[int, int]]:
@@ -79,8 +79,8 @@ class Occupancy:
         """The same as an array over the domains of the key's level, whoever holds them; callers copy it."""
         holding = self._current(exclusive)
         if holding.taken is None:
-            level = self._layout.level_of[exclusive.key]
-            holding.taken = np.zeros(len(self._layout.starts(level)), dtype=np.bool_)
+            level = self._table.level_of[exclusive.key]
+            holding.taken = np.zeros(len(self._table.starts(level)), dtype=np.bool_)
             holding.taken[[domain for domain in holding.domains if isinstance(domain, int)]] = True
         return holding.taken
 
@@ -89,19 +89,19 @@ class Occupancy:
         return list(self._current(exclusive).of_group.get(group, ()))
 
     def domain(self, key: str, row: int) -> Held:
-        level = self._layout.level_of.get(key)
+        level = self._table.level_of.get(key)
         if level is None:
-            return self._layout.nodes[row].labels.get(key) or None
-        index = self._layout.domains(level).item(row)
-        return index if self._layout.named(level)[index] else None
+            return self._table.nodes[row].labels.get(key) or None
+        index = self._table.domains(level).item(row)
+        return index if self._table.named(level)[index] else None
 
     def _current(self, exclusive: Exclusive) -> Holding:
         """A holding with what follows from it, for the nodes as they are now."""
         holding = self._holdings.get(exclusive)
         if holding is None:
             holding = self._holdings[exclusive] = Holding()
-        if holding.shape != self._layout.shape:
-            holding.shape, holding.taken = self._layout.shape, None
+        if holding.shape != self._table.shape:
+            holding.shape, holding.taken = self._table.shape, None
             holding.domains.clear()
             holding.of_group.clear()
             nodes: dict[int, list[str]] = {}
@@ -114,7 +114,7 @@ class Occupancy:
 
     def _note(self, holding: Holding, key: str, group: int, nodes: Iterable[str], times: int) -> None:
         """Count nodes of a group in their domains."""
-        rows = [row for row in map(self._layout.row, nodes) if row is not None]
+        rows = [row for row in map(self._table.row, nodes) if row is not None]
         mine = holding.of_group.setdefault(group, {})
         for domain, number in self._domains(key, rows).items():
             groups = holding.domains.setdefault(domain, {})
@@ -132,13 +132,13 @@ class Occupancy:
     def _domains(self, key: str, rows: list[int]) -> dict[Held, int]:
         """How many of the rows lie in which domain of a key."""
         found: dict[Held, int] = {}
-        level = self._layout.level_of.get(key)
-        known = None if level is None else self._layout.domains(level)
+        level = self._table.level_of.get(key)
+        known = None if level is None else self._table.domains(level)
         for row in rows:
             domain = self.domain(key, row) if known is None else known.item(row)
             found[domain] = found.get(domain, 0) + 1
         found.pop(None, None)
-        if level is not None and not self._layout.all_named(level):
-            named = self._layout.named(level)
+        if level is not None and not self._table.all_named(level):
+            named = self._table.named(level)
             return {domain: number for domain, number in found.items() if named[int(domain or 0)]}
         return found

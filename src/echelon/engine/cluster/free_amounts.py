@@ -29,7 +29,7 @@ def clip(amount: int) -> int:
     return min(max(amount, -LARGEST), LARGEST)
 
 
-class Stock:
+class FreeAmounts:
     """Free amounts.  `epoch` changes whenever columns, resources or the log lose their meaning for a cache."""
 
     def __init__(self) -> None:

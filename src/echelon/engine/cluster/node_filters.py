@@ -12,7 +12,7 @@ import numpy as np
 
 from ..records.demand import LARGEST, NodeTerm, Requirement, Shape, Taint, Toleration
 from .arrays import Bools, Rows
-from .node_table import Layout
+from .node_table import NodeTable
 
 #: The names of reasons that have nothing to do with nodes begin like this.
 WAITS = "waits: "
@@ -20,40 +20,40 @@ CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 EVERYWHERE = slice(None)
 
 
-def allowed(layout: Layout, shape: Shape, rows: Rows = EVERYWHERE) -> Bools:
+def allowed(table: NodeTable, shape: Shape, rows: Rows = EVERYWHERE) -> Bools:
     """For each row whether the shape may be put there, room apart."""
-    fine = np.ones(_length(layout, rows), dtype=np.bool_)
-    for _, excluded in exclusions(layout, shape, rows):
+    fine = np.ones(_length(table, rows), dtype=np.bool_)
+    for _, excluded in exclusions(table, shape, rows):
         fine &= ~excluded
     return fine
 
 
-def exclusions(layout: Layout, shape: Shape, rows: Rows = EVERYWHERE) -> Iterator[tuple[str, Bools]]:
+def exclusions(table: NodeTable, shape: Shape, rows: Rows = EVERYWHERE) -> Iterator[tuple[str, Bools]]:
     """Every rule that shuts the shape out of rows, with its name for people, most basic first."""
     if shape.unsupported:
-        everywhere = np.ones(_length(layout, rows), dtype=np.bool_)
+        everywhere = np.ones(_length(table, rows), dtype=np.bool_)
         yield f"{', '.join(shape.unsupported)} not supported", everywhere
     for resource, amount in shape.requests:
         if amount > LARGEST:
             yield (
                 f"requests of {resource} above {LARGEST} not supported",
-                np.ones(_length(layout, rows), dtype=np.bool_),
+                np.ones(_length(table, rows), dtype=np.bool_),
             )
     for reason in shape.waits:
-        yield f"{WAITS}{reason}", np.ones(_length(layout, rows), dtype=np.bool_)
-    if layout.cordons and not tolerated(CORDON, shape.tolerations):
-        yield "cordoned", layout.cordoned[rows]
-    for taint in _hard_taints(layout):
+        yield f"{WAITS}{reason}", np.ones(_length(table, rows), dtype=np.bool_)
+    if table.cordons and not tolerated(CORDON, shape.tolerations):
+        yield "cordoned", table.cordoned[rows]
+    for taint in _hard_taints(table):
         if not tolerated(taint, shape.tolerations):
-            carrying = np.fromiter((taint in taints for taints in layout.taint_sets), dtype=np.bool_)
+            carrying = np.fromiter((taint in taints for taints in table.taint_sets), dtype=np.bool_)
             name = f"taint {taint.key}={taint.value}" if taint.value else f"taint {taint.key}"
-            yield name, carrying[layout.taints[rows]]
+            yield name, carrying[table.taints[rows]]
     for key, value in shape.node_selector:
-        yield f"node selector {key}={value}", ~_matching(layout, Requirement(key, "In", (value,)), rows)
+        yield f"node selector {key}={value}", ~_matching(table, Requirement(key, "In", (value,)), rows)
     if shape.node_terms is not None:
-        yield "node affinity", ~_any(layout, shape.node_terms, rows)
+        yield "node affinity", ~_any(table, shape.node_terms, rows)
     for terms in shape.volumes:
-        yield "didn't match PersistentVolume's node affinity", ~_any(layout, terms, rows)
+        yield "didn't match PersistentVolume's node affinity", ~_any(table, terms, rows)
 
 
 def tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
@@ -70,35 +70,35 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     return bool(toleration.key) and toleration.value == taint.value
 
 
-def _length(layout: Layout, rows: Rows) -> int:
-    return layout.size if isinstance(rows, slice) else len(rows)
+def _length(table: NodeTable, rows: Rows) -> int:
+    return table.size if isinstance(rows, slice) else len(rows)
 
 
-def _hard_taints(layout: Layout) -> list[Taint]:
-    found = {taint: None for taints in layout.taint_sets for taint in taints if taint.effect != "PreferNoSchedule"}
+def _hard_taints(table: NodeTable) -> list[Taint]:
+    found = {taint: None for taints in table.taint_sets for taint in taints if taint.effect != "PreferNoSchedule"}
     return sorted(found, key=lambda taint: (taint.key, taint.value, taint.effect))
 
 
-def _any(layout: Layout, terms: tuple[NodeTerm, ...], rows: Rows) -> Bools:
+def _any(table: NodeTable, terms: tuple[NodeTerm, ...], rows: Rows) -> Bools:
     """Rows that match one of the terms."""
-    found = np.zeros(_length(layout, rows), dtype=np.bool_)
+    found = np.zeros(_length(table, rows), dtype=np.bool_)
     for term in terms:
-        found |= matches_term(layout, term, rows)
+        found |= matches_term(table, term, rows)
     return found
 
 
-def matches_term(layout: Layout, term: NodeTerm, rows: Rows = EVERYWHERE) -> Bools:
+def matches_term(table: NodeTable, term: NodeTerm, rows: Rows = EVERYWHERE) -> Bools:
     """For each row whether a node has what a term asks for."""
-    fine = np.full(_length(layout, rows), bool(term.labels or term.fields), dtype=np.bool_)
+    fine = np.full(_length(table, rows), bool(term.labels or term.fields), dtype=np.bool_)
     for requirement in term.labels:
-        fine &= _matching(layout, requirement, rows)
+        fine &= _matching(table, requirement, rows)
     for requirement in term.fields:
-        fine &= _named(layout, requirement, rows)
+        fine &= _named(table, requirement, rows)
     return fine
 
 
-def _matching(layout: Layout, requirement: Requirement, rows: Rows) -> Bools:
-    column = layout.column(requirement.key)
+def _matching(table: NodeTable, requirement: Requirement, rows: Rows) -> Bools:
+    column = table.column(requirement.key)
     # The last entry stands for "label missing": the id of such rows is -1.
     verdicts = np.zeros(len(column.values) + 1, dtype=np.bool_)
     match requirement.operator:
@@ -126,13 +126,13 @@ def compares(value: str, requirement: Requirement) -> bool:
     return have > limit if requirement.operator == "Gt" else have < limit
 
 
-def _named(layout: Layout, requirement: Requirement, rows: Rows) -> Bools:
+def _named(table: NodeTable, requirement: Requirement, rows: Rows) -> Bools:
     """`matchFields`: only `metadata.name` exists."""
     if requirement.key != "metadata.name" or requirement.operator not in ("In", "NotIn"):
-        return np.zeros(_length(layout, rows), dtype=np.bool_)
-    listed = np.zeros(layout.size, dtype=np.bool_)
+        return np.zeros(_length(table, rows), dtype=np.bool_)
+    listed = np.zeros(table.size, dtype=np.bool_)
     for name in requirement.values:
-        row = layout.row(name)
+        row = table.row(name)
         if row is not None:
             listed[row] = True
     return (listed if requirement.operator == "In" else ~listed)[rows]

@@ -15,19 +15,19 @@ import numpy as np
 
 from ..records.demand import Taint
 from .arrays import Bools, Ints, Small, spliced
-from .free_amounts import Stock, is_device
-from .topology import Domains, NodeLike
+from .free_amounts import FreeAmounts, is_device
+from .topology import NodeLike, Topology
 
 
-class Column:
+class LabelColumn:
     """One label over all nodes: an id per row, -1 where the label is missing."""
 
     def __init__(self) -> None:
         self.ids: Ints = np.empty(0, dtype=np.int64)
         self.values: dict[str, int] = {}
 
-    def copy(self) -> Column:
-        twin = Column()
+    def copy(self) -> LabelColumn:
+        twin = LabelColumn()
         twin.ids, twin.values = self.ids.copy(), dict(self.values)
         return twin
 
@@ -35,12 +35,12 @@ class Column:
         return -1 if value is None else self.values.setdefault(value, len(self.values))
 
 
-class Layout(Domains, Stock):
+class NodeTable(Topology, FreeAmounts):
     """The arrays.  `epoch` changes whenever row numbers or the log lose their meaning for a cache."""
 
     def __init__(self, levels: Sequence[str]) -> None:
-        Domains.__init__(self, levels)
-        Stock.__init__(self)
+        Topology.__init__(self, levels)
+        FreeAmounts.__init__(self)
         #: Changes whenever row numbers or labels change.
         self.shape = 0
         self._clear_facts()
@@ -67,7 +67,7 @@ class Layout(Domains, Stock):
         #: Those of them that only advise.
         self.soft_taints: tuple[Taint, ...] = ()
         self.taints: Ints = np.zeros(0, dtype=np.int64)
-        self._columns: dict[str, Column] = {}
+        self._columns: dict[str, LabelColumn] = {}
 
     def row(self, name: str) -> int | None:
         ticket = self._ticket_of.get(name)
@@ -90,7 +90,7 @@ class Layout(Domains, Stock):
             column.ids = spliced(column.ids, at, [column.encode(node.labels.get(key)) for node in added])
         self._renumber()
 
-    def enlarged(self, nodes: Sequence[tuple[NodeLike, Mapping[str, int]]]) -> Layout:
+    def enlarged(self, nodes: Sequence[tuple[NodeLike, Mapping[str, int]]]) -> NodeTable:
         """Another layout that has these nodes, too, at least one; nothing that happens to it is seen here."""
         more = copy(self)
         more.log, more.relabelled, more._derived = [], [], {}
@@ -132,10 +132,10 @@ class Layout(Domains, Stock):
         self.touch(row)
         self.relabelled.append(row)
 
-    def column(self, key: str) -> Column:
+    def column(self, key: str) -> LabelColumn:
         column = self._columns.get(key)
         if column is None:
-            column = self._columns[key] = Column()
+            column = self._columns[key] = LabelColumn()
             labels = (node.labels.get(key) for node in self.nodes)
             column.ids = np.fromiter((column.encode(value) for value in labels), dtype=np.int64, count=self.size)
         return column

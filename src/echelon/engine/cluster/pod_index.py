@@ -79,7 +79,7 @@ def meets(requirement: Requirement, value: str | None) -> bool:
     return False
 
 
-class Company:
+class PodIndex:
     """Running pods by identity and node, with the answers to what was asked."""
 
     def __init__(self) -> None:

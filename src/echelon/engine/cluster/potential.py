@@ -19,7 +19,7 @@ from ..records.demand import LARGEST, Shape, given
 from .arrays import Ints
 from .free_amounts import clip
 from .node_filters import allowed
-from .node_table import Layout
+from .node_table import NodeTable
 from .slots import UNLIMITED, roll_up
 from .topology import Path
 from .view import ClusterView, Running
@@ -34,7 +34,7 @@ _SPARE_KINDS = 64
 NEVER = 1 << 60
 
 
-class Prospects:
+class Potential:
     """What would be free without pods below a priority (None: without none), and without places that are only kept."""
 
     def __init__(self, view: ClusterView, below: int | None) -> None:
@@ -52,8 +52,8 @@ class Prospects:
         self._read({pod.node for pod in view.all_running() if self._is_thought_away(pod)})
 
     @property
-    def layout(self) -> Layout:
-        return self._view.layout
+    def table(self) -> NodeTable:
+        return self._view.node_table
 
     def catch_up(self, nodes: Collection[str]) -> None:
         """Something changed on these nodes."""
@@ -64,8 +64,8 @@ class Prospects:
 
     def total(self, shape: Shape, level: int, row: int) -> int:
         """How many pods of a shape the domain of a level could take that a row is in."""
-        layout = self._view.layout
-        first, end = layout.span(level, layout.domains(level).item(row))
+        table = self._view.node_table
+        first, end = table.span(level, table.domains(level).item(row))
         found = self._totals.get((shape, level, first))
         if found is None:
             found = int(self.slots(shape, np.arange(first, end, dtype=np.int64)).sum())
@@ -74,13 +74,13 @@ class Prospects:
 
     def free(self, resource: str, rows: Ints) -> Ints | None:
         """How much of a resource rows could have to give; None if nobody has any."""
-        layout = self._view.layout
-        number = layout.resources.get(resource)
+        table = self._view.node_table
+        number = table.resources.get(resource)
         if number is None:
             return None
-        now: Ints = layout.free[number, rows]
-        if self._numbering != layout.shape:
-            self._number(layout)
+        now: Ints = table.free[number, rows]
+        if self._numbering != table.shape:
+            self._number(table)
         more = self._more.get(resource)
         return now if more is None else now + more[rows]
 
@@ -95,14 +95,14 @@ class Prospects:
                 np.minimum(found, free // clip(amount), out=found)
             elif not given(resource):
                 return np.zeros(len(rows), dtype=np.int64)
-        return np.where(allowed(self._view.layout, shape, rows), np.maximum(found, 0), 0)
+        return np.where(allowed(self._view.node_table, shape, rows), np.maximum(found, 0), 0)
 
     def by_domain(self, shape: Shape, level: int) -> Ints:
         """How many pods of a shape each domain of a level could take."""
-        layout, last = self._view.layout, self._rolled
+        table, last = self._view.node_table, self._rolled
         if last is None or last[0] is not shape or last[1] != level:
-            rows = self.slots(shape, np.arange(layout.size, dtype=np.int64))
-            self._rolled = last = (shape, level, roll_up(layout, rows, level))
+            rows = self.slots(shape, np.arange(table.size, dtype=np.int64))
+            self._rolled = last = (shape, level, roll_up(table, rows, level))
         return last[2]
 
     def _is_thought_away(self, pod: Running) -> bool:
@@ -126,21 +126,21 @@ class Prospects:
             self._held[name] = sums
         else:
             del self._held[name]
-        layout = self._view.layout
-        row = layout.row(name)
-        if self._numbering != layout.shape or row is None:
+        table = self._view.node_table
+        row = table.row(name)
+        if self._numbering != table.shape or row is None:
             return
         for resource in {**self._more, **sums}:
-            self._column(resource, layout.size)[row] = sums.get(resource, 0)
+            self._column(resource, table.size)[row] = sums.get(resource, 0)
 
-    def _number(self, layout: Layout) -> None:
-        self._numbering = layout.shape
+    def _number(self, table: NodeTable) -> None:
+        self._numbering = table.shape
         self._more.clear()
         for name, sums in self._held.items():
-            row = layout.row(name)
+            row = table.row(name)
             if row is not None:
                 for resource, amount in sums.items():
-                    self._column(resource, layout.size)[row] = amount
+                    self._column(resource, table.size)[row] = amount
 
     def _column(self, resource: str, size: int) -> Ints:
         found = self._more.get(resource)
@@ -160,8 +160,8 @@ class Reached(NamedTuple):
 class Thresholds:
     """For shapes that are asked for within domains of one level: from how many slots on somebody wants to know."""
 
-    def __init__(self, prospects: Prospects, level: int) -> None:
-        self._prospects = prospects
+    def __init__(self, potential: Potential, level: int) -> None:
+        self._potential = potential
         self._level = level
         self._number: dict[Shape, int] = {}
         self._shapes: list[Shape] = []
@@ -202,8 +202,8 @@ class Thresholds:
 
     def reached(self, rows: Iterable[int]) -> Iterator[Reached]:
         """Shapes of which there is a slot on one of these rows, and as many as are asked for in its domain."""
-        layout = self._prospects.layout
-        domains, named = layout.domains(self._level), layout.named(self._level)
+        table = self._potential.table
+        domains, named = table.domains(self._level), table.named(self._level)
         by_domain: dict[int, list[int]] = {}
         for row in rows:
             domain = domains.item(row)
@@ -212,7 +212,7 @@ class Thresholds:
         asked = np.flatnonzero(self._least < NEVER)
         for domain, inside in by_domain.items():
             here = self._totals(asked, np.array(inside, dtype=np.int64))
-            first, end = layout.span(self._level, domain)
+            first, end = table.span(self._level, domain)
             path, wide = self._path(first), end - first > WIDE
             which = self._bounded(path, asked, here) if wide else asked[here > 0]
             totals = self._totals(which, np.arange(first, end, dtype=np.int64))
@@ -224,7 +224,7 @@ class Thresholds:
                 yield Reached(self._shapes[which.item(number)], totals.item(number), tuple(inside))
 
     def _path(self, row: int) -> Path:
-        return self._prospects.layout.path(row)[: self._level + 1]
+        return self._potential.table.path(row)[: self._level + 1]
 
     def _bounded(self, path: Path, asked: Ints, here: Ints) -> Ints:
         """Those that may be reached in a wide domain, if so many slots are now on the rows that changed."""
@@ -252,7 +252,7 @@ class Thresholds:
         for resource, asked in self._asked.items():
             amounts = asked[which]
             asking = amounts > 0
-            free = self._prospects.free(resource, rows) if asking.any() else None
+            free = self._potential.free(resource, rows) if asking.any() else None
             if free is not None:
                 each = free[np.newaxis] // np.where(asking, amounts, 1)[:, np.newaxis]
                 np.minimum(found, each, out=found, where=asking[:, np.newaxis])
@@ -261,7 +261,7 @@ class Thresholds:
         np.maximum(found, 0, out=found)
         kinds = self._kind[which]
         for kind in sorted(set(kinds.tolist())):
-            fine = allowed(self._prospects.layout, self._examples[kind], rows)
+            fine = allowed(self._potential.table, self._examples[kind], rows)
             if not fine.all():
                 found[kinds == kind] *= fine
         return found
@@ -290,11 +290,11 @@ class Thresholds:
 
     def _count(self, shape: Shape, number: int) -> None:
         """The bounds of a shape in wide domains begin as what there is now."""
-        layout = self._prospects.layout
-        starts = layout.starts(self._level)
-        sizes = np.diff(starts, append=layout.size)
+        table = self._potential.table
+        starts = table.starts(self._level)
+        sizes = np.diff(starts, append=table.size)
         wide = np.flatnonzero(sizes > WIDE).tolist()
-        totals = self._prospects.by_domain(shape, self._level) if wide else starts
+        totals = self._potential.by_domain(shape, self._level) if wide else starts
         for domain in wide:
             self._bounds_of(self._path(starts.item(domain)))[number] = totals[domain]
 

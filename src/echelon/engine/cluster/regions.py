@@ -8,7 +8,7 @@ import numpy as np
 
 from ..records.verdict import Domain
 from .arrays import Ints, distinct
-from .node_table import Layout
+from .node_table import NodeTable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,31 +29,31 @@ class Region:
 CLUSTER = Region(-1, 0)
 
 
-def rows_of(layout: Layout, region: Region) -> Ints:
+def rows_of(table: NodeTable, region: Region) -> Ints:
     if region.rows is not None:
         return region.rows
-    low, high = layout.span(region.level, region.index)
+    low, high = table.span(region.level, region.index)
     return np.arange(low, high, dtype=np.int64)
 
 
-def path_of(layout: Layout, region: Region) -> Domain:
-    return layout.domain_path(region.level, region.index) + region.values
+def path_of(table: NodeTable, region: Region) -> Domain:
+    return table.domain_path(region.level, region.index) + region.values
 
 
-def split_by_label(layout: Layout, region: Region, key: str) -> list[Region]:
+def split_by_label(table: NodeTable, region: Region, key: str) -> list[Region]:
     """The regions that an unlisted key makes inside a region, in order of value."""
-    column = layout.column(key)
-    rows = rows_of(layout, region)
+    column = table.column(key)
+    rows = rows_of(table, region)
     ids = column.ids[rows]
     names = {number: value for value, number in column.values.items()}
     found = [(names[number], rows[ids == number]) for number in distinct(ids.tolist()).tolist() if number >= 0]
     return [Region(region.level, region.index, members, (*region.values, value)) for value, members in sorted(found)]
 
 
-def narrow(layout: Layout, region: Region, level: int, index: int) -> Region | None:
+def narrow(table: NodeTable, region: Region, level: int, index: int) -> Region | None:
     """The part of a region inside one domain of a narrower listed level."""
     if region.rows is None:
         return Region(level, index)
-    low, high = layout.span(level, index)
+    low, high = table.span(level, index)
     rows = region.rows[(region.rows >= low) & (region.rows < high)]
     return Region(level, index, rows, region.values) if len(rows) else None

@@ -15,8 +15,8 @@ from ..records.demand import Shape
 from .arrays import Bools, Ints, Rows, distinct, run
 from .free_amounts import clip
 from .node_filters import EVERYWHERE, allowed
-from .node_table import Layout
-from .pod_index import Company
+from .node_table import NodeTable
+from .pod_index import PodIndex
 from .running_terms import left_open, one_each
 
 #: Shapes kept, and the rows of all their arrays together: on a large cluster there are fewer of them.
@@ -41,8 +41,8 @@ Asked = list[tuple[int, int]]
 class Slots:
     """The slots of one shape: per row, and summed per level."""
 
-    def __init__(self, layout: Layout, shape: Shape) -> None:
-        self._layout = layout
+    def __init__(self, table: NodeTable, shape: Shape) -> None:
+        self._table = table
         self.shape = shape
         self._epoch = -1
         self._seen = 0
@@ -59,34 +59,34 @@ class Slots:
         self._amounts: Asked | None = None
 
     def refresh(self) -> None:
-        layout = self._layout
-        stale = self._epoch != layout.epoch
-        behind = len(layout.log) - self._seen
+        table = self._table
+        stale = self._epoch != table.epoch
+        behind = len(table.log) - self._seen
         if not stale and not behind:
             return
         if stale:
-            self._fits = allowed(layout, self.shape)
+            self._fits = allowed(table, self.shape)
             self._resources = -1  # they may have other numbers
             self._tightest.clear()
-        elif self._judged < len(layout.relabelled):
-            renewed = distinct(layout.relabelled[self._judged :])
-            self._fits[renewed] = allowed(layout, self.shape, renewed)
+        elif self._judged < len(table.relabelled):
+            renewed = distinct(table.relabelled[self._judged :])
+            self._fits[renewed] = allowed(table, self.shape, renewed)
         asked = self._asked()
-        if stale or asked is None or behind > layout.size // 2 + FEW:
+        if stale or asked is None or behind > table.size // 2 + FEW:
             self._put(self._count(EVERYWHERE))
         elif behind == 1:
-            self._renew_one(layout.log[-1], asked)
+            self._renew_one(table.log[-1], asked)
         elif behind > FEW:
-            self._renew(distinct(layout.log[self._seen :]))
+            self._renew(distinct(table.log[self._seen :]))
         else:
-            self._renew_few(sorted(set(layout.log[self._seen :])), asked)
-        self._epoch, self._seen, self._judged = layout.epoch, len(layout.log), len(layout.relabelled)
+            self._renew_few(sorted(set(table.log[self._seen :])), asked)
+        self._epoch, self._seen, self._judged = table.epoch, len(table.log), len(table.relabelled)
 
     def roll(self, level: int) -> Ints:
         """Slots per domain of a level; callers copy before they change it."""
         roll = self._rolls.get(level)
         if roll is None:
-            roll = self._rolls[level] = roll_up(self._layout, self.rows, level)
+            roll = self._rolls[level] = roll_up(self._table, self.rows, level)
         return roll
 
     def tightest(self, level: int, first: int, end: int, count: int) -> int:
@@ -100,7 +100,7 @@ class Slots:
             few = boxes[first:end].tolist()
             enough = [slots for slots in few if slots >= count]
             return first + few.index(min(enough)) if enough else -1
-        key, now = (level, first, end, count), len(self._layout.log)
+        key, now = (level, first, end, count), len(self._table.log)
         known = self._tightest.get(key)
         if known is None or now - known[2] > FEW_CHANGES or not (found := self._corrected(boxes, key, *known)):
             found = _tightest(boxes, first, end, count)
@@ -116,8 +116,8 @@ class Slots:
         level, first, end, count = key
         if best >= 0 and not count <= boxes.item(best) <= have:
             return None
-        for row in self._layout.log[seen:]:
-            box = row if level == ROWS else self._layout.domains(level).item(row)
+        for row in self._table.log[seen:]:
+            box = row if level == ROWS else self._table.domains(level).item(row)
             if first <= box < end:
                 slots = boxes.item(box)
                 if slots >= count and (slots, box) < (have, best):
@@ -131,7 +131,7 @@ class Slots:
         self._rolls.clear()
 
     def _count(self, rows: Rows) -> Ints:
-        return np.where(self._fits[rows], room(self._layout, self._layout.free[:, rows], self.shape), 0)
+        return np.where(self._fits[rows], room(self._table, self._table.free[:, rows], self.shape), 0)
 
     def _renew(self, rows: Ints) -> None:
         fresh = self._count(rows)
@@ -139,12 +139,12 @@ class Slots:
         change = fresh - self.rows[rows]
         self.rows[rows] = fresh
         for level, roll in self._rolls.items():
-            np.add.at(roll, self._layout.domains(level)[rows], change)
+            np.add.at(roll, self._table.domains(level)[rows], change)
 
     def _renew_few(self, rows: list[int], asked: Asked) -> None:
         """The same for a few rows with plain numbers, since to begin with arrays costs more than to end here."""
-        where, layout = run(rows), self._layout
-        free = layout.free[:, where].tolist()
+        where, table = run(rows), self._table
+        free = table.free[:, where].tolist()
         fresh = [UNLIMITED if fits else 0 for fits in self._fits[where].tolist()]
         for number, amount in asked:
             fresh = [
@@ -159,7 +159,7 @@ class Slots:
         self.rows[where] = fresh
         self.most = max(self.most, *fresh)
         for level, roll in self._rolls.items():
-            domains = layout.domains(level)
+            domains = table.domains(level)
             first, last = domains.item(rows[0]), domains.item(rows[-1])
             if first == last:
                 roll[first] += sum(fresh) - sum(before)
@@ -168,56 +168,56 @@ class Slots:
                 roll[domain] += new - old
 
     def _renew_one(self, row: int, asked: Asked) -> None:
-        layout, fresh = self._layout, 0
+        table, fresh = self._table, 0
         if self._fits.item(row):
-            free = layout.free[:, row].tolist()
+            free = table.free[:, row].tolist()
             fresh = max(0, min([UNLIMITED, *[free[number] // amount for number, amount in asked]]))
         change = fresh - self.rows.item(row)
         if change:
             self.rows[row] = fresh
             self.most = max(self.most, fresh)
             for level, roll in self._rolls.items():
-                roll[0 if level < 0 else layout.domains(level).item(row)] += change
+                roll[0 if level < 0 else table.domains(level).item(row)] += change
 
     def _asked(self) -> Asked | None:
         """What a pod takes; None if there is something of which no array says how much is free."""
-        layout = self._layout
-        if self._resources != len(layout.resources):
-            self._resources, self._amounts = len(layout.resources), None
-            if layout.knows(self.shape.requests):
-                numbers = layout.resources
+        table = self._table
+        if self._resources != len(table.resources):
+            self._resources, self._amounts = len(table.resources), None
+            if table.knows(self.shape.requests):
+                numbers = table.resources
                 self._amounts = [(numbers[name], clip(amount)) for name, amount in self.shape.requests if amount > 0]
         return self._amounts
 
 
-class TiedSlots(Slots):
+class RuleSlots(Slots):
     """The slots that running pods leave to a shape which minds their company, or whose company they mind."""
 
-    def __init__(self, layout: Layout, shape: Shape, company: Company) -> None:
-        super().__init__(layout, shape)
-        self._company = company
-        self._untied = Slots(layout, replace(shape, affinity=(), anti_affinity=(), spread=(), identity=None))
+    def __init__(self, table: NodeTable, shape: Shape, pod_index: PodIndex) -> None:
+        super().__init__(table, shape)
+        self._pod_index = pod_index
+        self._untied = Slots(table, replace(shape, affinity=(), anti_affinity=(), spread=(), identity=None))
         self._state: tuple[int, int, int, int] | None = None
 
     def refresh(self) -> None:
-        layout = self._layout
-        state = (layout.epoch, len(layout.log), layout.shape, self._company.changes)
+        table = self._table
+        state = (table.epoch, len(table.log), table.shape, self._pod_index.changes)
         if state == self._state:
             return
         self._untied.refresh()
-        open_rows = left_open(layout, self._company, self.shape)
-        most = np.where(one_each(layout, self.shape), 1, UNLIMITED)
+        open_rows = left_open(table, self._pod_index, self.shape)
+        most = np.where(one_each(table, self.shape), 1, UNLIMITED)
         self._put(np.where(open_rows, np.minimum(self._untied.rows, most), 0))
         self._tightest.clear()
         self._state = state
 
 
-class Capacity:
+class SlotCache:
     """The slots of all shapes that were asked for lately; the least recently used go first."""
 
-    def __init__(self, layout: Layout, company: Company) -> None:
-        self._layout = layout
-        self._company = company
+    def __init__(self, table: NodeTable, pod_index: PodIndex) -> None:
+        self._table = table
+        self._pod_index = pod_index
         self._kept: OrderedDict[Shape, Slots] = OrderedDict()
         #: What was asked for last; a decision asks several times, and shapes are long to hash.
         self._last: Slots | None = None
@@ -232,9 +232,9 @@ class Capacity:
     def _find(self, shape: Shape) -> Slots:
         found = self._kept.get(shape)
         if found is None:
-            found = TiedSlots(self._layout, shape, self._company) if shape.tied else Slots(self._layout, shape)
+            found = RuleSlots(self._table, shape, self._pod_index) if shape.tied else Slots(self._table, shape)
             self._kept[shape] = found
-            if len(self._kept) > max(LEAST_KEPT, min(KEPT, KEPT_ROWS // max(1, self._layout.size))):
+            if len(self._kept) > max(LEAST_KEPT, min(KEPT, KEPT_ROWS // max(1, self._table.size))):
                 self._kept.popitem(last=False)
         else:
             self._kept.move_to_end(shape)
@@ -251,20 +251,20 @@ def _tightest(boxes: Ints, first: int, end: int, count: int) -> tuple[int, int]:
     return (-1, NEVER) if have == NEVER else (first + best, have)
 
 
-def room(layout: Layout, free: Ints, shape: Shape) -> Ints:
+def room(table: NodeTable, free: Ints, shape: Shape) -> Ints:
     """How many pods of the shape fit into each column of `free`, by resources alone."""
     count = np.full(free.shape[1], UNLIMITED, dtype=np.int64)
     for resource, amount in shape.requests:
         if amount <= 0:
             continue
-        known = layout.resources.get(resource)
+        known = table.resources.get(resource)
         if known is None:
             return np.zeros(free.shape[1], dtype=np.int64)
         np.minimum(count, free[known] // clip(amount), out=count)
     return np.maximum(count, 0)
 
 
-def roll_up(layout: Layout, rows: Ints, level: int) -> Ints:
-    if not layout.size:
-        return np.zeros(len(layout.starts(level)), dtype=np.int64)
-    return np.add.reduceat(rows, layout.starts(level))
+def roll_up(table: NodeTable, rows: Ints, level: int) -> Ints:
+    if not table.size:
+        return np.zeros(len(table.starts(level)), dtype=np.int64)
+    return np.add.reduceat(rows, table.starts(level))

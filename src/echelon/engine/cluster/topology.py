@@ -32,7 +32,7 @@ class NodeLike(Protocol):
     def unschedulable(self) -> bool: ...
 
 
-class Domains:
+class Topology:
     """The rows, and the domains that they form."""
 
     def __init__(self, levels: Sequence[str]) -> None:

@@ -17,10 +17,10 @@ from typing import NamedTuple
 from ..records.demand import Exclusive, Identity, PodTerm, Taint, Wish, given
 from ..records.validate import amounts
 from .arrays import Ints
-from .exclusivity import Occupancy
-from .node_table import Layout
-from .pod_index import Company
-from .slots import Capacity
+from .exclusivity import Exclusivity
+from .node_table import NodeTable
+from .pod_index import PodIndex
+from .slots import SlotCache
 from .topology import NodeLike
 
 
@@ -102,10 +102,10 @@ class ClusterView:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self._layout = Layout(options.levels)
-        self._company = Company()
-        self._capacity = Capacity(self._layout, self._company)
-        self._occupancy = Occupancy(self._layout)
+        self._node_table = NodeTable(options.levels)
+        self._pod_index = PodIndex()
+        self._slot_cache = SlotCache(self._node_table, self._pod_index)
+        self._exclusivity = Exclusivity(self._node_table)
         self._nodes: dict[str, Node] = {}
         #: Nodes that joined or left since the arrays were last brought up to date.
         self._joining: dict[str, None] = {}
@@ -132,11 +132,11 @@ class ClusterView:
         self._stirred[node.name] = True
         if old is None:
             self._joining[node.name] = None
-        elif self._layout.path_of(old) != self._layout.path_of(node):
+        elif self._node_table.path_of(old) != self._node_table.path_of(node):
             self._retire(node.name)
             self._joining[node.name] = None
         elif node.name not in self._joining:
-            self._layout.replace(node, self._free_on(node))
+            self._node_table.replace(node, self._free_on(node))
 
     def remove_node(self, name: str) -> None:
         if self._nodes.pop(name, None) is not None:
@@ -226,7 +226,7 @@ class ClusterView:
 
     def node_names(self) -> list[str]:
         """All nodes in topology order."""
-        return [node.name for node in self.layout.nodes]
+        return [node.name for node in self.node_table.nodes]
 
     def node(self, name: str) -> Node | None:
         return self._nodes.get(name)
@@ -281,11 +281,11 @@ class ClusterView:
 
     def fingerprint(self) -> str:
         """One word for everything the view holds, derived arrays included: equal views have equal words."""
-        layout, digest = self.layout, hashlib.sha256()
-        resources = sorted(layout.resources)
-        for row, listed in enumerate(layout.nodes):
-            path, name, node = layout.path(row), listed.name, self._nodes[listed.name]
-            free = {r: int(layout.free[layout.resources[r], row]) for r in resources}
+        node_table, digest = self.node_table, hashlib.sha256()
+        resources = sorted(node_table.resources)
+        for row, listed in enumerate(node_table.nodes):
+            path, name, node = node_table.path(row), listed.name, self._nodes[listed.name]
+            free = {r: int(node_table.free[node_table.resources[r], row]) for r in resources}
             free = {r: amount for r, amount in free.items() if amount != given(r)}
             digest.update(repr((path, name, sorted(node.labels.items()), sorted(node.allocatable.items()))).encode())
             digest.update(repr((node.taints, node.unschedulable, free)).encode())
@@ -299,23 +299,23 @@ class ClusterView:
     # ---- for the engine's own modules
 
     @property
-    def layout(self) -> Layout:
+    def node_table(self) -> NodeTable:
         """The arrays, up to date."""
         if self._joining or self._leaving:
             self._catch_up()
-        return self._layout
+        return self._node_table
 
     @property
-    def capacity(self) -> Capacity:
-        return self._capacity
+    def slot_cache(self) -> SlotCache:
+        return self._slot_cache
 
     @property
-    def occupancy(self) -> Occupancy:
-        return self._occupancy
+    def exclusivity(self) -> Exclusivity:
+        return self._exclusivity
 
     @property
-    def company(self) -> Company:
-        return self._company
+    def pod_index(self) -> PodIndex:
+        return self._pod_index
 
     def hold(self, pods: Iterable[Running], times: int) -> None:
         """In a trial, let pods give back what they hold (-1) or take it again (1); the records stay."""
@@ -325,18 +325,18 @@ class ClusterView:
 
     def _hold(self, pods: Sequence[Running], times: int) -> None:
         """Take what pods ask for (1) or give it back (-1)."""
-        self._company.count_all(pods, times)
+        self._pod_index.count_all(pods, times)
         rows: dict[int, int] = {}
         requests: tuple[tuple[str, int], ...] = ()
         alone: tuple[Exclusive, int] | None = None
         nodes: list[str] = []
-        row_of = self._row if self._joining or self._leaving else self._layout.row
+        row_of = self._row if self._joining or self._leaving else self._node_table.row
         node, row = "", None  # pods of a gang that share a node come one after the other
         for pod in pods:
             if pod.exclusive is not None:
                 if alone is None or alone[0] is not pod.exclusive or alone[1] != pod.group:
                     if alone is not None:
-                        self._occupancy.count(*alone, nodes, times)
+                        self._exclusivity.count(*alone, nodes, times)
                     alone, nodes = (pod.exclusive, pod.group), []
                 nodes.append(pod.node)
             if pod.node != node:
@@ -346,19 +346,19 @@ class ClusterView:
                 continue
             if pod.requests is not requests and pod.requests != requests:
                 if rows:
-                    self._layout.charge_rows(rows, requests)
+                    self._node_table.charge_rows(rows, requests)
                 rows, requests = {}, pod.requests
             rows[row] = rows.get(row, 0) + times
         if rows:
-            self._layout.charge_rows(rows, requests)
+            self._node_table.charge_rows(rows, requests)
         if alone is not None:
-            self._occupancy.count(*alone, nodes, times)
+            self._exclusivity.count(*alone, nodes, times)
 
     def _row(self, node: str) -> int | None:
         """The row of a node; None if it is not in the arrays, or on its way into or out of them."""
         if node in self._joining or node not in self._nodes:
             return None
-        return self._layout.row(node)
+        return self._node_table.row(node)
 
     def enlarged(self, nodes: Iterable[Node]) -> ClusterView:
         """For a trial, the same cluster with more nodes: the records are shared, the arrays are its own.
@@ -367,9 +367,9 @@ class ClusterView:
         nobody does.  It is for reading, and lives no longer than the trial.
         """
         more = copy(self)
-        more._layout = self.layout.enlarged([(node, node.allocatable) for node in nodes])
-        more._capacity = Capacity(more._layout, self._company)
-        more._occupancy = self._occupancy.seen_from(more._layout)
+        more._node_table = self.node_table.enlarged([(node, node.allocatable) for node in nodes])
+        more._slot_cache = SlotCache(more._node_table, self._pod_index)
+        more._exclusivity = self._exclusivity.seen_from(more._node_table)
         return more
 
     def recount(self) -> None:
@@ -377,14 +377,14 @@ class ClusterView:
         self._recounts += 1
         self._leaving.clear()
         self._joining = dict.fromkeys(self._nodes)
-        self._layout.clear()
-        self._occupancy.clear()
-        self._company.clear()
+        self._node_table.clear()
+        self._exclusivity.clear()
+        self._pod_index.clear()
         for pod in self._running.values():
             if pod.exclusive is not None:
-                self._occupancy.count(pod.exclusive, pod.group, (pod.node,), 1)
+                self._exclusivity.count(pod.exclusive, pod.group, (pod.node,), 1)
             if pod.identity is not None:
-                self._company.count(pod, 1)
+                self._pod_index.count(pod, 1)
 
     @contextmanager
     def without(self, pods: Iterable[Running]) -> Iterator[None]:
@@ -401,21 +401,21 @@ class ClusterView:
     def with_more(self, rows: Ints, requests: tuple[tuple[str, int], ...], counts: Ints) -> Iterator[None]:
         """Look at the cluster as if these rows held `counts` more pods with such requests; undone afterwards."""
         recounts = self._recounts
-        self._layout.charge_many(rows, requests, counts)
+        self._node_table.charge_many(rows, requests, counts)
         try:
             yield
         finally:
             if recounts == self._recounts:
-                self._layout.charge_many(rows, requests, -counts)
+                self._node_table.charge_many(rows, requests, -counts)
 
     def _catch_up(self) -> None:
         """Let nodes join and leave the arrays, all that have since the last time."""
         if self._leaving:
-            self._layout.remove(self._leaving)
+            self._node_table.remove(self._leaving)
             self._leaving.clear()
         if self._joining:
             joining = [self._nodes[name] for name in self._joining]
-            self._layout.insert([(node, self._free_on(node)) for node in joining])
+            self._node_table.insert([(node, self._free_on(node)) for node in joining])
             self._joining.clear()
 
     def _retire(self, name: str) -> None:

@@ -124,7 +124,7 @@ def _covers(view: ClusterView, apart: PodTerm, near: PodTerm) -> bool:
 
 def _contains(view: ClusterView, outer: str, inner: str) -> bool:
     """Whether every domain of one key lies in a domain of another."""
-    levels = view.layout.level_of
+    levels = view.node_table.level_of
     return outer == inner or (outer in levels and inner in levels and levels[outer] < levels[inner])
 
 
@@ -146,13 +146,13 @@ def _words(term: PodTerm, path: str, word: str) -> str:
 
 def _too_large(view: ClusterView, shape: Shape) -> Iterator[str]:
     """More of a resource than any node has, were it empty."""
-    layout = view.layout
+    table = view.node_table
     for resource, amount in shape.requests:
-        number = layout.resources.get(resource)
-        if given(resource) or (number is not None and int(layout.free[number].max(initial=0)) >= amount):
+        number = table.resources.get(resource)
+        if given(resource) or (number is not None and int(table.free[number].max(initial=0)) >= amount):
             continue
-        if not any(node.allocatable.get(resource, 0) >= amount for node in layout.nodes):
-            most = max((node.allocatable.get(resource, 0) for node in layout.nodes), default=0)
+        if not any(node.allocatable.get(resource, 0) >= amount for node in table.nodes):
+            most = max((node.allocatable.get(resource, 0) for node in table.nodes), default=0)
             has = f"no node has more than {spelt(resource, most)}" if most else "no node has any"
             yield f"a pod asks for {spelt(resource, amount)} of {resource}, and {has}"
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..cluster.arrays import Bools, Ints, distinct
 from ..cluster.free_amounts import clip
 from ..cluster.node_filters import allowed, exclusions
-from ..cluster.node_table import Layout
+from ..cluster.node_table import NodeTable
 from ..cluster.regions import CLUSTER, Region, path_of, rows_of, split_by_label
 from ..cluster.running_terms import closures
 from ..cluster.view import ClusterView
@@ -81,7 +81,7 @@ class _Group:
     """One group by itself, as if it had the region around it alone."""
 
     def __init__(self, view: ClusterView, group: Group, part: Part, around: Region, steps: Steps) -> None:
-        self.view, self.group, self.part, self.layout, self.around = view, group, part, view.layout, around
+        self.view, self.group, self.part, self.table, self.around = view, group, part, view.node_table, around
         self.steps, self.settled = steps, True
         #: What was reached in domains that are alike; bound members and exclusive holders tell some apart.
         self._known: dict[object, int] = {}
@@ -101,7 +101,7 @@ class _Group:
         shortage = Shortage(
             self.group.id, self.need, best, self._key(), tuple(count for count, _ in tried), len(offers),
             self._exclusions(), isinstance(self.group, Composite), present(self.group),
-            path_of(self.layout, self.around), *self._each(), self._held_on() if not len(offers) else (), self.settled,
+            path_of(self.table, self.around), *self._each(), self._held_on() if not len(offers) else (), self.settled,
         )  # fmt: skip
         inside = tried[0][1] if tried and tried[0][1].rows is None else self.around
         return shortage, inside
@@ -123,19 +123,19 @@ class _Group:
 
     def _could_hold(self, shape: Shape, region: Region) -> bool:
         """Whether a domain has a node that would take such a pod if it were empty."""
-        rows = rows_of(self.layout, region)
-        nodes = (self.layout.nodes[row].allocatable for row in rows[allowed(self.layout, shape, rows)].tolist())
+        rows = rows_of(self.table, region)
+        nodes = (self.table.nodes[row].allocatable for row in rows[allowed(self.table, shape, rows)].tolist())
         wanted = [(name, amount) for name, amount in shape.requests if amount > 0]
         return any(all(node.get(name, given(name)) >= amount for name, amount in wanted) for node in nodes)
 
     def _held_on(self) -> tuple[str, ...]:
-        return tuple(self.layout.name(row) for row in self.part.pins)
+        return tuple(self.table.name(row) for row in self.part.pins)
 
     def _key(self) -> str:
         """Its own key, or that of the domain it has to be in, "" if it has the whole cluster."""
         if self.part.keys:
             return self.part.keys[-1]
-        return self.layout.levels[self.around.level] if self.around.level >= 0 else ""
+        return self.table.levels[self.around.level] if self.around.level >= 0 else ""
 
     def _each(self) -> tuple[int, str]:
         """What one child needs if all are leaves that need the same: so many pods, in one domain of which key."""
@@ -155,19 +155,19 @@ class _Group:
         own = max(own_level(self.room, child), region.level)
         if own not in self.room.levels:
             return 0.0
-        low, high = self.layout.inner(region.level, region.index, own)
+        low, high = self.table.inner(region.level, region.index, own)
         most = int(promised(self.room, child, own, low, high).max(initial=0))
         return min(most, child.need) / max(1, child.need)
 
     def _offers(self) -> tuple[RegionAt, Ints]:
         """The domains of its key and, for each, how much of the need the bound promises."""
         key = self.part.keys[-1] if self.part.keys else None
-        level = self.around.level if key is None else self.layout.level_of.get(key)
+        level = self.around.level if key is None else self.table.level_of.get(key)
         if level is None:
             return self._unlisted(str(key))
         named = self._named_around(level)
         level = max(level, self.around.level)
-        low, high = self.layout.inner(self.around.level, self.around.index, level)
+        low, high = self.table.inner(self.around.level, self.around.index, level)
         offers = self._promised(level, low, high)
         indices = low + np.flatnonzero(self._admissible(level)[low:high] & named)
         return (lambda spot: Region(level, int(indices[spot]))), offers[indices - low]
@@ -176,23 +176,23 @@ class _Group:
         """Whether the region around lies in a domain of a level that is wider than it."""
         if level >= self.around.level:
             return True
-        domain = self.layout.domains(level)[rows_of(self.layout, self.around)[0]]
-        return level < 0 or bool(self.layout.named(level)[domain])
+        domain = self.table.domains(level)[rows_of(self.table, self.around)[0]]
+        return level < 0 or bool(self.table.named(level)[domain])
 
     def _admissible(self, level: int) -> Bools:
-        fine = self.layout.named(level).copy()
+        fine = self.table.named(level).copy()
         if self.part.pins:
-            pinned = distinct(self.layout.domains(level)[list(self.part.pins)].tolist())
+            pinned = distinct(self.table.domains(level)[list(self.part.pins)].tolist())
             fine &= np.isin(np.arange(len(fine)), pinned)
         return fine
 
     def _unlisted(self, key: str) -> tuple[RegionAt, Ints]:
-        regions = split_by_label(self.layout, self.around, key)
+        regions = split_by_label(self.table, self.around, key)
         offers = []
         for region in regions:
-            rows = rows_of(self.layout, region)
+            rows = rows_of(self.table, region)
             room = sum(
-                min(int(self.view.capacity.slots(shape).rows[rows].sum()), most)
+                min(int(self.view.slot_cache.slots(shape).rows[rows].sum()), most)
                 for shape, most in _supply(self.part).items()
             )
             offers.append(self.bound + room if isinstance(self.group, Leaf) else self.need)
@@ -203,7 +203,7 @@ class _Group:
         if not isinstance(self.group, Leaf):
             return total
         total += self.bound
-        if self.part.exclusive and self.layout.level_of.get(self.part.exclusive.key) == level:
+        if self.part.exclusive and self.table.level_of.get(self.part.exclusive.key) == level:
             total[self.room.held_domains(self.part)[low:high]] = self.bound
         return total
 
@@ -211,15 +211,15 @@ class _Group:
         have = promised if promised < self.need and self._exact() else self._reached(region, promised)
         short = self._short_of(region) if have < self.need else ""
         return DomainCount(
-            path_of(self.layout, region), self.need, have, short, self._holder(region), *self._nodes(region)
+            path_of(self.table, region), self.need, have, short, self._holder(region), *self._nodes(region)
         )
 
     def _nodes(self, region: Region) -> tuple[int, int]:
         """The nodes of a region, and those that take at least one of a leaf's largest pods."""
-        rows, shape = rows_of(self.layout, region), self._largest
+        rows, shape = rows_of(self.table, region), self._largest
         if shape is None or not isinstance(self.group, Leaf):
             return len(rows), 0
-        return len(rows), int((self.view.capacity.slots(shape).rows[rows] > 0).sum())
+        return len(rows), int((self.view.slot_cache.slots(shape).rows[rows] > 0).sum())
 
     def _exact(self) -> bool:
         return isinstance(self.group, Leaf) and isinstance(self.room, Counting)
@@ -269,9 +269,9 @@ class _Group:
         shape = self._largest
         if shape is None:
             return ""
-        rows = rows_of(self.layout, region)
-        fine = rows[allowed(self.layout, shape, rows)]
-        names, counts = _by_resource(self.layout, shape, fine)
+        rows = rows_of(self.table, region)
+        fine = rows[allowed(self.table, shape, rows)]
+        names, counts = _by_resource(self.table, shape, fine)
         if not len(fine) or not names:
             return ""
         slots, scarcest = min(zip(counts.sum(axis=1).tolist(), names, strict=True))
@@ -288,14 +288,14 @@ class _Group:
         exclusive = self.part.exclusive
         if exclusive is None:
             return ""
-        occupancy = self.view.occupancy
-        domain = occupancy.domain(exclusive.key, int(rows_of(self.layout, region)[0]))
-        others = [group for group in occupancy.holders(exclusive).get(domain, {}) if group != self.part.group]
+        exclusivity = self.view.exclusivity
+        domain = exclusivity.domain(exclusive.key, int(rows_of(self.table, region)[0]))
+        others = [group for group in exclusivity.holders(exclusive).get(domain, {}) if group != self.part.group]
         for pod in self.view.all_running() if others else ():
             # Pods of one group may be units of their own, and run apart.
             if pod.group == others[0] and pod.exclusive == exclusive:
-                row = self.layout.row(pod.node)
-                if row is not None and occupancy.domain(exclusive.key, row) == domain:
+                row = self.table.row(pod.node)
+                if row is not None and exclusivity.domain(exclusive.key, row) == domain:
                     unit = self.view.unit(pod.unit)
                     return (unit.name if unit else "") or f"group {pod.group}"
         return ""
@@ -332,10 +332,10 @@ def _supply(part: Part) -> Counter[Shape]:
 
 def excluded_nodes(view: ClusterView, shape: Shape) -> dict[str, int]:
     """Nodes that take no pod of a shape, each counted once under its first reason."""
-    layout, reasons = view.layout, dict[str, int]()
-    open_rows = np.ones(layout.size, dtype=np.bool_)
-    company = closures(layout, view.company, shape) if shape.tied else ()
-    for reason, shut in (*exclusions(layout, shape), *company, *_full(layout, shape)):
+    table, reasons = view.node_table, dict[str, int]()
+    open_rows = np.ones(table.size, dtype=np.bool_)
+    pod_index = closures(table, view.pod_index, shape) if shape.tied else ()
+    for reason, shut in (*exclusions(table, shape), *pod_index, *_full(table, shape)):
         number = int((open_rows & shut).sum())
         if number:
             reasons[reason] = reasons.get(reason, 0) + number  # taints of one key and value may differ in effect
@@ -343,13 +343,13 @@ def excluded_nodes(view: ClusterView, shape: Shape) -> dict[str, int]:
     return reasons
 
 
-def _full(layout: Layout, shape: Shape) -> Iterator[tuple[str, Bools]]:
+def _full(table: NodeTable, shape: Shape) -> Iterator[tuple[str, Bools]]:
     """For every resource in turn the rows that have too little of it for one pod."""
     for name, amount in shape.requests:
-        known = layout.resources.get(name)
+        known = table.resources.get(name)
         if amount > 0:
-            nowhere = np.ones(layout.size, dtype=np.bool_)
-            yield f"short of {name}", nowhere if known is None else layout.free[known] < clip(amount)
+            nowhere = np.ones(table.size, dtype=np.bool_)
+            yield f"short of {name}", nowhere if known is None else table.free[known] < clip(amount)
 
 
 def relaxed(part: Part, need: int) -> Part:
@@ -368,10 +368,10 @@ def _leaves(part: Part) -> list[Part]:
     return [part] if part.is_leaf else [leaf for child in part.children for leaf in _leaves(child)]
 
 
-def _by_resource(layout: Layout, shape: Shape, rows: Ints) -> tuple[list[str], Ints]:
+def _by_resource(table: NodeTable, shape: Shape, rows: Ints) -> tuple[list[str], Ints]:
     """The resources that pods ask for and, for each, how many pods every row would take if it alone counted."""
     asked = [(name, clip(amount)) for name, amount in shape.requests if amount > 0]
-    free = layout.free[:, rows][[layout.resources.get(name, 0) for name, _ in asked]]
+    free = table.free[:, rows][[table.resources.get(name, 0) for name, _ in asked]]
     counts: Ints = np.maximum(free // np.array([[amount] for _, amount in asked], dtype=np.int64), 0)
-    counts[[name not in layout.resources for name, _ in asked]] = 0
+    counts[[name not in table.resources for name, _ in asked]] = 0
     return [name for name, _ in asked], counts

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ...base.paths import spoken
 from ..cluster.node_filters import allowed
-from ..cluster.node_table import Layout
+from ..cluster.node_table import NodeTable
 from ..cluster.regions import Region, path_of, rows_of
 from ..cluster.slots import room
 from ..cluster.view import Node
@@ -84,7 +84,7 @@ class ClusterFixes:
         exclusive = group.exclusive if isinstance(group, Leaf) else None
         if exclusive is None:
             return []
-        names = [self.view.layout.name(row) for row in rows_of(self.view.layout, region).tolist()]
+        names = [self.view.node_table.name(row) for row in rows_of(self.view.node_table, region).tolist()]
         pods = [pod for name in names for pod in self.trials.strangers(name) if pod.exclusive == exclusive]
         units = sorted({pod.unit for pod in pods if pod.evictable and pod.group != group.id})
         return units if len(units) <= NAMED else []
@@ -98,11 +98,11 @@ class ClusterFixes:
 
     def _gains(self, shape: Shape, region: Region) -> dict[int, int]:
         """Unit -> slots of the shape on nodes of a region that come free if the unit goes."""
-        layout, gains, wanted = self.view.layout, dict[int, int](), _wanted(shape)
+        table, gains, wanted = self.view.node_table, dict[int, int](), _wanted(shape)
         for name in self.trials.by_use(shape, region)[:NODES_SEARCHED]:
-            row = layout.row(name)
+            row = table.row(name)
             assert row is not None
-            free = {resource: int(layout.free[number, row]) for resource, number in layout.resources.items()}
+            free = {resource: int(table.free[number, row]) for resource, number in table.resources.items()}
             given_back: dict[int, dict[str, int]] = {}
             for pod in self.trials.strangers(name):
                 if pod.evictable and self.view.unit(pod.unit) is not None:
@@ -136,7 +136,7 @@ class ClusterFixes:
             return None
         text = f"free {_nodes(number)}{self._where(region)} ({listed(busy[:number])})"
         pods = sum(len(self.trials.strangers(name)) for name in busy[:number])
-        path = path_of(self.view.layout, region)
+        path = path_of(self.view.node_table, region)
         return Fix("free", text, shortage.group, number, path, cost=Cost(evicted=pods))
 
     def _added(self, shortage: Shortage, shape: Shape, region: Region) -> Fix | None:
@@ -144,7 +144,7 @@ class ClusterFixes:
         model, most = self._model(shape, region), min(NODES_ADDED, shortage.need)
         if model is None or not most:
             return None
-        where, path = self._where(region, "to"), path_of(self.view.layout, region)
+        where, path = self._where(region, "to"), path_of(self.view.node_table, region)
         enough = self._counted_with(shortage, shape, region, model) or self._fits_with(model, most)
         number = fewest(most, enough, self._guess(shortage, shape, model))
         if number and self._minds() and number < most and not self._fits_with(model, number)(number):
@@ -179,14 +179,14 @@ class ClusterFixes:
 
     def _counted_with(self, shortage: Shortage, shape: Shape, region: Region, model: Node) -> Enough | None:
         """Whether slots suffice with so many nodes like this; None if they do not decide, or would be elsewhere."""
-        clone, path_of = _clone(model, 1), self.view.layout.path_of
+        clone, path_of = _clone(model, 1), self.view.node_table.path_of
         inside = slice(region.level + 1)
         if not self._is_counted(shortage) or path_of(clone)[inside] != path_of(model)[inside]:
             return None
-        alone = Layout(self.view.options.levels)
+        alone = NodeTable(self.view.options.levels)
         alone.insert([(clone, clone.allocatable)])
         each = int(room(alone, alone.free, shape)[0]) if allowed(alone, shape)[0] else 0
-        have = int(self.view.capacity.slots(shape).roll(region.level)[region.index])
+        have = int(self.view.slot_cache.slots(shape).roll(region.level)[region.index])
         return lambda count: have + count * each >= shortage.need
 
     def _fits_with(self, model: Node, most: int) -> Enough:
@@ -198,7 +198,7 @@ class ClusterFixes:
             nonlocal usable
             for number in range(min(count, usable), max(count, usable)):
                 clone = clones[number] if number < count else replace(clones[number], allocatable={})
-                enlarged.layout.replace(clone, clone.allocatable)
+                enlarged.node_table.replace(clone, clone.allocatable)
             usable = count
             return self.trials.fits(self.demand.root, enlarged)
 
@@ -216,7 +216,7 @@ class ClusterFixes:
         return self._models[key]
 
     def _where(self, region: Region, word: str = "in") -> str:
-        return f" {word} {spoken(path_of(self.view.layout, region))}" if region.level >= 0 else ""
+        return f" {word} {spoken(path_of(self.view.node_table, region))}" if region.level >= 0 else ""
 
 
 def _nodes(number: int) -> str:

@@ -54,9 +54,9 @@ class DemandFixes:
 
     def _wider(self, key: str) -> list[str]:
         """The levels above a key that any node has, narrowest first."""
-        layout = self.view.layout
-        level = layout.level_of.get(key, 0)
-        return [layout.levels[above] for above in reversed(range(level)) if layout.named(above).any()]
+        table = self.view.node_table
+        level = table.level_of.get(key, 0)
+        return [table.levels[above] for above in reversed(range(level)) if table.named(above).any()]
 
     def lowered(self) -> Iterator[Fix]:
         for alike in self.causes:

@@ -67,12 +67,12 @@ class Trials:
         return self._regions[shortage.group]
 
     def _find_regions(self, shortage: Shortage) -> Iterator[Region]:
-        layout = self.view.layout
-        level = layout.level_of.get(shortage.key) if shortage.key else -1
+        table = self.view.node_table
+        level = table.level_of.get(shortage.key) if shortage.key else -1
         if level is None:
             return
         for count in shortage.tried[:REGIONS]:
-            index = layout.domain_called(level, count.domain)
+            index = table.domain_called(level, count.domain)
             if index is not None:
                 yield Region(level, index)
 
@@ -84,12 +84,12 @@ class Trials:
         return self._nodes[key]
 
     def _find_nodes(self, shape: Shape, region: Region) -> list[str]:
-        layout = self.view.layout
-        rows = rows_of(layout, region)
-        rows = rows[allowed(layout, shape, rows)]
-        slots = room(layout, layout.free[:, rows], shape)
+        table = self.view.node_table
+        rows = rows_of(table, region)
+        rows = rows[allowed(table, shape, rows)]
+        slots = room(table, table.free[:, rows], shape)
         order = np.lexsort((rows, -slots))
-        names = [layout.name(row) for row in rows[order].tolist()]
+        names = [table.name(row) for row in rows[order].tolist()]
         return sorted(names, key=self.view.number_on)
 
     def strangers(self, name: str) -> list[Running]:

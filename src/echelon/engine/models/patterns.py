@@ -45,12 +45,12 @@ class Cells:
     """Nodes of a region by the narrowest domain that any leaf may have and by whatever else tells nodes apart."""
 
     def __init__(self, room: Packing, region: Region, places: dict[Place, Region], marks: list[Ints]) -> None:
-        layout = room.layout
-        self.rows = rows_of(layout, region)
-        self.rows_of = {place: rows_of(layout, inner) for place, inner in places.items()}
+        table = room.table
+        self.rows = rows_of(table, region)
+        self.rows_of = {place: rows_of(table, inner) for place, inner in places.items()}
         level = max((place.level for place in places.values()), default=region.level)
         #: The cell of every row.
-        self.cell: Ints = layout.domains(level)
+        self.cell: Ints = table.domains(level)
         for ids in marks:
             _, self.cell = np.unique(self.cell * (int(ids.max(initial=0)) + 2) + ids + 1, return_inverse=True)
 
@@ -65,7 +65,7 @@ class Fills:
     def __init__(
         self, room: Packing, cp: Any, integer: Callable[[int], Any], shapes: list[Shape], cells: Cells
     ) -> None:
-        self.layout, self.shapes, self.cells, self._cp, self._integer = room.layout, shapes, cells, cp, integer
+        self.table, self.shapes, self.cells, self._cp, self._integer = room.table, shapes, cells, cp, integer
         #: The size of each shape.
         self._size: list[int] = []
         #: By cell: rows of one kind, and the variable for each way to fill one.
@@ -153,14 +153,14 @@ class Fills:
 
     def settle(self, solver: Solver) -> None:
         """Read off which rows have which pods, and which of them belong to which place."""
-        counts = np.zeros((max(self._size) + 1, self.layout.size), dtype=np.int64)
+        counts = np.zeros((max(self._size) + 1, self.table.size), dtype=np.int64)
         for kinds in self.ways.values():
             for rows, ways in kinds:
                 filled = [fill for fill, variable in ways for _ in range(solver.value(variable))]
                 for row, fill in zip(rows, filled, strict=False):
                     counts[:, row] = fill
         for (place, shape), shares in self._shares.items():
-            pods = self._dealt.setdefault(place, np.zeros((len(self.shapes), self.layout.size), dtype=np.int64))
+            pods = self._dealt.setdefault(place, np.zeros((len(self.shapes), self.table.size), dtype=np.int64))
             for cell, share in shares.items():
                 where = np.flatnonzero(self.cells.cell == cell)
                 have = counts[self._size[shape], where]

@@ -56,7 +56,7 @@ class _Seat:
 
 class _Model:
     def __init__(self, room: Counting | Packing, solver: Solver, largest: int) -> None:
-        self.room, self.layout, self.solver, self.cp = room, room.layout, solver, solver.cp
+        self.room, self.table, self.solver, self.cp = room, room.table, solver, solver.cp
         self.seats: list[_Seat] = []
         self.regions: dict[Place, Region] = {}
         self.fills: Fills | None = None
@@ -77,9 +77,9 @@ class _Model:
             self._counted(leaves, self.room)
         elif leaves:
             asks = {ask.shape: None for seat in leaves for ask in seat.parts[0].asks}
-            unlisted = {key: None for part in walk(root) for key in part.keys if key not in self.layout.level_of}
-            rules = between_nodes(self.room, rows_of(self.layout, region))
-            apart = [*(self.layout.column(key).ids for key in unlisted), *marks(rules)]
+            unlisted = {key: None for part in walk(root) for key in part.keys if key not in self.table.level_of}
+            rules = between_nodes(self.room, rows_of(self.table, region))
+            apart = [*(self.table.column(key).ids for key in unlisted), *marks(rules)]
             cells = Cells(self.room, region, self._used(leaves), apart)
             self.fills = Fills(self.room, self.cp, self.integer, list(asks), cells)
             self._ask_for_pods(self.fills, leaves)
@@ -142,9 +142,9 @@ class _Model:
                 for place, there in seat.where.items():
                     region = self.regions[place]
                     if region.level >= level:
-                        row = int(self.layout.starts(region.level)[region.index])
+                        row = int(self.table.starts(region.level)[region.index])
                         pods = seat.parts[0].need * there
-                        inside_of.setdefault(int(self.layout.domains(level)[row]), []).append(pods)
+                        inside_of.setdefault(int(self.table.domains(level)[row]), []).append(pods)
             slots = room.slots(room.shape, level)
             for domain, each in inside_of.items():
                 self.cp.add(sum(each) <= int(slots[domain]))
@@ -184,21 +184,21 @@ class _Model:
 
     def _split(self, region: Region, key: str) -> Iterator[Region]:
         """The domains of a key inside a region."""
-        level = self.layout.level_of.get(key)
+        level = self.table.level_of.get(key)
         if level is None:
-            yield from split_by_label(self.layout, region, key)
+            yield from split_by_label(self.table, region, key)
         elif level <= region.level:
-            if self.layout.named(level)[self.layout.domains(level)[rows_of(self.layout, region)[0]]]:
+            if self.table.named(level)[self.table.domains(level)[rows_of(self.table, region)[0]]]:
                 yield region
         else:
-            low, high = self.layout.inner(region.level, region.index, level)
-            for index in (low + np.flatnonzero(self.layout.named(level)[low:high])).tolist():
-                inner = narrow(self.layout, region, level, index)
+            low, high = self.table.inner(region.level, region.index, level)
+            for index in (low + np.flatnonzero(self.table.named(level)[low:high])).tolist():
+                inner = narrow(self.table, region, level, index)
                 if inner is not None:
                     yield inner
 
     def _has_pins(self, part: Part, region: Region) -> bool:
-        return not part.pins or bool(np.isin(part.pins, rows_of(self.layout, region)).all())
+        return not part.pins or bool(np.isin(part.pins, rows_of(self.table, region)).all())
 
     def _has_slots(self, part: Part, region: Region) -> bool:
         """Whether the nodes of one value of an unlisted key have room for each shape by itself."""
@@ -209,7 +209,7 @@ class _Model:
     def _held_as(self, part: Part, region: Region) -> int | str:
         """The domain that an exclusive part holds if it is seated in a region."""
         assert part.exclusive is not None
-        domain = self.room.occupancy.domain(part.exclusive.key, int(rows_of(self.layout, region)[0]))
+        domain = self.room.exclusivity.domain(part.exclusive.key, int(rows_of(self.table, region)[0]))
         assert domain is not None  # its key is among the part's, and the region has a value for it
         return domain
 

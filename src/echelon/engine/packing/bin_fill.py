@@ -114,14 +114,14 @@ class Filling:
         self.sizes = [kind[main] // unit for kind in asked.kinds]
         direction = -1 if style.large_domains_first else 1
         self.order = sorted(range(len(asked.domains)), key=lambda spot: (direction * asked.domains[spot][main], spot))
-        self.capacity = [asked.domains[spot] for spot in self.order]
-        self.rooms = [amounts[main] // unit for amounts in self.capacity]
+        self.slot_cache = [asked.domains[spot] for spot in self.order]
+        self.rooms = [amounts[main] // unit for amounts in self.slot_cache]
         if len(self.order) > DOMAINS or max(self.rooms, default=0) > FINEST:
             raise Unsuited
         self.others = [dim for dim in range(len(self.kinds[0])) if dim != main]
         #: What this and all later domains have of each amount, the scarcest in its unit.
         self.ahead = _sums_from(self.rooms)
-        self.others_ahead = [_sums_from([amounts[dim] for amounts in self.capacity]) for dim in self.others]
+        self.others_ahead = [_sums_from([amounts[dim] for amounts in self.slot_cache]) for dim in self.others]
         #: From which domain on all are alike: whatever goes into one of them may go into the first.
         self.alike = len(self.order)
         while self.alike and asked.marks[self.order[self.alike - 1]] == asked.marks[self.order[-1]]:
@@ -254,7 +254,7 @@ class Filling:
     def _wasted(self, at: int, taken: Counts) -> list[int]:
         """What a set leaves of the other amounts."""
         return [
-            self.capacity[at][dim] - sum(number * kind[dim] for number, kind in zip(taken, self.kinds, strict=True))
+            self.slot_cache[at][dim] - sum(number * kind[dim] for number, kind in zip(taken, self.kinds, strict=True))
             for dim in self.others
         ]
 

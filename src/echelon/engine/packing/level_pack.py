@@ -81,7 +81,7 @@ class _Nest:
     """What all rounds share: amounts and kinds, and what is known of sets of parts in domains."""
 
     def __init__(self, room: Counting | Packing, part: Part, depth: int, inside: Inside) -> None:
-        self.room, self.layout, self._depth, self._inside = room, room.layout, depth, inside
+        self.room, self.table, self._depth, self._inside = room, room.table, depth, inside
         #: Whether the innermost parts are packed here.
         self._plain = plain(room, at_depth(part, depth))
         self._shapes = shapes_of(part)
@@ -166,9 +166,9 @@ class _Nest:
         """What each domain of a level has of each amount."""
         found = self._offers.get(level)
         if found is None:
-            if int(self.measure.offers.max(initial=0)) > SAFE // max(1, self.layout.size):
+            if int(self.measure.offers.max(initial=0)) > SAFE // max(1, self.table.size):
                 raise Unsuited  # sums would leave 64 bits
-            rolled = [roll_up(self.layout, row, level).tolist() for row in self.measure.offers]
+            rolled = [roll_up(self.table, row, level).tolist() for row in self.measure.offers]
             found = self._offers[level] = list(zip(*rolled, strict=True))
         return found
 
@@ -196,8 +196,8 @@ class _Nest:
     def _domains(self, children: Counter[int], region: Region) -> _Plan | None:
         """Parts of one level into the domains of their key inside a region."""
         level = own_level(self.room, self._like[next(iter(children))])
-        low, high = self.layout.inner(region.level, region.index, level)
-        named, offered = self.layout.named(level), self._offered(level)
+        low, high = self.table.inner(region.level, region.index, level)
+        named, offered = self.table.named(level), self._offered(level)
         indexes = [index for index in range(low, high) if named[index]]
         if not indexes:
             return None
@@ -292,7 +292,7 @@ class _Nest:
         found = self._looked_at.get(mark)
         if found is None:
             assert isinstance(self.room, Packing)
-            rows = rows_of(self.layout, region)
+            rows = rows_of(self.table, region)
             found = self._looked_at[mark] = Nodes(self.room, self._shapes, rows, self.measure)
         return found
 
@@ -313,7 +313,7 @@ class _Nest:
         """Parts for kinds, nodes for pods."""
         if plan.answer is not None:
             asked, answer, domain = plan.answer
-            there = carried_over(self.layout, asked, answer, domain, parts, region)
+            there = carried_over(self.table, asked, answer, domain, parts, region)
             found.seats += there.seats
             if isinstance(self.room, Packing):  # where slots are counted, nodes are chosen when all is settled
                 found.puts += there.puts
@@ -326,12 +326,12 @@ class _Nest:
                     waiting.setdefault(self.kind(child, depth + 1), []).append(child)
         if not waiting and isinstance(self.room, Packing):
             orders = [Order(part, ask, ask.most) for part in parts for ask in part.asks]
-            rows = rows_of(self.layout, region)
+            rows = rows_of(self.table, region)
             found.puts += self._largest_first(orders, rows) if plan.pods is None else deal(orders, rows, plan.pods)
         for spot, bag, plan_inside in plan.inner:
             taken = [waiting[kind].pop() for kind, number in bag for _ in range(number)]
             level = own_level(self.room, taken[0])
-            first, _ = self.layout.inner(region.level, region.index, level)
+            first, _ = self.table.inner(region.level, region.index, level)
             self._realise(plan_inside, taken, Region(level, first + spot), found, depth + 1)
 
     def _largest_first(self, orders: list[Order], rows: Ints) -> list[Put]:

@@ -23,7 +23,7 @@ def regular(room: Counting | Packing, root: Part, region: Region) -> int:
         if len(levels) > 1 or min(levels) <= around or any(len(part.keys) != 1 for part in below):
             break
         parts, depth, (around,) = below, depth + 1, levels
-    low, high = room.layout.inner(region.level, region.index, around)
+    low, high = room.table.inner(region.level, region.index, around)
     return depth if high - low > 1 or plain(room, parts) else 0
 
 
@@ -36,7 +36,7 @@ def plain(room: Counting | Packing, parts: list[Part]) -> bool:
 
 
 def _unlisted(room: Counting | Packing, part: Part) -> bool:
-    return any(key not in room.layout.level_of for key in part.keys)
+    return any(key not in room.table.level_of for key in part.keys)
 
 
 def at_depth(root: Part, depth: int) -> list[Part]:

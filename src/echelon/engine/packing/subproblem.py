@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from ..cluster.node_table import Layout
+from ..cluster.node_table import NodeTable
 from ..cluster.regions import Region
 from ..records.demand import Shape
 from ..space.canonical import Part, walk
@@ -52,20 +52,20 @@ def _renamed(part: Part, ids: Iterator[int]) -> Part:
 
 
 def carried_over(
-    layout: Layout, asked: Inner, answer: Found, domain: Region, parts: Sequence[Part], there: Region
+    table: NodeTable, asked: Inner, answer: Found, domain: Region, parts: Sequence[Part], there: Region
 ) -> Found:
     """An answer for `domain`, for the parts that are meant and a domain that is alike."""
     meant: dict[int, tuple[Part, Part]] = {}
     for copy, part in zip(asked.parts, parts, strict=True):
         for one, other in zip(walk(copy), walk(part), strict=True):
             meant[one.group] = one, other
-    shift = int(layout.starts(there.level)[there.index] - layout.starts(domain.level)[domain.index])
+    shift = int(table.starts(there.level)[there.index] - table.starts(domain.level)[domain.index])
     found = Found([(part, there) for part in parts], [])
     top = {copy.group for copy in asked.parts} | {asked.tree.group}
     for seated, region in answer.seats:
         if seated.group not in top:
-            first, _ = layout.inner(domain.level, domain.index, region.level)
-            now, _ = layout.inner(there.level, there.index, region.level)
+            first, _ = table.inner(domain.level, domain.index, region.level)
+            now, _ = table.inner(there.level, there.index, region.level)
             found.seats.append((meant[seated.group][1], Region(region.level, region.index - first + now)))
     for put in answer.puts:
         one, other = meant[put.part.group]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..cluster.arrays import Ints
-from ..cluster.node_table import Layout
+from ..cluster.node_table import NodeTable
 from ..cluster.regions import Region
 from ..cluster.slots import NEVER, Slots
 from ..cluster.view import ClusterView
@@ -32,34 +32,34 @@ def at_once(view: ClusterView, demand: Demand) -> Placed | None:
     if not isinstance(leaf, Leaf) or len(leaf.classes) != 1 or leaf.bound or leaf.preferred:
         return None
     (pods,) = leaf.classes
-    layout, shape, count = view.layout, pods.shape, len(pods.members)
-    if not count or leaf.min_count > count or shape.tied or not layout.knows(shape.requests):
+    table, shape, count = view.node_table, pods.shape, len(pods.members)
+    if not count or leaf.min_count > count or shape.tied or not table.knows(shape.requests):
         return None
-    if has_wishes(layout, pods):
+    if has_wishes(table, pods):
         return None
     level = _level(view, leaf)
     if level is None:
         return None
-    slots = view.capacity.slots(shape)
+    slots = view.slot_cache.slots(shape)
     found = _seat(view, leaf, slots, level, count)
     if found is None:
         return None
     index, spare = found
-    domain = {leaf.id: layout.domain_path(level, index)}
+    domain = {leaf.id: table.domain_path(level, index)}
     objective = (0, 0, 0, 0, spare)  # nothing is left out, and no domain that is open to it is tighter
-    assignment = _assigned(layout, slots, (level, index), pods.members)
+    assignment = _assigned(table, slots, (level, index), pods.members)
     return Placed(assignment, domain, frozenset((leaf.id,)), objective, objective)
 
 
-def _assigned(layout: Layout, slots: Slots, domain: tuple[int, int], members: Sequence[int]) -> dict[int, str]:
+def _assigned(table: NodeTable, slots: Slots, domain: tuple[int, int], members: Sequence[int]) -> dict[int, str]:
     """Members in order, close together inside a domain that has the room."""
     count = len(members)
     if count <= slots.most:
-        row, domain = descend(layout, slots, domain, count)
+        row, domain = descend(table, slots, domain, count)
         if row >= 0:
-            return dict.fromkeys(members, layout.name(row))
-    rows, counts = compact(layout, slots.shape, slots.rows, Region(*domain), count, slots.roll)
-    spots, nodes = list[str](), layout.nodes
+            return dict.fromkeys(members, table.name(row))
+    rows, counts = compact(table, slots.shape, slots.rows, Region(*domain), count, slots.roll)
+    spots, nodes = list[str](), table.nodes
     for row, number in zip(rows.tolist(), counts.tolist(), strict=True):
         spots += [nodes[row].name] * number
     return dict(zip(members, spots, strict=True))
@@ -69,10 +69,10 @@ def _level(view: ClusterView, leaf: Leaf) -> int | None:
     """The level in whose domains a leaf may be, -1 for the cluster; None if it is not one listed level."""
     exclusive = leaf.exclusive
     if exclusive is None:
-        return -1 if leaf.topology is None else view.layout.level_of.get(leaf.topology)
-    if leaf.topology not in (None, exclusive.key) or view.occupancy.domains_of(exclusive, leaf.id):
+        return -1 if leaf.topology is None else view.node_table.level_of.get(leaf.topology)
+    if leaf.topology not in (None, exclusive.key) or view.exclusivity.domains_of(exclusive, leaf.id):
         return None
-    return view.layout.level_of.get(exclusive.key)
+    return view.node_table.level_of.get(exclusive.key)
 
 
 def _seat(view: ClusterView, leaf: Leaf, slots: Slots, level: int, count: int) -> tuple[int, int] | None:
@@ -84,14 +84,14 @@ def _seat(view: ClusterView, leaf: Leaf, slots: Slots, level: int, count: int) -
     if level < 0:
         return 0, everywhere - count if measured else 0
     domains = slots.roll(level)
-    if measured and leaf.exclusive is None and view.layout.all_named(level):
+    if measured and leaf.exclusive is None and view.node_table.all_named(level):
         best = slots.tightest(level, 0, len(domains), count)
         return None if best < 0 else (best, domains.item(best) - count)
     closed = domains < count
     if leaf.exclusive is not None:
-        closed |= view.occupancy.taken(leaf.exclusive)
-    if not view.layout.all_named(level):
-        closed |= ~view.layout.named(level)
+        closed |= view.exclusivity.taken(leaf.exclusive)
+    if not view.node_table.all_named(level):
+        closed |= ~view.node_table.named(level)
     enough = np.where(closed, NEVER, domains)
     best = int(enough.argmin())
     have = enough.item(best)

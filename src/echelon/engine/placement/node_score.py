@@ -87,7 +87,7 @@ class Liking:
         self, view: ClusterView, shape: Shape, identity: Identity | None, rows: Ints, crowd: Crowd | None = None
     ) -> None:
         self.view, self.shape, self.identity, self.rows = view, shape, identity, rows
-        self.crowd = crowd or Crowd(view.layout.size)
+        self.crowd = crowd or Crowd(view.node_table.size)
         self._still = TAINTS * _taints(view, shape, rows) + NODES * _nodes(view, shape, rows)
         self._near = [*self._own_wishes(), *self._wishes_of_others()]
         self._even = [self._evenness(wish.about) for wish in shape.wishes if isinstance(wish.about, Spread)]
@@ -126,26 +126,26 @@ class Liking:
     # ---- other pods
 
     def _own_wishes(self) -> Iterator[_Nearness]:
-        layout, company = self.view.layout, self.view.company
+        table, pod_index = self.view.node_table, self.view.pod_index
         for wish in self.shape.wishes:
             if isinstance(wish.about, PodTerm):
-                domain = domain_of(layout, wish.about.key)
-                there = tally(layout, domain, company.of(Question((wish.about.peers,))))
+                domain = domain_of(table, wish.about.key)
+                there = tally(table, domain, pod_index.of(Question((wish.about.peers,))))
                 _gather(there, domain, self.crowd.meant(wish.about.peers))
                 # One of its own kind counts twice: as it is wished, and as one that wishes.
                 own = 2 * wish.weight if self._is_meant(wish.about.peers) else 0
                 yield _Nearness(domain, there * wish.weight, self.rows, own)
 
     def _wishes_of_others(self) -> Iterator[_Nearness]:
-        layout = self.view.layout
-        for wish, nodes in self.view.company.wishing().items():
+        table = self.view.node_table
+        for wish, nodes in self.view.pod_index.wishing().items():
             if isinstance(wish.about, PodTerm) and self._is_meant(wish.about.peers):
-                domain = domain_of(layout, wish.about.key)
-                yield _Nearness(domain, tally(layout, domain, nodes) * wish.weight, self.rows, 0)
+                domain = domain_of(table, wish.about.key)
+                yield _Nearness(domain, tally(table, domain, nodes) * wish.weight, self.rows, 0)
         for wish, pods in self.crowd.wishing.items():
             if isinstance(wish.about, PodTerm) and self._is_meant(wish.about.peers):
-                domain = domain_of(layout, wish.about.key)
-                there = tally(layout, domain, {})
+                domain = domain_of(table, wish.about.key)
+                there = tally(table, domain, {})
                 _gather(there, domain, pods)
                 yield _Nearness(domain, there * wish.weight, self.rows, 0)
 
@@ -163,11 +163,11 @@ class Liking:
     # ---- spread
 
     def _evenness(self, spread: Spread) -> _Evenness:
-        layout, domain = self.view.layout, domain_of(self.view.layout, spread.key)
-        counted = np.where(eligible(layout, self.shape, spread), domain, -1)
-        running = self.view.company.of(Question((spread.peers,), staying=True))
-        pods = tally(layout, domain, {})
-        there = tally(layout, counted, running)
+        table, domain = self.view.node_table, domain_of(self.view.node_table, spread.key)
+        counted = np.where(eligible(table, self.shape, spread), domain, -1)
+        running = self.view.pod_index.of(Question((spread.peers,), staying=True))
+        pods = tally(table, domain, {})
+        there = tally(table, counted, running)
         pods[: len(there) - 1] += there[:-1]
         _gather(pods, counted, self.crowd.meant(spread.peers))
         return _Evenness(domain, counted, pods, self.rows, spread, self._is_meant(spread.peers))
@@ -198,10 +198,10 @@ def _gather(table: Ints, domain: Ints, pods: Ints) -> None:
 
 def _taints(view: ClusterView, shape: Shape, rows: Ints) -> Ints:
     """The fewer soft taints that are not tolerated, the better."""
-    layout = view.layout
-    unwelcome = {taint for taint in layout.soft_taints if not tolerated(taint, shape.tolerations)}
-    by_set = np.array([sum(taint in unwelcome for taint in taints) for taints in layout.taint_sets], dtype=np.int64)
-    found = by_set[layout.taints[rows]]
+    table = view.node_table
+    unwelcome = {taint for taint in table.soft_taints if not tolerated(taint, shape.tolerations)}
+    by_set = np.array([sum(taint in unwelcome for taint in taints) for taints in table.taint_sets], dtype=np.int64)
+    found = by_set[table.taints[rows]]
     most = int(found.max(initial=0))
     return FULL - found * FULL // most if most else np.full(len(rows), FULL, dtype=np.int64)
 
@@ -210,6 +210,6 @@ def _nodes(view: ClusterView, shape: Shape, rows: Ints) -> Ints:
     found = np.zeros(len(rows), dtype=np.int64)
     for wish in shape.wishes:
         if isinstance(wish.about, NodeTerm):
-            found += wish.weight * matches_term(view.layout, wish.about, rows)
+            found += wish.weight * matches_term(view.node_table, wish.about, rows)
     most = int(found.max(initial=0))
     return found * FULL // most if most else found

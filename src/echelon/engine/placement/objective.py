@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..cluster.arrays import Ints
-from ..cluster.node_table import Layout
+from ..cluster.node_table import NodeTable
 from ..cluster.regions import CLUSTER, Region, narrow, rows_of, split_by_label
 from ..cluster.view import ClusterView
 from ..records.demand import Composite, Demand, Group, Leaf, Shape
@@ -49,24 +49,24 @@ def groups_of(root: Group) -> list[Group]:
     return found
 
 
-def keys_of(group: Group, extra: str | None, layout: Layout) -> tuple[str, ...]:
+def keys_of(group: Group, extra: str | None, table: NodeTable) -> tuple[str, ...]:
     """The keys that a group must share a domain of, wide before narrow; `extra` is a preferred one."""
     alone = group.exclusive.key if isinstance(group, Leaf) and group.exclusive else None
     asked = [key for key in (group.topology, alone, extra) if key]
-    listed = sorted({key for key in asked if key in layout.level_of}, key=layout.level_of.__getitem__)
-    return tuple(listed) + tuple(dict.fromkeys(key for key in asked if key not in layout.level_of))
+    listed = sorted({key for key in asked if key in table.level_of}, key=table.level_of.__getitem__)
+    return tuple(listed) + tuple(dict.fromkeys(key for key in asked if key not in table.level_of))
 
 
-def inner_regions(layout: Layout, region: Region, key: str) -> list[Region]:
+def inner_regions(table: NodeTable, region: Region, key: str) -> list[Region]:
     """The domains of a key inside a region."""
-    level = layout.level_of.get(key)
+    level = table.level_of.get(key)
     if level is None:
-        return split_by_label(layout, region, key)
+        return split_by_label(table, region, key)
     if level <= region.level:
-        index = int(layout.domains(level)[rows_of(layout, region)[0]])
-        return [region] if layout.named(level)[index] else []
-    low, high = layout.inner(region.level, region.index, level)
-    found = (narrow(layout, region, level, index) for index in range(low, high) if layout.named(level)[index])
+        index = int(table.domains(level)[rows_of(table, region)[0]])
+        return [region] if table.named(level)[index] else []
+    low, high = table.inner(region.level, region.index, level)
+    found = (narrow(table, region, level, index) for index in range(low, high) if table.named(level)[index])
     return [inner for inner in found if inner is not None]
 
 
@@ -83,8 +83,8 @@ def settle_homes(view: ClusterView, root: Group, draft: Draft) -> dict[int, int]
     for group in wishes:
         missed[group.id] = len(group.preferred)
         if group.id in draft.seats:
-            missed[group.id] = _missed(view.layout, group, rows[group.id])
-    _narrow(view.layout, root, CLUSTER, draft, rows, missed)
+            missed[group.id] = _missed(view.node_table, group, rows[group.id])
+    _narrow(view.node_table, root, CLUSTER, draft, rows, missed)
     return missed
 
 
@@ -92,7 +92,7 @@ def find_homes(view: ClusterView, root: Group, draft: Draft) -> None:
     """The regions of groups that hold, where only their pods are known."""
     everyone = groups_of(root)
     rows = _rows_below(view, root, draft)
-    _narrow(view.layout, root, CLUSTER, draft, rows, {group.id: len(group.preferred) for group in everyone})
+    _narrow(view.node_table, root, CLUSTER, draft, rows, {group.id: len(group.preferred) for group in everyone})
 
 
 def _rows_below(view: ClusterView, group: Group, draft: Draft) -> dict[int, list[int]]:
@@ -104,7 +104,7 @@ def _rows_below(view: ClusterView, group: Group, draft: Draft) -> dict[int, list
 
     def collect(group: Group) -> list[int]:
         if isinstance(group, Leaf):
-            bound = (view.layout.row(bound.node) for bound in group.bound)
+            bound = (view.node_table.row(bound.node) for bound in group.bound)
             rows = new.get(group.id, []) + [row for row in bound if row is not None]
         else:
             rows = [row for child in group.children for row in collect(child)]
@@ -115,45 +115,45 @@ def _rows_below(view: ClusterView, group: Group, draft: Draft) -> dict[int, list
     return found
 
 
-def _missed(layout: Layout, group: Group, rows: list[int]) -> int:
-    honoured = (number for number, key in enumerate(group.preferred) if _shared(layout, key, rows))
+def _missed(table: NodeTable, group: Group, rows: list[int]) -> int:
+    honoured = (number for number, key in enumerate(group.preferred) if _shared(table, key, rows))
     return next(honoured, len(group.preferred))
 
 
-def _shared(layout: Layout, key: str, rows: list[int]) -> bool:
+def _shared(table: NodeTable, key: str, rows: list[int]) -> bool:
     """Whether rows lie in one domain of a key."""
     if not rows:
         return True
-    level = layout.level_of.get(key)
-    ids = layout.column(key).ids if level is None else layout.domains(level)
+    level = table.level_of.get(key)
+    ids = table.column(key).ids if level is None else table.domains(level)
     first = int(ids[rows[0]])
-    named = first >= 0 if level is None else bool(layout.named(level)[first])
+    named = first >= 0 if level is None else bool(table.named(level)[first])
     return named and bool((ids[rows] == first).all())
 
 
 def _narrow(
-    layout: Layout, group: Group, around: Region, draft: Draft, rows: dict[int, list[int]], missed: Mapping[int, int]
+    table: NodeTable, group: Group, around: Region, draft: Draft, rows: dict[int, list[int]], missed: Mapping[int, int]
 ) -> None:
     if group.id not in draft.seats:
         return
     region, honoured = around, missed.get(group.id, len(group.preferred))
     extra = group.preferred[honoured] if honoured < len(group.preferred) else None
     if rows[group.id]:
-        for key in keys_of(group, extra, layout):
-            region = _around(layout, region, key, rows[group.id][0])
+        for key in keys_of(group, extra, table):
+            region = _around(table, region, key, rows[group.id][0])
         draft.seats[group.id] = region
     for child in group.children if isinstance(group, Composite) else ():
-        _narrow(layout, child, region, draft, rows, missed)
+        _narrow(table, child, region, draft, rows, missed)
 
 
-def _around(layout: Layout, region: Region, key: str, row: int) -> Region:
+def _around(table: NodeTable, region: Region, key: str, row: int) -> Region:
     """The domain of a key inside a region that holds a row."""
-    level = layout.level_of.get(key)
+    level = table.level_of.get(key)
     if level is None:
-        return next(inner for inner in split_by_label(layout, region, key) if row in rows_of(layout, inner))
+        return next(inner for inner in split_by_label(table, region, key) if row in rows_of(table, inner))
     if level <= region.level:
         return region
-    return narrow(layout, region, level, int(layout.domains(level)[row])) or region
+    return narrow(table, region, level, int(table.domains(level)[row])) or region
 
 
 # ---- the objective
@@ -216,7 +216,7 @@ def _around_groups(view: ClusterView, leaves: Iterable[Leaf], draft: Draft) -> t
     spare = least = 0
     known: dict[tuple[int, int, int], int] = {}
     for leaf, shape, count in ((leaf, *each) for leaf, counts in pods.items() for each in counts):
-        region, slots = draft.seats[leaf], view.capacity.slots(shape)
+        region, slots = draft.seats[leaf], view.slot_cache.slots(shape)
         if region.rows is not None:
             spare += int(slots.rows[region.rows].sum()) - count
             continue

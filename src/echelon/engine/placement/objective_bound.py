@@ -43,8 +43,8 @@ class Floor:
             return 1 << 40
         known = (id(shape), key)
         if known not in self._most:
-            level = -1 if key is None else self.view.layout.level_of.get(key, -1)
-            self._most[known] = int(self.view.capacity.slots(shape).roll(level).max(initial=0))
+            level = -1 if key is None else self.view.node_table.level_of.get(key, -1)
+            self._most[known] = int(self.view.slot_cache.slots(shape).roll(level).max(initial=0))
         return self._most[known]
 
     def _beyond_all_slots(self, leaves: Iterable[Leaf]) -> int:
@@ -62,14 +62,14 @@ class Floor:
 
     def _holds(self, pods: Mapping[Shape, int], key: str) -> bool:
         """Whether some domain of a key has slots for so many pods, each shape by itself."""
-        layout = self.view.layout
-        level = layout.level_of.get(key)
+        table = self.view.node_table
+        level = table.level_of.get(key)
         if level is None:
             return True
-        fitting = layout.named(level).copy()
+        fitting = table.named(level).copy()
         for shape, count in pods.items():
             if not shape.tied:
-                slots: Ints = self.view.capacity.slots(shape).roll(level)
+                slots: Ints = self.view.slot_cache.slots(shape).roll(level)
                 fitting &= slots >= count
         return bool(np.any(fitting))
 

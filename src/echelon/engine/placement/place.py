@@ -169,7 +169,7 @@ def _verdict(view: ClusterView, demand: Demand, draft: Draft) -> Outcome:
     objective, bound = worth(view, demand, draft, assignment)
     if honour(view, demand, draft):
         assignment = members(view, demand, draft)
-    domains = {group: path_of(view.layout, region) for group, region in sorted(draft.seats.items())}
+    domains = {group: path_of(view.node_table, region) for group, region in sorted(draft.seats.items())}
     return Outcome(Placed(assignment, domains, frozenset(draft.seats), objective, bound))
 
 
@@ -219,11 +219,11 @@ def _more_members(view: ClusterView, leaf: Leaf, draft: Draft, canon: Canon, tri
             key = (put.ask.shape, put.ask.role)
             used[key] = used.get(key, 0) + int(put.counts.sum())
     for ask in sorted(part.asks, key=lambda ask: ask.role in present):
-        slots = view.capacity.slots(ask.shape).rows
-        room = int(slots[rows_of(view.layout, region)].sum())
+        slots = view.slot_cache.slots(ask.shape).rows
+        room = int(slots[rows_of(view.node_table, region)].sum())
         count = min(ask.most - used.get((ask.shape, ask.role), 0), room)
         if count > 0:
-            put = Put(part, ask, *compact(view.layout, ask.shape, slots, region, count))
+            put = Put(part, ask, *compact(view.node_table, ask.shape, slots, region, count))
             draft.puts.append(put)
             trial.enter_context(view.with_more(put.rows, ask.shape.requests, put.counts))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..cluster.arrays import Ints
 from ..cluster.node_filters import tolerated
-from ..cluster.node_table import Layout
+from ..cluster.node_table import NodeTable
 from ..cluster.regions import CLUSTER, Region, rows_of
 from ..cluster.running_terms import settled
 from ..cluster.slots import room
@@ -28,26 +28,26 @@ DOMAINS = 256
 TURNS, FEWEST_TURNS, WORK = 512, 16, 1 << 22
 
 
-def has_wishes(layout: Layout, pods: PodClass) -> bool:
+def has_wishes(table: NodeTable, pods: PodClass) -> bool:
     """Whether pods care for nodes, or others for them."""
-    return pods.identity is not None or _cares(layout, pods.shape)
+    return pods.identity is not None or _cares(table, pods.shape)
 
 
-def _cares(layout: Layout, shape: Shape) -> bool:
-    if shape.wishes or not layout.soft_taints:
+def _cares(table: NodeTable, shape: Shape) -> bool:
+    if shape.wishes or not table.soft_taints:
         return bool(shape.wishes)
-    return any(not tolerated(taint, shape.tolerations) for taint in layout.soft_taints)
+    return any(not tolerated(taint, shape.tolerations) for taint in table.soft_taints)
 
 
 def honour(view: ClusterView, demand: Demand, draft: Draft) -> bool:
     """Move pods with wishes to the nodes they like best, within what is decided; whether any have wishes."""
     shapes = {id(put.ask.shape): put.ask.shape for put in draft.puts}
-    wishing = {number for number, shape in shapes.items() if _cares(view.layout, shape)}
+    wishing = {number for number, shape in shapes.items() if _cares(view.node_table, shape)}
     known = _identities(demand)
     if not wishing and not known:
         return False
     minding = any(put.ask.shape.tied for put in draft.puts)
-    if minding and not (len(draft.puts) == 1 and settled(view.layout, view.company, draft.puts[0].ask.shape)):
+    if minding and not (len(draft.puts) == 1 and settled(view.node_table, view.pod_index, draft.puts[0].ask.shape)):
         return False  # a pod that moves could spoil what is right
     mover = _Mover(view, draft, known)
     mover.choose_domain(demand)
@@ -80,21 +80,21 @@ class _Mover:
     """Moves the pods of a draft, put by put, on what the others leave free."""
 
     def __init__(self, view: ClusterView, draft: Draft, known: Known) -> None:
-        self.view, self.layout, self.draft, self.known = view, view.layout, draft, known
-        self.crowd = Crowd(view.layout.size)
+        self.view, self.table, self.draft, self.known = view, view.node_table, draft, known
+        self.crowd = Crowd(view.node_table.size)
 
     def identity(self, put: Put) -> Identity | None:
         return self.known.get((put.part.group, put.ask.shape, put.ask.role)) if self.known else None
 
     def _settle(self) -> None:
         """Everyone takes its place."""
-        self.free = self.layout.free.copy()
+        self.free = self.table.free.copy()
         for put in self.draft.puts:
             self._charge(put, 1)
 
     def _charge(self, put: Put, times: int) -> None:
         for resource, amount in put.ask.shape.requests:
-            known = self.layout.resources.get(resource)
+            known = self.table.resources.get(resource)
             if known is not None:
                 self.free[known, put.rows] -= amount * times * put.counts
         self.crowd.count(put.ask.shape, self.identity(put), put.rows, times * put.counts)
@@ -103,8 +103,8 @@ class _Mover:
         put = self.draft.puts[number]
         shape, region = put.ask.shape, self.draft.seats[put.part.group]
         self._charge(put, -1)
-        slots = np.minimum(self.view.capacity.slots(shape).rows, room(self.layout, self.free, shape))
-        rows = rows_of(self.layout, region)
+        slots = np.minimum(self.view.slot_cache.slots(shape).rows, room(self.table, self.free, shape))
+        rows = rows_of(self.table, region)
         rows = rows[slots[rows] > 0]
         liking = Liking(self.view, shape, self.identity(put), rows, self.crowd)
         taken = self._in_turns(put, liking, slots) if liking.changes else self._best(put, liking, slots, region)
@@ -118,7 +118,7 @@ class _Mover:
         last = order[int(np.searchsorted(np.cumsum(slots[rows[order]]), count))]
         whole, rest = rows[found > found[last]], np.zeros_like(slots)
         rest[rows[found == found[last]]] = slots[rows[found == found[last]]]
-        some, counts = compact(self.layout, put.ask.shape, rest, region, count - int(slots[whole].sum()))
+        some, counts = compact(self.table, put.ask.shape, rest, region, count - int(slots[whole].sum()))
         taken, counts = np.concatenate([whole, some]), np.concatenate([slots[whole], counts])
         along = np.argsort(taken, kind="stable")
         return taken[along], counts[along]
@@ -159,22 +159,22 @@ class _Mover:
         self._settle()
 
     def _move_group(self, demand: Demand) -> None:
-        leaf, layout = demand.root, self.layout
+        leaf, table = demand.root, self.table
         if not isinstance(leaf, Leaf) or len(self.draft.puts) != 1 or leaf.bound or leaf.exclusive:
             return
         put = self.draft.puts[0]
         here, shape = self.draft.seats[leaf.id], put.ask.shape
         if here.level < 0 or here.rows is not None:
             return
-        slots, count = self.view.capacity.slots(shape), int(put.counts.sum())
+        slots, count = self.view.slot_cache.slots(shape), int(put.counts.sum())
         alike = self._as_tight(leaf, here, slots.roll(here.level))
-        rows = np.concatenate([rows_of(layout, home) for home in alike]) if alike else np.zeros(0, dtype=np.int64)
+        rows = np.concatenate([rows_of(table, home) for home in alike]) if alike else np.zeros(0, dtype=np.int64)
         rows = rows[slots.rows[rows] > 0]
-        value = np.zeros(layout.size, dtype=np.int64)
+        value = np.zeros(table.size, dtype=np.int64)
         value[rows] = Liking(self.view, shape, self.identity(put), rows).scores()
 
         def liking(home: Region) -> int:
-            inside = rows_of(layout, home)
+            inside = rows_of(table, home)
             each = np.repeat(value[inside], np.minimum(slots.rows[inside], count))
             return int(np.sort(each)[-count:].sum())
 
@@ -182,13 +182,13 @@ class _Mover:
             best = max(alike, key=liking)
             if liking(best) > liking(here):
                 self.draft.seats[leaf.id] = best
-                taken, counts = compact(layout, shape, slots.rows, best, count)
+                taken, counts = compact(table, shape, slots.rows, best, count)
                 self.draft.puts[0] = put._replace(rows=taken, counts=counts)
 
     def _as_tight(self, leaf: Leaf, here: Region, sums: Ints) -> list[Region]:
         """The domains a leaf could have had instead, some of them if there are very many."""
-        narrowest = [key for key in leaf.preferred if self.layout.level_of.get(key) == here.level]
+        narrowest = [key for key in leaf.preferred if self.table.level_of.get(key) == here.level]
         homes = [CLUSTER]
-        for key in keys_of(leaf, narrowest[0] if narrowest else None, self.layout):
-            homes = [inner for region in homes for inner in inner_regions(self.layout, region, key)]
+        for key in keys_of(leaf, narrowest[0] if narrowest else None, self.table):
+            homes = [inner for region in homes for inner in inner_regions(self.table, region, key)]
         return [home for home in homes if home.level == here.level and sums[home.index] == sums[here.index]][:DOMAINS]

@@ -31,11 +31,11 @@ def members(view: ClusterView, demand: Demand, draft: Draft) -> dict[int, str]:
 
 
 def _by_rank(view: ClusterView, leaf: Leaf, puts: list[Put]) -> Iterator[tuple[int, str]]:
-    layout = view.layout
+    table = view.node_table
     for (shape, role), ids in merge(leaf.classes).items():
         rows = [np.repeat(p.rows, p.counts) for p in puts if p.ask.role == role and p.ask.shape == shape]
         if rows:
-            names = [layout.name(row) for row in np.sort(np.concatenate(rows)).tolist()]
+            names = [table.name(row) for row in np.sort(np.concatenate(rows)).tolist()]
             yield from zip(ids, names, strict=False)
 
 
@@ -89,7 +89,7 @@ class _Straightener:
             if None in children:
                 return None
             return (group.min_groups, group.topology, group.preferred, group.id in self.seats, children)
-        if group.bound or (group.exclusive and self.view.occupancy.domains_of(group.exclusive, group.id)):
+        if group.bound or (group.exclusive and self.view.exclusivity.domains_of(group.exclusive, group.id)):
             return None
         asked = tuple((pods.shape, pods.role, len(pods.members)) for pods in group.classes)
         got: dict[object, int] = {}

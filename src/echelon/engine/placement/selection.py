@@ -64,7 +64,7 @@ def counted(view: ClusterView, demand: Demand, placed: Placed) -> Pods:
     for leaf in demand.leaves():
         classes = found[leaf.id] = {}
         for kind, members in merge(leaf.classes).items():
-            rows = (view.layout.row(placed.assignment[member]) for member in members if member in placed.assignment)
+            rows = (view.node_table.row(placed.assignment[member]) for member in members if member in placed.assignment)
             classes[kind] = dict(Counter(row for row in rows if row is not None))
     return found
 

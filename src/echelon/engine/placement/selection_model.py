@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..cluster.arrays import Ints
-from ..cluster.node_table import Layout
+from ..cluster.node_table import NodeTable
 from ..cluster.regions import CLUSTER
 from ..cluster.view import ClusterView
 from ..models.pod_rule_constraints import Number, marks, write
@@ -76,7 +76,7 @@ def _wishes(model: _Model, left_out: Objective, steps: Steps) -> Selection | Not
 def _is_listed(view: ClusterView, demand: Demand) -> bool:
     """Whether all exclusive domains are those of listed levels."""
     wanted = (leaf.exclusive for leaf in demand.leaves())
-    return all(exclusive is None or exclusive.key in view.layout.level_of for exclusive in wanted)
+    return all(exclusive is None or exclusive.key in view.node_table.level_of for exclusive in wanted)
 
 
 def _minding(view: ClusterView, demand: Demand) -> Tied | None:
@@ -89,7 +89,7 @@ def _minding(view: ClusterView, demand: Demand) -> Tied | None:
 
 class _Model:
     def __init__(self, view: ClusterView, demand: Demand, room: Tied | None, places: dict[int, Ints]) -> None:
-        self.view, self.layout, self.demand, self.room, self.places = view, view.layout, demand, room, places
+        self.view, self.table, self.demand, self.room, self.places = view, view.node_table, demand, room, places
         self.solver = Solver()
         self.cp, self.sum, self.weighted = self.solver.cp, self.solver.sum, self.solver.weighted
         self.groups = groups_of(demand.root)
@@ -101,7 +101,7 @@ class _Model:
         self._hold()
         self._fit()
         for group in self.groups:
-            for key in keys_of(group, None, self.layout):
+            for key in keys_of(group, None, self.table):
                 self._together(group, key, self.holds[group.id], 0)
         self._alone()
         if room is not None:
@@ -120,7 +120,7 @@ class _Model:
         return {first: self.cp.new_int_var(0, number, "") for first, number in most.items() if number > 0}
 
     def _slots(self, shape: Shape) -> Ints:
-        return self.view.capacity.slots(shape).rows if self.room is None else self.room.slots_by_row(shape)
+        return self.view.slot_cache.slots(shape).rows if self.room is None else self.room.slots_by_row(shape)
 
     def _numbers(self) -> dict[Shape, dict[int, Number]]:
         """Pods of every shape by place."""
@@ -169,15 +169,15 @@ class _Model:
             for (shape, _), places in classes.items():
                 for name, amount in shape.requests:
                     for row, variable in places.items() if amount > 0 else ():
-                        variables, amounts = used.setdefault((self.layout.resources[name], row), ([], []))
+                        variables, amounts = used.setdefault((self.table.resources[name], row), ([], []))
                         variables.append(variable)
                         amounts.append(amount)
         for (resource, row), (variables, amounts) in used.items():
-            self.cp.add(self.weighted(variables, amounts) <= self.layout.free.item(resource, row))
+            self.cp.add(self.weighted(variables, amounts) <= self.table.free.item(resource, row))
 
     def _together(self, group: Group, key: str, wanted: Any, otherwise: Any) -> None:
         """All pods of a group share a domain of a key if that is wanted, those that run included."""
-        domains, chosen = _domains(self.layout, key), dict[int, Any]()
+        domains, chosen = _domains(self.table, key), dict[int, Any]()
         for leaf in Demand(group).leaves():
             most = sum(len(pods.members) for pods in leaf.classes)
             for rows in self.pods[leaf.id].values():
@@ -205,7 +205,7 @@ class _Model:
 
     def _used(self, leaf: Leaf, exclusive: Exclusive) -> Iterator[tuple[int, Any]]:
         """Domains that a leaf may have for itself, with whether it does."""
-        domains, holders = _domains(self.layout, exclusive.key), self.view.occupancy.holders(exclusive)
+        domains, holders = _domains(self.table, exclusive.key), self.view.exclusivity.holders(exclusive)
         most = sum(len(pods.members) for pods in leaf.classes)
         inside: dict[int, list[Any]] = {domains.item(row): [] for row in self._pins(leaf)}
         pinned = list(inside)
@@ -222,7 +222,7 @@ class _Model:
             yield domain, uses
 
     def _pins(self, group: Group) -> list[int]:
-        rows = (self.layout.row(bound.node) for leaf in Demand(group).leaves() for bound in leaf.bound)
+        rows = (self.table.row(bound.node) for leaf in Demand(group).leaves() for bound in leaf.bound)
         return [row for row in rows if row is not None]
 
     def _flag(self) -> Any:
@@ -327,10 +327,10 @@ class _Model:
 
 def _places(view: ClusterView, demand: Demand, room: Tied | None) -> dict[int, Ints]:
     """Rows that need not be told apart, by the first of them: where pods are equal, those of the same domains."""
-    layout, groups = view.layout, groups_of(demand.root)
-    rows = np.arange(layout.size, dtype=np.int64)
-    keys = {key for group in groups for key in (*keys_of(group, None, layout), *group.preferred)}
-    columns = [*(_domains(layout, key) for key in sorted(keys)), *marks(room.rules if room else ())]
+    table, groups = view.node_table, groups_of(demand.root)
+    rows = np.arange(table.size, dtype=np.int64)
+    keys = {key for group in groups for key in (*keys_of(group, None, table), *group.preferred)}
+    columns = [*(_domains(table, key) for key in sorted(keys)), *marks(room.rules if room else ())]
     if len(_shapes(demand)) > 1:
         kinds = rows
     elif columns:
@@ -346,13 +346,13 @@ def _shapes(demand: Demand) -> list[Shape]:
     return list(dict.fromkeys(pods.shape for leaf in demand.leaves() for pods in leaf.classes))
 
 
-def _domains(layout: Layout, key: str) -> Ints:
+def _domains(table: NodeTable, key: str) -> Ints:
     """The domain of every row, below 0 for those without one."""
-    level = layout.level_of.get(key)
+    level = table.level_of.get(key)
     if level is None:
-        return layout.column(key).ids
-    domains = layout.domains(level)
-    return np.where(layout.named(level)[domains], domains, -1)
+        return table.column(key).ids
+    domains = table.domains(level)
+    return np.where(table.named(level)[domains], domains, -1)
 
 
 def _by_domain(rows: Mapping[int, Any], domains: Ints) -> dict[int, list[Any]]:

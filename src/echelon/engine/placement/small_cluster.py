@@ -23,40 +23,40 @@ class Ground:
     """Free amounts of every row while pods come and go; shapes go by their number."""
 
     def __init__(self, view: ClusterView, root: Part, parts: list[Part], keys: list[str]) -> None:
-        self.view, self.layout = view, view.layout
+        self.view, self.table = view, view.node_table
         self.shapes: list[Shape] = shapes_of(root)
         self._numbers = {shape: number for number, shape in enumerate(self.shapes)}
         self._room = Tied(view, parts, (), -1) if is_tied(root) else Packing(view, parts, (), -1)
         self._rules = self._room if isinstance(self._room, Tied) and self._room.between_pods else None
         self.company_wanted = self._room.company_wanted
-        known = self.layout.resources
+        known = self.table.resources
         names = sorted({name for shape in self.shapes for name, amount in shape.requests if amount > 0} & known.keys())
         self.asked = [
             [(names.index(name), amount) for name, amount in shape.requests if amount > 0 and name in known]
             for shape in self.shapes
         ]
         self.resources = range(len(names))
-        self.free: list[list[int]] = self.layout.free[[known[name] for name in names]].T.tolist()
+        self.free: list[list[int]] = self.table.free[[known[name] for name in names]].T.tolist()
         self._may = [self._usable(shape).tolist() for shape in self.shapes]
         self._exclusive = any(part.exclusive for part in parts)
-        self._counts = [[0] * self.layout.size for _ in self.shapes]
+        self._counts = [[0] * self.table.size for _ in self.shapes]
         self._kinds = self._alike(keys, {row for part in parts for row in part.pins})
         self._rows: dict[object, list[int]] = {}
         self._sums: dict[object, int] = {}
 
     def _usable(self, shape: Shape) -> np.ndarray:
-        unknown = any(amount > 0 and name not in self.layout.resources for name, amount in shape.requests)
+        unknown = any(amount > 0 and name not in self.table.resources for name, amount in shape.requests)
         fits: np.ndarray = self._room.fits(shape) & (not unknown)
         return fits
 
     def _alike(self, keys: list[str], pinned: set[int]) -> list[int]:
         """A number per row, equal for rows that may be exchanged."""
         if self._rules is not None or self._exclusive:
-            return list(range(self.layout.size))
+            return list(range(self.table.size))
         found: dict[object, int] = {}
         kinds = []
         columns = [self._domains(key) for key in keys]
-        for row in range(self.layout.size):
+        for row in range(self.table.size):
             own = row if row in pinned else -1
             look = (own, *(column[row] for column in columns), tuple(self.free[row]), *(may[row] for may in self._may))
             kinds.append(found.setdefault(look, len(found)))
@@ -64,12 +64,12 @@ class Ground:
 
     def _domains(self, key: str) -> list[int]:
         """The domain of each row; those of a single row are all alike, as far as wider ones are."""
-        level = self.layout.level_of.get(key)
+        level = self.table.level_of.get(key)
         if level is None:
-            ids: list[int] = self.layout.column(key).ids.tolist()
+            ids: list[int] = self.table.column(key).ids.tolist()
             return ids
-        domains, sizes = self.layout.domains(level), np.diff(self.layout.starts(level), append=self.layout.size)
-        named = self.layout.named(level)[domains]
+        domains, sizes = self.table.domains(level), np.diff(self.table.starts(level), append=self.table.size)
+        named = self.table.named(level)[domains]
         found: list[int] = np.where(sizes[domains] > 1, domains, np.where(named, -1, -2)).tolist()
         return found
 
@@ -78,7 +78,7 @@ class Ground:
     def rows(self, region: Region) -> list[int]:
         found = self._rows.get(region.key)
         if found is None:
-            found = self._rows[region.key] = rows_of(self.layout, region).tolist()
+            found = self._rows[region.key] = rows_of(self.table, region).tolist()
         return found
 
     def look(self, region: Region) -> object:
@@ -92,7 +92,7 @@ class Ground:
         if found is None:
             found = 0
             if not self.shapes[shape].tied:
-                found = int(self.view.capacity.slots(self.shapes[shape]).rows[self.rows(region)].sum())
+                found = int(self.view.slot_cache.slots(self.shapes[shape]).rows[self.rows(region)].sum())
             self._sums[shape, region.key] = found
         return found
 

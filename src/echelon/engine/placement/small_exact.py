@@ -42,7 +42,7 @@ class Exact:
 
 
 def is_small(view: ClusterView, demand: Demand) -> bool:
-    if view.layout.size > NODES:
+    if view.node_table.size > NODES:
         return False
     pods = sum(len(pods.members) for leaf in demand.leaves() for pods in leaf.classes)
     return pods <= PODS and len(groups_of(demand.root)) <= GROUPS
@@ -88,7 +88,7 @@ class _Group:
 
 class _Search:
     def __init__(self, view: ClusterView, demand: Demand, left: int) -> None:
-        self.layout, self.left = view.layout, left
+        self.table, self.left = view.node_table, left
         self.best: Objective | None = None
         self.draft: Draft | None = None
         self.frugal = False
@@ -117,7 +117,7 @@ class _Search:
 
     def _add(self, group: Group, parent: int, parts: dict[int, Part]) -> None:
         part, at = parts[group.id], len(self.groups)
-        options = [(missed, keys_of(group, key, self.layout)) for missed, key in enumerate((*group.preferred, None))]
+        options = [(missed, keys_of(group, key, self.table)) for missed, key in enumerate((*group.preferred, None))]
         node = _Group(group, part, parent, options)
         self.groups.append(node)
         absent = (0, 1, 0, len(group.preferred), 0)
@@ -176,7 +176,7 @@ class _Search:
             for missed, keys in node.options:
                 regions = [around]
                 for key in keys:
-                    regions = [inner for region in regions for inner in inner_regions(self.layout, region, key)]
+                    regions = [inner for region in regions for inner in inner_regions(self.table, region, key)]
                 fitting = [region for region in regions if set(node.part.pins) <= set(self.ground.rows(region))]
                 found += [(missed, region) for region in sorted(fitting, key=self.ground.roominess)]
             self._homes_of[at, around.key] = found

@@ -93,12 +93,12 @@ class EvictionTrial:
     def _hold(self, victim: Victim, times: int) -> None:
         """The sums per row stand for the pods, except where others care who they are."""
         for row, freed in victim.freed.items():
-            self.view.layout.charge(row, freed.items(), times)
+            self.view.node_table.charge(row, freed.items(), times)
         for pod in victim.pods:
             if pod.exclusive is not None:
-                self.view.occupancy.count(pod.exclusive, pod.group, (pod.node,), times)
+                self.view.exclusivity.count(pod.exclusive, pod.group, (pod.node,), times)
             if pod.identity is not None:
-                self.view.company.count(pod, times)
+                self.view.pod_index.count(pod, times)
 
     def allowed(self, budget_id: int) -> int:
         """How many more pods a budget lets go."""

@@ -18,7 +18,7 @@ import numpy as np
 from ..cluster.arrays import Bools, Ints
 from ..cluster.free_amounts import clip
 from ..cluster.node_filters import allowed
-from ..cluster.node_table import Layout
+from ..cluster.node_table import NodeTable
 from ..records.demand import Shape
 from .victim_table import Victim
 
@@ -96,16 +96,16 @@ class OptionTable:
     """The nodes of some rows that newcomers of these shapes (and most numbers) can use, with their ways."""
 
     def __init__(
-        self, layout: Layout, rows: Ints, shapes: Mapping[Shape, int], victims: Sequence[Victim], terms: EvictionCosts,
-        caps: Mapping[Shape, Ints],
+        self, table: NodeTable, rows: Ints, shapes: Mapping[Shape, int], victims: Sequence[Victim],
+        terms: EvictionCosts, caps: Mapping[Shape, Ints],
     ) -> None:  # fmt: skip
         """The layout is that of a view in which nobody is gone; caps are pods of a shape that a row takes at most.
 
         Raises `ModelTooLarge`.
         """
         self.shapes, self._terms = list(shapes), terms
-        self.resources = _resources(layout, self.shapes)
-        open_to: Bools = np.stack([allowed(layout, shape)[rows] for shape in self.shapes])
+        self.resources = _resources(table, self.shapes)
+        open_to: Bools = np.stack([allowed(table, shape)[rows] for shape in self.shapes])
         tenants = self._tenants(rows[open_to.any(axis=0)].tolist(), victims)
         homes: dict[int, int] = {}
         for there in tenants.values():
@@ -114,7 +114,7 @@ class OptionTable:
         #: Victims on several nodes.
         self.shared = [unit for unit, number in homes.items() if number > 1]
         self._elsewhere = {unit: 1 << number for number, unit in enumerate(self.shared)}
-        base = layout.free[[resource.known for resource in self.resources]][:, rows]
+        base = table.free[[resource.known for resource in self.resources]][:, rows]
         slots = self._slots(base, rows, tenants) * open_to
         np.minimum(slots, np.array(list(shapes.values()))[:, np.newaxis], out=slots)
         for number, shape in enumerate(self.shapes):
@@ -214,10 +214,10 @@ def _unbeaten(states: list[_PartialOption]) -> list[_PartialOption]:
     return kept
 
 
-def _resources(layout: Layout, shapes: Sequence[Shape]) -> list[ResourceUse]:
+def _resources(table: NodeTable, shapes: Sequence[Shape]) -> list[ResourceUse]:
     requests = [dict(shape.requests) for shape in shapes]
     found = []
-    for name, known in layout.resources.items():
+    for name, known in table.resources.items():
         takes = [clip(max(0, asked.get(name, 0))) for asked in requests]
         unit = math.gcd(*takes)
         if unit:

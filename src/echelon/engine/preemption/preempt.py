@@ -98,14 +98,14 @@ def _anchors(demand: Demand, victims: Victims) -> frozenset[int]:
 
 def _by_region(view: ClusterView, part: Part, victims: Victims) -> list[tuple[Region, Victims]]:
     """The domains of the root's first key, or the whole cluster, with the victims that touch them."""
-    layout = view.layout
-    level = layout.level_of.get(part.keys[0]) if part.keys else None
+    table = view.node_table
+    level = table.level_of.get(part.keys[0]) if part.keys else None
     if level is None or is_tied(part):
         return [(CLUSTER, victims)]
-    pinned = distinct(layout.domains(level)[list(part.pins)].tolist()).tolist()
-    named = layout.named(level)
+    pinned = distinct(table.domains(level)[list(part.pins)].tolist()).tolist()
+    named = table.named(level)
     return [
         (Region(level, index), inside)
-        for index, inside in victims.by_domain(layout.domains(level))
+        for index, inside in victims.by_domain(table.domains(level))
         if named[index] and set(pinned) <= {index}
     ]

@@ -67,7 +67,7 @@ class RegionSearch:
         self.anchors, self.gaps, self.simpler, self.effort = anchors, gaps, simpler, effort
         self.lacking = gaps.lacking(region)
         #: Whether slots decide; they do not for pods that mind others.
-        self.counted = gaps.shape is not None and region.rows is None and is_uniform(gaps.layout, aim, region.level)
+        self.counted = gaps.shape is not None and region.rows is None and is_uniform(gaps.table, aim, region.level)
         few_rows = victims.entries <= SPREAD * len(victims)
         self.ledger = SlotCounter(gaps, region) if self._is_plain() and few_rows else None
         #: Whether the solver has named victims that suffice, which spares a lengthy search for a first answer.
@@ -247,7 +247,7 @@ class RegionSearch:
 
     def _is_plain(self) -> bool:
         """Whether slots in the region decide: one leaf of equal pods that may be anywhere in it."""
-        levels = self.trial.view.layout.level_of
+        levels = self.trial.view.node_table.level_of
         return self.counted and self.aim.is_leaf and all(levels[key] == self.region.level for key in self.aim.keys)
 
     @cached_property

@@ -55,7 +55,7 @@ class SlotProgram:
         self.gaps, self.aim, self.region = gaps, aim, region
         self.cost = _costs(victims)
         level = _leaf_level(gaps, aim, region)
-        self._domains = gaps.layout.domains(level) if level >= 0 else np.zeros(gaps.layout.size, dtype=np.int64)
+        self._domains = gaps.table.domains(level) if level >= 0 else np.zeros(gaps.table.size, dtype=np.int64)
         self._together: dict[int, list[int]] = {}
         #: Units that are split, with their rows.
         self.split: dict[int, list[int]] = {}
@@ -70,8 +70,8 @@ class SlotProgram:
         """Tell units that are on one row from those that span several, by what they hold inside the region."""
         gaps, goes = self.gaps, np.zeros(len(victims.columns.units), dtype=np.bool_)
         goes[victims.numbers] = True
-        inside = np.zeros(gaps.layout.size, dtype=np.bool_)
-        inside[rows_of(gaps.layout, self.region)] = True
+        inside = np.zeros(gaps.table.size, dtype=np.bool_)
+        inside[rows_of(gaps.table, self.region)] = True
         entries = np.flatnonzero(goes[gaps.owners] & inside[gaps.rows])
         owners = gaps.owners[entries]
         alone = np.bincount(owners)[owners] == 1
@@ -93,7 +93,7 @@ class SlotProgram:
         costs = [min(self.cost[unit], INFINITE) for unit in self._singles.tolist()]
         self._single_costs = np.array(costs, dtype=np.int64)
         #: Where those of each row begin, and the end.
-        self._first = [0, *np.cumsum(np.bincount(rows, minlength=self.gaps.layout.size)).tolist()]
+        self._first = [0, *np.cumsum(np.bincount(rows, minlength=self.gaps.table.size)).tolist()]
 
     def _file_spanning(self, by_unit: dict[int, list[int]]) -> None:
         """Units on several rows: tried in all ways where few of them stay inside one domain, else split."""
@@ -173,7 +173,7 @@ def _costs(victims: Victims) -> dict[int, int]:
 def _leaf_level(gaps: SlotGains, part: Part, region: Region) -> int:
     level = region.level
     while True:
-        level = gaps.layout.level_of[part.keys[0]] if part.keys else level
+        level = gaps.table.level_of[part.keys[0]] if part.keys else level
         if part.is_leaf:
             return level
         part = part.children[0]
@@ -204,10 +204,10 @@ class _Evaluation:
 
     def tree(self, part: Part, level: int, index: int, copies: int) -> dict[int, Purchase]:
         """What 0, 1, … copies of a part cost in a domain, as far as they can be had."""
-        layout = self.books.gaps.layout
-        own = layout.level_of[part.keys[0]] if part.keys else level
-        low, high = layout.inner(level, index, own)
-        inside = [inner for inner in range(low, high) if own == level or layout.named(own)[inner]]
+        table = self.books.gaps.table
+        own = table.level_of[part.keys[0]] if part.keys else level
+        low, high = table.inner(level, index, own)
+        inside = [inner for inner in range(low, high) if own == level or table.named(own)[inner]]
         if part.is_leaf:
             self._look(part.need, own, inside)
         if own == level:
@@ -221,7 +221,7 @@ class _Evaluation:
         """Price what may go in domains that could hold a leaf, all of them side by side."""
         found: list[_SpanningChoice] = []
         for index in inside:
-            low, high = self.books.gaps.layout.span(level, index)
+            low, high = self.books.gaps.table.span(level, index)
             if int(self.books.gaps.most[low:high].sum()) >= need:
                 self._ways[low] = self._choices(low, high)
                 found += self._ways[low]
@@ -245,7 +245,7 @@ class _Evaluation:
 
     def _leaf(self, need: int, level: int, index: int, copies: int) -> dict[int, Purchase]:
         """Units of the domain that span its rows go in all ways, the rest is rows put together."""
-        low, high = self.books.gaps.layout.span(level, index)
+        low, high = self.books.gaps.table.span(level, index)
         best: dict[int, Purchase] = {0: Purchase(0)}
         copies = min(copies, int(self.books.gaps.most[low:high].sum()) // need)
         for way in self._ways[low] if copies else ():

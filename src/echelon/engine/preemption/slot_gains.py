@@ -16,7 +16,7 @@ import numpy as np
 from ..cluster.arrays import Bools, Ints
 from ..cluster.free_amounts import clip
 from ..cluster.node_filters import allowed
-from ..cluster.node_table import Layout
+from ..cluster.node_table import NodeTable
 from ..cluster.regions import Region, rows_of
 from ..cluster.slots import UNLIMITED, roll_up
 from ..records.demand import LARGEST, Shape
@@ -39,7 +39,7 @@ class SlotGains:
         """`aim` is bare: slots are those of pods that mind nobody."""
         shapes = [shape for shape, least in aim.least.items() if least > 0]
         self.shape: Shape | None = shapes[0] if shapes else None
-        self.layout: Layout = trial.view.layout
+        self.table: NodeTable = trial.view.node_table
         self.need = aim.least[self.shape] if self.shape else 0
         #: One entry for each victim and row: whose, and where.
         self.owners, self.rows = everyone.columns.owners, everyone.columns.rows
@@ -48,12 +48,12 @@ class SlotGains:
             return
         requests = ((name, clip(amount)) for name, amount in self.shape.requests if amount > 0)
         self.requests = [
-            (name, self.layout.resources[name], amount) for name, amount in requests if name in self.layout.resources
+            (name, self.table.resources[name], amount) for name, amount in requests if name in self.table.resources
         ]
         trial.take_out(())
-        self.free = self.layout.free.copy()
-        self.now = trial.view.capacity.slots(self.shape).rows.copy()
-        self._usable = allowed(self.layout, self.shape) & (len(self.requests) == self._asked())
+        self.free = self.table.free.copy()
+        self.now = trial.view.slot_cache.slots(self.shape).rows.copy()
+        self._usable = allowed(self.table, self.shape) & (len(self.requests) == self._asked())
         #: By entry, how much it gives back of each resource that the shape asks for.
         self.given = [
             np.array(given_of(everyone.columns.records, name), dtype=np.int64)[everyone.columns.which]
@@ -67,27 +67,27 @@ class SlotGains:
         if self.shape is None:
             return 0
         if region.rows is None:
-            return self.need - int(roll_up(self.layout, self.now, region.level)[region.index])
+            return self.need - int(roll_up(self.table, self.now, region.level)[region.index])
         return self.need - int(self.now[region.rows].sum())
 
     def could_suffice(self, region: Region) -> bool:
         """Whether there are slots enough once all victims are gone."""
-        return self.shape is None or int(self.most[rows_of(self.layout, region)].sum()) >= self.need
+        return self.shape is None or int(self.most[rows_of(self.table, region)].sum()) >= self.need
 
     def holds(self, part: Part, region: Region, victims: Sequence[Victim]) -> bool:
         """Whether a uniform part fits into a region once these are gone."""
         gone = np.zeros(self._everyone, dtype=np.bool_)
         gone[numbers_of(victims)] = True
         slots = self._slots(gone[self.owners])
-        return bool(_copies(self.layout, part, slots, region.level)[region.index])
+        return bool(_copies(self.table, part, slots, region.level)[region.index])
 
     def gains(self, region: Region) -> Ints:
         """For each victim, by number, the most slots that its eviction adds in a region, whatever else is gone."""
         sums = np.zeros(self._everyone, dtype=np.int64)
         if self.shape is None:
             return sums
-        inside = np.zeros(self.layout.size, dtype=np.bool_)
-        inside[rows_of(self.layout, region)] = True
+        inside = np.zeros(self.table.size, dtype=np.bool_)
+        inside[rows_of(self.table, region)] = True
         here = inside[self.rows]
         np.add.at(sums, self.owners[here], self._gains[here])
         return sums
@@ -106,7 +106,7 @@ class SlotGains:
 
     def _slots(self, gone: Bools) -> Ints:
         """Slots per row of the cluster once these entries are gone."""
-        count = np.full(self.layout.size, UNLIMITED, dtype=np.int64)
+        count = np.full(self.table.size, UNLIMITED, dtype=np.int64)
         rows = self.rows[gone]
         for (_, known, amount), given in zip(self.requests, self.given, strict=True):
             free = self.free[known].copy()
@@ -132,33 +132,33 @@ def given_of(records: Iterable[Mapping[str, int]], name: str) -> list[int]:
     return [amount if (amount := record.get(name, 0)) <= LARGEST else LARGEST for record in records]
 
 
-def is_uniform(layout: Layout, part: Part, level: int) -> bool:
+def is_uniform(table: NodeTable, part: Part, level: int) -> bool:
     """Whether counting copies is exact for a part in a domain of a level: equal pods, children alike, keys nesting."""
     if part.exclusive is not None or not part.need or len(part.keys) > 1:
         return False
     if any(child.pins for child in part.children) or any(shape.tied for shape in shapes_of(part)):
         return False
-    own = layout.level_of.get(part.keys[0], -2) if part.keys else level
+    own = table.level_of.get(part.keys[0], -2) if part.keys else level
     if own < level or len(shapes_of(part)) != 1:
         return False
     if part.is_leaf:
         return part.need <= part.supply
     alike = len({child.type for child in part.children}) == 1 and part.need <= len(part.children)
     first = part.children[0]
-    nests = not first.keys or layout.level_of.get(first.keys[0], -2) > own
-    return alike and nests and is_uniform(layout, first, own)
+    nests = not first.keys or table.level_of.get(first.keys[0], -2) > own
+    return alike and nests and is_uniform(table, first, own)
 
 
-def _copies(layout: Layout, part: Part, slots: Ints, level: int) -> Ints:
+def _copies(table: NodeTable, part: Part, slots: Ints, level: int) -> Ints:
     """How many copies of a uniform part each domain of a level holds, with so many slots on each row."""
-    own = layout.level_of[part.keys[0]] if part.keys else level
+    own = table.level_of[part.keys[0]] if part.keys else level
     if part.is_leaf:
-        counts = roll_up(layout, slots, own) // part.need
+        counts = roll_up(table, slots, own) // part.need
     else:
-        counts = _copies(layout, part.children[0], slots, own) // part.need
+        counts = _copies(table, part.children[0], slots, own) // part.need
     if own == level:
         return counts
-    summed: Ints = np.add.reduceat(np.where(layout.named(own), counts, 0), layout.nested(level, own))
+    summed: Ints = np.add.reduceat(np.where(table.named(own), counts, 0), table.nested(level, own))
     return summed
 
 
@@ -191,7 +191,7 @@ class SlotCounter:
 
     def __init__(self, gaps: SlotGains, region: Region) -> None:
         self._gaps = gaps
-        self._inside = frozenset(rows_of(gaps.layout, region).tolist())
+        self._inside = frozenset(rows_of(gaps.table, region).tolist())
         self._lacking = self._missing = gaps.lacking(region)
         self._freed: dict[int, dict[str, int]] = {}
         self._gone: dict[int, Victim] = {}
@@ -234,7 +234,7 @@ class SlotPrices:
     """Slots of one region with their prices, from which a tree picks."""
 
     def __init__(self, trial: EvictionTrial, gaps: SlotGains, region: Region, victims: Sequence[Victim]) -> None:
-        self.layout, self.region, self.gaps = gaps.layout, region, gaps
+        self.table, self.region, self.gaps = gaps.table, region, gaps
         spread = {victim.unit: max(1, len(victim.freed)) for victim in victims}
         price = {v.unit: (v.work + 1 + VIOLATION * trial.violates(v)) / spread[v.unit] for v in victims}
         self._on_row: dict[int, list[Victim]] = {}
@@ -259,7 +259,7 @@ class SlotPrices:
     def _priced(self, price: Mapping[int, float]) -> _PricedSlots:
         rows: list[int] = []
         costs: list[float] = []
-        for row in rows_of(self.layout, self.region).tolist():
+        for row in rows_of(self.table, self.region).tolist():
             steps = self._row_costs(row, price)
             rows += [row] * len(steps)
             costs += steps
@@ -305,13 +305,13 @@ class SlotPrices:
         return best
 
     def _domains(self, part: Part, region: Region) -> list[Region]:
-        levels = [self.layout.level_of.get(key, -1) for key in part.keys]
+        levels = [self.table.level_of.get(key, -1) for key in part.keys]
         level = max(levels, default=-1)
         if level <= region.level or region.rows is not None:
             return [region]
-        low, high = self.layout.inner(region.level, region.index, level)
-        named = self.layout.named(level)
-        pinned = {int(self.layout.domains(level)[row]) for row in part.pins}
+        low, high = self.table.inner(region.level, region.index, level)
+        named = self.table.named(level)
+        pinned = {int(self.table.domains(level)[row]) for row in part.pins}
         return [Region(level, index) for index in range(low, high) if named[index] and pinned <= {index}]
 
     def _inside(self, part: Part, region: Region, used: np.ndarray) -> tuple[float, np.ndarray] | None:
@@ -344,7 +344,7 @@ class SlotPrices:
         return (total, used) if have >= part.need else None
 
     def _span(self, region: Region) -> tuple[int, int]:
-        low, high = self.layout.span(region.level, region.index)
+        low, high = self.table.span(region.level, region.index)
         first, last = np.searchsorted(self._stairs.rows, (low, high)).tolist()
         return first, last
 

@@ -157,9 +157,9 @@ class SolverDriver:
         for part, bare in zip(walk(self.inquiry.aim), walk(self.inquiry.bare), strict=True):
             for ask, plain in zip(part.asks, bare.asks, strict=True):
                 alike.setdefault(plain.shape, {})[ask.shape] = None
-        layout = self.inquiry.gaps.layout
+        table = self.inquiry.gaps.table
         return {
-            plain: np.sum([np.where(one_each(layout, shape), 1, UNLIMITED) for shape in shapes], axis=0)
+            plain: np.sum([np.where(one_each(table, shape), 1, UNLIMITED) for shape in shapes], axis=0)
             for plain, shapes in alike.items()
             if any(shape.tied for shape in shapes)
         }
@@ -172,7 +172,7 @@ class SolverDriver:
         self.trial.take_out(())
         inquiry = self.inquiry
         choice = VictimModel(
-            inquiry.gaps.layout, inquiry.bare, inquiry.region, victims, cost, budgets, limit, self._caps
+            inquiry.gaps.table, inquiry.bare, inquiry.region, victims, cost, budgets, limit, self._caps
         )
         inquiry.effort.left -= ONE_NODE * len(choice.ground.nodes)
         return choice

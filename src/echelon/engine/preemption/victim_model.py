@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..cluster.arrays import Ints
-from ..cluster.node_table import Layout
+from ..cluster.node_table import NodeTable
 from ..cluster.regions import Region, rows_of
 from ..models.portions import portions
 from ..records.demand import Shape
@@ -71,7 +71,7 @@ class VictimModel:
     """One aim in one region, and victims with their costs; budgets, if there are any, bind or are the question."""
 
     def __init__(
-        self, layout: Layout, aim: Part, region: Region, victims: Sequence[Victim], cost: Mapping[int, int],
+        self, table: NodeTable, aim: Part, region: Region, victims: Sequence[Victim], cost: Mapping[int, int],
         budgets: BudgetLimits | None, limit: int | None = None, caps: Mapping[Shape, Ints] = NO_CAPS,
     ) -> None:  # fmt: skip
         """Only what costs less than the limit counts; caps say how many pods of a shape a row takes at most.
@@ -80,7 +80,7 @@ class VictimModel:
         """
         if sum(cost.values()) > LARGEST_COST:
             raise ModelTooLarge
-        self.layout, self.aim, self.region, self.budgets = layout, aim, region, budgets
+        self.table, self.aim, self.region, self.budgets = table, aim, region, budgets
         live = budgets.allowed if budgets is not None else {}
         covered = {v.unit: {b: n for b, n in v.budgets.items() if b in live} for v in victims if v.budgets}
         self.terms = EvictionCosts(cost, covered)
@@ -88,7 +88,7 @@ class VictimModel:
         for part in walk(aim):
             for ask in part.asks:
                 numbers[ask.shape] = numbers.get(ask.shape, 0) + ask.most
-        self.ground = OptionTable(layout, rows_of(layout, region), numbers, victims, self.terms, caps)
+        self.ground = OptionTable(table, rows_of(table, region), numbers, victims, self.terms, caps)
         self.solver = Solver()
         self.cp = self.solver.cp
         self._size = 0
@@ -211,7 +211,7 @@ class VictimModel:
     def _within(self, parts: list[Part], around: _PartCounts, must: bool, seats: list[_PartCounts]) -> _PartCounts:
         """Equal parts in domains of their key, each inside a domain in which the part above them is seated."""
         part, number = parts[0], len(parts)
-        own = max((self.layout.level_of.get(key, -1) for key in part.keys), default=-1)
+        own = max((self.table.level_of.get(key, -1) for key in part.keys), default=-1)
         seat = _PartCounts(parts, max(own, around.level), {})
         for outer, there in around.where.items():
             admitted = self._admitted(part, around.level, outer, seat.level)
@@ -229,13 +229,13 @@ class VictimModel:
 
     def _admitted(self, part: Part, outer_level: int, outer: int, level: int) -> list[int]:
         """Domains inside another one that have a name for each key, those of bound members if there are any."""
-        low, high = self.layout.inner(outer_level, outer, level) if level > outer_level else (outer, outer + 1)
-        rows = self.layout.starts(level)[low:high]
+        low, high = self.table.inner(outer_level, outer, level) if level > outer_level else (outer, outer + 1)
+        rows = self.table.starts(level)[low:high]
         fine = np.ones(high - low, dtype=np.bool_)
         for key in part.keys:
-            if key in self.layout.level_of:
-                domains = self.layout.domains(self.layout.level_of[key])
-                fine &= self.layout.named(self.layout.level_of[key])[domains[rows]]
+            if key in self.table.level_of:
+                domains = self.table.domains(self.table.level_of[key])
+                fine &= self.table.named(self.table.level_of[key])[domains[rows]]
                 for pin in part.pins:
                     fine &= domains[rows] == domains[pin]
         return (low + np.flatnonzero(fine)).tolist()
@@ -280,12 +280,12 @@ class VictimModel:
     def _enough(self, leaves: list[_PartCounts], takes: list[int], offered: list[tuple[int, Any]]) -> None:
         """In every domain of a level at which leaves are seated: what those in it take is offered there."""
         for level in sorted({seat.level for seat in leaves}):
-            domains = self.layout.domains(level) if level >= 0 else np.zeros(self.layout.size, dtype=np.int64)
+            domains = self.table.domains(level) if level >= 0 else np.zeros(self.table.size, dtype=np.int64)
             asked: dict[int, list[Any]] = {}
             for seat in leaves:
                 if seat.level >= level:
                     for domain, there in seat.where.items():
-                        row = int(self.layout.starts(seat.level)[domain])
+                        row = int(self.table.starts(seat.level)[domain])
                         asked.setdefault(int(domains[row]), []).append(self._taken(seat, domain, there, takes))
             free: dict[int, list[Any]] = {}
             for row, amount in offered:

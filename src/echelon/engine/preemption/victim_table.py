@@ -260,10 +260,10 @@ def _ordered(priorities: Ints, works: Ints) -> Ints:
 
 def _rows(view: ClusterView, units: int, pods: list[Running]) -> Ints:
     """The row of every pod's node, -1 for a node that is not there."""
-    if units > view.layout.size // ROWS_PER_UNIT:
+    if units > view.node_table.size // ROWS_PER_UNIT:
         row_of = {name: row for row, name in enumerate(view.node_names())}.get
         return np.array([row_of(name, -1) for name in map(_NODE, pods)], dtype=np.int64)
-    known = map(view.layout.row, map(_NODE, pods))
+    known = map(view.node_table.row, map(_NODE, pods))
     return np.array([-1 if row is None else row for row in known], dtype=np.int64)
 
 

@@ -39,14 +39,14 @@ Habit = Callable[[Packing, Shape, Region, int], tuple[Ints, Ints]]
 
 def close_together(room: Packing, shape: Shape, region: Region, count: int) -> tuple[Ints, Ints]:
     """Nodes for equal pods: as few domains as can be."""
-    return compact(room.layout, shape, room.slots_by_row(shape), region, count)
+    return compact(room.table, shape, room.slots_by_row(shape), region, count)
 
 
 def tightest_first(room: Packing, shape: Shape, region: Region, count: int) -> tuple[Ints, Ints]:
     """Nodes for equal pods: those with the least left over, which leaves whole nodes to larger pods."""
-    rows, slots = rows_of(room.layout, region), room.slots_by_row(shape)
+    rows, slots = rows_of(room.table, region), room.slots_by_row(shape)
     rows = rows[slots[rows] > 0]
-    main = room.layout.resources[main_resource(shape)]
+    main = room.table.resources[main_resource(shape)]
     rows = rows[np.lexsort((rows, room.free[main, rows]))]
     before = np.cumsum(slots[rows]) - slots[rows]
     counts = np.clip(count - before, 0, slots[rows])
@@ -78,7 +78,7 @@ class Backtrack:
         parts = list(walk(part))
         self.part, self.habit = part, habit
         self.room = room
-        self.layout = room.layout
+        self.table = room.table
         self.steps = steps
         self.seats: list[tuple[Part, Region]] = []
         self.puts: list[Put] = []
@@ -180,7 +180,7 @@ class Backtrack:
 
     def _open(self, part: Part, region: Region, rest: Agenda | None) -> Iterator[Agenda | None]:
         """A part has its region: now its content."""
-        if isinstance(self.room, Packing) and not enough(self.room, part, rows_of(self.layout, region)):
+        if isinstance(self.room, Packing) and not enough(self.room, part, rows_of(self.table, region)):
             return
         if part.children:
             yield self._agenda(Choose(part, region, 0, 0), rest)
@@ -219,7 +219,7 @@ class Backtrack:
         wanted = Counter[Shape]()
         for order in orders:
             wanted[order.ask.shape] += order.pods
-        rows = rows_of(self.layout, region)
+        rows = rows_of(self.table, region)
         self.steps.left -= PACKING_SETUP
         packed = pack(Nodes(self.room, list(wanted), rows), wanted, self.steps)
         if packed is None:
@@ -250,23 +250,23 @@ class Backtrack:
 
     def _candidates(self, part: Part, region: Region, key: str) -> Iterator[Region]:
         """The domains of a key inside a region that the bound admits, best first."""
-        level = self.layout.level_of.get(key)
+        level = self.table.level_of.get(key)
         if level is None:
             yield from self._labelled(part, region, key)
         elif level <= region.level:
-            index = int(self.layout.domains(level)[rows_of(self.layout, region)[0]])
-            if self.layout.named(level)[index]:
+            index = int(self.table.domains(level)[rows_of(self.table, region)[0]])
+            if self.table.named(level)[index]:
                 yield region
         else:
             yield from self._domains(part, region, level)
 
     def _domains(self, part: Part, region: Region, level: int) -> Iterator[Region]:
-        low, high = self.layout.inner(region.level, region.index, level)
-        fitting = self.layout.named(level)[low:high].copy()
+        low, high = self.table.inner(region.level, region.index, level)
+        fitting = self.table.named(level)[low:high].copy()
         if own_level(self.room, part) == level and region.rows is None:
             fitting &= inside(self.room, part, level, low, high) >= 1
         if part.pins:
-            pinned = distinct(self.layout.domains(level)[list(part.pins)].tolist())
+            pinned = distinct(self.table.domains(level)[list(part.pins)].tolist())
             fitting &= np.isin(np.arange(low, high), pinned) & (len(pinned) == 1)
         found = np.flatnonzero(fitting)
         if not len(found):
@@ -285,14 +285,14 @@ class Backtrack:
         return preference(part, slots)
 
     def _narrowed(self, region: Region, level: int, index: int) -> Iterator[Region]:
-        inner = narrow(self.layout, region, level, index)
+        inner = narrow(self.table, region, level, index)
         if inner is not None:
             yield inner
 
     def _labelled(self, part: Part, region: Region, key: str) -> Iterator[Region]:
         """Domains of an unlisted key: tightest first by the room for all its pods."""
         ranked = []
-        for number, inner in enumerate(split_by_label(self.layout, region, key)):
+        for number, inner in enumerate(split_by_label(self.table, region, key)):
             assert inner.rows is not None
             if part.pins and not np.isin(part.pins, inner.rows).all():
                 continue
@@ -309,7 +309,7 @@ class Backtrack:
         room = self.room
         assert isinstance(room, Packing)
         shape = spread.part.asks[spread.ask].shape
-        rows = rows_of(self.layout, spread.region)
+        rows = rows_of(self.table, spread.region)
         slots = room.slots_by_row(shape)
         if int(slots[rows].sum()) < spread.pods or not self._others_fit(spread, rows):
             return

@@ -56,8 +56,8 @@ def _each_alone(view: ClusterView, part: Part, region: Region) -> Found | NotFou
 
 def _put(view: ClusterView, part: Part, region: Region) -> Put:
     ask = part.asks[0]
-    slots = view.capacity.slots(ask.shape)
-    return Put(part, ask, *compact(view.layout, ask.shape, slots.rows, region, part.need, slots.roll))
+    slots = view.slot_cache.slots(ask.shape)
+    return Put(part, ask, *compact(view.node_table, ask.shape, slots.rows, region, part.need, slots.roll))
 
 
 def preference(part: Part, slots: Ints) -> Ints:
@@ -72,7 +72,7 @@ def preference(part: Part, slots: Ints) -> Ints:
 
 def _choose(view: ClusterView, part: Part, region: Region) -> Region | NotFound | None:
     """The best domain that holds the part."""
-    slots = view.capacity.slots(part.asks[0].shape)
+    slots = view.slot_cache.slots(part.asks[0].shape)
     if not part.keys and part.exclusive is None:
         enough = part.need <= min(part.supply, int(slots.roll(region.level)[region.index]))
         return region if enough else NotFound(proved=True)
@@ -87,16 +87,16 @@ def _choose(view: ClusterView, part: Part, region: Region) -> Region | NotFound 
 
 def _fitting(view: ClusterView, alike: Sequence[Part], region: Region) -> tuple[int, Ints, Ints] | None:
     """The level of the one key of leaves that are alike, its domains that hold one of them, and their slots."""
-    layout, part = view.layout, alike[0]
-    level = layout.level_of.get(part.keys[0])
+    table, part = view.node_table, alike[0]
+    level = table.level_of.get(part.keys[0])
     if len(part.keys) > 1 or level is None or level <= region.level:
         return None
-    low, high = layout.inner(region.level, region.index, level)
-    slots = view.capacity.slots(part.asks[0].shape).roll(level)[low:high]
-    fitting = layout.named(level)[low:high] & (slots >= part.need)
+    low, high = table.inner(region.level, region.index, level)
+    slots = view.slot_cache.slots(part.asks[0].shape).roll(level)[low:high]
+    fitting = table.named(level)[low:high] & (slots >= part.need)
     if part.exclusive is not None:
-        if any(view.occupancy.domains_of(part.exclusive, each.group) for each in alike):
+        if any(view.exclusivity.domains_of(part.exclusive, each.group) for each in alike):
             return None
-        fitting &= ~view.occupancy.taken(part.exclusive)[low:high]
+        fitting &= ~view.exclusivity.taken(part.exclusive)[low:high]
     found = fitting.nonzero()[0]
     return level, found + low, slots[found]

@@ -121,7 +121,7 @@ def model(view: ClusterView, part: Part, region: Region, claims: Claims = ()) ->
     if is_tied(part) and not is_counted(view, part, region):
         return Tied(view, parts, claims, region.level)
     shapes = shapes_of(part)
-    listed = all(key in view.layout.level_of for each in parts for key in each.keys)
+    listed = all(key in view.node_table.level_of for each in parts for key in each.keys)
     if len(shapes) == 1 and listed and region.rows is None:
         return Counting(view, parts, claims, region.level, shapes[0])
     return Packing(view, parts, claims, region.level)
@@ -134,7 +134,7 @@ def _locate(room: Counting, outcome: Found | NotFound) -> Found | NotFound:
     slots = room.rows.copy()
     leaves = [(part, region) for part, region in outcome.seats if part.is_leaf and part.need]
     for part, region in sorted(leaves, key=lambda seat: -seat[1].level):
-        rows, counts = compact(room.layout, room.shape, slots, region, part.need)
+        rows, counts = compact(room.table, room.shape, slots, region, part.need)
         slots[rows] -= counts
         outcome.puts += _by_ask(part, rows, counts)
     return outcome

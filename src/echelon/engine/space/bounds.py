@@ -24,13 +24,13 @@ def copies(room: Counting | Packing, part: Part, level: int, low: int, high: int
     own = own_level(room, part)
     if own <= level:
         return inside(room, part, level, low, high)
-    layout = room.layout
-    first = int(layout.nested(level, own)[low]) if low < high else 0
-    last = layout.inner(level, high - 1, own)[1] if low < high else 0
+    table = room.table
+    first = int(table.nested(level, own)[low]) if low < high else 0
+    last = table.inner(level, high - 1, own)[1] if low < high else 0
     if first == last:
         return np.zeros(high - low, dtype=np.int64)
-    counts = np.where(layout.named(own)[first:last], inside(room, part, own, first, last), 0)
-    nested = layout.nested(level, own)[low:high] - first
+    counts = np.where(table.named(own)[first:last], inside(room, part, own, first, last), 0)
+    nested = table.nested(level, own)[low:high] - first
     # reduceat needs every run to be non-empty; each domain holds at least one inner domain
     summed: Ints = np.add.reduceat(np.minimum(counts, PLENTY), nested)
     return np.minimum(summed, _by_pods(room, part, level, low, high))
@@ -48,14 +48,14 @@ def inside(room: Counting | Packing, part: Part, level: int, low: int, high: int
             (room.slots(shape, level)[low:high] for shape in shapes_of(part)), np.zeros(high - low, np.int64)
         )
         counts = np.minimum(counts, together // part.need)
-    if part.exclusive is not None and room.layout.level_of.get(part.exclusive.key) == level:
+    if part.exclusive is not None and room.table.level_of.get(part.exclusive.key) == level:
         counts = np.where(room.held_domains(part)[low:high], 0, np.minimum(counts, 1))
     return counts
 
 
 def own_level(room: Counting | Packing, part: Part) -> int:
     """The narrowest listed level among its keys; -1 if it has none."""
-    return max((room.layout.level_of.get(key, -1) for key in part.keys), default=-1)
+    return max((room.table.level_of.get(key, -1) for key in part.keys), default=-1)
 
 
 def _by_pods(room: Counting | Packing, part: Part, level: int, low: int, high: int) -> Ints:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..cluster.free_amounts import PLAIN, is_device
-from ..cluster.node_table import Layout
+from ..cluster.node_table import NodeTable
 from ..cluster.view import ClusterView
 from ..records.demand import Composite, Exclusive, Group, Leaf, PodClass, Shape
 
@@ -80,7 +80,7 @@ class Canon:
     """Builds parts of one demand for one goal; equal content gets an equal type over all goals."""
 
     def __init__(self, view: ClusterView) -> None:
-        self._layout: Layout = view.layout
+        self._table: NodeTable = view.node_table
         self._types: dict[object, int] = {}
         self._shapes: dict[Shape, int] = {}
 
@@ -145,7 +145,7 @@ class Canon:
 
     def _rank(self, part: Part, everyone: bool) -> tuple[object, ...]:
         """Largest first if all must hold; otherwise the cheapest make the minimum."""
-        narrow = max((self._layout.level_of.get(key, 0) + 1 for key in part.keys), default=0)
+        narrow = max((self._table.level_of.get(key, 0) + 1 for key in part.keys), default=0)
         size = -part.pods if everyone else part.pods
         return (not part.pins, -narrow, size, part.type, part.group)
 
@@ -158,12 +158,12 @@ class Canon:
 
     def _keys(self, topology: str | None, exclusive: Exclusive | None, extra: str | None) -> tuple[str, ...]:
         asked = [key for key in (topology, exclusive and exclusive.key, extra) if key]
-        levels = self._layout.level_of
+        levels = self._table.level_of
         listed = sorted({key for key in asked if key in levels}, key=levels.__getitem__)
         return tuple(listed) + tuple(dict.fromkeys(key for key in asked if key not in levels))
 
     def _pins(self, leaf: Leaf) -> tuple[int, ...]:
-        rows = {self._layout.row(bound.node) for bound in leaf.bound}
+        rows = {self._table.row(bound.node) for bound in leaf.bound}
         return tuple(sorted(row for row in rows if row is not None))
 
 

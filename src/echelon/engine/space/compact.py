@@ -13,7 +13,7 @@ import numpy as np
 
 from ..cluster.arrays import Ints, Rows
 from ..cluster.free_amounts import is_device
-from ..cluster.node_table import Layout
+from ..cluster.node_table import NodeTable
 from ..cluster.regions import Region
 from ..cluster.slots import NEVER, ROWS, Slots
 from ..records.demand import Shape
@@ -25,56 +25,56 @@ NOTHING: Ints = np.zeros(0, dtype=np.int64)
 
 
 def compact(
-    layout: Layout, shape: Shape, slots: Ints, region: Region, count: int, rolls: Rolls | None = None
+    table: NodeTable, shape: Shape, slots: Ints, region: Region, count: int, rolls: Rolls | None = None
 ) -> tuple[Ints, Ints]:
     """Rows in topology order and how many of `count` pods each takes; `slots` per row of the cluster must suffice.
 
     With `rolls`, the slots per domain of a level, not every row of a large region has to be looked at.
     """
     if region.rows is not None:
-        own = _sparing_devices(layout, shape, slots[region.rows], region.rows, count)
+        own = _sparing_devices(table, shape, slots[region.rows], region.rows, count)
         return _ordered(*_take(region.rows, own, count))
-    low, high = layout.span(region.level, region.index)
+    low, high = table.span(region.level, region.index)
     inside = slots[low:high]
     if rolls is not None and rolls(region.level).item(region.index) == count:
         rows = inside.nonzero()[0]  # all there is
         return rows + low, inside[rows]
-    own = _sparing_devices(layout, shape, inside, slice(low, high), count)
-    rows, counts = _Descent(layout, rolls if own is inside else None).fill(own, region.level, region.index, count)
+    own = _sparing_devices(table, shape, inside, slice(low, high), count)
+    rows, counts = _Descent(table, rolls if own is inside else None).fill(own, region.level, region.index, count)
     return (rows, counts) if len(rows) == 1 else _ordered(rows, counts)
 
 
-def descend(layout: Layout, slots: Slots, domain: tuple[int, int], count: int) -> tuple[int, tuple[int, int]]:
+def descend(table: NodeTable, slots: Slots, domain: tuple[int, int], count: int) -> tuple[int, tuple[int, int]]:
     """From a domain into the tightest one below it that holds all pods, again and again: the row of the node that
     holds them all, -1 if none does, and the last domain that did, by level and number.
 
     `compact` goes the same way, but it looks at every box of a level; here the answers of last time are used.
     """
-    if _leaves_devices(layout, slots.shape):
+    if _leaves_devices(table, slots.shape):
         return -1, domain
-    opened = layout.opened(*domain)
+    opened = table.opened(*domain)
     while opened is not None:
         level, first, end = opened
         found = slots.tightest(level, first, end, count)
         if found < 0:
             return -1, domain
         domain = level, found
-        opened = layout.opened(level, found)
-    return slots.tightest(ROWS, *layout.span(*domain), count), domain
+        opened = table.opened(level, found)
+    return slots.tightest(ROWS, *table.span(*domain), count), domain
 
 
-def _leaves_devices(layout: Layout, shape: Shape) -> bool:
+def _leaves_devices(table: NodeTable, shape: Shape) -> bool:
     """Whether some nodes have devices and the pod needs none."""
-    if not layout.with_devices:
+    if not table.with_devices:
         return False
     return not any(is_device(name) and amount > 0 for name, amount in shape.requests)
 
 
-def _sparing_devices(layout: Layout, shape: Shape, slots: Ints, rows: Rows, count: int) -> Ints:
+def _sparing_devices(table: NodeTable, shape: Shape, slots: Ints, rows: Rows, count: int) -> Ints:
     """Pods that need no device leave nodes that have some to those that do, if there is room elsewhere."""
-    if not _leaves_devices(layout, shape):
+    if not _leaves_devices(table, shape):
         return slots
-    plain = np.where(layout.devices[rows], 0, slots)
+    plain = np.where(table.devices[rows], 0, slots)
     return plain if int(plain.sum()) >= count else slots
 
 
@@ -82,16 +82,16 @@ def _sparing_devices(layout: Layout, shape: Shape, slots: Ints, rows: Rows, coun
 class _Descent:
     """From a domain into the domains below it."""
 
-    layout: Layout
+    table: NodeTable
     rolls: Rolls | None
 
     def fill(self, slots: Ints, level: int, index: int, count: int) -> tuple[Ints, Ints]:
         """Fill a domain; `slots` are those of its rows."""
-        opened = self.layout.opened(level, index)
+        opened = self.table.opened(level, index)
         if opened is not None:
             level, first, last = opened
             return self._by_domain(slots, level, slice(first, last), count)
-        low = self.layout.starts(level).item(index)
+        low = self.table.starts(level).item(index)
         whole, rest, last = _choose(slots, count)
         if rest == count:
             return np.array([low + last], dtype=np.int64), np.array([count], dtype=np.int64)
@@ -101,8 +101,8 @@ class _Descent:
 
     def _by_domain(self, slots: Ints, level: int, inner: slice, count: int) -> tuple[Ints, Ints]:
         """Fill domains of a level that lie side by side."""
-        low = self.layout.starts(level).item(inner.start)
-        bounds = self.layout.starts(level)[inner] - low
+        low = self.table.starts(level).item(inner.start)
+        bounds = self.table.starts(level)[inner] - low
         ends = np.append(bounds[1:], len(slots))
         sums = np.add.reduceat(slots, bounds) if self.rolls is None else self.rolls(level)[inner]
         whole, rest, last = _choose(sums, count)

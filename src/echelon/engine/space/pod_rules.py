@@ -17,8 +17,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..cluster.arrays import Bools, Ints
-from ..cluster.node_table import Layout
-from ..cluster.pod_index import Company, Question
+from ..cluster.node_table import NodeTable
+from ..cluster.pod_index import PodIndex, Question
 from ..cluster.running_terms import anchors_of, domain_of, eligible, has_anchor, joins, matches, tally
 from ..cluster.slots import UNLIMITED
 from ..cluster.view import ClusterView
@@ -29,12 +29,12 @@ from .trial_state import Packing
 class Apart:
     """One term of anti-affinity that pods of the demand have and pods of the demand are meant by."""
 
-    def __init__(self, layout: Layout, company: Company, term: PodTerm, shapes: list[Shape]) -> None:
-        self.domain = domain_of(layout, term.key)
+    def __init__(self, table: NodeTable, pod_index: PodIndex, term: PodTerm, shapes: list[Shape]) -> None:
+        self.domain = domain_of(table, term.key)
         self.having = {shape for shape in shapes if term in shape.anti_affinity}
         self.meant = {shape for shape in shapes if matches(term.peers, shape)}
-        self.meant_pods = tally(layout, self.domain, company.of(Question((term.peers,))))
-        self.having_pods = tally(layout, self.domain, company.repelling().get(term, {}))
+        self.meant_pods = tally(table, self.domain, pod_index.of(Question((term.peers,))))
+        self.having_pods = tally(table, self.domain, pod_index.repelling().get(term, {}))
 
     def put(self, shape: Shape, rows: Ints, counts: Ints) -> None:
         if shape in self.meant:
@@ -81,7 +81,7 @@ class Near:
     """The affinity terms of one or more shapes."""
 
     def __init__(self, view: ClusterView, like: Shape, shapes: list[Shape], supply: dict[Shape, int]) -> None:
-        layout = view.layout
+        table = view.node_table
         having = [shape for shape in shapes if shape.affinity == like.affinity]
         meant = [shape for shape in shapes if joins(shape, like)]
         #: Pods that have the terms and are meant by them, those that only have them, those that are only meant.
@@ -90,10 +90,10 @@ class Near:
         self.anchors = {shape for shape in meant if shape not in having}
         # Those who cannot do without company do not count on pods that are still to come, and so nobody does.
         strictest = next((shape for shape in having if shape not in meant), like)
-        self.anchored = has_anchor(layout, view.company, strictest)
-        self.domains = [domain_of(layout, term.key) for term in like.affinity]
-        running = anchors_of(layout, view.company, strictest)
-        self.anchor_pods = [tally(layout, domain, running) for domain in self.domains]
+        self.anchored = has_anchor(table, view.pod_index, strictest)
+        self.domains = [domain_of(table, term.key) for term in like.affinity]
+        running = anchors_of(table, view.pod_index, strictest)
+        self.anchor_pods = [tally(table, domain, running) for domain in self.domains]
         self.kind_pods = [np.zeros_like(pods) for pods in self.anchor_pods]
         self.follower_pods = [np.zeros_like(pods) for pods in self.anchor_pods]
         self.anchors_left = sum(supply[shape] for shape in self.anchors)
@@ -183,14 +183,14 @@ class Even:
     """One spread constraint of one shape."""
 
     def __init__(self, room: Packing, view: ClusterView, like: Shape, spread: Spread, supply: dict[Shape, int]) -> None:
-        layout = view.layout
+        table = view.node_table
         self.like, self.spread = like, spread
-        self.counted = eligible(layout, like, spread)
-        self.domain = domain_of(layout, spread.key)
+        self.counted = eligible(table, like, spread)
+        self.domain = domain_of(table, spread.key)
         self.meant = {shape for shape in supply if matches(spread.peers, shape)}
         at_home = np.where(self.counted, self.domain, -1)
-        self.pods = tally(layout, self.domain, {})
-        running = tally(layout, at_home, view.company.of(Question((spread.peers,), staying=True)))
+        self.pods = tally(table, self.domain, {})
+        running = tally(table, at_home, view.pod_index.of(Question((spread.peers,), staying=True)))
         self.pods[: len(running) - 1] += running[:-1]
         self.used = np.zeros_like(self.pods)
         present = np.zeros(len(self.pods), dtype=np.bool_)

@@ -33,7 +33,7 @@ def enough(room: Packing, part: Part, rows: Ints) -> bool:
     if sum(least.values()) < 2:
         return True
     open_rows = rows[np.logical_or.reduce([room.fits(shape)[rows] for shape in least])]
-    for resource, known in room.layout.resources.items():
+    for resource, known in room.table.resources.items():
         sizes = {shape: dict(shape.requests).get(resource, 0) for shape in least}
         if any(sizes.values()) and not _enough_pieces(least, sizes, np.maximum(room.free[known, open_rows], 0)):
             return False
@@ -95,7 +95,7 @@ class Measure:
             self.exact = len(plain) == 1 and _divide(plain[0].takes) and _open_alike(room, shapes)
             pieces = [piece for amount in plain for piece in _pieces(amount)]
             amounts = plain if len(pieces) == len(plain) else _needed(pieces)
-            amounts = amounts or [_Amount((0,) * len(shapes), np.zeros(room.layout.size, dtype=np.int64))]
+            amounts = amounts or [_Amount((0,) * len(shapes), np.zeros(room.table.size, dtype=np.int64))]
         #: One row for each amount, one column for each node.
         self.offers: Ints = np.stack([amount.offers for amount in amounts])
         self._takes = [amount.takes for amount in amounts]
@@ -110,7 +110,7 @@ def _plain(room: Packing, shapes: Sequence[Shape]) -> Iterator[_Amount]:
     """Resources as they are, in their common unit; nodes closed to all pods offer nothing."""
     open_rows: Bools = np.logical_or.reduce([room.fits(shape) for shape in shapes])
     requests = [dict(shape.requests) for shape in shapes]
-    for resource, known in room.layout.resources.items():
+    for resource, known in room.table.resources.items():
         takes = [clip(max(0, asked.get(resource, 0))) for asked in requests]
         unit = math.gcd(*takes)
         if unit:
@@ -141,7 +141,7 @@ def _divide(sizes: Sequence[int]) -> bool:
 
 def _open_alike(room: Packing, shapes: Sequence[Shape]) -> bool:
     """Whether all nodes are open to all shapes or to none, and have what they ask for."""
-    first, known = room.fits(shapes[0]), room.layout.resources
+    first, known = room.fits(shapes[0]), room.table.resources
     if any(amount > 0 and name not in known for shape in shapes for name, amount in shape.requests):
         return False
     return all(bool((room.fits(shape) == first).all()) for shape in shapes[1:])

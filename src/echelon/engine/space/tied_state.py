@@ -29,11 +29,11 @@ def is_tied(part: Part) -> bool:
 
 def is_counted(view: ClusterView, part: Part, region: Region) -> bool:
     """Whether slots decide all the same: equal pods that only running pods and their own nodes bear on."""
-    layout, shapes = view.layout, shapes_of(part)
+    table, shapes = view.node_table, shapes_of(part)
     if len(shapes) != 1 or region.rows is not None:
         return False
-    listed = all(key in layout.level_of for each in walk(part) for key in each.keys)
-    return listed and settled(layout, view.company, shapes[0])
+    listed = all(key in table.level_of for each in walk(part) for key in each.keys)
+    return listed and settled(table, view.pod_index, shapes[0])
 
 
 def _supply(parts: list[Part]) -> dict[Shape, int]:
@@ -51,13 +51,13 @@ class Tied(Packing):
     def __init__(self, view: ClusterView, parts: list[Part], claims: Claims, around: int) -> None:
         super().__init__(view, parts, claims, around)
         self.rules: list[Apart | Near | Even] = []
-        layout, company, supply = view.layout, view.company, _supply(parts)
+        table, pod_index, supply = view.node_table, view.pod_index, _supply(parts)
         shapes = list(supply)
         for shape in shapes:
-            self._fits[shape] = self._fits[shape] & left_open(layout, company, shape, alone=False)
+            self._fits[shape] = self._fits[shape] & left_open(table, pod_index, shape, alone=False)
         for term in carried(shapes):
             if any(matches(term.peers, shape) for shape in shapes):
-                self.rules.append(Apart(layout, company, term, shapes))
+                self.rules.append(Apart(table, pod_index, term, shapes))
         for like in {shape.affinity: shape for shape in shapes if shape.affinity}.values():
             self.rules.append(Near(view, like, shapes, supply))
         evens = [(shape, spread) for shape in shapes for spread in shape.spread]
@@ -84,11 +84,11 @@ class Tied(Packing):
         for rule in self.rules:
             if isinstance(rule, Apart) and rule.single(shape) and self._covers(level, rule):
                 slots = _first_only(slots, rule.domain)
-        return roll_up(self.layout, slots, level)
+        return roll_up(self.table, slots, level)
 
     def _covers(self, level: int, rule: Apart) -> bool:
         """Whether every domain of a term lies within one of a level."""
-        outer = self.layout.domains(level)
+        outer = self.table.domains(level)
         named = rule.domain >= 0
         lowest = np.full(len(rule.meant_pods), -1, dtype=np.int64)
         lowest[rule.domain[named]] = outer[named]
@@ -96,7 +96,7 @@ class Tied(Packing):
 
     def most(self, shape: Shape, rows: Ints) -> int:
         """No more pods of a shape than this can go to these rows together."""
-        slots = np.zeros(self.layout.size, dtype=np.int64)
+        slots = np.zeros(self.table.size, dtype=np.int64)
         slots[rows] = self.slots_by_row(shape)[rows]
         total = int(slots.sum())
         for rule in self.rules:
@@ -119,7 +119,7 @@ class Tied(Packing):
 
     def one_by_one(self, shape: Shape, region: Region, count: int) -> tuple[Ints, Ints]:
         """Nodes for equal pods, each where the rules and those before it make it best; maybe fewer than asked for."""
-        rows, taken = rows_of(self.layout, region), list[int]()
+        rows, taken = rows_of(self.table, region), list[int]()
         one = np.ones(1, dtype=np.int64)
         for _ in range(count):
             fine = rows[self.slots_by_row(shape)[rows] > 0]

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..cluster.arrays import Bools, Ints
 from ..cluster.node_filters import allowed
-from ..cluster.node_table import Layout
+from ..cluster.node_table import NodeTable
 from ..cluster.regions import Region, rows_of
 from ..cluster.slots import roll_up, room
 from ..cluster.view import ClusterView
@@ -35,10 +35,10 @@ class Room:
 
     def __init__(self, view: ClusterView, parts: list[Part], claims: Claims, around: int) -> None:
         """`around` is the level of the region that everything happens in."""
-        self.layout: Layout = view.layout
-        self.occupancy = view.occupancy
+        self.table: NodeTable = view.node_table
+        self.exclusivity = view.exclusivity
         keys = [key for part in parts for key in part.keys]
-        self.levels = sorted({-1, around, *(self.layout.level_of[key] for key in keys if key in self.layout.level_of)})
+        self.levels = sorted({-1, around, *(self.table.level_of[key] for key in keys if key in self.table.level_of)})
         #: exclusivity -> domain -> holders
         self._claims: dict[Exclusive, dict[int | str, set[int]]] = {}
         self._claimed: dict[Exclusive, Bools] = {}
@@ -48,15 +48,15 @@ class Room:
     def held(self, part: Part, domain: int | str) -> bool:
         """Whether another group of the same rank has the domain."""
         assert part.exclusive is not None
-        running = self.occupancy.holders(part.exclusive).get(domain, {})
+        running = self.exclusivity.holders(part.exclusive).get(domain, {})
         placed = self._claims.get(part.exclusive, {}).get(domain, set())
         return any(group != part.group for group in (*running, *placed))
 
     def held_domains(self, part: Part) -> Bools:
         """The same for all domains of the exclusivity key's level."""
         assert part.exclusive is not None
-        found = self.occupancy.taken(part.exclusive) | self._claimed_domains(part.exclusive)
-        for domain in self.occupancy.domains_of(part.exclusive, part.group):
+        found = self.exclusivity.taken(part.exclusive) | self._claimed_domains(part.exclusive)
+        for domain in self.exclusivity.domains_of(part.exclusive, part.group):
             if isinstance(domain, int):
                 found[domain] = self.held(part, domain)
         return found
@@ -83,7 +83,7 @@ class Room:
 
     def _outline(self, level: int, low: int, high: int, row: int) -> object:
         """Where the domains low..high of a level begin, counted from a row, and which of them bear a name."""
-        return ((self.layout.starts(level)[low:high] - row).tobytes(), self.layout.named(level)[low:high].tobytes())
+        return ((self.table.starts(level)[low:high] - row).tobytes(), self.table.named(level)[low:high].tobytes())
 
     def claims_signature(self) -> tuple[object, ...]:
         return tuple(
@@ -102,13 +102,13 @@ class Room:
         """Claims on domains of a listed level, as an array."""
         found = self._claimed.get(exclusive)
         if found is None:
-            level = self.layout.level_of[exclusive.key]
-            found = self._claimed[exclusive] = np.zeros(len(self.layout.starts(level)), dtype=np.bool_)
+            level = self.table.level_of[exclusive.key]
+            found = self._claimed[exclusive] = np.zeros(len(self.table.starts(level)), dtype=np.bool_)
         return found
 
     def _domain(self, exclusive: Exclusive, region: Region) -> int | str | None:
-        rows = rows_of(self.layout, region)
-        return self.occupancy.domain(exclusive.key, int(rows[0])) if len(rows) else None
+        rows = rows_of(self.table, region)
+        return self.exclusivity.domain(exclusive.key, int(rows[0])) if len(rows) else None
 
 
 class Counting(Room):
@@ -116,7 +116,7 @@ class Counting(Room):
 
     def __init__(self, view: ClusterView, parts: list[Part], claims: Claims, around: int, shape: Shape) -> None:
         super().__init__(view, parts, claims, around)
-        slots = view.capacity.slots(shape)
+        slots = view.slot_cache.slots(shape)
         self.shape = shape
         self.rows = slots.rows
         self._left = {level: slots.roll(level).copy() for level in self.levels}
@@ -142,19 +142,19 @@ class Counting(Room):
 
     def content(self, level: int, index: int) -> object:
         """Equal for domains that are alike inside, under the same wider domain."""
-        row = int(self.layout.starts(level)[index])
+        row = int(self.table.starts(level)[index])
         wider = max((other for other in self.levels if other < level), default=-1)
-        parts: list[object] = [int(self.layout.domains(wider)[row])]
+        parts: list[object] = [int(self.table.domains(wider)[row])]
         for inner in self.levels:
             if inner >= level:
-                low, high = self.layout.inner(level, index, inner)
+                low, high = self.table.inner(level, index, inner)
                 parts.append(self._left[inner][low:high].tobytes())
                 parts.append(self._outline(inner, low, high, row))
         return tuple(parts)
 
     def _around(self, region: Region) -> list[tuple[int, int]]:
-        row = int(self.layout.starts(region.level)[region.index])
-        domains = self.layout.domains
+        row = int(self.table.starts(region.level)[region.index])
+        domains = self.table.domains
         return [(level, int(domains(level)[row])) for level in self.levels if level <= region.level]
 
 
@@ -166,26 +166,26 @@ class Packing(Room):
 
     def __init__(self, view: ClusterView, parts: list[Part], claims: Claims, around: int) -> None:
         super().__init__(view, parts, claims, around)
-        self.free = self.layout.free.copy()
+        self.free = self.table.free.copy()
         shapes = {ask.shape: None for part in parts for ask in part.asks}
-        self._fits = {shape: allowed(self.layout, shape) for shape in shapes}
-        unlisted = {key: None for part in parts for key in part.keys if key not in self.layout.level_of}
+        self._fits = {shape: allowed(self.table, shape) for shape in shapes}
+        unlisted = {key: None for part in parts for key in part.keys if key not in self.table.level_of}
         #: Labels that make otherwise equal nodes differ.
-        self._labels = [self.layout.column(key).ids for key in unlisted]
+        self._labels = [self.table.column(key).ids for key in unlisted]
         self._count = 0
         self._cache: dict[tuple[Shape, int], tuple[int, Ints]] = {}
 
     def slots(self, shape: Shape, level: int) -> Ints:
         known = self._cache.get((shape, level))
         if known is None or known[0] != self._count:
-            known = (self._count, roll_up(self.layout, self.slots_by_row(shape), level))
+            known = (self._count, roll_up(self.table, self.slots_by_row(shape), level))
             self._cache[shape, level] = known
         return known[1]
 
     def slots_by_row(self, shape: Shape) -> Ints:
         known = self._cache.get((shape, -2))
         if known is None or known[0] != self._count:
-            slots = np.where(self._fits[shape], room(self.layout, self.free, shape), 0)
+            slots = np.where(self._fits[shape], room(self.table, self.free, shape), 0)
             known = self._cache[shape, -2] = (self._count, slots)
         return known[1]
 
@@ -196,7 +196,7 @@ class Packing(Room):
     def put(self, rows: Ints, shape: Shape, counts: Ints) -> None:
         self._count += 1
         for resource, amount in shape.requests:
-            known = self.layout.resources.get(resource)
+            known = self.table.resources.get(resource)
             if known is not None:
                 self.free[known, rows] -= amount * counts
 
@@ -210,7 +210,7 @@ class Packing(Room):
         return (self.free.tobytes(), self.claims_signature())
 
     def content(self, level: int, index: int) -> object:
-        low, high = self.layout.span(level, index)
+        low, high = self.table.span(level, index)
         if (high - low) * len(self.free) * 8 > self.SIGNED:
             return object()
         return (self._outside(level, low), self._inside(level, index, slice(low, high)))
@@ -218,14 +218,14 @@ class Packing(Room):
     def alike(self, row: int, other: int) -> bool:
         """Whether two nodes are interchangeable for everything in the demand."""
         last = self.levels[-1]
-        if last >= 0 and self.layout.domains(last)[row] != self.layout.domains(last)[other]:
+        if last >= 0 and self.table.domains(last)[row] != self.table.domains(last)[other]:
             return False
         same = bool((self.free[:, row] == self.free[:, other]).all())
         return same and all(marks[row] == marks[other] for marks in (*self._fits.values(), *self._labels))
 
     def _outside(self, level: int, row: int) -> int:
         wider = max((other for other in self.levels if other < level), default=-1)
-        return int(self.layout.domains(wider)[row])
+        return int(self.table.domains(wider)[row])
 
     def _inside(self, level: int, index: int, rows: slice) -> tuple[object, ...]:
         free = self.free[:, rows].tobytes()
@@ -233,6 +233,6 @@ class Packing(Room):
         bounds = list[object]()
         for inner in self.levels:
             if inner >= level:
-                low, high = self.layout.inner(level, index, inner)
+                low, high = self.table.inner(level, index, inner)
                 bounds.append(self._outline(inner, low, high, rows.start))
         return (free, *marks, *bounds)

@@ -56,12 +56,12 @@ def _repeat(rebuilt: Translator, member: Member, own: Member | None) -> None:
 
 
 def _tell(translator: Translator) -> dict[str, Any]:
-    view, layout = translator.view, translator.view.layout
+    view, table = translator.view, translator.view.node_table
     told: dict[str, Any] = {}
     for row, name in enumerate(view.node_names()):
-        free = {resource: int(layout.free[number, row]) for resource, number in layout.resources.items()}
+        free = {resource: int(table.free[number, row]) for resource, number in table.resources.items()}
         free = {resource: amount for resource, amount in free.items() if amount != given(resource)}
-        told[f"node {name}"] = (layout.path(row), view.node(name), free)
+        told[f"node {name}"] = (table.path(row), view.node(name), free)
     for member in translator.members.values():
         running = view.running(member.id)
         if running is not None:

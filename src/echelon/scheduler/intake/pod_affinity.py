@@ -17,7 +17,6 @@ from typing import Any
 from ...api.objects import meta
 from ...api.scheme import Object
 from ...engine import (
-    Company,
     Composite,
     Demand,
     Identity,
@@ -26,6 +25,7 @@ from ...engine import (
     Operator,
     Peers,
     PodClass,
+    PodIndex,
     PodTerm,
     Requirement,
     Shape,
@@ -150,10 +150,10 @@ def _sorted(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
 # ---- identities in a demand
 
 
-def introduced(demand: Demand, members: Mapping[int, Member], company: Company) -> Demand:
+def introduced(demand: Demand, members: Mapping[int, Member], pod_index: PodIndex) -> Demand:
     """The demand with the identity of those that a term of its own or of running pods could mean."""
-    binding = dict.fromkeys(term.peers for term in company.repelling())
-    soft = dict.fromkeys(_peers(company.wishing()))
+    binding = dict.fromkeys(term.peers for term in pod_index.repelling())
+    soft = dict.fromkeys(_peers(pod_index.wishing()))
     for leaf in demand.leaves():
         for pods in leaf.classes:
             binding |= dict.fromkeys(wanted(pods))
