@@ -18,7 +18,7 @@ from rich.table import Table
 from echelon.api.scheme import PODS
 from echelon.scheduler.loop import Scheduler
 from echelon.testing.builders import make_node, make_pod, make_pod_group
-from echelon.testing.world import World, in_virtual_time
+from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
 
 _NODES = 1000
 _RACK = 20
@@ -47,7 +47,7 @@ async def _until_quiet(scheduler: Scheduler) -> None:
             return
 
 
-async def _costs(world: World, gangs: int, found: list[Cost]) -> None:
+async def _costs(world: SchedulerPlane, gangs: int, found: list[Cost]) -> None:
     scheduler = world.scheduler
     assert scheduler is not None
     for number in range(_NODES):

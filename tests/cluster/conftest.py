@@ -17,10 +17,10 @@ from echelon.api.errors import ApiError
 from echelon.api.scheme import NAMESPACES
 from echelon.api.verbs import Verbs
 from echelon.client import kubeconfig
-from tests.serving import running
+from tests.https_server import running
 
 from .controlplane import ControlPlane, control_plane, home, missing
-from .world import ClusterWorld
+from .real_plane import RealPlane
 
 _numbers = itertools.count()
 
@@ -76,10 +76,10 @@ async def namespace(side: Side) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def world(real_plane: ControlPlane) -> AsyncIterator[ClusterWorld]:
+async def world(real_plane: ControlPlane) -> AsyncIterator[RealPlane]:
     """The real cluster, empty, with our scheduler and no other."""
     async with _connected("real", real_plane.kubeconfig) as real:
-        world = ClusterWorld(real.verbs)
+        world = RealPlane(real.verbs)
         await world.clear()
         world.start()
         try:

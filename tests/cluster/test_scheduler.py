@@ -22,7 +22,7 @@ from tests.integration import (
     test_scheduler_topology,
 )
 
-from .world import ClusterWorld
+from .real_plane import RealPlane
 
 _MODULES = (
     test_scheduler_flat_groups,
@@ -45,7 +45,7 @@ ONLY_EMBEDDED = {
 def _on_the_real_cluster(body: Callable[..., Awaitable[None]], marks: list[pytest.Mark]) -> Callable[..., Any]:
     """The same body and parameters; its world comes from the fixture of that name."""
 
-    async def test(world: ClusterWorld, **arguments: Any) -> None:
+    async def test(world: RealPlane, **arguments: Any) -> None:
         await body(world, **arguments)
 
     test.__signature__ = inspect.signature(body)  # type: ignore[attr-defined]

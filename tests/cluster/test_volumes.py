@@ -11,12 +11,12 @@ from echelon.api.scheme import VOLUME_CLAIMS, Object
 from echelon.testing.builders import make_node, make_pod, make_pod_group
 from tests.integration.test_scheduler_volumes import make_claim, make_volume, using
 
-from .world import ClusterWorld
+from .real_plane import RealPlane
 
 pytestmark = pytest.mark.cluster
 
 
-async def bound(world: ClusterWorld, volume: Object, claim: Object) -> None:
+async def bound(world: RealPlane, volume: Object, claim: Object) -> None:
     """Make both, and wait until the cluster has brought them together."""
     unbound = {**claim, "metadata": {"name": meta.name(claim), "namespace": "default"}}
     await world.create(volume, unbound)
@@ -28,7 +28,7 @@ async def bound(world: ClusterWorld, volume: Object, claim: Object) -> None:
     raise AssertionError(f"claim {meta.name(claim)} is never bound")
 
 
-async def test_a_pod_goes_where_its_bound_volume_can_be_reached(world: ClusterWorld) -> None:
+async def test_a_pod_goes_where_its_bound_volume_can_be_reached(world: RealPlane) -> None:
     await world.create(*(make_node(f"n{number}") for number in range(3)))
     await bound(world, make_volume("v", "n1"), make_claim("data", "v"))
     await world.create(make_pod("p", volumes=using("data")))
@@ -38,7 +38,7 @@ async def test_a_pod_goes_where_its_bound_volume_can_be_reached(world: ClusterWo
 
 @pytest.mark.conformance("SCH-24", "SCH-25")
 @pytest.mark.parametrize(("claims", "placed"), [(("a", "a"), False), (("a", "b"), True)])
-async def test_a_gang_needs_a_claim_for_each_pod(world: ClusterWorld, claims: tuple[str, ...], placed: bool) -> None:
+async def test_a_gang_needs_a_claim_for_each_pod(world: RealPlane, claims: tuple[str, ...], placed: bool) -> None:
     await world.create(make_node("n1"), make_node("n2"), make_pod_group("g", gang=2))
     for claim in sorted(set(claims)):
         alone = "ReadWriteOncePod"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from echelon.api import scheme
-from tests.serving import Https, in_thread
+from tests.https_server import Https, in_thread
 
 RECORDED = json.loads((Path(__file__).parent / "data" / "errors.json").read_text())
 CASES = {case["case"]: case for case in RECORDED["cases"]}

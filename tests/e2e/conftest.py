@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from echelon.server.app import Server
-from tests.serving import in_thread
+from tests.https_server import in_thread
 
 from . import kubectl as kubectl_module
 from .kubectl import Kubectl

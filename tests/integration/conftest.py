@@ -14,7 +14,7 @@ from echelon.server.pipeline import Pipeline
 from echelon.store.interface import Store
 from echelon.store.memory import open_memory
 from echelon.store.sqlite import open_sqlite
-from tests.serving import Https, in_thread
+from tests.https_server import Https, in_thread
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ import pytest
 from echelon.api.errors import ApiError
 from echelon.api.scheme import POD_DISRUPTION_BUDGETS, PODS
 from echelon.controllers.budgets import DisruptionController
-from tests.controlling import Plane, in_virtual_time
+from tests.controller_plane import ControllerPlane, in_virtual_time
 
 
 def test_an_eviction_is_granted_while_the_budget_lasts() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         for index in range(3):
             await plane.create(
                 {

@@ -28,7 +28,7 @@ from echelon.controllers.lost_pods import LostPodController
 from echelon.controllers.namespaces import NamespaceController
 from echelon.controllers.protection import CompositePodGroupProtection, PodGroupProtection
 from echelon.controllers.runner import Controller
-from tests.controlling import Plane, in_virtual_time
+from tests.controller_plane import ControllerPlane, in_virtual_time
 from tests.integration.test_job_runs import ends, job, no_finalizer_left
 
 
@@ -58,14 +58,14 @@ def config_map(name: str, *owners: Object, **metadata: Any) -> Object:
     }
 
 
-async def names(plane: Plane) -> list[str]:
+async def names(plane: ControllerPlane) -> list[str]:
     return [meta.name(one) for one in await plane.all(CONFIG_MAPS)]
 
 
 # -- Jobs and what they own ----------------------------------------------------------------------------------
 
 
-async def running_job(plane: Plane) -> None:
+async def running_job(plane: ControllerPlane) -> None:
     gang = {"schedulingPolicy": {"gang": {}}}
     await plane.create(
         job(completionMode="Indexed", parallelism=3, completions=3, scheduling=gang, annotations=ends(0, 500))
@@ -77,7 +77,7 @@ async def running_job(plane: Plane) -> None:
 @pytest.mark.conformance("API-71", "API-72", "JOB-W46", "JOB-J20")
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
 def test_a_deleted_job_takes_pods_groups_and_workload_with_it(propagation: Any) -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await running_job(plane)
         await plane.delete(JOBS, "train", propagation)
         assert (await plane.find(JOBS, "train") is None) is (propagation == "Background")
@@ -90,7 +90,7 @@ def test_a_deleted_job_takes_pods_groups_and_workload_with_it(propagation: Any) 
 
 @pytest.mark.conformance("API-72")
 def test_foreground_deletion_keeps_the_job_until_its_pods_are_gone() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await running_job(plane)
         (first, *_) = await plane.pods()
         await plane.patch(PODS, meta.name(first), {"metadata": {"finalizers": ["example.com/hold"]}})
@@ -109,7 +109,7 @@ def test_foreground_deletion_keeps_the_job_until_its_pods_are_gone() -> None:
 @pytest.mark.conformance("API-73", "JOB-J20", "JOB-W46")
 @pytest.mark.parametrize("propagation", ["Orphan", None])
 def test_orphaned_pods_and_groups_remain_without_owner_and_finalizer(propagation: Any) -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await running_job(plane)
         await plane.delete(JOBS, "train", propagation)
         await plane.wait(5)
@@ -127,7 +127,7 @@ def test_orphaned_pods_and_groups_remain_without_owner_and_finalizer(propagation
 
 @pytest.mark.conformance("JOB-J25")
 def test_a_job_deleted_while_nobody_ran_is_cleaned_up_after_the_restart() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await running_job(plane)
         await plane.kill()
         await plane.delete(JOBS, "train", "Background")
@@ -141,7 +141,7 @@ def test_a_job_deleted_while_nobody_ran_is_cleaned_up_after_the_restart() -> Non
 
 @pytest.mark.conformance("JOB-J62")
 def test_a_finished_job_expires_with_everything_it_owns() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(job(ttlSecondsAfterFinished=30))
         await plane.finished("train")
         await plane.wait(20)
@@ -155,7 +155,7 @@ def test_a_finished_job_expires_with_everything_it_owns() -> None:
 
 @pytest.mark.conformance("JOB-J55")
 def test_a_job_recreated_under_its_name_starts_anew_at_once() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(job(annotations=ends(1)))
         await plane.wait(12)
         assert (await plane.get(JOBS, "train"))["status"]["failed"] == 1
@@ -175,7 +175,7 @@ def test_a_job_recreated_under_its_name_starts_anew_at_once() -> None:
 
 @pytest.mark.conformance("API-74")
 def test_a_dependent_with_a_living_owner_stays_and_loses_the_dead_reference() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         first, second = await plane.create(config_map("a")), await plane.create(config_map("b"))
         await plane.create(config_map("child", first, second))
         await plane.wait()
@@ -192,7 +192,7 @@ def test_a_dependent_with_a_living_owner_stays_and_loses_the_dead_reference() ->
 
 @pytest.mark.conformance("API-75")
 def test_an_owner_that_never_was_is_dead_and_one_of_an_unknown_kind_lives() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         never: Object = {"metadata": {"name": "never", "uid": "0"}}
         await plane.create(config_map("orphan", never))
         unknown = config_map("kept", never)
@@ -205,7 +205,7 @@ def test_an_owner_that_never_was_is_dead_and_one_of_an_unknown_kind_lives() -> N
 
 
 def test_a_chain_of_owners_goes_from_the_top() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         above = await plane.create(config_map("c0"))
         for number in range(1, 20):
             above = await plane.create(config_map(f"c{number}", above))
@@ -219,7 +219,7 @@ def test_a_chain_of_owners_goes_from_the_top() -> None:
 
 
 def test_an_owner_of_whom_the_news_is_late_is_not_taken_for_dead() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.wait(1)
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "owner", "namespace": "default"}}
         owner = await plane.create(secret)
@@ -270,7 +270,7 @@ def pod(name: str, group: str, seconds: int) -> Object:
 
 @pytest.mark.conformance("SCH-206")
 def test_a_group_outlives_its_active_pods_and_not_its_ended_ones() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(pod_group("g"))
         await plane.create(pod("short", "g", 5))
         await plane.create(pod("long", "g", 50))
@@ -287,7 +287,7 @@ def test_a_group_outlives_its_active_pods_and_not_its_ended_ones() -> None:
 
 @pytest.mark.conformance("SCH-206")
 def test_a_group_without_pods_goes_at_once_and_none_goes_undeleted() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(pod_group("kept"))
         await plane.create(pod_group("gone"))
         await plane.delete(POD_GROUPS, "gone")
@@ -299,7 +299,7 @@ def test_a_group_without_pods_goes_at_once_and_none_goes_undeleted() -> None:
 
 
 def test_a_group_stays_for_a_pod_that_the_watch_has_not_shown_yet() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(pod_group("g"))
         await plane.wait(10)
         await plane.create(pod("p", "g", 30))
@@ -313,7 +313,7 @@ def test_a_group_stays_for_a_pod_that_the_watch_has_not_shown_yet() -> None:
 
 
 def test_a_parent_stays_for_a_child_that_the_watch_has_not_shown_yet() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(composite("root"))
         await plane.wait(10)
         await plane.create(pod_group("leaf", "root"))
@@ -328,7 +328,7 @@ def test_a_parent_stays_for_a_child_that_the_watch_has_not_shown_yet() -> None:
 
 
 def test_a_hierarchy_goes_bottom_up() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(composite("root"))
         await plane.create(composite("middle", "root"))
         await plane.create(pod_group("leaf", "middle"))
@@ -348,7 +348,7 @@ def test_a_hierarchy_goes_bottom_up() -> None:
 
 @pytest.mark.conformance("API-78")
 def test_a_deleted_namespace_is_emptied_and_goes() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
         for obj in (job(parallelism=2, completions=2, annotations=ends(0, 500)), config_map("c")):
             obj["metadata"]["namespace"] = "team"
@@ -368,7 +368,7 @@ def test_a_deleted_namespace_is_emptied_and_goes() -> None:
 
 
 def test_pods_of_a_vanished_node_are_failed_and_replaced() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(job(annotations=ends(0, 30)))
         await plane.wait(3)
         (lost,) = await plane.pods("Running")
@@ -382,7 +382,7 @@ def test_pods_of_a_vanished_node_are_failed_and_replaced() -> None:
 
 @pytest.mark.conformance("JOB-J15")
 def test_a_pod_deleted_before_it_is_bound_is_failed_so_that_it_can_be_replaced() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(job(podReplacementPolicy="Failed", annotations=ends(0, 30)))
         await plane.wait(2)
         (unbound,) = await plane.pods("Pending")

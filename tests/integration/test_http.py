@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.serving import Answer, Https
+from tests.https_server import Answer, Https
 
 PODS = "/api/v1/namespaces/default/pods"
 MAPS = "/api/v1/namespaces/default/configmaps"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.serving import Https
+from tests.https_server import Https
 
 
 @pytest.mark.conformance("API-78")

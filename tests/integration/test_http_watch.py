@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from echelon.store.hub import Window
-from tests.serving import Https, in_thread
+from tests.https_server import Https, in_thread
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"

@@ -9,7 +9,7 @@ import pytest
 
 from echelon.api.scheme import JOBS, POD_GROUPS, PODS, WORKLOADS, Object
 from echelon.runtime import virtual_time
-from tests.controlling import Plane
+from tests.controller_plane import ControllerPlane
 from tests.integration.test_garbage import everyone
 from tests.integration.test_job_runs import ends, job
 
@@ -39,7 +39,7 @@ SCENARIOS: dict[str, Object] = {
 }
 
 
-async def to_the_end(plane: Plane) -> Any:
+async def to_the_end(plane: ControllerPlane) -> Any:
     """Run on until nothing more can happen; what a user sees then."""
     await plane.wait(600)
     found = await plane.find(JOBS, "train")
@@ -60,7 +60,7 @@ async def to_the_end(plane: Plane) -> Any:
 
 async def run(the_job: Object, dies_after: int | None) -> tuple[Any, bool]:
     """What is there in the end, and whether the plane did die on the way."""
-    plane = Plane(everyone)
+    plane = ControllerPlane(everyone)
     verbs = await plane.start(dies_after)
     await plane.create(the_job)
     died = False

@@ -11,13 +11,13 @@ from echelon.api.objects import meta
 from echelon.api.scheme import JOBS, PODS, PRIORITY_CLASSES, WORKLOADS, Object
 from echelon.decide.job import pods as pods_policy
 from echelon.decide.job import tracking
-from tests.controlling import Plane, in_virtual_time
+from tests.controller_plane import ControllerPlane, in_virtual_time
 from tests.integration.test_job_runs import TRACKING, conditions, ends, job
 
 FOR_LONG = ends(0, 100_000)
 
 
-async def end(plane: Plane, phase: str, count: int = 1, index: int | None = None) -> None:
+async def end(plane: ControllerPlane, phase: str, count: int = 1, index: int | None = None) -> None:
     """Let so many running pods end at once, of one index if that is given."""
     prefix = "train-" if index is None else f"train-{index}-"
     running = [pod for pod in await plane.pods("Running") if meta.name(pod).startswith(prefix)]
@@ -26,19 +26,19 @@ async def end(plane: Plane, phase: str, count: int = 1, index: int | None = None
         await plane.patch(PODS, meta.name(pod), {"status": {"phase": phase}}, "status")
 
 
-async def counts(plane: Plane) -> tuple[int, int, int]:
+async def counts(plane: ControllerPlane) -> tuple[int, int, int]:
     """(active, succeeded, failed), once every back-off is over."""
     await plane.wait(700)
     status = (await plane.get(JOBS, "train"))["status"]
     return status.get("active", 0), status.get("succeeded", 0), status.get("failed", 0)
 
 
-async def hold(plane: Plane, pod: Object) -> None:
+async def hold(plane: ControllerPlane, pod: Object) -> None:
     held = {"metadata": {"finalizers": [TRACKING, "example.com/hold"]}}
     await plane.patch(PODS, meta.name(pod), held)
 
 
-async def let_go(plane: Plane, name: str) -> None:
+async def let_go(plane: ControllerPlane, name: str) -> None:
     finalizers = (await plane.get(PODS, name))["metadata"]["finalizers"]
     left = [one for one in finalizers if one != "example.com/hold"]
     await plane.patch(PODS, name, {"metadata": {"finalizers": left}})
@@ -46,7 +46,7 @@ async def let_go(plane: Plane, name: str) -> None:
 
 @pytest.mark.conformance("JOB-J4", "JOB-J5", "JOB-J6")
 def test_a_work_queue_job_keeps_its_pods_until_the_first_success() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(job(parallelism=5, annotations=FOR_LONG))
         await plane.wait(3)
         await end(plane, "Failed", 2)
@@ -67,7 +67,7 @@ def test_small_limits_per_look_still_converge(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(pods_policy, "MOST_PER_SYNC", 10)
     monkeypatch.setattr(tracking, "MOST_RECORDED_PER_SYNC", 10)
 
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(job(parallelism=54, completions=56, annotations=FOR_LONG))
         await plane.wait(20)
         await end(plane, "Succeeded", 53)
@@ -82,7 +82,7 @@ def test_small_limits_per_look_still_converge(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.conformance("JOB-J16", "JOB-J18")
 @pytest.mark.parametrize(("sizes", "completed"), [((4,), "0-3"), ((2, 3), "0-2")])
 def test_an_elastic_indexed_job_completes_at_its_last_size(sizes: tuple[int, ...], completed: str) -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(job(completionMode="Indexed", parallelism=3, completions=3, annotations=FOR_LONG))
         await plane.wait(3)
         await end(plane, "Succeeded", index=2)
@@ -101,7 +101,7 @@ def test_an_elastic_indexed_job_completes_at_its_last_size(sizes: tuple[int, ...
 
 @pytest.mark.conformance("JOB-J41")
 def test_the_limit_of_the_whole_job_also_holds_where_indexes_have_their_own() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(
             job(
                 completionMode="Indexed",
@@ -123,7 +123,7 @@ def test_the_limit_of_the_whole_job_also_holds_where_indexes_have_their_own() ->
 
 @pytest.mark.conformance("JOB-J51")
 def test_a_failed_index_outweighs_a_success_policy_that_is_met_too_late() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(
             job(
                 completionMode="Indexed",
@@ -146,7 +146,7 @@ def test_a_failed_index_outweighs_a_success_policy_that_is_met_too_late() -> Non
 
 @pytest.mark.conformance("JOB-J53")
 def test_a_job_completed_by_scale_down_waits_for_its_last_pod_to_end() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(job(completionMode="Indexed", parallelism=2, completions=2, annotations=FOR_LONG))
         await plane.wait(3)
         await end(plane, "Succeeded", index=0)
@@ -164,7 +164,7 @@ def test_a_job_completed_by_scale_down_waits_for_its_last_pod_to_end() -> None:
 
 @pytest.mark.conformance("JOB-J56")
 def test_late_news_of_the_end_does_not_start_another_pod() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(job())
         done = await plane.finished("train")
         (pod,) = await plane.pods()
@@ -178,7 +178,7 @@ def test_late_news_of_the_end_does_not_start_another_pod() -> None:
 
 @pytest.mark.conformance("JOB-W34")
 def test_a_workload_that_is_refused_keeps_the_pods_away_and_is_told() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         name = "j" * 60  # its template's name would be too long for a label
         await plane.create(job(name))
         await plane.wait(30)
@@ -195,13 +195,13 @@ def resources(cpu: str) -> Object:
     return {"containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}]}
 
 
-async def change(plane: Plane, **spec: Any) -> None:
+async def change(plane: ControllerPlane, **spec: Any) -> None:
     await plane.patch(JOBS, "train", {"spec": spec})
 
 
 @pytest.mark.conformance("JOB-J31", "JOB-J32", "JOB-J33")
 def test_a_suspended_job_takes_new_directives_and_resources_and_its_pods_use_them() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(job(suspend=True, annotations=FOR_LONG))
         first = {"spec": {"nodeSelector": {"tier": "a"}, **resources("1")}}
         await change(plane, template=first, suspend=False)
@@ -223,7 +223,7 @@ def test_a_suspended_job_takes_new_directives_and_resources_and_its_pods_use_the
 
 @pytest.mark.conformance("JOB-J34")
 def test_with_the_failed_policy_a_resumed_job_waits_for_its_old_pods() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(job(podReplacementPolicy="Failed", annotations=FOR_LONG))
         await plane.wait(3)
         (old,) = await plane.pods()
@@ -242,7 +242,7 @@ def test_with_the_failed_policy_a_resumed_job_waits_for_its_old_pods() -> None:
 
 @pytest.mark.conformance("JOB-J61")
 def test_refused_pods_are_told_tried_again_and_do_not_keep_the_others_from_being_counted() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         level = {
             "apiVersion": "scheduling.k8s.io/v1",
             "kind": "PriorityClass",

@@ -9,7 +9,7 @@ import pytest
 from echelon.api.objects import meta
 from echelon.api.scheme import JOBS, POD_GROUPS, PODS, WORKLOADS, Object
 from echelon.base.instants import parse
-from tests.controlling import Plane, in_virtual_time
+from tests.controller_plane import ControllerPlane, in_virtual_time
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 
@@ -35,13 +35,13 @@ def conditions(the_job: Object) -> list[tuple[str, str]]:
     return [(one["type"], one["reason"]) for one in the_job["status"]["conditions"]]
 
 
-async def no_finalizer_left(plane: Plane) -> bool:
+async def no_finalizer_left(plane: ControllerPlane) -> bool:
     return not any(TRACKING in (pod["metadata"].get("finalizers") or ()) for pod in await plane.pods())
 
 
 @pytest.mark.conformance("JOB-J1", "JOB-J3", "JOB-J50")
 def test_a_job_of_one_pod_completes() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(job())
         await plane.wait(3)
         begun = (await plane.get(JOBS, "train"))["status"]
@@ -71,7 +71,7 @@ def test_a_job_of_one_pod_completes() -> None:
     ],
 )
 def test_every_job_gets_workload_group_and_pods_in_this_order(spec: Object, pods: int) -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         made = await plane.create(job(**spec))
         await plane.wait(3)
         (workload,) = await plane.all(WORKLOADS)
@@ -88,7 +88,7 @@ def test_every_job_gets_workload_group_and_pods_in_this_order(spec: Object, pods
 
 @pytest.mark.conformance("JOB-J13", "JOB-J10")
 def test_an_indexed_job_completes_every_index() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(job(completionMode="Indexed", parallelism=3, completions=4))
         done = await plane.finished("train")
         assert done["status"]["completedIndexes"] == "0-3"
@@ -100,7 +100,7 @@ def test_an_indexed_job_completes_every_index() -> None:
 
 @pytest.mark.conformance("JOB-J2", "JOB-J22")
 def test_failed_pods_are_replaced_after_growing_pauses_until_the_limit() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(job(annotations=ends(1), backoffLimit=2))
         done = await plane.finished("train")
         assert conditions(done) == [
@@ -119,7 +119,7 @@ def test_failed_pods_are_replaced_after_growing_pauses_until_the_limit() -> None
 
 @pytest.mark.conformance("JOB-J26", "JOB-J27", "JOB-J28", "JOB-W10", "JOB-W18", "JOB-W19", "SCH-196")
 def test_suspend_and_resume_keep_the_groups_and_count_no_failure() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(job(completionMode="Indexed", parallelism=4, completions=4, suspend=True))
         await plane.wait(3)
         uids = [meta.uid(one) for one in [*await plane.all(WORKLOADS), *await plane.all(POD_GROUPS)]]
@@ -149,13 +149,13 @@ def test_suspend_and_resume_keep_the_groups_and_count_no_failure() -> None:
 
 @pytest.mark.conformance("JOB-W15", "JOB-W16", "JOB-W47", "SCH-199")
 def test_an_elastic_gang_moves_min_count_in_both_objects() -> None:
-    async def counts(plane: Plane) -> tuple[int, int]:
+    async def counts(plane: ControllerPlane) -> tuple[int, int]:
         (workload,), (group,) = await plane.all(WORKLOADS), await plane.all(POD_GROUPS)
         template = workload["spec"]["podGroupTemplates"][0]
         policies = (template["schedulingPolicy"], group["spec"]["schedulingPolicy"])
         return policies[0]["gang"]["minCount"], policies[1]["gang"]["minCount"]
 
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         gang = {"schedulingPolicy": {"gang": {}}, "disruptionMode": {"all": {}}}
         await plane.create(
             job(completionMode="Indexed", parallelism=4, completions=4, scheduling=gang, annotations=ends(0, 500))
@@ -175,7 +175,7 @@ def test_an_elastic_gang_moves_min_count_in_both_objects() -> None:
 
 @pytest.mark.conformance("JOB-J57")
 def test_the_deadline_ends_a_running_job_and_its_pods() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(job(parallelism=2, completions=2, activeDeadlineSeconds=20, annotations=ends(0, 500)))
         done = await plane.finished("train", 60)
         assert conditions(done) == [("FailureTarget", "DeadlineExceeded"), ("Failed", "DeadlineExceeded")]
@@ -187,7 +187,7 @@ def test_the_deadline_ends_a_running_job_and_its_pods() -> None:
 
 @pytest.mark.conformance("JOB-J36")
 def test_an_evicted_pod_that_the_policy_ignores_is_replaced_uncounted() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         ignore = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
         await plane.create(job(backoffLimit=0, podFailurePolicy={"rules": [ignore]}, annotations=ends(0, 30)))
         await plane.wait(5)
@@ -203,7 +203,7 @@ def test_an_evicted_pod_that_the_policy_ignores_is_replaced_uncounted() -> None:
 
 @pytest.mark.conformance("JOB-J35")
 def test_an_exit_code_that_the_policy_names_fails_the_job_at_once() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}
         await plane.create(job(podFailurePolicy={"rules": [rule]}, annotations=ends(42)))
         done = await plane.finished("train")
@@ -215,7 +215,7 @@ def test_an_exit_code_that_the_policy_names_fails_the_job_at_once() -> None:
 
 @pytest.mark.conformance("JOB-J48")
 def test_a_success_policy_completes_the_job_and_ends_the_other_pods_uncounted() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         policy = {"rules": [{"succeededIndexes": "1"}]}
         await plane.create(
             job(completionMode="Indexed", parallelism=2, completions=2, successPolicy=policy, annotations=ends(0, 500))
@@ -232,7 +232,7 @@ def test_a_success_policy_completes_the_job_and_ends_the_other_pods_uncounted() 
 
 @pytest.mark.conformance("JOB-J8")
 def test_scaling_down_and_up_is_no_failure() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(job(parallelism=5, completions=50, backoffLimit=2, annotations=ends(0, 5000)))
         await plane.wait(3)
         for size in (2, 4):
@@ -247,7 +247,7 @@ def test_scaling_down_and_up_is_no_failure() -> None:
 
 @pytest.mark.conformance("JOB-J59")
 def test_a_relabelled_pod_is_released_and_a_matching_one_adopted() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         made = await plane.create(job(annotations=ends(0, 500)))
         await plane.wait(3)
         (pod,) = await plane.pods()
@@ -270,7 +270,7 @@ def test_a_relabelled_pod_is_released_and_a_matching_one_adopted() -> None:
 
 @pytest.mark.conformance("JOB-J54", "JOB-W48")
 def test_a_job_managed_by_somebody_else_is_left_alone() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(job(managedBy="example.com/other"))
         await plane.wait(10)
         assert (await plane.get(JOBS, "train")).get("status", {}) == {}

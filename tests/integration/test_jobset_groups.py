@@ -22,7 +22,7 @@ from echelon.api.scheme import (
     WORKLOADS,
     Object,
 )
-from tests.controlling import Plane, for_training, in_virtual_time
+from tests.controller_plane import ControllerPlane, for_training, in_virtual_time
 
 RACK, BLOCK = "topology.kubernetes.io/rack", "topology.kubernetes.io/block"
 RACKS = """
@@ -58,19 +58,19 @@ def constraint(key: str) -> Object:
     return {"schedulingConstraints": {"topology": [{"key": key}]}}
 
 
-async def running(plane: Plane, name: str = "js") -> list[Object]:
+async def running(plane: ControllerPlane, name: str = "js") -> list[Object]:
     label = "jobset.sigs.k8s.io/jobset-name"
     return [pod for pod in await plane.pods("Running") if meta.labels(pod).get(label) == name]
 
 
-async def until_running(plane: Plane, pods: int, name: str = "js") -> None:
+async def until_running(plane: ControllerPlane, pods: int, name: str = "js") -> None:
     async def all_run() -> bool:
         return len(await running(plane, name)) == pods
 
     await plane.until(all_run)
 
 
-async def domains(plane: Plane, key: str, name: str = "js") -> dict[str, list[str]]:
+async def domains(plane: ControllerPlane, key: str, name: str = "js") -> dict[str, list[str]]:
     """Where the pods of each Job run, by a topology key."""
     nodes = {meta.name(node): meta.labels(node)[key] for node in await plane.all(NODES)}
     found: dict[str, set[str]] = {}
@@ -79,12 +79,12 @@ async def domains(plane: Plane, key: str, name: str = "js") -> dict[str, list[st
     return {job: sorted(where) for job, where in sorted(found.items())}
 
 
-def on_racks(story: Callable[[Plane], Awaitable[None]]) -> None:
+def on_racks(story: Callable[[ControllerPlane], Awaitable[None]]) -> None:
     in_virtual_time(story, controllers=for_training, cluster=parse(RACKS, "racks"), scheduler=True)
 
 
 def test_a_gang_of_gangs_fills_a_block_rack_by_rack() -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         scheduling = {
             "schedulingPolicy": {"gang": {}},
             **constraint(BLOCK),
@@ -104,7 +104,7 @@ def test_a_gang_of_gangs_fills_a_block_rack_by_rack() -> None:
 
 
 def test_a_gang_of_gangs_that_does_not_fit_holds_nothing() -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         scheduling = {
             "schedulingPolicy": {"gang": {}},
             "replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": constraint(RACK)}],
@@ -119,7 +119,7 @@ def test_a_gang_of_gangs_that_does_not_fit_holds_nothing() -> None:
 
 @pytest.mark.conformance("JS-E15")
 def test_a_plain_jobset_needs_no_groups() -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         await plane.create(jobset(replicated("workers", 2, 2)))
         await plane.until_condition(JOB_SETS, "js", "Completed")
         assert await plane.all(WORKLOADS) == []
@@ -129,7 +129,7 @@ def test_a_plain_jobset_needs_no_groups() -> None:
 
 @pytest.mark.conformance("JS-E16", "JS-E17")
 def test_hand_made_groups_are_used_as_they_are() -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         terms = {"schedulingPolicy": {"gang": {"minCount": 4}}, **constraint(RACK)}
         beta = {"apiVersion": "scheduling.k8s.io/v1beta1"}
         templates = {"podGroupTemplates": [{"name": "t", **terms}]}
@@ -148,7 +148,7 @@ def test_hand_made_groups_are_used_as_they_are() -> None:
 
 @pytest.mark.conformance("JS-E09")
 def test_trainers_wait_until_their_launcher_is_ready() -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         ready = {"dependsOn": [{"name": "launcher", "status": "Ready"}]}
         await plane.create(jobset(replicated("launcher", seconds=20), replicated("trainer", 5, seconds=5, **ready)))
         await until_running(plane, 6)
@@ -160,7 +160,7 @@ def test_trainers_wait_until_their_launcher_is_ready() -> None:
 
 @pytest.mark.conformance("JS-E06")
 def test_gates_added_with_the_resume_hold_the_pods() -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         await plane.create(jobset(replicated("workers", 1, 2), suspend=True))
         entries = (await plane.until_condition(JOB_SETS, "js", "Suspended"))["spec"]["replicatedJobs"]
         entries[0]["template"]["spec"]["template"]["spec"]["schedulingGates"] = [{"name": "acme.io/gate"}]
@@ -177,7 +177,7 @@ def test_gates_added_with_the_resume_hold_the_pods() -> None:
 
 @pytest.mark.conformance("JS-S11")
 def test_suspending_a_running_gang_moves_no_counter() -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         await plane.create(jobset(replicated("workers", 2, 2, gpus=8, seconds=30), scheduling={}))
         await until_running(plane, 4)
         await plane.patch(JOB_SETS, "js", {"spec": {"suspend": True}})
@@ -192,7 +192,7 @@ def test_suspending_a_running_gang_moves_no_counter() -> None:
 
 @pytest.mark.conformance("JS-I46")
 def test_a_generated_name_names_the_service_too() -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         made = await plane.create(jobset(replicated("a"), metadata={"generateName": "run-"}))
         await plane.until_condition(JOB_SETS, meta.name(made), "Completed")
         assert await plane.names(SERVICES) == [meta.name(made)]
@@ -202,7 +202,7 @@ def test_a_generated_name_names_the_service_too() -> None:
 
 @pytest.mark.conformance("JS-E03")
 def test_a_finalizer_outlives_the_ttl() -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         metadata = {"name": "js", "finalizers": ["acme.io/wait"]}
         await plane.create(jobset(replicated("a"), metadata=metadata, ttlSecondsAfterFinished=5))
         await plane.until_condition(JOB_SETS, "js", "Completed")
@@ -230,7 +230,7 @@ def trainjob(runtime: str, nodes: int, gpus: int) -> Object:
 
 @pytest.mark.conformance("JS-S19", "TJ-84")
 def test_no_gpu_is_held_while_initializers_run_and_the_gang_lands_in_one_rack() -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         await plane.create(trainjob("torchtune-llama3.2-1b-gang", 2, 8))
         await until_running(plane, 2, "train")
         for pod in await plane.all(PODS):
@@ -251,7 +251,7 @@ def test_no_gpu_is_held_while_initializers_run_and_the_gang_lands_in_one_rack() 
 
 @pytest.mark.conformance("TJ-86")
 def test_a_gang_waits_for_the_nodes_it_needs() -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         await plane.create(trainjob("torch-distributed-gang", 3, 8))
         await plane.wait(30)
         assert await running(plane, "train") == []
@@ -267,7 +267,7 @@ def test_a_gang_waits_for_the_nodes_it_needs() -> None:
 
 @pytest.mark.conformance("TJ-8")
 def test_a_runtime_in_use_can_be_deleted_and_the_training_goes_on() -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         await plane.create(trainjob("torch-distributed-gang", 2, 8))
         await until_running(plane, 2, "train")
         await plane.delete(CLUSTER_TRAINING_RUNTIMES, "torch-distributed-gang")

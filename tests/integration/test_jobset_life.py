@@ -21,7 +21,7 @@ from echelon.api.scheme import (
 )
 from echelon.api.verbs import Propagation
 from echelon.runtime import virtual_time
-from tests.controlling import Plane, for_training, in_virtual_time
+from tests.controller_plane import ControllerPlane, for_training, in_virtual_time
 
 
 def replicated(name: str, replicas: int = 1, parallelism: int = 1, exit_code: int = 0, **extra: Any) -> Object:
@@ -47,7 +47,7 @@ def jobset(*entries: Object, **spec: Any) -> Object:
 
 @pytest.mark.conformance("JS-I02", "JS-I03", "JS-I11")
 def test_a_jobset_runs_to_its_end() -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         await plane.create(jobset(replicated("driver"), replicated("workers", 2, 3)))
         done = await plane.until_condition(JOB_SETS, "js", "Completed")
         assert done["status"]["terminalState"] == "Completed"
@@ -64,7 +64,7 @@ def test_a_jobset_runs_to_its_end() -> None:
 @pytest.mark.conformance("JS-E07", "JS-I55")
 @pytest.mark.parametrize("way", ["dependsOn", "executionPolicy"])
 def test_a_later_stage_has_no_pod_before_its_turn(way: str) -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         waits = {"dependsOn": [{"name": "first", "status": "Complete"}]} if way == "dependsOn" else {}
         order = {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Succeeded"}
         policy = {} if way == "dependsOn" else {"executionPolicy": order}
@@ -80,7 +80,7 @@ def test_a_later_stage_has_no_pod_before_its_turn(way: str) -> None:
 
 @pytest.mark.conformance("JS-I10", "JS-I45", "JS-K01")
 def test_a_failed_stage_stops_the_rest() -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         waits = {"dependsOn": [{"name": "first", "status": "Complete"}]}
         await plane.create(jobset(replicated("first", exit_code=1), replicated("second", **waits)))
         failed = await plane.until_condition(JOB_SETS, "js", "Failed")
@@ -93,7 +93,7 @@ def test_a_failed_stage_stops_the_rest() -> None:
 
 @pytest.mark.conformance("JS-I36", "JS-I38", "JS-I49")
 def test_suspended_and_resumed() -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         await plane.create(jobset(replicated("workers", 2, 2), suspend=True))
         await plane.until_condition(JOB_SETS, "js", "Suspended")
         assert len(await plane.names(JOBS)) == 2
@@ -116,7 +116,7 @@ def test_suspended_and_resumed() -> None:
 
 @pytest.mark.conformance("JS-I62")
 def test_a_finished_jobset_goes_after_its_ttl() -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         await plane.create(jobset(replicated("workers"), ttlSecondsAfterFinished=20))
         await plane.until_condition(JOB_SETS, "js", "Completed")
         await plane.wait(10)
@@ -133,7 +133,7 @@ def test_a_finished_jobset_goes_after_its_ttl() -> None:
 
 @pytest.mark.conformance("JS-I63")
 def test_a_job_that_the_server_refuses_is_told_in_an_event() -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         bad = replicated("workers")
         bad["template"]["spec"]["template"]["spec"]["containers"][0]["image"] = ""
         await plane.create(jobset(bad))
@@ -148,7 +148,7 @@ def test_a_job_that_the_server_refuses_is_told_in_an_event() -> None:
 
 @pytest.mark.conformance("JS-I14", "JS-E12")
 def test_restarts_until_the_budget_is_used_up() -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         failing = replicated("leader", exit_code=1)
         await plane.create(jobset(failing, replicated("workers", 2), failurePolicy={"maxRestarts": 2}))
         failed = await plane.until_condition(JOB_SETS, "js", "Failed")
@@ -162,7 +162,7 @@ def test_restarts_until_the_budget_is_used_up() -> None:
 
 async def _tale(writes: int | None) -> tuple[list[str], Object]:
     """A JobSet that restarts once on the way; with `writes`, killed after so many of them and started again."""
-    plane = Plane(for_training)
+    plane = ControllerPlane(for_training)
     mortal = await plane.start(writes)
     scheduling = {"schedulingPolicy": {"gang": {}}, "replicatedJobs": [{"targetReplicatedJobs": ["a"], "job": {}}]}
     entry = replicated("a", 2, 2, exit_code=1)
@@ -197,7 +197,7 @@ def test_a_death_at_any_write_changes_nothing_in_the_end(writes: int) -> None:
 @pytest.mark.conformance("JS-E04")
 @pytest.mark.parametrize("propagation", ["Foreground", "Background"])
 def test_deleting_a_jobset_leaves_nothing(propagation: Propagation) -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         scheduling = {"schedulingPolicy": {"gang": {}}, "replicatedJobs": [{"targetReplicatedJobs": ["a"], "job": {}}]}
         await plane.create(jobset(replicated("a", 2, 2), scheduling=scheduling))
         await plane.wait(2)

@@ -10,7 +10,7 @@ import pytest
 from echelon.api.cluster.pools import parse
 from echelon.api.objects import meta
 from echelon.api.scheme import JOB_SETS, JOBS, NODES, PODS, Object
-from tests.controlling import Plane, for_training, in_virtual_time
+from tests.controller_plane import ControllerPlane, for_training, in_virtual_time
 
 ISLAND = "example.com/island"
 CLASSES = {"low": 1, "high": 100_000, "negative": -1}
@@ -63,7 +63,7 @@ def jobset(name: str, priority: str, replicas: int, seconds: int, *, exclusive: 
 class Islands:
     """Questions about a plane of islands."""
 
-    def __init__(self, plane: Plane) -> None:
+    def __init__(self, plane: ControllerPlane) -> None:
         self.plane = plane
 
     async def classes(self, **extra: Object) -> None:

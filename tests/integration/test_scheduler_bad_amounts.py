@@ -6,7 +6,7 @@ import pytest
 
 from echelon.api.errors import ApiError
 from echelon.testing.builders import make_node, make_pod, make_pod_group
-from echelon.testing.world import World, in_virtual_time
+from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
 
 
 @pytest.mark.parametrize(
@@ -19,14 +19,14 @@ from echelon.testing.world import World, in_virtual_time
     ],
 )
 @in_virtual_time
-async def test_an_amount_that_is_none_is_refused(world: World, memory: str, complaint: str) -> None:
+async def test_an_amount_that_is_none_is_refused(world: SchedulerPlane, memory: str, complaint: str) -> None:
     with pytest.raises(ApiError, match=complaint):
         await world.create(make_pod("p", memory=memory))
 
 
 @pytest.mark.parametrize("memory", ["1Ei", "1e400", "9223372036854775808"])
 @in_virtual_time
-async def test_a_pod_larger_than_any_node_says_what_it_lacks(world: World, memory: str) -> None:
+async def test_a_pod_larger_than_any_node_says_what_it_lacks(world: SchedulerPlane, memory: str) -> None:
     await world.create(make_node("n1", memory="2Ti"), make_pod("p", memory=memory), make_pod("small"))
     await world.settle()
     assert await world.nodes("p") == [""]
@@ -35,7 +35,7 @@ async def test_a_pod_larger_than_any_node_says_what_it_lacks(world: World, memor
 
 
 @in_virtual_time
-async def test_pods_beyond_all_measure_that_others_bound_leave_their_node_full(world: World) -> None:
+async def test_pods_beyond_all_measure_that_others_bound_leave_their_node_full(world: SchedulerPlane) -> None:
     """What they hold adds up to more than 64 bits hold; they came past the scheduler."""
     await world.create(make_node("n1", cpu=64), *(make_pod(f"huge{i}", memory="7Ei", node="n1") for i in range(40)))
     await world.create(make_pod("p", memory="1Mi"), make_pod("q"))
@@ -45,7 +45,7 @@ async def test_pods_beyond_all_measure_that_others_bound_leave_their_node_full(w
 
 
 @in_virtual_time
-async def test_a_node_without_labels_or_room_takes_nothing_and_breaks_nothing(world: World) -> None:
+async def test_a_node_without_labels_or_room_takes_nothing_and_breaks_nothing(world: SchedulerPlane) -> None:
     bare = make_node("bare", cpu=0, memory="0", pods=0)
     bare["metadata"]["labels"] = {}
     await world.create(bare, make_pod_group("g", gang=2, key="example.com/nobody-has-it"))

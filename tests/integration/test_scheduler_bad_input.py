@@ -15,7 +15,7 @@ from echelon.api.scheme import COMPOSITE_POD_GROUPS, NODES, POD_GROUPS, PODS, Re
 from echelon.api.verbs import Verbs, WatchEvent, WatchOptions
 from echelon.base.clock import Clock
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
-from echelon.testing.world import World, in_virtual_time
+from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
 
 SCHEDULED = ("True", "Scheduled", "")
 
@@ -24,7 +24,7 @@ SCHEDULED = ("True", "Scheduled", "")
 
 
 @in_virtual_time
-async def test_a_group_whose_parent_does_not_exist_says_so_and_goes_on_when_it_does(world: World) -> None:
+async def test_a_group_whose_parent_does_not_exist_says_so_and_goes_on_when_it_does(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_pod_group("g", gang=2, parent="nobody"))
     await world.pods("g", "p", 2)
     await world.settle()
@@ -37,7 +37,7 @@ async def test_a_group_whose_parent_does_not_exist_says_so_and_goes_on_when_it_d
 
 
 @in_virtual_time
-async def test_a_group_whose_workload_does_not_exist_is_placed_all_the_same(world: World) -> None:
+async def test_a_group_whose_workload_does_not_exist_is_placed_all_the_same(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_pod_group("g", gang=2, workload="nobody", template="t"))
     await world.pods("g", "p", 2)
     await world.settle(1)
@@ -45,7 +45,7 @@ async def test_a_group_whose_workload_does_not_exist_is_placed_all_the_same(worl
 
 
 @in_virtual_time
-async def test_pods_whose_group_is_deleted_wait_for_it_and_say_so(world: World) -> None:
+async def test_pods_whose_group_is_deleted_wait_for_it_and_say_so(world: SchedulerPlane) -> None:
     await world.create(make_node("n1", cpu=1), make_pod_group("g", gang=2))
     await world.pods("g", "p", 2)
     await world.settle()
@@ -58,7 +58,7 @@ async def test_pods_whose_group_is_deleted_wait_for_it_and_say_so(world: World) 
 
 
 @in_virtual_time
-async def test_a_tree_whose_root_is_deleted_waits_for_it_and_says_so(world: World) -> None:
+async def test_a_tree_whose_root_is_deleted_waits_for_it_and_says_so(world: SchedulerPlane) -> None:
     await world.create(
         make_node("n1", cpu=1), make_composite("root", gang=1), make_pod_group("g", gang=2, parent="root")
     )
@@ -70,7 +70,7 @@ async def test_a_tree_whose_root_is_deleted_waits_for_it_and_says_so(world: Worl
 
 
 @in_virtual_time
-async def test_a_minimum_above_the_members_says_how_many_are_missing(world: World) -> None:
+async def test_a_minimum_above_the_members_says_how_many_are_missing(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_composite("root", gang=3), make_pod_group("a", gang=9, parent="root"))
     await world.pods("a", "a", 2)
     await world.settle()
@@ -102,7 +102,9 @@ def _two_places() -> dict[str, Any]:
     ],
 )
 @in_virtual_time
-async def test_constraints_that_contradict_each_other_are_named(world: World, spec: dict[str, Any], words: str) -> None:
+async def test_constraints_that_contradict_each_other_are_named(
+    world: SchedulerPlane, spec: dict[str, Any], words: str
+) -> None:
     await world.create(make_node("n1"), make_node("n2"), make_pod_group("g", gang=2))
     await world.pods("g", "p", 2, **spec)
     await world.create(make_pod("other", cpu=1))
@@ -113,7 +115,7 @@ async def test_constraints_that_contradict_each_other_are_named(world: World, sp
 
 
 @in_virtual_time
-async def test_members_pinned_to_two_racks_of_a_gang_that_must_be_in_one_are_refused(world: World) -> None:
+async def test_members_pinned_to_two_racks_of_a_gang_that_must_be_in_one_are_refused(world: SchedulerPlane) -> None:
     await world.create(make_node("n1", rack="r1"), make_node("n2", rack="r2"), make_pod_group("g", gang=2, key=RACK))
     for number in (1, 2):
         await world.create(make_pod(f"p{number}", group="g", nodeSelector={HOSTNAME: f"n{number}"}))
@@ -146,7 +148,7 @@ class Vanishing:
 
 
 @in_virtual_time
-async def test_members_go_elsewhere_when_their_node_vanishes_while_they_are_bound(world: World) -> None:
+async def test_members_go_elsewhere_when_their_node_vanishes_while_they_are_bound(world: SchedulerPlane) -> None:
     await world.stop()
     world.start(Vanishing(world.verbs, "n1"))  # type: ignore[arg-type]
     await world.create(*(make_node(f"n{n}", cpu=1) for n in range(3)), make_pod_group("g", gang=2))
@@ -157,7 +159,7 @@ async def test_members_go_elsewhere_when_their_node_vanishes_while_they_are_boun
 
 
 @in_virtual_time
-async def test_nobody_is_bound_to_a_node_that_is_known_to_be_gone(world: World) -> None:
+async def test_nobody_is_bound_to_a_node_that_is_known_to_be_gone(world: SchedulerPlane) -> None:
     """Between a decision and its last binding a node can go; on a real server such a binding would be accepted."""
     api = Held(world.verbs)
     await world.stop()
@@ -194,7 +196,7 @@ class Held:
 
 
 @in_virtual_time
-async def test_a_node_that_vanishes_while_room_is_made_on_it_is_given_up(world: World) -> None:
+async def test_a_node_that_vanishes_while_room_is_made_on_it_is_given_up(world: SchedulerPlane) -> None:
     await world.create(make_node("n1", cpu=1), make_pod("low", priority=1, grace=30))
     await world.settle(1)
     await world.create(make_pod("high", priority=100))
@@ -271,7 +273,7 @@ class Outage:
 
 @pytest.mark.parametrize("code", [409, 410, 429, 500, 0], ids=["409", "410", "429", "500", "nothing"])
 @in_virtual_time
-async def test_a_minute_of_trouble_is_outlived(world: World, code: int) -> None:
+async def test_a_minute_of_trouble_is_outlived(world: SchedulerPlane, code: int) -> None:
     """A preemption and a gang are under way when it begins, more comes meanwhile; afterwards all is as it should be."""
     api = Outage(world.verbs, world.clock, code)
     await world.stop()
@@ -298,7 +300,9 @@ async def test_a_minute_of_trouble_is_outlived(world: World, code: int) -> None:
 
 @pytest.mark.parametrize("resource", [PODS, POD_GROUPS, NODES], ids=lambda resource: str(resource.plural))
 @in_virtual_time
-async def test_a_watch_of_one_kind_that_stays_silent_is_caught_up_with(world: World, resource: Resource) -> None:
+async def test_a_watch_of_one_kind_that_stays_silent_is_caught_up_with(
+    world: SchedulerPlane, resource: Resource
+) -> None:
     """Only one kind lags: nothing is decided on half of the truth for good."""
     api = Lagging(world.verbs, resource)
     await world.stop()

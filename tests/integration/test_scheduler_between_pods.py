@@ -9,7 +9,7 @@ import pytest
 from echelon.api.objects.vocabulary import HOSTNAME
 from echelon.api.scheme import NODES, Object
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
-from echelon.testing.world import World, in_virtual_time
+from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
 
 
 def on_port(number: int, cpu: str = "1", **more: Any) -> list[Object]:
@@ -19,7 +19,7 @@ def on_port(number: int, cpu: str = "1", **more: Any) -> list[Object]:
 
 
 @in_virtual_time
-async def test_pods_with_one_host_port_go_to_different_nodes(world: World) -> None:
+async def test_pods_with_one_host_port_go_to_different_nodes(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_node("n2"), make_pod_group("g", gang=2))
     await world.pods("g", "p", 2, containers=on_port(80))
     await world.settle()
@@ -27,7 +27,7 @@ async def test_pods_with_one_host_port_go_to_different_nodes(world: World) -> No
 
 
 @in_virtual_time
-async def test_a_host_port_that_is_taken_everywhere_is_named(world: World) -> None:
+async def test_a_host_port_that_is_taken_everywhere_is_named(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_node("n2"), make_pod_group("g", gang=3))
     await world.pods("g", "p", 3, containers=on_port(80))
     await world.settle()
@@ -40,7 +40,7 @@ async def test_a_host_port_that_is_taken_everywhere_is_named(world: World) -> No
 ])  # fmt: skip
 @in_virtual_time
 async def test_addresses_and_protocols_of_a_port_are_told_apart(
-    world: World, address: str, protocol: str, together: bool
+    world: SchedulerPlane, address: str, protocol: str, together: bool
 ) -> None:
     await world.create(make_node("n1"))
     await world.create(make_pod("first", containers=on_port(80, hostIP="10.0.0.1")))
@@ -56,7 +56,9 @@ async def test_addresses_and_protocols_of_a_port_are_told_apart(
     pytest.param(True, marks=pytest.mark.conformance("SCH-174")),
 ])  # fmt: skip
 @in_virtual_time
-async def test_a_lower_pod_on_the_port_is_preempted_though_there_is_room_beside_it(world: World, nested: bool) -> None:
+async def test_a_lower_pod_on_the_port_is_preempted_though_there_is_room_beside_it(
+    world: SchedulerPlane, nested: bool
+) -> None:
     root = [make_composite("root", gang=1, priority=100)] if nested else []
     group = make_pod_group("g", gang=2, priority=100, parent="root" if nested else "")
     await world.create(make_node("n1", cpu=2), make_node("n2", cpu=2))
@@ -98,7 +100,7 @@ def spread(key: str, skew: int, **more: Any) -> list[Object]:
     return [{"labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}, **one}]
 
 
-async def anti_and_plain(world: World) -> None:
+async def anti_and_plain(world: SchedulerPlane) -> None:
     await world.create(make_pod_group("g", gang=2))
     await world.create(make_pod("anti", group="g", affinity=far(to(app="foo")), nodeSelector={HOST: "node-1"}))
     await world.create(make_pod("plain", group="g", labels={"app": "foo"}))
@@ -107,7 +109,7 @@ async def anti_and_plain(world: World) -> None:
 
 @pytest.mark.conformance("SCH-22")
 @in_virtual_time
-async def test_members_keep_away_from_members(world: World) -> None:
+async def test_members_keep_away_from_members(world: SchedulerPlane) -> None:
     await world.create(make_node("node-1", cpu=2), make_node("node-2", cpu=2))
     await anti_and_plain(world)
     assert await world.nodes("anti", "plain") == ["node-1", "node-2"]
@@ -115,7 +117,7 @@ async def test_members_keep_away_from_members(world: World) -> None:
 
 @pytest.mark.conformance("SCH-23")
 @in_virtual_time
-async def test_members_that_cannot_keep_apart_wait(world: World) -> None:
+async def test_members_that_cannot_keep_apart_wait(world: SchedulerPlane) -> None:
     await world.create(make_node("node-1", cpu=2))
     await anti_and_plain(world)
     assert await world.unscheduled("anti", "plain")
@@ -124,7 +126,7 @@ async def test_members_that_cannot_keep_apart_wait(world: World) -> None:
 
 @pytest.mark.conformance("SCH-E13")
 @in_virtual_time
-async def test_a_follower_created_before_its_leader_is_placed_with_it(world: World) -> None:
+async def test_a_follower_created_before_its_leader_is_placed_with_it(world: SchedulerPlane) -> None:
     await world.create(make_node("n", cpu=4), make_pod_group("g", gang=2))
     await world.create(make_pod("w", group="g", affinity=near(to(app="leader"))))
     await world.create(make_pod("l", group="g", labels={"app": "leader"}))
@@ -134,7 +136,7 @@ async def test_a_follower_created_before_its_leader_is_placed_with_it(world: Wor
 
 @pytest.mark.conformance("SCH-E15")
 @in_virtual_time
-async def test_preemption_keeps_the_pod_whose_company_is_asked_for(world: World) -> None:
+async def test_preemption_keeps_the_pod_whose_company_is_asked_for(world: SchedulerPlane) -> None:
     await world.create(make_node("n", cpu=4))
     await world.create(make_pod("db", node="n", priority=10, labels={"app": "db"}))
     await world.create(make_pod("batch", node="n", cpu=3, priority=10))
@@ -151,7 +153,7 @@ async def test_preemption_keeps_the_pod_whose_company_is_asked_for(world: World)
     pytest.param("nested", marks=pytest.mark.conformance("SCH-173")),
 ])  # fmt: skip
 @in_virtual_time
-async def test_a_lower_pod_that_members_keep_away_from_is_preempted(world: World, variant: str) -> None:
+async def test_a_lower_pod_that_members_keep_away_from_is_preempted(world: SchedulerPlane, variant: str) -> None:
     root = [make_composite("root", gang=1, priority=100)] if variant == "nested" else []
     more: Object = {"resources": {"requests": {"cpu": "1500m"}}} if variant == "pod-level" else {"cpu": "1500m"}
     await world.create(make_node("n1", cpu=2), make_node("n2", cpu=2))
@@ -168,7 +170,7 @@ async def test_a_lower_pod_that_members_keep_away_from_is_preempted(world: World
     pytest.param(True, marks=pytest.mark.conformance("SCH-147")),
 ])  # fmt: skip
 @in_virtual_time
-async def test_a_lower_pod_in_the_way_of_the_spread_is_preempted(world: World, second: bool) -> None:
+async def test_a_lower_pod_in_the_way_of_the_spread_is_preempted(world: SchedulerPlane, second: bool) -> None:
     """Ten domains are asked for and two are there, so that each takes two: gang pods are pinned two and one."""
     await world.create(make_node("node1", cpu=4), make_node("node2", cpu=4))
     await world.create(make_pod("low", node="node1", cpu="250m", priority=10, labels={"app": "low"}))
@@ -186,7 +188,7 @@ async def test_a_lower_pod_in_the_way_of_the_spread_is_preempted(world: World, s
 
 
 @in_virtual_time
-async def test_pods_spread_evenly_over_zones(world: World) -> None:
+async def test_pods_spread_evenly_over_zones(world: SchedulerPlane) -> None:
     await world.create(*(make_node(f"{zone}{n}", cpu=4, zone=zone) for zone in "abc" for n in range(2)))
     await world.create(make_pod_group("g", gang=7))
     await world.pods("g", "p", 7, labels={"app": "x"},
@@ -197,7 +199,7 @@ async def test_pods_spread_evenly_over_zones(world: World) -> None:
 
 
 @in_virtual_time
-async def test_a_running_pod_keeps_newcomers_away_and_the_message_says_so(world: World) -> None:
+async def test_a_running_pod_keeps_newcomers_away_and_the_message_says_so(world: SchedulerPlane) -> None:
     await world.create(make_node("n", cpu=4), make_pod("first", node="n", affinity=far(to(app="foo"))))
     await world.create(make_pod("second", labels={"app": "foo"}), make_pod("third", labels={"app": "bar"}))
     await world.settle()
@@ -207,7 +209,7 @@ async def test_a_running_pod_keeps_newcomers_away_and_the_message_says_so(world:
 
 
 @in_virtual_time
-async def test_one_per_node_and_the_message_that_names_what_stands_there(world: World) -> None:
+async def test_one_per_node_and_the_message_that_names_what_stands_there(world: SchedulerPlane) -> None:
     await world.create(make_node("n1", cpu=4), make_node("n2", cpu=4), make_pod_group("g", gang=3))
     await world.pods("g", "p", 3, labels={"app": "x"}, affinity=far(to(app="x")))
     await world.settle()
@@ -219,7 +221,7 @@ async def test_one_per_node_and_the_message_that_names_what_stands_there(world: 
 
 
 @in_virtual_time
-async def test_a_pod_that_waits_for_company_is_placed_when_it_comes(world: World) -> None:
+async def test_a_pod_that_waits_for_company_is_placed_when_it_comes(world: SchedulerPlane) -> None:
     await world.create(make_node("n1", cpu=4), make_node("n2", cpu=4))
     await world.create(make_pod("w", affinity=near(to(app="leader"))))
     await world.settle()
@@ -239,7 +241,7 @@ async def test_a_pod_that_waits_for_company_is_placed_when_it_comes(world: World
     ({"namespaceSelector": {"matchLabels": {"team": "a"}}}, True),
 ])  # fmt: skip
 @in_virtual_time
-async def test_terms_mean_pods_of_the_namespaces_they_say(world: World, term: Object, together: bool) -> None:
+async def test_terms_mean_pods_of_the_namespaces_they_say(world: SchedulerPlane, term: Object, together: bool) -> None:
     await world.create(make_node("n", cpu=4))
     await world.create(make_pod("other", node="n", namespace="kube-system", labels={"app": "foo"}))
     await world.create(make_pod("p", affinity=far({**to(app="foo"), **term})))
@@ -249,7 +251,7 @@ async def test_terms_mean_pods_of_the_namespaces_they_say(world: World, term: Ob
 
 @pytest.mark.parametrize(("field", "nodes"), [("matchLabelKeys", 2), ("mismatchLabelKeys", 3)])
 @in_virtual_time
-async def test_own_labels_narrow_a_term(world: World, field: str, nodes: int) -> None:
+async def test_own_labels_narrow_a_term(world: SchedulerPlane, field: str, nodes: int) -> None:
     """Away from one's own kind: two nodes will do for two of each; away from all others: no node is shared."""
     await world.create(*(make_node(f"n{n}", cpu=4) for n in range(3)))
     term = {**to(app="x"), field: ["team"]}
@@ -268,7 +270,7 @@ async def test_own_labels_narrow_a_term(world: World, field: str, nodes: int) ->
 
 
 @in_virtual_time
-async def test_a_node_that_goes_lets_in_whom_a_spread_over_it_kept_out(world: World) -> None:
+async def test_a_node_that_goes_lets_in_whom_a_spread_over_it_kept_out(world: SchedulerPlane) -> None:
     labels = {"app": "x"}
     spread: Object = {"maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": "DoNotSchedule"}
     spread["labelSelector"] = {"matchLabels": labels}

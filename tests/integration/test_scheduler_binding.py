@@ -14,7 +14,7 @@ from echelon.api.objects import meta
 from echelon.api.scheme import NODES, POD_GROUPS, PODS, Object, Resource
 from echelon.api.verbs import Patch, Verbs, WatchEvent, WriteOptions
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
-from echelon.testing.world import World, in_virtual_time
+from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
 
 SCHEDULED = ("True", "Scheduled", "")
 
@@ -58,7 +58,7 @@ class Slow:
 
 
 @in_virtual_time
-async def test_an_explanation_that_comes_late_does_not_overwrite_a_binding(world: World) -> None:
+async def test_an_explanation_that_comes_late_does_not_overwrite_a_binding(world: SchedulerPlane) -> None:
     await _restart(world, Slow(world.verbs, 2.0))
     await world.create(make_node("n1", cpu=1), make_pod("blocker", node="n1"))
     names = [f"p{n}" for n in range(40)]
@@ -71,7 +71,7 @@ async def test_an_explanation_that_comes_late_does_not_overwrite_a_binding(world
         assert meta.condition_is(pod, "PodScheduled"), name
 
 
-async def _restart(world: World, api: Any) -> None:
+async def _restart(world: SchedulerPlane, api: Any) -> None:
     await world.stop()
     world.start(api)
 
@@ -84,7 +84,7 @@ REFUSALS = [ApiError(409, "Conflict", "no"), ApiError(500, "InternalError", "bro
 @pytest.mark.parametrize(("gang", "pods"), [(2, 2), (None, 2), (1, 1), (None, 1)])
 @in_virtual_time
 async def test_a_member_whose_binding_fails_is_placed_again(
-    world: World, refusal: Exception, gang: int | None, pods: int
+    world: SchedulerPlane, refusal: Exception, gang: int | None, pods: int
 ) -> None:
     await _restart(world, Unreliable(world.verbs, {"p0": [refusal]}))
     await world.create(make_node("n1"), make_pod_group("g", gang=gang))
@@ -97,7 +97,7 @@ async def test_a_member_whose_binding_fails_is_placed_again(
 @pytest.mark.conformance("SCH-40", "SCH-41")
 @pytest.mark.parametrize("gang", [1, None])
 @in_virtual_time
-async def test_a_failed_binding_beside_a_member_that_does_not_fit(world: World, gang: int | None) -> None:
+async def test_a_failed_binding_beside_a_member_that_does_not_fit(world: SchedulerPlane, gang: int | None) -> None:
     await _restart(world, Unreliable(world.verbs, {"p1": [ApiError(409, "Conflict", "no")]}))
     await world.create(make_node("n1", cpu=2), make_pod("p1", group="g", cpu=2), make_pod("p2", group="g", cpu=4))
     await world.create(make_pod_group("g", gang=gang))
@@ -110,7 +110,7 @@ async def test_a_failed_binding_beside_a_member_that_does_not_fit(world: World, 
 
 
 @in_virtual_time
-async def test_a_binding_whose_answer_was_lost_counts_and_is_not_repeated(world: World) -> None:
+async def test_a_binding_whose_answer_was_lost_counts_and_is_not_repeated(world: SchedulerPlane) -> None:
     api = Unreliable(world.verbs, {"p0": [OSError("connection lost")]}, lost_answer=True)
     await _restart(world, api)
     await world.create(make_node("n1", cpu=1), make_pod("p0"), make_pod("p1"))
@@ -120,7 +120,7 @@ async def test_a_binding_whose_answer_was_lost_counts_and_is_not_repeated(world:
 
 
 @in_virtual_time
-async def test_pods_whose_bindings_are_refused_do_not_chase_each_other(world: World) -> None:
+async def test_pods_whose_bindings_are_refused_do_not_chase_each_other(world: SchedulerPlane) -> None:
     """The room that one gives back is no reason for the other to try at once, and so on without end."""
     trouble: dict[str, list[Exception]] = {name: [OSError("refused")] * 1000 for name in ("p0", "p1")}
     api = Unreliable(world.verbs, trouble)
@@ -164,7 +164,7 @@ class Mute:
 
 
 @in_virtual_time
-async def test_a_place_is_held_until_the_api_says_whether_the_binding_took_place(world: World) -> None:
+async def test_a_place_is_held_until_the_api_says_whether_the_binding_took_place(world: SchedulerPlane) -> None:
     api = Mute(world.verbs)
     await _restart(world, api)
     await world.create(make_pod("p0"), make_pod("p1"))
@@ -178,7 +178,7 @@ async def test_a_place_is_held_until_the_api_says_whether_the_binding_took_place
 
 
 @in_virtual_time
-async def test_a_gang_that_loses_its_room_while_binding_releases_what_it_holds(world: World) -> None:
+async def test_a_gang_that_loses_its_room_while_binding_releases_what_it_holds(world: SchedulerPlane) -> None:
     """The second member's binding fails and another pod gets the room first: the gang must not stay half bound."""
     await _restart(world, Unreliable(world.verbs, {"p1": [ApiError(409, "Conflict", "no")]}))
     await world.create(make_node("n1", cpu=2), make_pod_group("g", gang=2))
@@ -191,7 +191,7 @@ async def test_a_gang_that_loses_its_room_while_binding_releases_what_it_holds(w
 
 
 @in_virtual_time
-async def test_a_gang_half_bound_by_a_crash_is_completed(world: World) -> None:
+async def test_a_gang_half_bound_by_a_crash_is_completed(world: SchedulerPlane) -> None:
     await world.stop()
     await world.create(make_node("n1"), make_pod_group("g", gang=3))
     names = await world.pods("g", "p", 3)
@@ -203,7 +203,7 @@ async def test_a_gang_half_bound_by_a_crash_is_completed(world: World) -> None:
 
 
 @in_virtual_time
-async def test_a_gang_half_bound_by_a_crash_that_cannot_be_completed_is_released(world: World) -> None:
+async def test_a_gang_half_bound_by_a_crash_that_cannot_be_completed_is_released(world: SchedulerPlane) -> None:
     await world.stop()
     await world.create(make_node("n1", cpu=2), make_composite("root", gang=2))
     await world.create(make_pod_group("a", gang=2, parent="root"), make_pod_group("b", gang=2, parent="root"))
@@ -217,7 +217,7 @@ async def test_a_gang_half_bound_by_a_crash_that_cannot_be_completed_is_released
 
 
 @in_virtual_time
-async def test_a_gang_bound_just_before_a_crash_gets_its_condition_afterwards(world: World) -> None:
+async def test_a_gang_bound_just_before_a_crash_gets_its_condition_afterwards(world: SchedulerPlane) -> None:
     await world.stop()
     await world.create(make_node("n1"), make_pod_group("g", gang=2))
     for name in await world.pods("g", "p", 2):
@@ -229,7 +229,7 @@ async def test_a_gang_bound_just_before_a_crash_gets_its_condition_afterwards(wo
 
 @pytest.mark.parametrize("moment", range(1, 40, 3))
 @in_virtual_time
-async def test_a_crash_at_any_moment_leaves_gangs_whole_after_restart(world: World, moment: int) -> None:
+async def test_a_crash_at_any_moment_leaves_gangs_whole_after_restart(world: SchedulerPlane, moment: int) -> None:
     """`moment` steps of the event loop after the pods were created the scheduler is gone, mid-binding or not."""
     await world.create(*(make_node(f"n{n}", cpu=2) for n in range(8)))
     groups = [f"g{n}" for n in range(4)]
@@ -251,7 +251,7 @@ async def test_a_crash_at_any_moment_leaves_gangs_whole_after_restart(world: Wor
 
 @pytest.mark.conformance("SCH-E17")
 @in_virtual_time
-async def test_the_survivor_of_a_gang_that_is_disrupted_singly_stays(world: World) -> None:
+async def test_the_survivor_of_a_gang_that_is_disrupted_singly_stays(world: SchedulerPlane) -> None:
     await _anchored_gang(world, "single")
     assert (await world.nodes("p0"))[0] == "r1-0"
     assert await world.unscheduled("again0", "again1", "again2")
@@ -259,7 +259,7 @@ async def test_the_survivor_of_a_gang_that_is_disrupted_singly_stays(world: Worl
 
 @pytest.mark.conformance("SCH-E17")
 @in_virtual_time
-async def test_the_survivor_of_a_gang_that_is_disrupted_whole_is_released(world: World) -> None:
+async def test_the_survivor_of_a_gang_that_is_disrupted_whole_is_released(world: SchedulerPlane) -> None:
     await _anchored_gang(world, "all")
     assert await world.gone("p0")
     await world.pods("g", "last", 1)
@@ -267,7 +267,7 @@ async def test_the_survivor_of_a_gang_that_is_disrupted_whole_is_released(world:
     assert all(node.startswith("r2-") for node in await world.nodes("again0", "again1", "again2", "last0"))
 
 
-async def _anchored_gang(world: World, mode: Any) -> None:
+async def _anchored_gang(world: SchedulerPlane, mode: Any) -> None:
     """A gang of 4 in rack r1 loses three members and their nodes; r2 has room for all, r1 only for two more."""
     rack = "topology.kubernetes.io/rack"
     await world.create(*(make_node(f"r1-{n}", cpu=1, rack="r1") for n in range(4)))
@@ -283,7 +283,7 @@ async def _anchored_gang(world: World, mode: Any) -> None:
 
 
 @in_virtual_time
-async def test_a_pod_deleted_while_its_binding_is_on_the_way_leaves_no_trace(world: World) -> None:
+async def test_a_pod_deleted_while_its_binding_is_on_the_way_leaves_no_trace(world: SchedulerPlane) -> None:
     await world.create(make_node("n1", cpu=1), make_pod_group("g", gang=1))
     await world.verbs.create(PODS, make_pod("p", group="g"), "default")
     await world.verbs.delete(PODS, "p", "default")
@@ -294,7 +294,7 @@ async def test_a_pod_deleted_while_its_binding_is_on_the_way_leaves_no_trace(wor
 
 
 @in_virtual_time
-async def test_a_node_that_vanishes_takes_no_more_pods(world: World) -> None:
+async def test_a_node_that_vanishes_takes_no_more_pods(world: SchedulerPlane) -> None:
     await world.create(make_node("n1", cpu=4), make_pod("p0"))
     await world.settle(1)
     await world.delete(NODES, "n1")

@@ -6,7 +6,7 @@ import pytest
 
 from echelon.api.scheme import POD_GROUPS, PODS
 from echelon.testing.builders import make_budget, make_node, make_pod, make_pod_group
-from echelon.testing.world import World, in_virtual_time
+from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
 
 SCHEDULED = ("True", "Scheduled", "")
 
@@ -17,7 +17,7 @@ def _is_unschedulable(condition: tuple[str, str, str]) -> bool:
 
 @pytest.mark.conformance("SCH-1", "SCH-2")
 @in_virtual_time
-async def test_a_gang_that_fits_is_placed_and_takes_in_later_members(world: World) -> None:
+async def test_a_gang_that_fits_is_placed_and_takes_in_later_members(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_pod_group("g", gang=3))
     await world.pods("g", "p", 3)
     await world.settle()
@@ -30,7 +30,7 @@ async def test_a_gang_that_fits_is_placed_and_takes_in_later_members(world: Worl
 
 @pytest.mark.conformance("SCH-3", "SCH-202")
 @in_virtual_time
-async def test_a_gang_below_its_quorum_waits_and_says_for_what(world: World) -> None:
+async def test_a_gang_below_its_quorum_waits_and_says_for_what(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_pod_group("g", gang=3))
     await world.pods("g", "p", 2)
     await world.settle()
@@ -44,7 +44,7 @@ async def test_a_gang_below_its_quorum_waits_and_says_for_what(world: World) -> 
 
 @pytest.mark.conformance("SCH-4")
 @in_virtual_time
-async def test_pods_wait_for_their_group_then_for_room(world: World) -> None:
+async def test_pods_wait_for_their_group_then_for_room(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_pod("blocker", cpu=2))
     await world.pods("g", "p", 3)
     await world.settle()
@@ -61,7 +61,7 @@ async def test_pods_wait_for_their_group_then_for_room(world: World) -> None:
 
 @pytest.mark.conformance("SCH-5")
 @in_virtual_time
-async def test_members_beyond_the_minimum_come_when_there_is_room(world: World) -> None:
+async def test_members_beyond_the_minimum_come_when_there_is_room(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_pod("blocker", cpu=1))
     names = await world.pods("g", "p", 4)
     await world.create(make_pod_group("g", gang=3))
@@ -76,7 +76,7 @@ async def test_members_beyond_the_minimum_come_when_there_is_room(world: World) 
 @pytest.mark.parametrize(("first", "second"), [("a", "b"), ("b", "a")])
 @in_virtual_time
 async def test_of_two_gangs_whose_pods_come_interleaved_one_is_placed_whole(
-    world: World, first: str, second: str
+    world: SchedulerPlane, first: str, second: str
 ) -> None:
     await world.create(make_node("n1"), make_pod_group("a", gang=3), make_pod_group("b", gang=3))
     for number in range(3):
@@ -88,7 +88,7 @@ async def test_of_two_gangs_whose_pods_come_interleaved_one_is_placed_whole(
 
 @pytest.mark.conformance("SCH-8")
 @in_virtual_time
-async def test_a_single_pod_and_a_gang_do_not_block_each_other(world: World) -> None:
+async def test_a_single_pod_and_a_gang_do_not_block_each_other(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_pod_group("g", gang=3), make_pod("single", cpu=2))
     await world.pods("g", "p", 3)
     await world.settle()
@@ -98,7 +98,7 @@ async def test_a_single_pod_and_a_gang_do_not_block_each_other(world: World) -> 
 
 @pytest.mark.conformance("SCH-9", "SCH-203")
 @in_virtual_time
-async def test_members_of_a_basic_group_are_placed_as_they_come(world: World) -> None:
+async def test_members_of_a_basic_group_are_placed_as_they_come(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_pod_group("g"))
     for number in range(3):
         await world.pods("g", "p", 1, first=number)
@@ -108,7 +108,7 @@ async def test_members_of_a_basic_group_are_placed_as_they_come(world: World) ->
 
 @pytest.mark.conformance("SCH-10")
 @in_virtual_time
-async def test_a_basic_group_is_placed_as_far_as_it_fits(world: World) -> None:
+async def test_a_basic_group_is_placed_as_far_as_it_fits(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_pod("blocker", cpu=2))
     names = await world.pods("g", "p", 3)
     await world.create(make_pod_group("g"))
@@ -121,7 +121,7 @@ async def test_a_basic_group_is_placed_as_far_as_it_fits(world: World) -> None:
 
 @pytest.mark.conformance("SCH-11")
 @in_virtual_time
-async def test_a_basic_group_evicts_a_lower_priority(world: World) -> None:
+async def test_a_basic_group_evicts_a_lower_priority(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_pod("low", cpu=2, priority=10), make_pod_group("g", priority=100))
     await world.settle(1)
     names = await world.pods("g", "p", 4, priority=100)
@@ -132,7 +132,7 @@ async def test_a_basic_group_evicts_a_lower_priority(world: World) -> None:
 
 @pytest.mark.conformance("SCH-12")
 @in_virtual_time
-async def test_a_gang_evicts_for_its_minimum_and_then_for_the_rest(world: World) -> None:
+async def test_a_gang_evicts_for_its_minimum_and_then_for_the_rest(world: SchedulerPlane) -> None:
     lows = [f"low{n}" for n in range(4)]
     await world.create(make_node("n1"), *(make_pod(name, priority=10) for name in lows))
     await world.settle(1)
@@ -147,7 +147,7 @@ async def test_a_gang_evicts_for_its_minimum_and_then_for_the_rest(world: World)
 @pytest.mark.conformance("SCH-13", "SCH-14")
 @pytest.mark.parametrize("key", ["", "topology.kubernetes.io/zone"])
 @in_virtual_time
-async def test_the_lowest_priorities_go_first(world: World, key: str) -> None:
+async def test_the_lowest_priorities_go_first(world: SchedulerPlane, key: str) -> None:
     await world.create(make_node("n1", zone="z1"))
     await world.create(*(make_pod(f"five{n}", priority=5) for n in range(2)))
     await world.create(*(make_pod(f"ten{n}", priority=10) for n in range(2)))
@@ -161,7 +161,7 @@ async def test_the_lowest_priorities_go_first(world: World, key: str) -> None:
 
 @pytest.mark.conformance("SCH-15", "SCH-17")
 @in_virtual_time
-async def test_lowering_the_minimum_of_an_incomplete_gang_starts_it(world: World) -> None:
+async def test_lowering_the_minimum_of_an_incomplete_gang_starts_it(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_pod_group("g", gang=5))
     names = await world.pods("g", "p", 4)
     await world.settle()
@@ -176,7 +176,7 @@ async def test_lowering_the_minimum_of_an_incomplete_gang_starts_it(world: World
 
 @pytest.mark.conformance("SCH-16")
 @in_virtual_time
-async def test_lowering_the_minimum_of_a_blocked_gang_places_what_fits(world: World) -> None:
+async def test_lowering_the_minimum_of_a_blocked_gang_places_what_fits(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_pod_group("g", gang=5))
     names = await world.pods("g", "p", 5)
     await world.settle()
@@ -189,7 +189,7 @@ async def test_lowering_the_minimum_of_a_blocked_gang_places_what_fits(world: Wo
 
 @pytest.mark.conformance("SCH-18")
 @in_virtual_time
-async def test_a_victim_learns_who_took_its_place(world: World) -> None:
+async def test_a_victim_learns_who_took_its_place(world: SchedulerPlane) -> None:
     lows = [f"low{n}" for n in range(4)]
     await world.create(make_node("n1"), *(make_pod(name, priority=10) for name in lows))
     await world.settle(1)
@@ -203,7 +203,7 @@ async def test_a_victim_learns_who_took_its_place(world: World) -> None:
 
 @pytest.mark.conformance("SCH-26")
 @in_virtual_time
-async def test_a_blocked_gang_grows_and_is_placed_by_a_new_node(world: World) -> None:
+async def test_a_blocked_gang_grows_and_is_placed_by_a_new_node(world: SchedulerPlane) -> None:
     await world.create(make_node("n1", cpu=2), make_pod_group("g", gang=2))
     await world.pods("g", "p", 2, cpu=2)
     await world.settle()
@@ -221,7 +221,7 @@ async def test_a_blocked_gang_grows_and_is_placed_by_a_new_node(world: World) ->
 
 @pytest.mark.conformance("SCH-27", "SCH-48")
 @in_virtual_time
-async def test_a_basic_group_goes_on_when_a_node_comes(world: World) -> None:
+async def test_a_basic_group_goes_on_when_a_node_comes(world: SchedulerPlane) -> None:
     await world.create(make_node("n1", cpu=2), make_pod_group("g"))
     await world.pods("g", "p", 3, cpu=2)
     await world.settle()
@@ -235,7 +235,7 @@ async def test_a_basic_group_goes_on_when_a_node_comes(world: World) -> None:
 @pytest.mark.conformance("SCH-32", "SCH-33", "SCH-E21")
 @pytest.mark.parametrize("gang", [2, None])
 @in_virtual_time
-async def test_a_gated_member_does_not_hold_up_its_group(world: World, gang: int | None) -> None:
+async def test_a_gated_member_does_not_hold_up_its_group(world: SchedulerPlane, gang: int | None) -> None:
     await world.create(make_node("n1"), make_pod_group("g", gang=gang))
     await world.create(make_pod("gated", group="g", gates=("hold",)))
     await world.pods("g", "p", 2)
@@ -250,7 +250,7 @@ async def test_a_gated_member_does_not_hold_up_its_group(world: World, gang: int
 @pytest.mark.conformance("SCH-34", "SCH-35")
 @pytest.mark.parametrize("gang", [2, None])
 @in_virtual_time
-async def test_a_gated_member_of_a_group_that_waits_for_room(world: World, gang: int | None) -> None:
+async def test_a_gated_member_of_a_group_that_waits_for_room(world: SchedulerPlane, gang: int | None) -> None:
     await world.create(make_node("n1", cpu=2), make_pod_group("g", gang=gang))
     await world.pods("g", "p", 2, cpu=2)
     await world.create(make_pod("gated", group="g", cpu=2, gates=("hold",)))
@@ -264,7 +264,7 @@ async def test_a_gated_member_of_a_group_that_waits_for_room(world: World, gang:
 
 @pytest.mark.conformance("SCH-29")
 @in_virtual_time
-async def test_members_that_come_while_others_are_placed_follow(world: World) -> None:
+async def test_members_that_come_while_others_are_placed_follow(world: SchedulerPlane) -> None:
     await world.create(make_node("n1", cpu=2), make_node("n2", cpu=6), make_pod_group("g", gang=2))
     for number in range(3):
         await world.submit(make_pod(f"p{number}", group="g", cpu=2))
@@ -274,7 +274,7 @@ async def test_members_that_come_while_others_are_placed_follow(world: World) ->
 
 @pytest.mark.conformance("SCH-52")
 @in_virtual_time
-async def test_a_new_member_starts_its_own_group_only(world: World) -> None:
+async def test_a_new_member_starts_its_own_group_only(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_pod_group("g1", gang=2))
     await world.create(make_pod("p1", group="g1"), make_pod("p2", group="g2"))
     await world.settle()
@@ -285,7 +285,7 @@ async def test_a_new_member_starts_its_own_group_only(world: World) -> None:
 
 
 @in_virtual_time
-async def test_a_gang_whose_quorum_needs_the_gated_member_waits_for_it(world: World) -> None:
+async def test_a_gang_whose_quorum_needs_the_gated_member_waits_for_it(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_pod_group("g", gang=2))
     await world.create(make_pod("gated", group="g", gates=("hold",)), make_pod("free", group="g"))
     await world.settle()
@@ -298,7 +298,9 @@ async def test_a_gang_whose_quorum_needs_the_gated_member_waits_for_it(world: Wo
 @pytest.mark.conformance("SCH-42", "SCH-43")
 @pytest.mark.parametrize("gang", [2, None])
 @in_virtual_time
-async def test_a_member_of_a_deleted_group_waits_while_placed_ones_stay(world: World, gang: int | None) -> None:
+async def test_a_member_of_a_deleted_group_waits_while_placed_ones_stay(
+    world: SchedulerPlane, gang: int | None
+) -> None:
     await world.create(make_node("n1"), make_pod_group("g", gang=gang))
     await world.pods("g", "p", 2)
     await world.settle()
@@ -316,7 +318,7 @@ async def test_a_member_of_a_deleted_group_waits_while_placed_ones_stay(world: W
 @pytest.mark.conformance("SCH-44", "SCH-45", "SCH-46")
 @pytest.mark.parametrize("gang", [3, 4, None])
 @in_virtual_time
-async def test_pending_members_of_a_deleted_group_go_back_to_waiting(world: World, gang: int | None) -> None:
+async def test_pending_members_of_a_deleted_group_go_back_to_waiting(world: SchedulerPlane, gang: int | None) -> None:
     await world.create(make_node("n1", cpu=3), make_pod_group("g", gang=gang))
     await world.pods("g", "p", 4)
     await world.settle()
@@ -329,7 +331,7 @@ async def test_pending_members_of_a_deleted_group_go_back_to_waiting(world: Worl
 
 
 @in_virtual_time
-async def test_the_reason_a_gang_is_given_is_renewed_within_seconds_of_a_change(world: World) -> None:
+async def test_the_reason_a_gang_is_given_is_renewed_within_seconds_of_a_change(world: SchedulerPlane) -> None:
     await world.create(make_node("n1", cpu=1), make_pod_group("g", gang=4))
     await world.pods("g", "p", 4)
     await world.settle(1)
@@ -344,12 +346,14 @@ async def test_the_reason_a_gang_is_given_is_renewed_within_seconds_of_a_change(
     assert await world.condition("g") == SCHEDULED
 
 
-async def _end(world: World, name: str, phase: str) -> None:
+async def _end(world: SchedulerPlane, name: str, phase: str) -> None:
     await world.patch(PODS, name, {"status": {"phase": phase}}, status=True)
 
 
 @in_virtual_time
-async def test_a_replacement_late_in_a_gangs_life_need_not_wait_for_those_that_have_succeeded(world: World) -> None:
+async def test_a_replacement_late_in_a_gangs_life_need_not_wait_for_those_that_have_succeeded(
+    world: SchedulerPlane,
+) -> None:
     await world.create(make_node("n1"), make_pod_group("g", gang=4))
     await world.pods("g", "p", 4)
     await world.settle(1)
@@ -364,7 +368,7 @@ async def test_a_replacement_late_in_a_gangs_life_need_not_wait_for_those_that_h
 
 
 @in_virtual_time
-async def test_members_that_have_failed_or_are_gone_do_not_count(world: World) -> None:
+async def test_members_that_have_failed_or_are_gone_do_not_count(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_pod_group("g", gang=4))
     await world.pods("g", "p", 4)
     await world.settle(1)
@@ -380,7 +384,7 @@ async def test_members_that_have_failed_or_are_gone_do_not_count(world: World) -
 
 
 @in_virtual_time
-async def test_a_second_wave_that_is_large_enough_is_a_gang_like_the_first(world: World) -> None:
+async def test_a_second_wave_that_is_large_enough_is_a_gang_like_the_first(world: SchedulerPlane) -> None:
     """There is room for two of three newcomers, and the minimum is three."""
     await world.create(make_node("n1"), make_pod_group("g", gang=3))
     await world.pods("g", "p", 3)
@@ -397,7 +401,7 @@ async def test_a_second_wave_that_is_large_enough_is_a_gang_like_the_first(world
 
 @pytest.mark.conformance("SCH-53")
 @in_virtual_time
-async def test_a_new_group_starts_its_own_pods_only(world: World) -> None:
+async def test_a_new_group_starts_its_own_pods_only(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_pod("p1", group="g1"), make_pod("p2", group="g2"))
     await world.create(make_pod_group("g1", gang=1))
     await world.settle()
@@ -406,7 +410,7 @@ async def test_a_new_group_starts_its_own_pods_only(world: World) -> None:
 
 
 @in_virtual_time
-async def test_what_placement_cannot_honour_keeps_the_pod_pending_by_name_of_the_field(world: World) -> None:
+async def test_what_placement_cannot_honour_keeps_the_pod_pending_by_name_of_the_field(world: SchedulerPlane) -> None:
     disk = [{"name": "data", "csi": {"driver": "disks.example.com"}}]
     await world.create(make_node("n1"), make_pod("p", volumes=disk))
     await world.settle()
@@ -416,7 +420,7 @@ async def test_what_placement_cannot_honour_keeps_the_pod_pending_by_name_of_the
 
 @pytest.mark.conformance("SCH-125")
 @in_virtual_time
-async def test_pods_under_a_disruption_budget_are_spared(world: World) -> None:
+async def test_pods_under_a_disruption_budget_are_spared(world: SchedulerPlane) -> None:
     await world.create(make_node("n1", cpu=3), make_budget("keep", {"app": "low"}, min_available=2))
     await world.create(*(make_pod(f"low{n}", priority=10, labels={"app": "low"}) for n in range(2)))
     await world.create(make_pod("low2", priority=10))
@@ -429,7 +433,7 @@ async def test_pods_under_a_disruption_budget_are_spared(world: World) -> None:
 
 
 @in_virtual_time
-async def test_a_pod_of_another_scheduler_is_left_alone_but_counted(world: World) -> None:
+async def test_a_pod_of_another_scheduler_is_left_alone_but_counted(world: SchedulerPlane) -> None:
     await world.create(make_node("n1", cpu=2), make_pod("theirs", schedulerName="other"))
     await world.create(make_pod("fixed", node="n1", schedulerName="other"))
     await world.create(make_pod("big", cpu=2), make_pod("small", cpu=1))
@@ -439,7 +443,7 @@ async def test_a_pod_of_another_scheduler_is_left_alone_but_counted(world: World
 
 
 @in_virtual_time
-async def test_a_group_that_waits_for_gates_names_them(world: World) -> None:
+async def test_a_group_that_waits_for_gates_names_them(world: SchedulerPlane) -> None:
     await world.create(make_node("n1", cpu=4), make_pod_group("g", gang=3), make_pod("free", group="g"))
     await world.create(*(make_pod(f"gated{n}", group="g", gates=("quota", "data")) for n in range(2)))
     await world.settle()

@@ -14,12 +14,12 @@ from echelon.testing.builders import (
     make_pod_group,
     make_workload,
 )
-from echelon.testing.world import World, in_virtual_time
+from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
 
 SCHEDULED = ("True", "Scheduled", "")
 
 
-async def run_gang_of_two_gangs(world: World) -> None:
+async def run_gang_of_two_gangs(world: SchedulerPlane) -> None:
     """Gangs a and b below a root that needs both, on a node with room to spare."""
     await world.create(make_node("n1", cpu=20), make_composite("root", gang=2))
     await world.create(make_pod_group("a", gang=2, parent="root"), make_pod_group("b", gang=2, parent="root"))
@@ -30,7 +30,7 @@ async def run_gang_of_two_gangs(world: World) -> None:
 
 @pytest.mark.conformance("SCH-54")
 @in_virtual_time
-async def test_a_tree_waits_for_its_root_and_needs_no_workload(world: World) -> None:
+async def test_a_tree_waits_for_its_root_and_needs_no_workload(world: SchedulerPlane) -> None:
     await world.create(make_node("n1", cpu=8), make_composite("mid", gang=1, parent="root"))
     await world.create(make_pod_group("pg1", gang=2, parent="mid"))
     await world.pods("pg1", "p", 2, cpu=2)
@@ -48,7 +48,7 @@ async def test_a_tree_waits_for_its_root_and_needs_no_workload(world: World) -> 
 
 @pytest.mark.conformance("SCH-55")
 @in_virtual_time
-async def test_a_tree_is_placed_when_its_first_node_comes(world: World) -> None:
+async def test_a_tree_is_placed_when_its_first_node_comes(world: SchedulerPlane) -> None:
     await world.create(make_composite("root", gang=1), make_pod_group("pg1", gang=2, parent="root"))
     await world.pods("pg1", "p", 2, cpu=2)
     await world.settle()
@@ -60,7 +60,7 @@ async def test_a_tree_is_placed_when_its_first_node_comes(world: World) -> None:
 
 @pytest.mark.conformance("SCH-56", "SCH-57")
 @in_virtual_time
-async def test_a_gang_of_gangs_waits_for_its_second_group_and_its_last_pod(world: World) -> None:
+async def test_a_gang_of_gangs_waits_for_its_second_group_and_its_last_pod(world: SchedulerPlane) -> None:
     await world.create(make_node("n1", cpu=8), make_composite("root", gang=2))
     await world.create(make_pod_group("a", gang=2, parent="root"))
     await world.pods("a", "a", 2, cpu=2)
@@ -79,7 +79,7 @@ async def test_a_gang_of_gangs_waits_for_its_second_group_and_its_last_pod(world
 
 @pytest.mark.conformance("SCH-58")
 @in_virtual_time
-async def test_lowering_a_leafs_minimum_starts_a_three_level_tree(world: World) -> None:
+async def test_lowering_a_leafs_minimum_starts_a_three_level_tree(world: SchedulerPlane) -> None:
     await world.create(make_node("n1", cpu=8), make_composite("root", gang=1), make_composite("mid", parent="root"))
     await world.create(make_pod_group("pg1", gang=2, parent="mid"), make_pod("p0", group="pg1"))
     await world.settle()
@@ -155,7 +155,9 @@ _NESTED_PODS = {
     ],
 )  # fmt: skip
 @in_virtual_time
-async def test_what_of_a_tree_is_placed(world: World, node_cpu: int, tree: Tree, pods: Pods, placed: set[str]) -> None:
+async def test_what_of_a_tree_is_placed(
+    world: SchedulerPlane, node_cpu: int, tree: Tree, pods: Pods, placed: set[str]
+) -> None:
     await world.create(make_node("n1", cpu=node_cpu), *_groups(tree, pods))
     names = {group: [f"{group}-{n}" for n in range(len(cpus))] for group, cpus in pods.items()}
     for group, cpus in pods.items():
@@ -182,7 +184,7 @@ def _groups(tree: Tree, pods: Pods) -> list[Object]:
 
 @pytest.mark.conformance("SCH-E5")
 @in_virtual_time
-async def test_extras_never_take_the_room_of_a_siblings_minimum(world: World) -> None:
+async def test_extras_never_take_the_room_of_a_siblings_minimum(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_composite("root", gang=2))
     await world.create(make_pod_group("a", gang=2, parent="root"), make_pod_group("b", gang=2, parent="root"))
     a = await world.pods("a", "a", 4)
@@ -194,7 +196,7 @@ async def test_extras_never_take_the_room_of_a_siblings_minimum(world: World) ->
 
 @pytest.mark.conformance("SCH-65")
 @in_virtual_time
-async def test_a_basic_tree_grows(world: World) -> None:
+async def test_a_basic_tree_grows(world: SchedulerPlane) -> None:
     await world.create(make_node("n1", cpu=20), make_composite("root"))
     for name in ("pg1", "pg2"):
         await world.create(make_pod_group(name, gang=2, parent="root"))
@@ -213,7 +215,7 @@ async def test_a_basic_tree_grows(world: World) -> None:
 
 @pytest.mark.conformance("SCH-E23")
 @in_virtual_time
-async def test_a_sibling_in_repair_does_not_hold_up_the_others(world: World) -> None:
+async def test_a_sibling_in_repair_does_not_hold_up_the_others(world: SchedulerPlane) -> None:
     await run_gang_of_two_gangs(world)
     await world.delete(PODS, "b1")
     await world.pods("a", "a", 1, first=2)
@@ -222,7 +224,7 @@ async def test_a_sibling_in_repair_does_not_hold_up_the_others(world: World) -> 
 
 
 @in_virtual_time
-async def test_after_losing_everything_a_gang_of_gangs_starts_together_or_not_at_all(world: World) -> None:
+async def test_after_losing_everything_a_gang_of_gangs_starts_together_or_not_at_all(world: SchedulerPlane) -> None:
     await run_gang_of_two_gangs(world)
     await world.delete(PODS, "a0", "a1", "b0", "b1")
     await world.pods("a", "again", 2)
@@ -231,7 +233,7 @@ async def test_after_losing_everything_a_gang_of_gangs_starts_together_or_not_at
 
 
 @in_virtual_time
-async def test_a_blocked_tree_says_why_on_every_group_and_its_root(world: World) -> None:
+async def test_a_blocked_tree_says_why_on_every_group_and_its_root(world: SchedulerPlane) -> None:
     await world.create(make_node("n1", cpu=3), make_composite("root", gang=2), make_composite("mid", parent="root"))
     await world.create(make_pod_group("a", gang=2, parent="mid"), make_pod_group("b", gang=2, parent="root"))
     await world.pods("a", "a", 2)
@@ -253,7 +255,7 @@ async def test_a_blocked_tree_says_why_on_every_group_and_its_root(world: World)
 # -- layouts that are wrong ------------------------------------------------------------------------------
 
 
-async def _assert_broken(world: World, said: str, *, groups: tuple[str, ...], pods: tuple[str, ...]) -> None:
+async def _assert_broken(world: SchedulerPlane, said: str, *, groups: tuple[str, ...], pods: tuple[str, ...]) -> None:
     for group in groups:
         status, reason, message = await world.condition(group)
         assert (status, reason) == ("False", "PodGroupError" if group.startswith("pg") else "CompositePodGroupError")
@@ -265,7 +267,7 @@ async def _assert_broken(world: World, said: str, *, groups: tuple[str, ...], po
 
 
 @in_virtual_time
-async def test_a_cycle_is_reported_on_every_group_and_repaired_at_once(world: World) -> None:
+async def test_a_cycle_is_reported_on_every_group_and_repaired_at_once(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_composite("a", parent="b"), make_composite("b", parent="a"))
     await world.create(make_pod_group("pg", gang=1, parent="b"), make_pod("p", group="pg"))
     await world.settle()
@@ -278,7 +280,7 @@ async def test_a_cycle_is_reported_on_every_group_and_repaired_at_once(world: Wo
 
 
 @in_virtual_time
-async def test_a_tree_of_five_levels_is_reported(world: World) -> None:
+async def test_a_tree_of_five_levels_is_reported(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_composite("c0"))
     await world.create(*(make_composite(f"c{n}", parent=f"c{n - 1}") for n in range(1, 4)))
     await world.create(make_pod_group("pg", parent="c3"), make_pod("p", group="pg"))
@@ -287,7 +289,7 @@ async def test_a_tree_of_five_levels_is_reported(world: World) -> None:
 
 
 @in_virtual_time
-async def test_several_workloads_in_one_tree_are_reported(world: World) -> None:
+async def test_several_workloads_in_one_tree_are_reported(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_composite("root", workload="w1"))
     await world.create(make_pod_group("pg", parent="root", workload="w2"), make_pod("p", group="pg"))
     await world.settle()
@@ -296,7 +298,7 @@ async def test_several_workloads_in_one_tree_are_reported(world: World) -> None:
 
 @pytest.mark.parametrize(("group", "pod", "said"), [(5, 5, "its root"), (10, 5, 'pod "p" has priority 5')])
 @in_virtual_time
-async def test_mixed_priorities_are_reported(world: World, group: int, pod: int, said: str) -> None:
+async def test_mixed_priorities_are_reported(world: SchedulerPlane, group: int, pod: int, said: str) -> None:
     await world.create(make_node("n1"), make_composite("root", priority=10))
     await world.create(make_pod_group("pg", parent="root", priority=group), make_pod("p", group="pg", priority=pod))
     await world.settle()
@@ -304,7 +306,7 @@ async def test_mixed_priorities_are_reported(world: World, group: int, pod: int,
 
 
 @in_virtual_time
-async def test_mixed_schedulers_in_one_tree_are_reported(world: World) -> None:
+async def test_mixed_schedulers_in_one_tree_are_reported(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_composite("root"), make_pod_group("pg", parent="root"))
     await world.create(make_pod("q", group="pg", schedulerName="other"), make_pod("p", group="pg"))
     await world.settle()
@@ -312,7 +314,7 @@ async def test_mixed_schedulers_in_one_tree_are_reported(world: World) -> None:
 
 
 @in_virtual_time
-async def test_a_tree_must_match_its_workload_once_that_exists(world: World) -> None:
+async def test_a_tree_must_match_its_workload_once_that_exists(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_composite("root", template="top"))
     await world.create(make_workload("w", composite_template("top", group_template("leaf"))))
     await world.create(make_pod_group("pg", parent="root", template="other"), make_pod("p", group="pg"))
@@ -324,7 +326,7 @@ async def test_a_tree_must_match_its_workload_once_that_exists(world: World) -> 
 
 
 @in_virtual_time
-async def test_a_child_all_of_whose_pods_have_succeeded_still_counts(world: World) -> None:
+async def test_a_child_all_of_whose_pods_have_succeeded_still_counts(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_composite("root", gang=2))
     await world.create(*(make_pod_group(name, gang=2, parent="root") for name in "ab"))
     for name in "ab":

@@ -7,30 +7,30 @@ from pathlib import Path
 from echelon.api.errors import ApiError
 from echelon.scheduler.reporting.metrics import COUNTERS, GAUGES, HISTOGRAMS
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
-from echelon.testing.world import World, in_virtual_time
+from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
 
 _PROFILE = "default-scheduler"
 
 
-def value(world: World, name: str, **labels: str) -> float:
+def value(world: SchedulerPlane, name: str, **labels: str) -> float:
     assert world.scheduler is not None
     return world.scheduler.metrics.registry.get_sample_value(name, labels) or 0.0
 
 
-def pods(world: World, result: str) -> float:
+def pods(world: SchedulerPlane, result: str) -> float:
     return value(world, "scheduler_schedule_attempts_total", result=result, profile=_PROFILE)
 
 
-def groups(world: World, result: str) -> float:
+def groups(world: SchedulerPlane, result: str) -> float:
     return value(world, "scheduler_podgroup_schedule_attempts_total", result=result, profile=_PROFILE)
 
 
-def waiting(world: World, line: str) -> float:
+def waiting(world: SchedulerPlane, line: str) -> float:
     return value(world, "scheduler_pending_pods", queue=line)
 
 
 @in_virtual_time
-async def test_what_is_bound_is_counted_and_timed(world: World) -> None:
+async def test_what_is_bound_is_counted_and_timed(world: SchedulerPlane) -> None:
     await world.create(make_node("n", cpu=4), make_pod_group("g", gang=3))
     await world.pods("g", "p", 3)
     await world.create(make_pod("single"))
@@ -53,7 +53,7 @@ async def test_what_is_bound_is_counted_and_timed(world: World) -> None:
 
 
 @in_virtual_time
-async def test_what_waits_is_told_apart_by_what_it_waits_for(world: World) -> None:
+async def test_what_waits_is_told_apart_by_what_it_waits_for(world: SchedulerPlane) -> None:
     await world.create(make_node("n", cpu=1))
     await world.create(make_pod_group("wide", gang=2), make_pod_group("short", gang=3), make_composite("tree", gang=2))
     await world.create(make_pod_group("leaf", gang=1, parent="tree"), make_pod("leaf-0", group="leaf"))
@@ -85,7 +85,7 @@ async def test_what_waits_is_told_apart_by_what_it_waits_for(world: World) -> No
 
 
 @in_virtual_time
-async def test_preemption_counts_its_victims(world: World) -> None:
+async def test_preemption_counts_its_victims(world: SchedulerPlane) -> None:
     await world.create(make_node("n", cpu=4), *(make_pod(f"low-{n}", node="n") for n in range(4)))
     await world.create(make_pod_group("high", gang=3, priority=100))
     await world.pods("high", "h", 3, priority=100)
@@ -98,7 +98,7 @@ async def test_preemption_counts_its_victims(world: World) -> None:
 
 
 @in_virtual_time
-async def test_a_binding_that_is_refused_is_an_error(world: World) -> None:
+async def test_a_binding_that_is_refused_is_an_error(world: SchedulerPlane) -> None:
     class Refusing:
         def __init__(self) -> None:
             self.left = 1

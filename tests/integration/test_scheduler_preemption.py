@@ -13,7 +13,7 @@ from echelon.api.objects.vocabulary import RACK, ZONE
 from echelon.api.scheme import COMPOSITE_POD_GROUPS, PODS, Object, Resource
 from echelon.api.verbs import Verbs
 from echelon.testing.builders import make_budget, make_composite, make_node, make_pod, make_pod_group
-from echelon.testing.world import World, in_virtual_time
+from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
 
 SCHEDULED = ("True", "Scheduled", "")
 
@@ -352,7 +352,7 @@ def _cases(cases: dict[str, Case]) -> list[object]:
 
 @pytest.mark.parametrize("case", [*_cases(GROUP_PREEMPTORS), *_cases(GROUP_VICTIMS)])
 @in_virtual_time
-async def test_who_goes_and_who_stays(world: World, case: Case) -> None:
+async def test_who_goes_and_who_stays(world: SchedulerPlane, case: Case) -> None:
     await world.create(*case.nodes, *case.victims)
     await world.settle(2)
     await world.create(*case.groups, *case.pods)
@@ -375,7 +375,7 @@ async def test_who_goes_and_who_stays(world: World, case: Case) -> None:
 @pytest.mark.conformance("SCH-133", "SCH-136")
 @pytest.mark.parametrize("policy", [1, None])
 @in_virtual_time
-async def test_a_unit_of_higher_priority_is_never_touched(world: World, policy: int | None) -> None:
+async def test_a_unit_of_higher_priority_is_never_touched(world: SchedulerPlane, policy: int | None) -> None:
     await world.create(*FOUR)
     for group, priority, nodes in (("v", 50, ("n0", "n1")), ("w", 200, ("n2", "n3"))):
         await world.create(make_pod_group(group, gang=2, mode="all", priority=priority))
@@ -392,7 +392,7 @@ async def test_a_unit_of_higher_priority_is_never_touched(world: World, policy: 
 
 @pytest.mark.conformance("SCH-155", "SCH-156")
 @in_virtual_time
-async def test_the_preemptor_keeps_its_places_while_victims_terminate(world: World) -> None:
+async def test_the_preemptor_keeps_its_places_while_victims_terminate(world: SchedulerPlane) -> None:
     await world.create(*(make_node(f"n{n}", cpu=1) for n in range(3)))
     await world.create(low("first", "n0", priority=100))
     await world.create(low("a", "n1", grace=30), low("b", "n2", grace=30))
@@ -417,7 +417,7 @@ async def test_the_preemptor_keeps_its_places_while_victims_terminate(world: Wor
 
 
 @in_virtual_time
-async def test_freed_room_is_not_for_a_lower_priority(world: World) -> None:
+async def test_freed_room_is_not_for_a_lower_priority(world: SchedulerPlane) -> None:
     await world.create(make_node("n", cpu=2), low("a", "n", grace=30), low("b", "n", grace=30))
     await world.settle(1)
     await world.create(gang(2), *high(2))
@@ -433,7 +433,7 @@ async def test_freed_room_is_not_for_a_lower_priority(world: World) -> None:
 
 
 @in_virtual_time
-async def test_no_more_victims_while_the_first_terminate(world: World) -> None:
+async def test_no_more_victims_while_the_first_terminate(world: SchedulerPlane) -> None:
     await world.create(make_node("n", cpu=2), low("a", "n", grace=60), low("b", "n", grace=60))
     await world.settle(1)
     await world.create(gang(1), *high(1))
@@ -443,7 +443,7 @@ async def test_no_more_victims_while_the_first_terminate(world: World) -> None:
 
 
 @in_virtual_time
-async def test_a_preemptor_whose_victim_never_goes_takes_room_that_appears_elsewhere(world: World) -> None:
+async def test_a_preemptor_whose_victim_never_goes_takes_room_that_appears_elsewhere(world: SchedulerPlane) -> None:
     stays = make_pod("low", cpu=2, priority=10)
     stays["metadata"]["finalizers"] = ["example.com/for-ever"]
     await world.create(make_node("n0", cpu=2), stays)
@@ -457,7 +457,7 @@ async def test_a_preemptor_whose_victim_never_goes_takes_room_that_appears_elsew
 
 
 @in_virtual_time
-async def test_someone_more_important_takes_a_place_that_was_only_kept(world: World) -> None:
+async def test_someone_more_important_takes_a_place_that_was_only_kept(world: SchedulerPlane) -> None:
     await world.create(make_node("n", cpu=1), low("a", "n", grace=30))
     await world.settle(1)
     await world.create(gang(1), *high(1))
@@ -472,7 +472,7 @@ async def test_someone_more_important_takes_a_place_that_was_only_kept(world: Wo
 
 @pytest.mark.conformance("SCH-204")
 @in_virtual_time
-async def test_what_victims_and_their_groups_are_told(world: World) -> None:
+async def test_what_victims_and_their_groups_are_told(world: SchedulerPlane) -> None:
     await world.create(*TWO, make_composite("vc", gang=1, mode="all", priority=10))
     await world.create(make_pod_group("v", gang=2, parent="vc", priority=10))
     await world.create(*(make_pod(f"low{n}", group="v", cpu=2, priority=10, grace=30) for n in range(2)))
@@ -506,7 +506,7 @@ async def test_what_victims_and_their_groups_are_told(world: World) -> None:
 
 @pytest.mark.conformance("SCH-81")
 @in_virtual_time
-async def test_an_extra_member_evicts_in_the_rack_of_its_gang(world: World) -> None:
+async def test_an_extra_member_evicts_in_the_rack_of_its_gang(world: SchedulerPlane) -> None:
     await world.create(*(make_node(f"r1-{n}", cpu=2, rack="r1") for n in range(3)))
     await world.create(*(make_node(f"r2-{n}", cpu=2, rack="r2") for n in range(2)))
     await world.create(low("low", "r2-0"))
@@ -528,7 +528,7 @@ async def test_an_extra_member_evicts_in_the_rack_of_its_gang(world: World) -> N
 @pytest.mark.conformance("SCH-108", "SCH-111")
 @pytest.mark.parametrize(("policy", "pods"), [(2, 2), (None, 1)])
 @in_virtual_time
-async def test_a_tree_evicts_in_the_one_rack_it_can_have(world: World, policy: int | None, pods: int) -> None:
+async def test_a_tree_evicts_in_the_one_rack_it_can_have(world: SchedulerPlane, policy: int | None, pods: int) -> None:
     await world.create(*(make_node(f"r{r}-{n}", cpu=pods, rack=f"r{r}") for r in (1, 2) for n in range(2)))
     await world.create(*(low(f"low{n}", f"r1-{n}", cpu=pods) for n in range(2)))
     await world.create(low("equal", "r2-0", cpu=pods, priority=100))
@@ -544,7 +544,7 @@ async def test_a_tree_evicts_in_the_one_rack_it_can_have(world: World, policy: i
 
 @pytest.mark.conformance("SCH-113")
 @in_virtual_time
-async def test_a_further_group_evicts_only_inside_the_trees_domain(world: World) -> None:
+async def test_a_further_group_evicts_only_inside_the_trees_domain(world: SchedulerPlane) -> None:
     await world.create(*(make_node(f"r{n}", cpu=2, rack=f"r{n}", zone="z1") for n in (1, 2, 3)))
     await world.create(make_node("r4", cpu=2, rack="r4", zone="z2"))
     await world.create(low("in3", "r3", cpu=2), low("in4", "r4", cpu=2))
@@ -564,7 +564,7 @@ async def test_a_further_group_evicts_only_inside_the_trees_domain(world: World)
 
 @pytest.mark.conformance("SCH-163")
 @in_virtual_time
-async def test_a_group_under_a_budget_is_spared_if_another_will_do(world: World) -> None:
+async def test_a_group_under_a_budget_is_spared_if_another_will_do(world: SchedulerPlane) -> None:
     await world.create(make_node("n", cpu=3), make_budget("keep", {"app": "kept"}, min_available=2))
     await world.create(make_composite("c1", mode="all", priority=10), make_composite("c2", mode="all", priority=10))
     await world.create(*(make_pod_group(f"v{n}", parent=f"c{n}", priority=10) for n in (1, 2)))
@@ -579,7 +579,7 @@ async def test_a_group_under_a_budget_is_spared_if_another_will_do(world: World)
 
 @pytest.mark.conformance("SCH-164")
 @in_virtual_time
-async def test_of_one_composite_the_pods_under_a_budget_stay(world: World) -> None:
+async def test_of_one_composite_the_pods_under_a_budget_stay(world: SchedulerPlane) -> None:
     await world.create(make_node("n", cpu=2), make_budget("keep", {"app": "kept"}, min_available=1))
     await world.create(make_composite("vc", priority=10))
     await world.create(*(make_pod_group(f"v{n}", parent="vc", priority=10) for n in (1, 2)))
@@ -593,7 +593,7 @@ async def test_of_one_composite_the_pods_under_a_budget_stay(world: World) -> No
 
 @pytest.mark.conformance("SCH-110", "SCH-115")
 @in_virtual_time
-async def test_a_tree_evicts_where_its_running_members_hold_it(world: World) -> None:
+async def test_a_tree_evicts_where_its_running_members_hold_it(world: SchedulerPlane) -> None:
     await world.create(*(make_node(f"r{r}-{n}", cpu=2, rack=f"r{r}", zone="z1") for r in (1, 2) for n in range(2)))
     await world.create(*(make_node(f"r{r}-{n}", cpu=4, rack=f"r{r}", zone="z2") for r in (3, 4) for n in range(2)))
     await world.create(make_composite("root", gang=2, key=ZONE, priority=100))
@@ -612,7 +612,7 @@ async def test_a_tree_evicts_where_its_running_members_hold_it(world: World) -> 
 @pytest.mark.conformance("SCH-112", "SCH-116", "SCH-117", "SCH-119")
 @pytest.mark.parametrize("middle", [None, RACK, "topology.kubernetes.io/block"])
 @in_virtual_time
-async def test_a_tree_of_three_levels_evicts_in_one_zone(world: World, middle: str | None) -> None:
+async def test_a_tree_of_three_levels_evicts_in_one_zone(world: SchedulerPlane, middle: str | None) -> None:
     await world.create(
         *(make_node(f"r{n}", cpu=4, rack=f"r{n}", block=f"b{n // 2}", zone="z1") for n in range(4)),
         make_node("r9", cpu=4, rack="r9", block="b9", zone="z2"),
@@ -638,7 +638,7 @@ async def test_a_tree_of_three_levels_evicts_in_one_zone(world: World, middle: s
 
 @pytest.mark.conformance("SCH-114")
 @in_virtual_time
-async def test_a_tree_evicts_from_the_node_that_only_it_tolerates(world: World) -> None:
+async def test_a_tree_evicts_from_the_node_that_only_it_tolerates(world: SchedulerPlane) -> None:
     taint = [{"key": "t", "effect": "NoSchedule"}]
     tolerated = [{"key": "t", "operator": "Exists"}]
     await world.create(make_node("n1", cpu=2, rack="r1", zone="z1", taints=taint))
@@ -658,7 +658,7 @@ async def test_a_tree_evicts_from_the_node_that_only_it_tolerates(world: World) 
 
 @pytest.mark.conformance("SCH-118")
 @in_virtual_time
-async def test_subtrees_with_a_zone_each_evict_in_both_zones(world: World) -> None:
+async def test_subtrees_with_a_zone_each_evict_in_both_zones(world: SchedulerPlane) -> None:
     await world.create(*(make_node(f"r{n}", cpu=2, rack=f"r{n}", zone=f"z{n // 2}") for n in range(4)))
     await world.create(*(low(f"low{n}", f"r{n}", cpu=2) for n in range(4)))
     await world.settle(1)
@@ -678,7 +678,7 @@ async def test_subtrees_with_a_zone_each_evict_in_both_zones(world: World) -> No
 
 @pytest.mark.conformance("SCH-120")
 @in_virtual_time
-async def test_a_running_member_pins_where_a_tree_of_three_levels_evicts(world: World) -> None:
+async def test_a_running_member_pins_where_a_tree_of_three_levels_evicts(world: SchedulerPlane) -> None:
     nodes = [f"{zone}-{rack}-{n}" for zone in ("z1", "z2") for rack in ("r1", "r2") for n in range(2)]
     await world.create(*(make_node(name, cpu=2, rack=name[:5], zone=name[:2]) for name in nodes))
     await world.create(make_composite("root", gang=2, key=ZONE, priority=100))
@@ -700,7 +700,7 @@ async def test_a_running_member_pins_where_a_tree_of_three_levels_evicts(world: 
 
 @pytest.mark.conformance("SCH-178")
 @in_virtual_time
-async def test_victims_whose_root_object_is_gone_can_still_be_preempted(world: World) -> None:
+async def test_victims_whose_root_object_is_gone_can_still_be_preempted(world: SchedulerPlane) -> None:
     await world.create(make_node("n", cpu=2), make_composite("vc", mode="all", priority=10))
     await world.create(make_pod_group("v", parent="vc", priority=10), *(low(f"v{n}", "n", group="v") for n in range(2)))
     await world.settle(1)
@@ -713,7 +713,7 @@ async def test_victims_whose_root_object_is_gone_can_still_be_preempted(world: W
 
 
 @in_virtual_time
-async def test_equal_priorities_never_preempt_each_other(world: World) -> None:
+async def test_equal_priorities_never_preempt_each_other(world: SchedulerPlane) -> None:
     await world.create(make_node("n", cpu=2))
     for group in ("a", "b"):
         await world.create(make_pod_group(group, gang=2, mode="all", priority=100))
@@ -725,7 +725,7 @@ async def test_equal_priorities_never_preempt_each_other(world: World) -> None:
 
 @pytest.mark.parametrize("moment", range(1, 60, 6))
 @in_virtual_time
-async def test_a_preemption_goes_on_after_a_crash(world: World, moment: int) -> None:
+async def test_a_preemption_goes_on_after_a_crash(world: SchedulerPlane, moment: int) -> None:
     await world.create(
         *(make_node(f"n{n}", cpu=2) for n in range(4)), make_pod_group("v", gang=4, mode="all", priority=10)
     )
@@ -763,7 +763,7 @@ class _SlowToSay:
 
 
 @in_virtual_time
-async def test_nobody_else_is_evicted_after_a_crash_before_it_was_noted_for_whom(world: World) -> None:
+async def test_nobody_else_is_evicted_after_a_crash_before_it_was_noted_for_whom(world: SchedulerPlane) -> None:
     await world.create(*(make_node(f"n{n}", cpu=2) for n in range(4)))
     lows = [f"low{n}" for n in range(4)]
     await world.create(*(make_pod(name, cpu=2, priority=10, grace=20) for name in lows))

@@ -7,7 +7,7 @@ import pytest
 from echelon.api.objects import vocabulary as words
 from echelon.api.scheme import NODES, POD_GROUPS, PODS
 from echelon.testing.builders import make_node, make_pod, make_pod_group
-from echelon.testing.world import World, in_virtual_time
+from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
 
 #: A pod that ends by itself.
 JOB = {"restartPolicy": "Never"}
@@ -16,7 +16,7 @@ JOB = {"restartPolicy": "Never"}
 class Stream:
     """Small jobs of one slot each: one comes and the oldest one that runs ends, again and again."""
 
-    def __init__(self, world: World, prefix: str = "s", **spec: object) -> None:
+    def __init__(self, world: SchedulerPlane, prefix: str = "s", **spec: object) -> None:
         self._world, self._prefix, self._spec = world, prefix, spec
         self.created = 0
         self.ended: list[str] = []
@@ -47,11 +47,11 @@ class Stream:
             await self._world.settle(9)
 
 
-async def _nodes(world: World, count: int, first: int = 0, **labels: str) -> None:
+async def _nodes(world: SchedulerPlane, count: int, first: int = 0, **labels: str) -> None:
     await world.create(*(make_node(f"n{number}", cpu=1, **labels) for number in range(first, first + count)))
 
 
-async def _busy(world: World, nodes: int, jobs: int | None = None) -> Stream:
+async def _busy(world: SchedulerPlane, nodes: int, jobs: int | None = None) -> Stream:
     """So many nodes, and a small job on each of them or on some."""
     await _nodes(world, nodes)
     stream = Stream(world)
@@ -59,13 +59,13 @@ async def _busy(world: World, nodes: int, jobs: int | None = None) -> Stream:
     return stream
 
 
-async def _gang(world: World, name: str = "big", size: int = 8, **spec: object) -> list[str]:
+async def _gang(world: SchedulerPlane, name: str = "big", size: int = 8, **spec: object) -> list[str]:
     await world.create(make_pod_group(name, gang=size, **spec))
     priority = spec.get("priority")
     return await world.pods(name, f"{name}-", size, **JOB, **({"priority": priority} if priority is not None else {}))
 
 
-async def _starving(world: World, nodes: int, **spec: object) -> tuple[Stream, list[str]]:
+async def _starving(world: SchedulerPlane, nodes: int, **spec: object) -> tuple[Stream, list[str]]:
     """A full cluster, a gang that needs all of it, and newcomers that have gone before it."""
     stream = await _busy(world, nodes)
     gang = await _gang(world, size=nodes, **spec)
@@ -76,7 +76,7 @@ async def _starving(world: World, nodes: int, **spec: object) -> tuple[Stream, l
 
 @pytest.mark.conformance("SCH-E20")
 @in_virtual_time
-async def test_a_gang_of_eight_in_a_stream_of_single_pods_is_placed(world: World) -> None:
+async def test_a_gang_of_eight_in_a_stream_of_single_pods_is_placed(world: SchedulerPlane) -> None:
     """Eight pods run, one ends every ten seconds, one comes every ten seconds: 60 s of patience, 80 s of ends."""
     stream, gang = await _starving(world, 8)
     assert await world.unscheduled(*gang)
@@ -87,7 +87,7 @@ async def test_a_gang_of_eight_in_a_stream_of_single_pods_is_placed(world: World
 
 @pytest.mark.conformance("SCH-E20")
 @in_virtual_time
-async def test_both_sides_are_told_about_a_reservation(world: World) -> None:
+async def test_both_sides_are_told_about_a_reservation(world: SchedulerPlane) -> None:
     stream, gang = await _starving(world, 4)
     await world.settle(15)
     waits = (await world.condition("big"))[2]
@@ -102,7 +102,7 @@ async def test_both_sides_are_told_about_a_reservation(world: World) -> None:
 
 @pytest.mark.conformance("SCH-E20")
 @in_virtual_time
-async def test_small_jobs_keep_flowing_around_a_reservation(world: World) -> None:
+async def test_small_jobs_keep_flowing_around_a_reservation(world: SchedulerPlane) -> None:
     """Two racks; the gang fits into either, and gets the one where less is in its way."""
     await _nodes(world, 4, rack="r0")
     await _nodes(world, 4, first=4, rack="r1")
@@ -120,7 +120,7 @@ async def test_small_jobs_keep_flowing_around_a_reservation(world: World) -> Non
 
 @pytest.mark.conformance("SCH-E20")
 @in_virtual_time
-async def test_two_starving_gangs_are_both_placed(world: World) -> None:
+async def test_two_starving_gangs_are_both_placed(world: SchedulerPlane) -> None:
     stream = await _busy(world, 8)
     first, second = await _gang(world, "one", 4), await _gang(world, "two", 4)
     await stream.flow(22)
@@ -128,7 +128,7 @@ async def test_two_starving_gangs_are_both_placed(world: World) -> None:
 
 
 @in_virtual_time
-async def test_a_single_pod_that_needs_a_whole_node_does_not_starve_either(world: World) -> None:
+async def test_a_single_pod_that_needs_a_whole_node_does_not_starve_either(world: SchedulerPlane) -> None:
     await world.create(make_node("n0", cpu=4))
     stream = Stream(world)
     await stream.submit(4)
@@ -138,7 +138,7 @@ async def test_a_single_pod_that_needs_a_whole_node_does_not_starve_either(world
 
 
 @in_virtual_time
-async def test_room_is_kept_where_pods_end_rather_than_where_services_run(world: World) -> None:
+async def test_room_is_kept_where_pods_end_rather_than_where_services_run(world: SchedulerPlane) -> None:
     await _nodes(world, 2, rack="r0")
     await world.create(*(make_pod(f"service{number}") for number in range(2)))
     await world.settle(1)
@@ -154,7 +154,7 @@ async def test_room_is_kept_where_pods_end_rather_than_where_services_run(world:
 
 
 @in_virtual_time
-async def test_room_is_kept_where_a_deadline_is_near(world: World) -> None:
+async def test_room_is_kept_where_a_deadline_is_near(world: SchedulerPlane) -> None:
     stream = await _busy(world, 4, jobs=2)
     await world.create(*(make_pod(f"brief{number}", activeDeadlineSeconds=600, **JOB) for number in range(2)))
     await world.settle(1)
@@ -167,7 +167,7 @@ async def test_room_is_kept_where_a_deadline_is_near(world: World) -> None:
 
 
 @in_virtual_time
-async def test_no_room_is_kept_before_someone_younger_went_first(world: World) -> None:
+async def test_no_room_is_kept_before_someone_younger_went_first(world: SchedulerPlane) -> None:
     """Nobody takes anything away from the gang, so nothing need be kept for it."""
     await _busy(world, 4)
     await _gang(world, size=4)
@@ -176,7 +176,7 @@ async def test_no_room_is_kept_before_someone_younger_went_first(world: World) -
 
 
 @in_virtual_time
-async def test_someone_more_important_may_have_reserved_room_without_evicting_anyone(world: World) -> None:
+async def test_someone_more_important_may_have_reserved_room_without_evicting_anyone(world: SchedulerPlane) -> None:
     stream, gang = await _starving(world, 4)
     await stream.end_oldest()
     await world.create(make_pod("urgent", priority=1000, preemptionPolicy="Never"))
@@ -186,7 +186,7 @@ async def test_someone_more_important_may_have_reserved_room_without_evicting_an
 
 
 @in_virtual_time
-async def test_a_reservation_ends_with_the_gang(world: World) -> None:
+async def test_a_reservation_ends_with_the_gang(world: SchedulerPlane) -> None:
     stream, gang = await _starving(world, 4)
     await stream.end_oldest()
     waiting = [name for name in stream.alive if not await world.scheduled(name)]
@@ -197,7 +197,7 @@ async def test_a_reservation_ends_with_the_gang(world: World) -> None:
 
 
 @in_virtual_time
-async def test_a_reservation_moves_when_its_node_is_cordoned_or_vanishes(world: World) -> None:
+async def test_a_reservation_moves_when_its_node_is_cordoned_or_vanishes(world: SchedulerPlane) -> None:
     stream = await _busy(world, 4)
     gang = await _gang(world, size=2)
     await stream.flow(7)
@@ -209,7 +209,7 @@ async def test_a_reservation_moves_when_its_node_is_cordoned_or_vanishes(world: 
 
 
 @in_virtual_time
-async def test_the_room_of_pods_that_never_end_is_not_kept_for_ever(world: World) -> None:
+async def test_the_room_of_pods_that_never_end_is_not_kept_for_ever(world: SchedulerPlane) -> None:
     """Three nodes run services: the fourth is kept for the gang for a while, then small jobs have their turn."""
     await _nodes(world, 4)
     await world.create(*(make_pod(f"service{number}") for number in range(3)))
@@ -234,7 +234,7 @@ async def test_the_room_of_pods_that_never_end_is_not_kept_for_ever(world: World
 
 
 @in_virtual_time
-async def test_a_scheduler_that_starts_anew_keeps_room_again(world: World) -> None:
+async def test_a_scheduler_that_starts_anew_keeps_room_again(world: SchedulerPlane) -> None:
     stream, gang = await _starving(world, 4)
     await world.stop()
     world.start()
@@ -244,7 +244,7 @@ async def test_a_scheduler_that_starts_anew_keeps_room_again(world: World) -> No
 
 
 @in_virtual_time
-async def test_a_gang_for_which_no_place_is_large_enough_reserves_nothing(world: World) -> None:
+async def test_a_gang_for_which_no_place_is_large_enough_reserves_nothing(world: SchedulerPlane) -> None:
     stream = await _busy(world, 4)
     await _gang(world, size=5)
     await stream.flow(12)
@@ -253,7 +253,7 @@ async def test_a_gang_for_which_no_place_is_large_enough_reserves_nothing(world:
 
 
 @in_virtual_time
-async def test_the_view_with_reservations_is_the_one_a_list_gives(world: World) -> None:
+async def test_the_view_with_reservations_is_the_one_a_list_gives(world: SchedulerPlane) -> None:
     await _starving(world, 4)
     assert world.scheduler is not None
     assert len(world.scheduler.reservations) == 1

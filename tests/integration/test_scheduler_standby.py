@@ -11,11 +11,11 @@ from echelon.client.events import Recorder
 from echelon.client.informer import Caches
 from echelon.scheduler.loop import Scheduler, Settings
 from echelon.testing.builders import make_node, make_pod, make_pod_group
-from echelon.testing.world import World, in_virtual_time
+from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
 
 
 @in_virtual_time
-async def test_who_has_followed_the_leader_takes_over_at_once(world: World) -> None:
+async def test_who_has_followed_the_leader_takes_over_at_once(world: SchedulerPlane) -> None:
     caches = Caches(world.verbs, world.clock)
     recorder = Recorder(world.verbs, world.clock, "default-scheduler")
     standby = Scheduler(world.verbs, caches, world.clock, recorder, Settings())

@@ -9,7 +9,7 @@ import pytest
 from echelon.api.objects.vocabulary import BLOCK, RACK, ZONE
 from echelon.api.scheme import PODS, Object
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
-from echelon.testing.world import World, in_virtual_time
+from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
 
 
 def rack(name: str, nodes: int, zone: str = "", block: str = "", cpu: int = 2) -> list[Object]:
@@ -215,7 +215,7 @@ def _cases(cases: dict[str, Case]) -> list[object]:
 
 @pytest.mark.parametrize("case", [*_cases(FLAT), *_cases(TREES)])
 @in_virtual_time
-async def test_where_groups_go(world: World, case: Case) -> None:
+async def test_where_groups_go(world: SchedulerPlane, case: Case) -> None:
     racks = {node["metadata"]["name"]: node["metadata"]["labels"].get(RACK, "") for node in case.nodes}
     await world.create(*case.nodes, *case.blockers, *case.groups)
     for group, cpus in case.pods.items():
@@ -240,7 +240,7 @@ async def test_where_groups_go(world: World, case: Case) -> None:
 
 @pytest.mark.conformance("SCH-93")
 @in_virtual_time
-async def test_a_basic_group_in_a_rack_and_one_in_a_zone(world: World) -> None:
+async def test_a_basic_group_in_a_rack_and_one_in_a_zone(world: SchedulerPlane) -> None:
     await world.create(*rack("r1", 1, "z1"), *rack("r2", 2, "z2"), *rack("r3", 2, "z2"))
     await world.create(make_pod_group("a", key=RACK), make_pod_group("b", key=ZONE))
     await world.pods("b", "b", 3, cpu=2)
@@ -252,7 +252,7 @@ async def test_a_basic_group_in_a_rack_and_one_in_a_zone(world: World) -> None:
 
 @pytest.mark.conformance("SCH-90", "SCH-94")
 @in_virtual_time
-async def test_a_basic_group_whose_rack_is_full_waits_although_another_has_room(world: World) -> None:
+async def test_a_basic_group_whose_rack_is_full_waits_although_another_has_room(world: SchedulerPlane) -> None:
     await world.create(*rack("r2", 1), make_pod_group("a", key=RACK), make_pod_group("b", key=RACK))
     await world.pods("a", "a", 2)
     await world.settle(1)
@@ -267,7 +267,7 @@ async def test_a_basic_group_whose_rack_is_full_waits_although_another_has_room(
 
 @pytest.mark.conformance("SCH-100")
 @in_virtual_time
-async def test_tolerations_and_wishes_inside_one_zone(world: World) -> None:
+async def test_tolerations_and_wishes_inside_one_zone(world: SchedulerPlane) -> None:
     taint = [{"key": "t", "effect": "NoSchedule"}]
     await world.create(make_node("n1", cpu=2, rack="r1", zone="z1", taints=taint), *rack("r2", 1, "z1"))
     await world.create(*rack("r3", 1, "z2"), make_node("half", cpu=1, rack="r4", zone="z2"))
@@ -284,7 +284,7 @@ async def test_tolerations_and_wishes_inside_one_zone(world: World) -> None:
 
 @pytest.mark.conformance("SCH-107")
 @in_virtual_time
-async def test_a_running_member_pins_zone_and_rack_of_three_levels(world: World) -> None:
+async def test_a_running_member_pins_zone_and_rack_of_three_levels(world: SchedulerPlane) -> None:
     for zone in ("z1", "z2"):
         await world.create(*rack(f"{zone}-r1", 2, zone), *rack(f"{zone}-r2", 2, zone))
     await world.create(make_composite("root", gang=2, key=ZONE))
@@ -303,7 +303,7 @@ async def test_a_running_member_pins_zone_and_rack_of_three_levels(world: World)
 
 @pytest.mark.conformance("SCH-97")
 @in_virtual_time
-async def test_a_running_member_pins_the_domain_of_the_whole_tree(world: World) -> None:
+async def test_a_running_member_pins_the_domain_of_the_whole_tree(world: SchedulerPlane) -> None:
     await world.create(*rack("r1", 2), *rack("r2", 2), make_composite("root", gang=2, key=RACK))
     await world.create(make_pod_group("a", gang=2, parent="root"), make_pod_group("b", gang=2, parent="root"))
     await world.create(make_pod("a0", group="a", node="r2-0"))
@@ -315,7 +315,7 @@ async def test_a_running_member_pins_the_domain_of_the_whole_tree(world: World) 
 
 @pytest.mark.conformance("SCH-101")
 @in_virtual_time
-async def test_a_running_member_pins_each_level_by_itself(world: World) -> None:
+async def test_a_running_member_pins_each_level_by_itself(world: SchedulerPlane) -> None:
     await world.create(*rack("r1", 1, "z1"), *rack("r2", 2, "z1"), *rack("r3", 2, "z2"), *rack("r4", 2, "z2"))
     await world.create(make_composite("root", gang=2, key=ZONE))
     await world.create(*(make_pod_group(g, gang=2, parent="root", key=RACK) for g in "ab"))
@@ -329,7 +329,7 @@ async def test_a_running_member_pins_each_level_by_itself(world: World) -> None:
 
 @pytest.mark.conformance("SCH-102")
 @in_virtual_time
-async def test_members_running_in_two_domains_of_a_required_key_are_an_error(world: World) -> None:
+async def test_members_running_in_two_domains_of_a_required_key_are_an_error(world: SchedulerPlane) -> None:
     await world.create(*rack("r1", 2, "z1"), *rack("r2", 2, "z2"), make_composite("root", gang=2, key=ZONE))
     await world.create(make_pod_group("a", gang=2, parent="root"), make_pod_group("b", gang=2, parent="root"))
     await world.create(make_pod("a0", group="a", node="r1-0"), make_pod("b0", group="b", node="r2-0"))
@@ -342,7 +342,7 @@ async def test_members_running_in_two_domains_of_a_required_key_are_an_error(wor
 
 @pytest.mark.conformance("SCH-69")
 @in_virtual_time
-async def test_a_gang_in_a_rack_waits_for_room_there(world: World) -> None:
+async def test_a_gang_in_a_rack_waits_for_room_there(world: SchedulerPlane) -> None:
     await world.create(*rack("r1", 3), running("b0", "r1-0", 2), running("b1", "r1-1", 2))
     await world.create(make_pod_group("g", gang=3, key=RACK))
     await world.pods("g", "p", 3)
@@ -355,7 +355,7 @@ async def test_a_gang_in_a_rack_waits_for_room_there(world: World) -> None:
 
 @pytest.mark.conformance("SCH-79", "SCH-80")
 @in_virtual_time
-async def test_later_members_stay_in_the_rack_of_the_gang(world: World) -> None:
+async def test_later_members_stay_in_the_rack_of_the_gang(world: SchedulerPlane) -> None:
     await world.create(*RACKS_321, make_pod_group("g", gang=3, key=RACK))
     await world.pods("g", "p", 3)
     await world.settle(1)
@@ -370,7 +370,7 @@ async def test_later_members_stay_in_the_rack_of_the_gang(world: World) -> None:
 
 @pytest.mark.conformance("SCH-84", "SCH-85")
 @in_virtual_time
-async def test_a_basic_group_keeps_to_one_rack(world: World) -> None:
+async def test_a_basic_group_keeps_to_one_rack(world: SchedulerPlane) -> None:
     await world.create(*rack("r1", 1), *rack("r2", 1), make_pod_group("g", key=RACK))
     names = await world.pods("g", "p", 3)
     await world.settle()
@@ -381,7 +381,7 @@ async def test_a_basic_group_keeps_to_one_rack(world: World) -> None:
 
 @pytest.mark.conformance("SCH-87")
 @in_virtual_time
-async def test_of_a_basic_group_what_fits_is_placed(world: World) -> None:
+async def test_of_a_basic_group_what_fits_is_placed(world: SchedulerPlane) -> None:
     await world.create(*rack("r1", 1), *rack("r2", 1), make_pod_group("g", key=RACK))
     await world.create(make_pod("big", group="g", cpu=3), make_pod("small", group="g"))
     await world.settle()
@@ -391,7 +391,7 @@ async def test_of_a_basic_group_what_fits_is_placed(world: World) -> None:
 
 @pytest.mark.conformance("SCH-95")
 @in_virtual_time
-async def test_a_basic_group_waits_in_its_rack(world: World) -> None:
+async def test_a_basic_group_waits_in_its_rack(world: SchedulerPlane) -> None:
     await world.create(*rack("r1", 1), make_pod("blocker", node="r1-0"), make_pod_group("g", key=RACK))
     await world.pods("g", "p", 1)
     await world.settle(1)
@@ -406,7 +406,7 @@ async def test_a_basic_group_waits_in_its_rack(world: World) -> None:
 
 @pytest.mark.conformance("SCH-109")
 @in_virtual_time
-async def test_an_extra_member_may_not_leave_the_roots_rack(world: World) -> None:
+async def test_an_extra_member_may_not_leave_the_roots_rack(world: SchedulerPlane) -> None:
     await world.create(*rack("r1", 2), make_composite("root", gang=2, key=RACK))
     await world.create(make_pod_group("a", gang=2, parent="root"), make_pod_group("b", gang=2, parent="root"))
     await world.pods("a", "a", 2)
@@ -419,7 +419,7 @@ async def test_an_extra_member_may_not_leave_the_roots_rack(world: World) -> Non
 
 
 @in_virtual_time
-async def test_exclusive_groups_of_one_priority_take_a_rack_each(world: World) -> None:
+async def test_exclusive_groups_of_one_priority_take_a_rack_each(world: SchedulerPlane) -> None:
     await world.create(*rack("r1", 2), *rack("r2", 2))
     for name in "abc":
         await world.create(make_pod_group(name, gang=1, key=RACK, exclusive=RACK))

@@ -8,7 +8,7 @@ import pytest
 
 from echelon.api.scheme import PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES, Object
 from echelon.testing.builders import make_node, make_pod, make_pod_group
-from echelon.testing.world import World, in_virtual_time
+from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
 
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
 
@@ -45,7 +45,7 @@ def using(*claims: str) -> list[Object]:
 
 
 @in_virtual_time
-async def test_a_pod_runs_where_its_volume_can_be_reached(world: World) -> None:
+async def test_a_pod_runs_where_its_volume_can_be_reached(world: SchedulerPlane) -> None:
     await world.create(*(make_node(f"n{n}") for n in range(3)))
     await world.create(make_volume("v", "n1"), make_claim("data", "v"), make_pod("p", volumes=using("data")))
     await world.settle(1)
@@ -53,7 +53,7 @@ async def test_a_pod_runs_where_its_volume_can_be_reached(world: World) -> None:
 
 
 @in_virtual_time
-async def test_all_volumes_of_a_pod_count(world: World) -> None:
+async def test_all_volumes_of_a_pod_count(world: SchedulerPlane) -> None:
     await world.create(*(make_node(f"n{n}") for n in range(3)))
     await world.create(make_volume("v", "n0", "n1"), make_volume("w", "n1", "n2"))
     await world.create(make_claim("a", "v"), make_claim("b", "w"), make_pod("p", volumes=using("a", "b")))
@@ -62,7 +62,7 @@ async def test_all_volumes_of_a_pod_count(world: World) -> None:
 
 
 @in_virtual_time
-async def test_a_volume_that_no_node_reaches_keeps_its_pod_pending(world: World) -> None:
+async def test_a_volume_that_no_node_reaches_keeps_its_pod_pending(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_volume("v", "elsewhere"), make_claim("data", "v"))
     await world.create(make_pod("p", volumes=using("data")))
     await world.settle(1)
@@ -71,7 +71,7 @@ async def test_a_volume_that_no_node_reaches_keeps_its_pod_pending(world: World)
 
 
 @in_virtual_time
-async def test_a_gang_waits_for_a_claim_that_is_missing_and_goes_on_when_it_is_there(world: World) -> None:
+async def test_a_gang_waits_for_a_claim_that_is_missing_and_goes_on_when_it_is_there(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_node("n2"), make_pod_group("g", gang=2))
     await world.pods("g", "p", 2, volumes=using("data"))
     await world.settle(2)
@@ -90,7 +90,7 @@ async def test_a_gang_waits_for_a_claim_that_is_missing_and_goes_on_when_it_is_t
     ],
 )
 @in_virtual_time
-async def test_a_claim_without_a_volume_keeps_its_pod_pending(world: World, mode: str, words: str) -> None:
+async def test_a_claim_without_a_volume_keeps_its_pod_pending(world: SchedulerPlane, mode: str, words: str) -> None:
     await world.create(make_node("n1"), make_class("local", mode), make_claim("data", storage_class="local"))
     await world.create(make_pod("p", volumes=using("data")))
     await world.settle(1)
@@ -99,7 +99,7 @@ async def test_a_claim_without_a_volume_keeps_its_pod_pending(world: World, mode
 
 
 @in_virtual_time
-async def test_a_claim_that_is_bound_later_lets_its_pod_in(world: World) -> None:
+async def test_a_claim_that_is_bound_later_lets_its_pod_in(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_claim("data"), make_pod("p", volumes=using("data")))
     await world.settle(2)
     await world.create(make_volume("v", "n1"))
@@ -109,7 +109,7 @@ async def test_a_claim_that_is_bound_later_lets_its_pod_in(world: World) -> None
 
 
 @in_virtual_time
-async def test_a_claim_of_the_pod_itself_is_waited_for(world: World) -> None:
+async def test_a_claim_of_the_pod_itself_is_waited_for(world: SchedulerPlane) -> None:
     template = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
     scratch = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}]
     await world.create(make_node("n1"), make_pod("p", volumes=scratch))
@@ -119,7 +119,7 @@ async def test_a_claim_of_the_pod_itself_is_waited_for(world: World) -> None:
     assert words in await world.message("p")
 
 
-async def _one_claim_each(world: World, *claims: str) -> None:
+async def _one_claim_each(world: SchedulerPlane, *claims: str) -> None:
     await world.create(make_node("n1"), make_node("n2"))
     for claim in sorted(set(claims)):
         await world.create(make_volume(f"v-{claim}", mode="ReadWriteOncePod"))
@@ -131,7 +131,7 @@ async def _one_claim_each(world: World, *claims: str) -> None:
 
 @pytest.mark.conformance("SCH-24")
 @in_virtual_time
-async def test_a_gang_cannot_share_a_claim_for_one_pod(world: World) -> None:
+async def test_a_gang_cannot_share_a_claim_for_one_pod(world: SchedulerPlane) -> None:
     await _one_claim_each(world, "data", "data")
     assert await world.unscheduled("p0", "p1")
     status, reason, _ = await world.condition("g")
@@ -140,13 +140,13 @@ async def test_a_gang_cannot_share_a_claim_for_one_pod(world: World) -> None:
 
 @pytest.mark.conformance("SCH-25")
 @in_virtual_time
-async def test_a_gang_with_a_claim_for_each_pod_is_placed(world: World) -> None:
+async def test_a_gang_with_a_claim_for_each_pod_is_placed(world: SchedulerPlane) -> None:
     await _one_claim_each(world, "a", "b")
     assert await world.scheduled("p0", "p1")
 
 
 @in_virtual_time
-async def test_a_claim_for_one_pod_passes_on_when_that_pod_is_gone(world: World) -> None:
+async def test_a_claim_for_one_pod_passes_on_when_that_pod_is_gone(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_node("n2"), make_volume("v", mode="ReadWriteOncePod"))
     await world.create(make_claim("data", "v", mode="ReadWriteOncePod"), make_pod("p", volumes=using("data")))
     await world.settle(1)
@@ -161,7 +161,7 @@ async def test_a_claim_for_one_pod_passes_on_when_that_pod_is_gone(world: World)
 
 
 @in_virtual_time
-async def test_who_uses_a_claim_for_one_pod_is_preempted_wherever_it_runs(world: World) -> None:
+async def test_who_uses_a_claim_for_one_pod_is_preempted_wherever_it_runs(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_node("n2"), make_volume("v", mode="ReadWriteOncePod"))
     await world.create(make_claim("data", "v", mode="ReadWriteOncePod"))
     await world.create(make_pod("low", priority=1, volumes=using("data")))

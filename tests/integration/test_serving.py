@@ -14,7 +14,7 @@ from echelon.server.app import PortInUse, ServerSettings, serve
 from echelon.server.objects.trees import header_of
 from echelon.server.pipeline import Pipeline
 from echelon.store.sqlite import open_sqlite
-from tests.serving import Https, in_thread, running
+from tests.https_server import Https, in_thread, running
 
 
 async def test_a_port_in_use_is_one_clear_error(tmp_path: Path) -> None:

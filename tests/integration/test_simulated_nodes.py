@@ -5,7 +5,7 @@ from __future__ import annotations
 from echelon.api.objects import meta
 from echelon.api.scheme import NODES, PODS, Object
 from echelon.base.instants import parse
-from tests.controlling import Plane, in_virtual_time
+from tests.controller_plane import ControllerPlane, in_virtual_time
 
 
 def pod(name: str, seconds: int, node: str = "") -> Object:
@@ -19,7 +19,7 @@ def pod(name: str, seconds: int, node: str = "") -> Object:
 
 
 def test_nodes_register_once_ready_and_with_their_capacity() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.wait(1)
         before = await plane.all(NODES)
         assert [meta.name(node) for node in before] == ["n-n0", "n-n1", "n-n2", "n-n3"]
@@ -33,7 +33,7 @@ def test_nodes_register_once_ready_and_with_their_capacity() -> None:
 
 
 def test_a_pod_ends_when_it_would_have_had_the_plane_not_been_away() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(pod("short", 10))
         await plane.create(pod("long", 100))
         await plane.wait(5)
@@ -53,7 +53,7 @@ def test_a_pod_ends_when_it_would_have_had_the_plane_not_been_away() -> None:
 
 
 def test_a_deleted_pod_goes_after_about_a_second() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(pod("p", 1000))
         await plane.wait(5)
         await plane.delete(PODS, "p")
@@ -66,7 +66,7 @@ def test_a_deleted_pod_goes_after_about_a_second() -> None:
 
 
 def test_a_node_added_by_hand_runs_pods_too() -> None:
-    async def scenario(plane: Plane) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
         await plane.create(pod("early", 5, node="extra"))
         await plane.wait(10)
         assert (await plane.get(PODS, "early"))["status"]["phase"] == "Pending"

@@ -10,7 +10,7 @@ import pytest
 from echelon.api.objects import meta
 from echelon.api.scheme import CONFIG_MAPS, EVENTS, JOB_SETS, JOBS, POD_GROUPS, PODS, TRAIN_JOBS, WORKLOADS, Object
 from echelon.runtime import virtual_time
-from tests.controlling import Plane, for_training, in_virtual_time
+from tests.controller_plane import ControllerPlane, for_training, in_virtual_time
 
 MADE = (CONFIG_MAPS, WORKLOADS, POD_GROUPS, JOB_SETS, JOBS, PODS)
 
@@ -32,7 +32,7 @@ def steps(pods: list[Object]) -> dict[str, int]:
 
 @pytest.mark.conformance("TJ-69", "TJ-41", "TJ-97")
 def test_the_simplest_trainjob_completes() -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         await plane.create(trainjob("torch-distributed"))
         done = await plane.until_condition(TRAIN_JOBS, "train", "Complete")
         assert [(one["type"], one["reason"]) for one in done["status"]["conditions"]] == [
@@ -50,7 +50,7 @@ def test_the_simplest_trainjob_completes() -> None:
 
 @pytest.mark.conformance("TJ-83", "TJ-84")
 def test_no_trainer_pod_exists_while_initializers_run_and_the_gang_follows() -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         initializer = {"dataset": {"storageUri": "hf://team/data"}, "model": {"storageUri": "hf://team/model"}}
         await plane.create(trainjob("torchtune-llama3.2-1b-gang", initializer=initializer, trainer={"numNodes": 4}))
         await plane.wait(3)
@@ -72,7 +72,7 @@ def test_no_trainer_pod_exists_while_initializers_run_and_the_gang_follows() -> 
 
 @pytest.mark.conformance("TJ-41", "TJ-88")
 def test_suspended_and_resumed_with_its_groups() -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         await plane.create(trainjob("torch-distributed-gang", trainer={"numNodes": 2, "command": ["sleep", "60"]}))
         await plane.wait(5)
         before = await plane.names(POD_GROUPS)
@@ -95,7 +95,7 @@ def test_suspended_and_resumed_with_its_groups() -> None:
 
 @pytest.mark.conformance("TJ-50")
 def test_a_missed_deadline_ends_it() -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         await plane.create(
             trainjob("torch-distributed", trainer={"command": ["sleep", "600"]}, activeDeadlineSeconds=10)
         )
@@ -112,7 +112,7 @@ def test_a_missed_deadline_ends_it() -> None:
 
 @pytest.mark.conformance("TJ-89", "TJ-68")
 def test_deleting_it_leaves_nothing() -> None:
-    async def story(plane: Plane) -> None:
+    async def story(plane: ControllerPlane) -> None:
         await plane.create(trainjob("torchtune-llama3.2-1b-gang", trainer={"numNodes": 2}))
         await plane.wait(3)
         await plane.delete(TRAIN_JOBS, "train")
@@ -127,7 +127,7 @@ def test_deleting_it_leaves_nothing() -> None:
 
 async def _tale(writes: int | None) -> tuple[list[str], list[tuple[str, str]]]:
     """Names of everything made and the conditions at the end; with `writes`, killed after so many and started again."""
-    plane = Plane(for_training)
+    plane = ControllerPlane(for_training)
     mortal = await plane.start(writes)
     await plane.create(trainjob("torchtune-llama3.2-1b-gang", trainer={"numNodes": 2}))
     if writes is not None:

@@ -17,7 +17,7 @@ from echelon.api.scheme import CONFIG_MAPS, PODS, Object
 from echelon.api.verbs import DeleteOptions, ListOptions, Patch, PatchType, Verbs, WatchOptions, WriteOptions
 from echelon.client import kubeconfig
 from echelon.client.http import HttpVerbs
-from tests.serving import running
+from tests.https_server import running
 
 
 @pytest.fixture(params=["in process", "https"])

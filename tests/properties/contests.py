@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from company import KEYS
-from hierarchies import Instance, draw_instance
 from hypothesis import strategies as st
 
 from echelon.engine import ClusterView, Composite, Group, Identity, Peers, PodTerm, Requirement, Shape, Spread
+from tests.properties.hierarchies import Instance, draw_instance
+from tests.properties.pod_terms import KEYS
 
 MEANT = (("a",), ("b",), ("a", "b"), ("c",))
 

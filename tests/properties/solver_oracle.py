@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hierarchies import Instance
 from hypothesis import assume
-from optimum import Value, measured
-from oracle import World
 from ortools.sat.python import cp_model
-from solver_company import Neighbours
 
 from echelon.engine import ClusterView, Composite, Demand, Group, Leaf, Shape, Verdict
 from echelon.testing.placement import judged
+from tests.properties.best_objective import Value, measured
+from tests.properties.brute_force import PlacementState
+from tests.properties.hierarchies import Instance
+from tests.properties.solver_pod_terms import Neighbours
 
 Sum = cp_model.LinearExprT
 Domain = tuple[str, ...]
@@ -65,7 +65,7 @@ class _Model(cp_model.CpModel):
 
     def __init__(self, view: ClusterView, demand: Demand) -> None:
         super().__init__()
-        self.world = World(view, demand, list(view.all_running()))
+        self.world = PlacementState(view, demand, list(view.all_running()))
         self.names = list(self.world.free)
         self.root = demand.root
         self.groups = list(_walk(demand.root))

@@ -10,10 +10,8 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from hierarchies import Instance, examples
 from hypothesis import given
 from hypothesis import strategies as st
-from oracle import feasible, least_loss
 
 from echelon.engine import (
     Blocked,
@@ -32,6 +30,8 @@ from echelon.engine import (
 from echelon.engine.preemption import region_search
 from echelon.engine.preemption.loss import rank_of
 from echelon.testing.placement import LEVELS, NOW, Cluster, composite, fresh_id, gang, pods
+from tests.properties.brute_force import feasible, least_loss
+from tests.properties.hierarchies import Instance, examples
 
 pytestmark = pytest.mark.timeout(3600)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from hierarchies import PRIORITY, Instance, examples, instances
 from hypothesis import given
 from hypothesis import strategies as st
-from repairs import repaired
 
 from echelon.engine import Blocked, Demand, Placed
 from echelon.testing.placement import judged
+from tests.properties.applied_fixes import repaired
+from tests.properties.hierarchies import PRIORITY, Instance, examples, instances
 
 
 @examples(250)

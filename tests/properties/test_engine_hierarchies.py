@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from hierarchies import Instance, draw_instance, examples, instances
 from hypothesis import example, given
 from hypothesis import strategies as st
-from losses import loses_least
-from optimum import Value, optimum
 
 from echelon.engine import Blocked, ClusterView, Demand, Limits, Node, Options, Placed, decide, problems
 from echelon.testing.placement import LEVELS, NOW, copied
+from tests.properties.best_objective import Value, optimum
+from tests.properties.hierarchies import Instance, draw_instance, examples, instances
+from tests.properties.least_loss import loses_least
 
 
 def is_best(view: ClusterView, demand: Demand) -> None:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from contests import contests
-from hierarchies import Instance, examples
 from hypothesis import given
-from losses import loses_least
-from oracle import least_loss
 
 from echelon.engine import Evict, Leaf, decide, problems
 from echelon.engine.placement.objective import groups_of
@@ -15,6 +11,10 @@ from echelon.engine.preemption import region_search, victim_model
 from echelon.engine.preemption.loss import Incumbent, Rank, rank_of
 from echelon.engine.preemption.victim_table import Victims
 from echelon.testing.placement import NOW
+from tests.properties.brute_force import least_loss
+from tests.properties.contests import contests
+from tests.properties.hierarchies import Instance, examples
+from tests.properties.least_loss import loses_least
 
 
 def loses_least_and_knows_it(instance: Instance) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hierarchies import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.engine import Demand, Identity, Placed, Running, Unit, decide
 from echelon.engine.cluster.slots import ROWS
 from echelon.testing.placement import LEVELS, NOW, Cluster, copied, fresh_id, gang, pods, shape
+from tests.properties.hierarchies import examples
 
 #: More than the engine looks at one by one.
 NODES = 90

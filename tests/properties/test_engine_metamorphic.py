@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from disguise import Disguise
-from hierarchies import PRIORITY, Instance, examples, instances
 from hypothesis import given
 from hypothesis import strategies as st
-from repairs import repaired
 
 from echelon.engine import Blocked, Demand, Evict, Loss, Node, Placed, Verdict
 from echelon.testing.placement import LEVELS, amounts, copied, judged
+from tests.properties.applied_fixes import repaired
+from tests.properties.hierarchies import PRIORITY, Instance, examples, instances
+from tests.properties.renamed_instances import Disguise
 
 either = st.booleans().flatmap(instances)
 

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
-from hierarchies import Instance, examples, instances
 from hypothesis import given
-from oracle import accepts, feasible
 
 from echelon.engine import (
     Blocked,
@@ -29,6 +27,8 @@ from echelon.engine.check.judge import loss_of
 from echelon.engine.check.symmetric_search import Allowance, SymmetricSearch
 from echelon.engine.explain.diagnose import shortages
 from echelon.testing.placement import NOW
+from tests.properties.brute_force import accepts, feasible
+from tests.properties.hierarchies import Instance, examples, instances
 
 
 def groups_of(group: Group) -> Iterator[Group]:

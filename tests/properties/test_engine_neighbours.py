@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from hierarchies import Instance, examples
 from hypothesis import given
 from hypothesis import strategies as st
-from neighbours import FAMILIES, draw_neighbours
-from solver_oracle import verdict_beside_best
 
 from echelon.engine import Placed
+from tests.properties.hierarchies import Instance, examples
+from tests.properties.large_instances import FAMILIES, draw_neighbours
+from tests.properties.solver_oracle import verdict_beside_best
 
 
 def neighbours() -> st.SearchStrategy[Instance]:

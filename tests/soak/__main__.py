@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from .life import Story, live
+from .seed_run import Story, live
 
 SEEDS = 100
 EVENTS = 120

@@ -13,8 +13,8 @@ from collections.abc import Hashable, Sequence
 
 from echelon.store.interface import Change
 
-from .company import LATE_SECONDS, Watch
 from .ledger import Group, Ledger, Pod, Tree, room_for
+from .pod_terms import LATE_SECONDS, Watch
 
 #: How long a gang may be partly bound, a domain torn, a unit half evicted, while all is up and the weather is fine.
 GRACE_SECONDS = 30.0

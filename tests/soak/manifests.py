@@ -14,8 +14,8 @@ from echelon.api.scheme import JOB_SETS, JOBS, POD_DISRUPTION_BUDGETS, PRIORITY_
 from echelon.base.rng import Rng
 from echelon.testing.builders import GPU, Mode, make_composite, make_node, make_pod, make_pod_group
 
-from . import wishes
-from .wishes import Wish
+from . import pod_rules
+from .pod_rules import Wish
 
 T = TypeVar("T")
 NAMESPACE = "default"
@@ -74,7 +74,7 @@ class Maker:
         return found
 
     def wish(self) -> Wish:
-        return wishes.draw(self.pick) if self.chance(self._choosy) else Wish(self.pick(wishes.APPS))
+        return pod_rules.draw(self.pick) if self.chance(self._choosy) else Wish(self.pick(pod_rules.APPS))
 
     def mode(self) -> Mode:
         modes: tuple[Mode, ...] = ("all", "single")
@@ -87,7 +87,7 @@ class Maker:
 
     def node(self, block: int, rack: int, number: int) -> Object:
         name = f"b{block}-r{rack}-n{number}"
-        labels = {wishes.DISK: "hdd" if number % 2 else "ssd"}
+        labels = {pod_rules.DISK: "hdd" if number % 2 else "ssd"}
         return make_node(name, cpu=8, gpu=4, block=f"b{block}", rack=f"b{block}-r{rack}", labels=labels)
 
     def _asks(self) -> dict[str, int]:
@@ -125,7 +125,7 @@ class Maker:
             {"maxUnavailable": 1},
             {"maxUnavailable": "30%"},
         )
-        selector = {"matchLabels": {wishes.APP: self.pick(wishes.APPS)}}
+        selector = {"matchLabels": {pod_rules.APP: self.pick(pod_rules.APPS)}}
         return _object(POD_DISRUPTION_BUDGETS, self.name("budget"), {"selector": selector, **self.pick(amounts)})
 
     def _template(self, priority: str) -> Object:

@@ -21,9 +21,9 @@ from echelon.api.scheme import (
 from echelon.store.interface import Change, Header, Record
 from echelon.testing.builders import make_budget, make_composite, make_node, make_pod, make_pod_group
 
-from . import rest, wishes
-from .company import LATE_SECONDS
+from . import final_checks, pod_rules
 from .invariants import GRACE_SECONDS, Auditor, Breach
+from .pod_terms import LATE_SECONDS
 
 _KINDS = {one.kind: one for one in (PODS, NODES, POD_GROUPS, COMPOSITE_POD_GROUPS, JOBS, POD_DISRUPTION_BUDGETS)}
 
@@ -108,11 +108,11 @@ def test_a_node_that_was_not_chosen() -> None:
 
 
 def _apart(key: str, app: str) -> Object:
-    return wishes.Wish("web", wishes.term("podAntiAffinity", key, app)).spec
+    return pod_rules.Wish("web", pod_rules.term("podAntiAffinity", key, app)).spec
 
 
 def _near(key: str, app: str) -> Object:
-    return wishes.Wish("web", wishes.term("podAffinity", key, app)).spec
+    return pod_rules.Wish("web", pod_rules.term("podAffinity", key, app)).spec
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,8 @@ def _near(key: str, app: str) -> Object:
         (("n1", {}), ("n3", _near(RACK, "web")), "q wants .* and is alone there"),
         (("n1", {}), ("n2", _near(RACK, "web")), ""),
         (("n1", {}), ("n1", _near(RACK, "db")), "q wants .* and is alone there"),
-        (("n1", {}), ("n1", wishes.spread(HOSTNAME, 1, "web")), r"q wants .* spread over .*\[0, 0, 2\]"),
-        (("n1", {}), ("n1", wishes.spread(HOSTNAME, 2, "web")), ""),
+        (("n1", {}), ("n1", pod_rules.spread(HOSTNAME, 1, "web")), r"q wants .* spread over .*\[0, 0, 2\]"),
+        (("n1", {}), ("n1", pod_rules.spread(HOSTNAME, 2, "web")), ""),
     ],
 )
 def test_terms_between_pods(first: tuple[str, Object], second: tuple[str, Object], found: str) -> None:
@@ -306,9 +306,9 @@ def test_what_rest_must_not_leave(objects: list[Object], found: str) -> None:
         log.put(obj, uid=uid)
     if found:
         with pytest.raises(Breach, match=found):
-            rest.check(log.auditor)
+            final_checks.check(log.auditor)
     else:
-        rest.check(log.auditor)
+        final_checks.check(log.auditor)
 
 
 def test_lower_ones_must_give_way() -> None:
@@ -317,11 +317,11 @@ def test_lower_ones_must_give_way() -> None:
         log.put(make_pod(f"low-{node}", cpu=2, node=node, priority=1))
     log.put(make_pod("high", cpu=2, priority=5))
     with pytest.raises(Breach, match="lower ones could give way"):
-        rest.check(log.auditor)
+        final_checks.check(log.auditor)
 
 
 def test_nothing_is_deleted_for_ever() -> None:
     log = Log()
     log.put(make_pod("p", node="n1"), deletionTimestamp="2027-01-01T00:00:00Z", finalizers=["x/y"])
     with pytest.raises(Breach, match="cannot go"):
-        rest.check(log.auditor)
+        final_checks.check(log.auditor)

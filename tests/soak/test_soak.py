@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .life import live
+from .seed_run import live
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,7 +23,7 @@ def test_whatever_happens_the_invariants_hold(seed: int) -> None:
 
 def _digest(hash_seed: str) -> str:
     """The hash of every change of a run, in a process of its own."""
-    program = "from tests.soak.life import live; story = live(11, 40); print(story.changes, story.digest)"
+    program = "from tests.soak.seed_run import live; story = live(11, 40); print(story.changes, story.digest)"
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, check=True

@@ -11,7 +11,7 @@ from echelon.api.errors import ApiError
 from echelon.api.scheme import POD_GROUPS, PODS, Resource
 from echelon.api.verbs import Verbs
 from echelon.testing.builders import make_node, make_pod, make_pod_group
-from echelon.testing.world import World, in_virtual_time
+from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
 
 
 class Refusing:
@@ -50,7 +50,7 @@ def busy() -> Exception:
 @pytest.mark.parametrize("verb", ["patch", "delete"])
 @in_virtual_time
 async def test_an_eviction_is_tried_until_the_victim_is_gone(
-    world: World, verb: str, error: Callable[[], Exception]
+    world: SchedulerPlane, verb: str, error: Callable[[], Exception]
 ) -> None:
     await world.stop()
     refusing = Refusing(world.verbs, verb, PODS, error)
@@ -66,7 +66,7 @@ async def test_an_eviction_is_tried_until_the_victim_is_gone(
 
 @pytest.mark.parametrize("error", [conflict, busy, TimeoutError])
 @in_virtual_time
-async def test_a_condition_is_written_in_the_end(world: World, error: Callable[[], Exception]) -> None:
+async def test_a_condition_is_written_in_the_end(world: SchedulerPlane, error: Callable[[], Exception]) -> None:
     await world.stop()
     refusing = Refusing(world.verbs, "patch", POD_GROUPS, error)
     world.start(refusing)  # type: ignore[arg-type]
@@ -78,7 +78,7 @@ async def test_a_condition_is_written_in_the_end(world: World, error: Callable[[
 
 
 @in_virtual_time
-async def test_pods_of_a_missing_group_wait_for_it_whatever_their_priority(world: World) -> None:
+async def test_pods_of_a_missing_group_wait_for_it_whatever_their_priority(world: SchedulerPlane) -> None:
     await world.create(make_node("n1", cpu=2), make_pod("p", group="later", priority=10))
     await world.settle()
     assert await world.reason("p") == "Unschedulable"

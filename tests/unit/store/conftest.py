@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from store_values import Open, header_of
 
 from echelon.store.hub import Window
 from echelon.store.log import Log
 from echelon.store.memory import open_memory
 from echelon.store.sqlite import open_sqlite
+
+from .store_values import Open, header_of
 
 BACKENDS = ("memory", "sqlite-threaded", "sqlite-inline")
 

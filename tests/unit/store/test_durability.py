@@ -14,7 +14,6 @@ import time
 from pathlib import Path
 
 import pytest
-from store_values import Open, header_of, value
 
 from echelon.store.commit import InlineCommitter, ThreadCommitter
 from echelon.store.hub import Window
@@ -22,6 +21,8 @@ from echelon.store.interface import StoreBusy, StoreFailed
 from echelon.store.journal import Batch
 from echelon.store.log import Log, MakeCommitter
 from echelon.store.sqlite import SqliteJournal, open_sqlite
+
+from .store_values import Open, header_of, value
 
 SQLITE = pytest.mark.parametrize("backend", ["sqlite-threaded", "sqlite-inline"])
 

@@ -7,11 +7,12 @@ import json
 from collections.abc import Sequence
 
 import pytest
-from store_values import Open, value
 
 from echelon.store.hub import Window
 from echelon.store.interface import Change, Compacted, Mismatch, StoreFailed, Watch
 from echelon.store.log import Log
+
+from .store_values import Open, value
 
 
 async def take(watch: Watch, count: int) -> list[Change]:

@@ -11,7 +11,7 @@ from echelon.base.instants import to_time
 from echelon.decide.jobset.model import Observed
 from echelon.decide.jobset.reconcile import decide
 from echelon.decide.plan import Plan
-from tests.unit.decide.world import World
+from tests.unit.decide.plain_api import PlainApi
 
 A, B, C = "replicated-job-a", "replicated-job-b", "replicated-job-c"
 
@@ -41,7 +41,7 @@ def jobset(*entries: Object, name: str = "test-js", annotations: dict[str, str] 
     return {"apiVersion": JOB_SETS.api_version, "kind": "JobSet", "metadata": metadata, "spec": body}
 
 
-class Stage(World):
+class Stage(PlainApi):
     """One JobSet and what it has made.  Jobs change only as the test says."""
 
     def __init__(self, jobset: Object, *, beside: Sequence[tuple[Resource, Object]] = ()) -> None:

@@ -13,7 +13,7 @@ from echelon.base.instants import to_time
 from echelon.decide.plan import Plan
 from echelon.decide.trainjob.model import Observed
 from echelon.decide.trainjob.reconcile import decide
-from tests.unit.decide.world import START, World
+from tests.unit.decide.plain_api import START, PlainApi
 
 RUNTIMES = {meta.name(runtime): runtime for runtime in builtin_runtimes()}
 TORCH, LLM = "torch-distributed", "torchtune-llama3.2-1b"
@@ -40,7 +40,7 @@ def runtime(name: str, **spec: Any) -> Object:
     return copy
 
 
-class Stage(World):
+class Stage(PlainApi):
     def __init__(
         self, trainjob: Object, runtime: Object | None = None, *, beside: Sequence[tuple[Resource, Object]] = ()
     ) -> None:

@@ -1,0 +1,23 @@
+"""Preemption as brute force judges it: what must go, and nothing that could be spared."""
+
+from __future__ import annotations
+
+from echelon.engine import Blocked, ClusterView, Demand, Evict, Placed
+from echelon.testing.placement import NOW, judged
+from tests.properties.brute_force import feasible, least_loss
+
+
+def loses_least(view: ClusterView, demand: Demand) -> Evict | None:
+    """The engine evicts what brute force finds to lose least, if anything need go and helps; the verdict if so."""
+    verdict = judged(view, demand)
+    if feasible(view, demand):
+        assert isinstance(verdict, Placed), verdict
+        return None
+    least = least_loss(view, demand, NOW)
+    if least is None:
+        assert isinstance(verdict, Blocked), verdict
+        return None
+    assert isinstance(verdict, Evict), verdict
+    loss = verdict.loss
+    assert (loss.budget_violations, loss.highest_priority, loss.work, loss.units, loss.ids) == least
+    return verdict

@@ -1,0 +1,233 @@
+"""Nested packing by itself: answers as by brute force on small trees, and full clusters filled to the last slot."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from echelon.engine import Demand, Group, Placed, Steps, decide, problems
+from echelon.engine.cluster.regions import CLUSTER, Region
+from echelon.engine.packing.bin_fill import Counts, Filling, Question, Style
+from echelon.engine.packing.flow_pack import by_flow
+from echelon.engine.packing.level_pack import nest
+from echelon.engine.placement import place
+from echelon.engine.search import strategy as door
+from echelon.engine.search.backtrack import Backtrack
+from echelon.engine.search.strategy import model, search
+from echelon.engine.space.canonical import Canon, Part
+from echelon.engine.space.tasks import Found, NotFound
+from echelon.testing.placement import NOW, Cluster, composite, gang, pods
+from tests.properties.brute_force import feasible
+from tests.properties.hierarchies import examples
+
+
+def racks(sizes: list[list[int]]) -> Cluster:
+    """Blocks of racks of so many one-core nodes."""
+    cluster = Cluster()
+    for block, inside in enumerate(sizes):
+        for rack, nodes in enumerate(inside):
+            cluster.nodes(f"n-{block}-{rack}", nodes, cpu=1, block=f"b{block}", rack=f"r{rack}")
+    return cluster
+
+
+def answer(cluster: Cluster, root: Group, steps: int = 20_000) -> Found | NotFound | None:
+    part = Canon(cluster.view).part(root, "minimum")
+
+    def inside(tree: Part, region: Region, share: Steps) -> Found | NotFound:
+        return search(cluster.view, tree, region, share)
+
+    return nest(model(cluster.view, part, CLUSTER), part, CLUSTER, Steps(steps), inside)
+
+
+@examples(150)
+@given(st.integers(0, 1 << 32))
+def test_small_trees_are_answered_as_by_brute_force(seed: int) -> None:
+    rng = Random(seed)
+    cluster = racks([[rng.randint(0, 3) for _ in range(rng.randint(1, 3))] for _ in range(rng.randint(1, 2))])
+    cluster.node("spare", cpu=0, block="b0", rack="r0")
+    composites = [
+        composite(number, *(gang(size, pods(size, cpu=1), key="rack") for size in rng.choices((1, 1, 2, 3), k=number)),
+                  key="block")
+        for number in rng.choices((1, 2, 3), k=rng.randint(1, 2))
+    ]  # fmt: skip
+    root = composite(len(composites), *composites)
+    found = answer(cluster, root)
+    if feasible(cluster.view, Demand(root)):
+        assert isinstance(found, Found)
+    else:
+        assert found == NotFound(proved=True)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_cluster_is_filled_to_the_last_slot(seed: int) -> None:
+    """Gangs cut out of 12 racks in 3 blocks, dealt to composites of each block: a placement exists and is found."""
+    rng = Random(seed)
+    sizes = [[rng.randint(8, 16) for _ in range(4)] for _ in range(3)]
+    composites = []
+    for block in sizes:
+        gangs = [part for rack in block for part in (rack // 3, rack // 4, rack - rack // 3 - rack // 4)]
+        rng.shuffle(gangs)
+        for dealt in (gangs[:3], gangs[3:7], gangs[7:]):
+            leaves = [gang(size, pods(size, cpu=1), key="rack") for size in dealt]
+            composites.append(composite(len(leaves), *leaves, key="block"))
+    rng.shuffle(composites)
+    cluster, root = racks(sizes), composite(9, *composites)
+    assert isinstance(answer(cluster, root), Found)
+    verdict = cluster.decide(root)
+    assert isinstance(verdict, Placed)
+    assert problems(cluster.view, Demand(root), verdict, NOW) == []
+
+
+def test_mixed_pods_fill_racks_to_the_last_gpu() -> None:
+    cluster = Cluster()
+    for rack in ("r1", "r2"):
+        cluster.nodes(rack, 2, cpu=64, gpu=8, rack=rack)
+    shapes = {8: 1, 4: 2, 2: 3, 1: 2}
+    gangs = [gang(sum(shapes.values()), *(pods(n, cpu=g, gpu=g) for g, n in shapes.items()), key="rack")]
+    gangs += [gang(2, pods(2, cpu=4, gpu=4), key="rack")]
+    root = composite(2, *gangs)
+    assert answer(cluster, root) == NotFound(proved=True)  # 24 GPUs in one rack of 16
+    fitting = composite(
+        2, gang(3, pods(1, gpu=8), pods(2, gpu=4), key="rack"), gang(9, pods(7, gpu=2), pods(2, gpu=1), key="rack")
+    )
+    verdict = cluster.decide(fitting)
+    assert isinstance(verdict, Placed)
+    assert problems(cluster.view, Demand(fitting), verdict, NOW) == []
+
+
+def test_composites_whose_gangs_have_keys_of_different_levels_are_not_mixed_up() -> None:
+    cluster = Cluster()
+    for rack in ("r1", "r2"):
+        cluster.nodes(rack, 2, cpu=2, block="b", rack=rack)
+    in_racks = composite(1, gang(3, pods(3, cpu=1), key="rack"), key="block")
+    on_hosts = composite(2, *(gang(2, pods(2, cpu=1), key="host") for _ in range(2)), key="block")
+    root = composite(2, in_racks, on_hosts)
+    verdict = cluster.decide(root)
+    assert isinstance(verdict, Placed)
+    assert problems(cluster.view, Demand(root), verdict, NOW) == []
+
+
+@examples(100)
+@given(st.integers(0, 1 << 32))
+def test_mixed_pods_in_rack_gangs_are_answered_as_by_brute_force(seed: int) -> None:
+    """Sizes that divide one another and sizes that do not, one resource or two, nodes that are partly taken."""
+    rng = Random(seed)
+    cluster = Cluster()
+    for rack in range(rng.randint(1, 3)):
+        for node in range(rng.randint(1, 2)):
+            cluster.node(f"n-{rack}-{node}", cpu=rng.randint(2, 8), gpu=rng.randint(1, 5), rack=f"r{rack}")
+    sizes = rng.choice(((1, 2, 4), (1, 2, 3), (2, 3)))
+    gangs = []
+    for _ in range(rng.randint(1, 3)):
+        drawn = [pods(1, cpu=rng.choice((1, size)), gpu=size) for size in rng.choices(sizes, k=rng.randint(1, 2))]
+        gangs.append(gang(len(drawn), *drawn, key="rack"))
+    root = composite(len(gangs), *gangs)
+    found = answer(cluster, root)
+    if feasible(cluster.view, Demand(root)):
+        assert isinstance(found, Found)
+        verdict = cluster.decide(root)
+        assert isinstance(verdict, Placed)
+        assert problems(cluster.view, Demand(root), verdict, NOW) == []
+    else:
+        assert found == NotFound(proved=True)
+
+
+def test_an_ended_budget_is_no_proof() -> None:
+    rng = Random(3)
+    sizes = [rng.randint(5, 9) for _ in range(24)]
+    leaves = [gang(size, pods(size, cpu=1), key="rack") for size in sizes]
+    cluster = racks([[sum(sizes) // 8 + 1] * 8])
+    assert answer(cluster, composite(24, *leaves), steps=2) == NotFound(proved=False)
+
+
+# ---- trees that are regular only down to some depth
+
+
+class _OnlyInside(Backtrack):
+    """A search that knows nothing of whole trees, only of what is inside a domain."""
+
+    def run(self, region: Region) -> Found | NotFound:
+        return NotFound(proved=False) if region.level < 0 else super().run(region)
+
+
+def irregular(seed: int) -> tuple[Cluster, Group]:
+    """Two or three blocks, some nodes in no rack; rack gangs with members to spare, gangs of a whole block, and
+    composites that can do without a child."""
+    rng = Random(seed)
+    cluster, equal = Cluster(), rng.random() < 0.4
+    for block in range(rng.randint(2, 3)):
+        for rack in range(rng.randint(1, 2)):
+            labels = {} if rng.random() < 0.15 else {"rack": f"r{rack}"}
+            cluster.nodes(f"n-{block}-{rack}", rng.randint(1, 2), cpu=rng.randint(2, 4), block=f"b{block}", **labels)
+    composites = []
+    for _ in range(rng.randint(2, 3)):
+        gangs = []
+        for _ in range(rng.randint(1, 2)):
+            drawn = [pods(1, cpu=1 if equal else rng.randint(1, 2)) for _ in range(rng.randint(1, 3))]
+            key = rng.choice(("rack", "rack", None))
+            gangs.append(gang(max(1, len(drawn) - rng.randint(0, 1)), *drawn, **({"key": key} if key else {})))
+        composites.append(composite(max(1, len(gangs) - rng.randint(0, 1)), *gangs, key="block"))
+    return cluster, composite(len(composites), *composites)
+
+
+@examples(150)
+@given(st.integers(0, 1 << 32))
+def test_irregular_trees_are_answered_as_by_brute_force(seed: int) -> None:
+    cluster, root = irregular(seed)
+    found = answer(cluster, root)
+    assert isinstance(found, Found) == feasible(cluster.view, Demand(root))
+    assert isinstance(found, Found) or found == NotFound(proved=True)
+
+
+@examples(100)
+@given(st.integers(0, 1 << 32))
+def test_what_is_put_together_from_domains_is_a_placement(seed: int) -> None:
+    """With the searches over whole trees out of the way, verdicts come from domains, and the checker passes them."""
+    cluster, root = irregular(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(door, "Backtrack", _OnlyInside)
+        patch.setattr(door, "exact", lambda *_: None)
+        patch.setattr(place, "is_small", lambda *_: False)
+        verdict = decide(cluster.view, Demand(root, may_preempt=False), NOW)
+    if isinstance(verdict, Placed):
+        assert problems(cluster.view, Demand(root), verdict, NOW) == []
+    assert isinstance(verdict, Placed) == feasible(cluster.view, Demand(root))
+
+
+# ---- one level as a flow
+
+
+@examples(100)
+@given(st.integers(0, 1 << 32))
+def test_a_flow_finds_what_filling_domain_by_domain_finds(seed: int) -> None:
+    rng = Random(seed)
+    sizes = rng.sample(range(1, 10), k=rng.randint(1, 4))
+    rooms = [rng.randint(3, 15) for _ in range(rng.randint(1, 4))]
+    question = Question(
+        0, [(size,) for size in sizes], tuple(rng.randint(1, 3) for _ in sizes), [(room,) for room in rooms],
+        rooms, exact=True,
+    )  # fmt: skip
+    filled = by_flow(question, Steps(20_000))
+    complete = Filling(question, Style(), lambda *_: True, lambda _: None).run()
+    assert (filled is None) == (complete is None)
+    if filled is not None:
+        assert _sum([taken for _, taken in filled]) == question.numbers
+        assert all(sum(map(int.__mul__, taken, sizes)) <= rooms[spot] for spot, taken in filled)
+
+
+def _sum(sets: list[Counts]) -> Counts:
+    return tuple(map(sum, zip(*sets, strict=True)))
+
+
+def test_racks_that_chance_rarely_fills_are_filled_by_the_flow() -> None:
+    """Gangs that fill 16 racks to the last slot in few ways, found within a budget that short tries have used up."""
+    sizes = [112, 109, 108, 101, 86, 84, 84, 80, 72, 71, 71, 70, 60, 59, 59, 55, 53, 53, 47, 46, 40, 39, 36, 34, 34]
+    sizes += [30, 30, 29, 28, 28, 28, 26, 23, 22, 15, 14, 14, 13, 13, 12, 10, 10, 10, 8, 6, 6, 6, 4]
+    cluster = Cluster()
+    for rack in range(16):
+        cluster.nodes(f"r{rack}", 2, cpu=64, rack=f"r{rack}")
+    root = composite(len(sizes), *(gang(size, pods(size, cpu=1), key="rack") for size in sizes))
+    assert isinstance(cluster.decide(root), Placed)
