@@ -28,7 +28,6 @@ from echelon.engine import (
     problems,
 )
 from echelon.engine.preemption import region_search
-from echelon.engine.preemption.loss import rank_of
 from echelon.testing.placement import LEVELS, NOW, Cluster, composite, fresh_id, gang, pods
 from tests.properties.brute_force import feasible, least_loss
 from tests.properties.hierarchies import Instance, examples
@@ -104,7 +103,7 @@ def test_what_goes_loses_least_down_to_the_ids_and_nobody_is_evicted_who_could_s
     least = least_loss(view, demand, NOW)
     assert isinstance(verdict, Evict if least else Blocked), verdict
     if isinstance(verdict, Evict):
-        assert (*rank_of(verdict.loss), verdict.loss.ids) == least
+        assert (*verdict.loss.as_bound, verdict.loss.ids) == least
         assert verdict.least
         gone = frozenset(verdict.units)
         assert not any(feasible(view, demand, gone - {unit}) for unit in gone)
@@ -121,7 +120,7 @@ def test_the_solver_and_arithmetic_alone_say_the_same(seed: int) -> None:
     if isinstance(verdict, Evict):
         least = least_loss(view, demand, NOW)
         assert least is not None
-        assert rank_of(verdict.loss) == least[:4] == verdict.bound
+        assert verdict.loss.as_bound == least[:4] == verdict.bound
 
 
 @examples(60)

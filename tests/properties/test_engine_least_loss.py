@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from echelon.engine import Evict, Leaf, decide, problems
+from echelon.engine import Evict, Leaf, LossBound, decide, problems
 from echelon.engine.placement.objective import groups_of
 from echelon.engine.preemption import region_search, victim_model
-from echelon.engine.preemption.loss import Incumbent, Rank, rank_of
+from echelon.engine.preemption.loss import Incumbent
 from echelon.engine.preemption.victim_table import Victims
 from echelon.testing.placement import NOW
 from tests.properties.brute_force import least_loss
@@ -45,7 +45,7 @@ def promises_no_more_than_there_is(instance: Instance, patch: pytest.MonkeyPatch
         return None
     least = least_loss(instance.cluster.view, instance.demand, NOW)
     assert least is not None
-    found = rank_of(verdict.loss)
+    found = verdict.loss.as_bound
     assert verdict.bound <= least[:4] <= found
     assert found == least[:4] or not verdict.least
     return verdict
@@ -66,7 +66,7 @@ def test_where_pods_mind_others_the_solver_never_promises_too_much(instance: Ins
         promises_no_more_than_there_is(instance, patch)
 
 
-def anything_that_suffices(one: region_search.RegionSearch, start: Victims, best: Incumbent) -> list[Rank]:
+def anything_that_suffices(one: region_search.RegionSearch, start: Victims, best: Incumbent) -> list[LossBound]:
     spared = one.spare(start)
     best.offer(one.trial.loss(spared), spared)
     return [one.promise]

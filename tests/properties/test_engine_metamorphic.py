@@ -5,7 +5,6 @@ Tight random hierarchies; the engine answers to itself here, `test_engine_hierar
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 from hypothesis import given
@@ -33,7 +32,7 @@ def same_worth(one: Verdict, other: Verdict) -> bool:
 
 
 def cost(evict: Evict) -> Loss:
-    return replace(evict.loss, ids=())
+    return evict.loss._replace(ids=())
 
 
 @examples(500)

@@ -142,14 +142,14 @@ def too_many(instance: Instance, evict: Evict) -> Iterator[Evict]:
 
 
 def cheaper(_: Instance, evict: Evict) -> Iterator[Evict]:
-    yield replace(evict, loss=replace(evict.loss, work=evict.loss.work - 1))
-    yield replace(evict, loss=replace(evict.loss, budget_violations=evict.loss.budget_violations - 1))
+    yield replace(evict, loss=evict.loss._replace(work=evict.loss.work - 1))
+    yield replace(evict, loss=evict.loss._replace(budget_violations=evict.loss.budget_violations - 1))
 
 
 def surer(_: Instance, evict: Evict) -> Iterator[Evict]:
     """More is said to be lost by any eviction than this one loses, number by number."""
-    for number, value in enumerate(evict.bound):
-        yield replace(evict, bound=(*evict.bound[:number], value + 1, *evict.bound[number + 1 :]))  # type: ignore[arg-type]
+    for field, value in evict.bound._asdict().items():
+        yield replace(evict, bound=evict.bound._replace(**{field: value + 1}))
 
 
 @pytest.mark.parametrize("mutation", [too_few, too_many, cheaper, surer])

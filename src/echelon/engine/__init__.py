@@ -42,7 +42,7 @@ from .records.demand import (
     given,
 )
 from .records.validate import BadInput
-from .records.verdict import Blocked, Cost, Domain, DomainCount, Evict, Fix, Loss, Placed, Shortage, Verdict
+from .records.verdict import Blocked, Cost, Domain, DomainCount, Evict, Fix, Loss, LossBound, Placed, Shortage, Verdict
 from .reserve import soonest
 from .space.tasks import Steps
 
@@ -70,6 +70,7 @@ __all__ = [
     "Leaf",
     "Limits",
     "Loss",
+    "LossBound",
     "Node",
     "NodeTerm",
     "Operator",

@@ -199,8 +199,8 @@ class _Judge:
 
     def _bound(self, evict: Evict) -> Iterator[str]:
         """What is said to be the least that any eviction loses, and that this one is."""
-        if evict.bound > _rank(evict.loss):
-            yield f"the bound {evict.bound} lies above the loss {_rank(evict.loss)}"
+        if evict.bound > evict.loss.as_bound:
+            yield f"the bound {evict.bound} lies above the loss {evict.loss.as_bound}"
         if self.tied:
             self.open = True  # between pods more evictions may be worse, so that nothing follows from a few
         elif len(self._lower_units()) <= UNITS:
@@ -217,13 +217,13 @@ class _Judge:
             for size in range(1, len(units) + 1)
             for chosen in combinations(units, size)
         }
-        limit = _rank(evict.loss) if len(units) <= FEW else evict.bound
-        cheaper = {chosen: None for chosen, loss in losses.items() if _rank(loss) < limit}
+        limit = evict.loss.as_bound if len(units) <= FEW else evict.bound
+        cheaper = {chosen: None for chosen, loss in losses.items() if loss.as_bound < limit}
         largest = [
             chosen for chosen in cheaper if all(chosen | {unit} not in cheaper for unit in units if unit not in chosen)
         ]
         largest.sort(key=lambda chosen: losses[chosen])
-        self.open |= len(largest) > TRIED or limit < _rank(evict.loss)
+        self.open |= len(largest) > TRIED or limit < evict.loss.as_bound
         for chosen in largest[:TRIED]:
             if self._fits(chosen):
                 yield f"evicting {tuple(sorted(chosen))} would cost less"
@@ -232,15 +232,15 @@ class _Judge:
     def _below_bound(self, evict: Evict) -> Iterator[str]:
         """Among many units, some evictions that would lose less than any is said to lose."""
         for chosen in self._suspects(evict):
-            if chosen and _rank(loss_of(self.view, chosen, self.now)) < evict.bound and self._fits(frozenset(chosen)):
+            if chosen and loss_of(self.view, chosen, self.now).as_bound < evict.bound and self._fits(frozenset(chosen)):
                 yield f"evicting {tuple(sorted(chosen))} would cost less"
                 return
 
     def _suspects(self, evict: Evict) -> Iterator[tuple[int, ...]]:
         """All of lower priority, all whom budgets allow, and the victims with a cheap unit in place of a dear one."""
         alone = {unit: loss_of(self.view, (unit,), self.now) for unit in self._lower_units()}
-        yield tuple(unit for unit, loss in alone.items() if loss.highest_priority < evict.bound[1])
-        if evict.bound[0]:
+        yield tuple(unit for unit, loss in alone.items() if loss.highest_priority < evict.bound.highest_priority)
+        if evict.bound.budget_violations:
             yield tuple(self._allowed(alone))
         others = sorted((unit for unit in alone if unit not in evict.units), key=lambda unit: alone[unit])
         dearest = sorted((unit for unit in evict.units if unit in alone), key=lambda unit: alone[unit], reverse=True)
@@ -280,10 +280,6 @@ class _Judge:
                 yield f"it is said that preemption cannot help, but evicting {sorted(units)} does"
         elif self.demand.may_preempt:
             yield "preemption was not tried although the demand may preempt"
-
-
-def _rank(loss: Loss) -> tuple[int, int, int, int]:
-    return (loss.budget_violations, loss.highest_priority, loss.work, loss.units)
 
 
 def _overcommitted(facts: Facts, assignment: Mapping[int, str], shapes: Mapping[int, Shape]) -> Iterator[str]:

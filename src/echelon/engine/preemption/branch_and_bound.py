@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..records.verdict import Loss
-from .loss import Incumbent, Rank, rank_of
+from ..records.verdict import Loss, LossBound
+from .loss import Incumbent
 from .victim_table import Victim
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class BranchAndBound:
         #: Starts that were given up although the budget ended before it was known that they lead nowhere.
         self._in_doubt: list[tuple[int, tuple[Victim, ...]]] = []
 
-    def explore(self) -> list[Rank]:
+    def explore(self) -> list[LossBound]:
         """Improve the best; what the budget left open could lose this much at least."""
         pending: list[tuple[int, tuple[Victim, ...]]] = [(0, ())]
         end = self.inquiry.effort.left // SHARE
@@ -68,16 +68,17 @@ class BranchAndBound:
             self._in_doubt.append((at, taken))
         return fits
 
-    def _rank(self, at: int, taken: tuple[Victim, ...]) -> Rank:
+    def _rank(self, at: int, taken: tuple[Victim, ...]) -> LossBound:
         """Nothing below here loses less: the loss so far grows by what the missing slots cost at least."""
         loss, rest = self.trial.loss(taken), self.victims[at:]
         missing = self.inquiry.lacking - sum(self.inquiry.gains.item(victim.number) for victim in taken)
         work, units = self.inquiry.cost(missing, rest)
         lowest = min((victim.priority for victim in rest), default=NOBODY) if not taken else NOBODY
-        return (loss.budget_violations, max(loss.highest_priority, lowest), loss.work + work, loss.units + units)
+        highest = max(loss.highest_priority, lowest)
+        return LossBound(loss.budget_violations, highest, loss.work + work, loss.units + units)
 
-    def _hopeless(self, rank: Rank) -> bool:
+    def _hopeless(self, rank: LossBound) -> bool:
         best: Loss | None = self.best.loss
         if best is None:
             return False
-        return rank > rank_of(best) or (rank == rank_of(best) and len(self.victims) > FEW)
+        return rank > best.as_bound or (rank == best.as_bound and len(self.victims) > FEW)

@@ -17,9 +17,6 @@ from ..cluster.view import ClusterView, Running
 from ..records.verdict import Loss
 from .victim_table import Victim, Victims, VictimTable
 
-#: A loss without the ids: violations, highest priority, work, units.
-Rank = tuple[int, int, int, int]
-
 _STARTED = itemgetter(Running._fields.index("started"))
 
 
@@ -33,10 +30,6 @@ class Incumbent:
     def offer(self, loss: Loss, victims: Iterable[Victim]) -> None:
         if self.loss is None or loss < self.loss:
             self.loss, self.victims = loss, tuple(victims)
-
-
-def rank_of(loss: Loss) -> Rank:
-    return (loss.budget_violations, loss.highest_priority, loss.work, loss.units)
 
 
 class EvictionTrial:

@@ -17,11 +17,11 @@ from ..cluster.regions import CLUSTER, Region
 from ..cluster.view import ClusterView, Running
 from ..placement.place import place
 from ..records.demand import Demand
-from ..records.verdict import Evict
+from ..records.verdict import Evict, LossBound
 from ..space.canonical import Canon, Part, bare, just
 from ..space.tasks import Steps
 from ..space.tied_state import is_tied
-from .loss import EvictionTrial, Incumbent, Rank, rank_of
+from .loss import EvictionTrial, Incumbent
 from .region_search import RegionSearch
 from .slot_gains import SlotGains
 from .victim_table import Victims
@@ -45,12 +45,12 @@ def preempt(
             return None
         trial.take_out(best.victims)
         placed = place(view, demand, Steps(view.options.limits.steps)).placed
-        return None if placed is None else Evict(best.loss.ids, best.loss, placed, min(bound, rank_of(best.loss)))
+        return None if placed is None else Evict(best.loss.ids, best.loss, placed, min(bound, best.loss.as_bound))
     finally:
         trial.close()
 
 
-def _least_loss(trial: EvictionTrial, demand: Demand, victims: Victims, best: Incumbent) -> Rank:
+def _least_loss(trial: EvictionTrial, demand: Demand, victims: Victims, best: Incumbent) -> LossBound:
     """Put the least loss into `best`; no eviction that helps loses less than what comes back."""
     view = trial.view
     effort = Steps(view.options.limits.steps)
@@ -63,12 +63,12 @@ def _least_loss(trial: EvictionTrial, demand: Demand, victims: Victims, best: In
     # The most promising first; once the rest cannot promise less than what is found, that is the least.
     if len(inquiries) > 1:
         inquiries.sort(key=lambda inquiry: inquiry.promise)
-    bounds: list[Rank] = []
+    bounds: list[LossBound] = []
     for inquiry in inquiries:
-        if best.loss is not None and inquiry.promise > rank_of(best.loss):
+        if best.loss is not None and inquiry.promise > best.loss.as_bound:
             break
         bounds += inquiry.improve(best)
-    return min(bounds, default=(1 << 62, 0, 0, 0))
+    return min(bounds, default=LossBound(1 << 62, 0, 0, 0))
 
 
 def _by_shape(trial: EvictionTrial, aim: Part, victims: Victims) -> Callable[[], list[tuple[Part, SlotGains]]]:

@@ -16,11 +16,12 @@ import numpy as np
 
 from ..cluster.arrays import Ints
 from ..cluster.regions import Region
+from ..records.verdict import LossBound
 from ..search.strategy import search
 from ..space.canonical import Part, bare, shapes_of
 from ..space.tasks import Found, NotFound, Steps
 from .branch_and_bound import FEW, BranchAndBound
-from .loss import EvictionTrial, Incumbent, Rank, rank_of
+from .loss import EvictionTrial, Incumbent
 from .price_splitting import PriceSplitting
 from .slot_dp import SlotProgram
 from .slot_gains import SlotCounter, SlotGains, SlotPrices, is_uniform, least_cost
@@ -46,7 +47,7 @@ class _SlotAnswer(NamedTuple):
     """Victims that arithmetic names, what no eviction goes below, and whether theirs is the least loss therefore."""
 
     victims: list[Victim]
-    bound: Rank
+    bound: LossBound
     least: bool
 
 
@@ -76,25 +77,25 @@ class RegionSearch:
         self._known: dict[tuple[bool, frozenset[int]], bool] = {}
         self._in_doubt: set[tuple[bool, frozenset[int]]] = set()
 
-    def improve(self, best: Incumbent) -> list[Rank]:
+    def improve(self, best: Incumbent) -> list[LossBound]:
         """Put the least loss in this region into `best` if it is less; what stayed open loses at least this."""
         if not self.gaps.could_suffice(self.region):
             return []
         return self._with_company(best) if self.anchors else self._alone(best)
 
-    def _alone(self, best: Incumbent) -> list[Rank]:
+    def _alone(self, best: Incumbent) -> list[LossBound]:
         """The case in which more evictions never hurt: one method after the other, until nothing is left open."""
         if not self._is_plain() and not self.fits(self.victims):
             return [self.promise] if self.in_doubt(self.victims) else []
         start = self._below_threshold(self.victims)
-        if best.loss is not None and self._bound(self._certain(start)) > rank_of(best.loss):
+        if best.loss is not None and self._bound(self._certain(start)) > best.loss.as_bound:
             return []
-        methods: list[Callable[[Victims, Incumbent], list[Rank]]] = [self._first, self._branched, self._asked]
+        methods: list[Callable[[Victims, Incumbent], list[LossBound]]] = [self._first, self._branched, self._asked]
         if len(self.victims) > FEW:
             reckonable = self.counted and not self.victims.is_covered
             early = [self._first, self._asked] if reckonable else [self._asked, self._first]
             methods = [*early, self._branched]
-        left: list[Rank] = []
+        left: list[LossBound] = []
         for method in methods:
             ranks = method(start, best)
             if not ranks:
@@ -102,7 +103,7 @@ class RegionSearch:
             left = max(left or [self.promise], ranks, key=min)
         return left
 
-    def _first(self, start: Victims, best: Incumbent) -> list[Rank]:
+    def _first(self, start: Victims, best: Incumbent) -> list[LossBound]:
         """Offer an answer from a sufficient set in which none can be spared, reckoned where arithmetic can.
 
         BudgetLimits are left out of account, as if evictions could not violate any; one more answer violates none.
@@ -118,16 +119,16 @@ class RegionSearch:
             harmless = self.victims.only(self._harmless())
             if harmless and self.fits(harmless):
                 self._offer(self._picked(self._below_threshold(harmless)), best)
-        if reckoned is not None and reckoned.bound[1] == bound[1]:
+        if reckoned is not None and reckoned.bound.highest_priority == bound.highest_priority:
             bound = max(bound, reckoned.bound)
-        settled = best.loss is not None and bound >= rank_of(best.loss) and len(start) > FEW
+        settled = best.loss is not None and bound >= best.loss.as_bound and len(start) > FEW
         return [] if settled else [bound]
 
     def _offer(self, chosen: Sequence[Victim], best: Incumbent) -> None:
         spared = self.spare(chosen)
         best.offer(self.trial.loss(spared), spared)
 
-    def _asked(self, start: Victims, best: Incumbent) -> list[Rank]:
+    def _asked(self, start: Victims, best: Incumbent) -> list[LossBound]:
         """What the solver says."""
         lowest = self._certain(start).highest
         before = best.loss
@@ -135,7 +136,7 @@ class RegionSearch:
         self._answered = best.loss is not before and not self.counted
         return [self.promise] if ranks is None else ranks
 
-    def _branched(self, start: Victims, best: Incumbent) -> list[Rank]:
+    def _branched(self, start: Victims, best: Incumbent) -> list[LossBound]:
         """Take or leave, one after the other, if they are few."""
         # Priorities come after violations: where there are budgets, higher ones may be better.
         victims = self.victims if self.victims.is_covered else start
@@ -155,7 +156,7 @@ class RegionSearch:
             least = max(least, divmod(outcome.bound, len(start) + 1))
             settled = settled and outcome.bound == outcome.cost
             chosen |= {victim.unit: victim for victim in start.with_units(outcome.units)}
-        return _SlotAnswer(list(chosen.values()), (0, start.highest, *least), settled) if chosen else None
+        return _SlotAnswer(list(chosen.values()), LossBound(0, start.highest, *least), settled) if chosen else None
 
     def _harmless(self) -> list[Victim]:
         """Victims that can all go without a violation, the cheapest first."""
@@ -170,7 +171,7 @@ class RegionSearch:
                     left[budget] -= number
         return found
 
-    def _with_company(self, best: Incumbent) -> list[Rank]:
+    def _with_company(self, best: Incumbent) -> list[LossBound]:
         """The case in which some victims had better stay."""
         if not self.has_room(self.victims):
             return [self.promise] if self.in_doubt(self.victims, self.bare) else []
@@ -256,20 +257,20 @@ class RegionSearch:
         return self.gaps.gains(self.region)
 
     @cached_property
-    def promise(self) -> Rank:
+    def promise(self) -> LossBound:
         """No eviction here loses less than this."""
         work, units = self.cost(self.lacking, self.victims)
-        return (0, self.victims.lowest, work, max(1, units))
+        return LossBound(0, self.victims.lowest, work, max(1, units))
 
     def cost(self, missing: int, victims: Sequence[Victim]) -> tuple[int, int]:
         """The least work and the fewest units with which these victims can add so many slots."""
         numbers = numbers_of(victims)
         return least_cost(missing, self.victims.columns.works[numbers], self.gains[numbers])
 
-    def _bound(self, start: Victims) -> Rank:
+    def _bound(self, start: Victims) -> LossBound:
         """No eviction here loses less: of those up to this priority, some must go."""
         work, units = self.cost(self.lacking, start)
-        return (0, start.highest, work, max(1, units))
+        return LossBound(0, start.highest, work, max(1, units))
 
     def _below_threshold(self, victims: Victims) -> Victims:
         """Those of a sufficient set, lowest first, up to the lowest priority at which evicting them all suffices."""

@@ -17,8 +17,9 @@ from ..cluster.arrays import Ints
 from ..cluster.running_terms import one_each
 from ..cluster.slots import UNLIMITED
 from ..records.demand import Shape
+from ..records.verdict import LossBound
 from ..space.canonical import walk
-from .loss import Incumbent, Rank, rank_of
+from .loss import Incumbent
 from .node_options import ModelTooLarge
 from .victim_model import BudgetLimits, ModelAnswer, VictimModel
 from .victim_table import Victim
@@ -54,7 +55,7 @@ class SolverDriver:
         self._objections = 0
         self._caps = self._one_each()
 
-    def settle(self, lowest: int) -> list[Rank] | None:
+    def settle(self, lowest: int) -> list[LossBound] | None:
         """Offer the least loss; what stays open loses at least this.  None if the question is too large.
 
         No eviction suffices in which all are below the priority `lowest`.
@@ -63,7 +64,7 @@ class SolverDriver:
         try:
             violations, level = self._least_start(levels)
             while violations < TOO_OFTEN:
-                if self.best.loss is not None and (violations, level, 0, 1) > rank_of(self.best.loss):
+                if self.best.loss is not None and LossBound(violations, level, 0, 1) > self.best.loss.as_bound:
                     return []
                 found = self._cheapest(violations, level)
                 if found is not None:
@@ -111,7 +112,7 @@ class SolverDriver:
 
     # ---- work and units
 
-    def _cheapest(self, violations: int, level: int) -> list[Rank] | None:
+    def _cheapest(self, violations: int, level: int) -> list[LossBound] | None:
         """Offer the cheapest within these numbers; what stays open, or None if nobody suffices."""
         victims = self._up_to(level)
         if not violations:
@@ -124,7 +125,7 @@ class SolverDriver:
         choice = self._choice(victims, cost, budgets, limit)
         while True:
             answer = self._ask(choice)
-            bound: Rank = (violations, level, *divmod(answer.bound, weight))
+            bound = LossBound(violations, level, *divmod(answer.bound, weight))
             if answer.impossible:
                 return None if limit is None else []
             if answer.units is None:
@@ -145,7 +146,7 @@ class SolverDriver:
             return None
         return loss.work * weight + min(loss.units, weight)
 
-    def _offer(self, chosen: list[Victim], still_open: list[Rank]) -> list[Rank]:
+    def _offer(self, chosen: list[Victim], still_open: list[LossBound]) -> list[LossBound]:
         if still_open:
             chosen = self.inquiry.spare(chosen)
         self.best.offer(self.trial.loss(chosen), chosen)

@@ -141,9 +141,22 @@ class Blocked:
     preemption_tried: bool = False
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Loss:
-    """What an eviction costs, compared in this order; all fields count against it."""
+class LossBound(NamedTuple):
+    """The numbers of a loss, compared in this order; as a bound, no eviction that lets the demand in loses less."""
+
+    budget_violations: int
+    highest_priority: int
+    #: Σ pods × seconds run, in whole milliseconds.
+    work: int
+    units: int
+
+
+#: Below every loss: nothing is known.
+NO_LOSS_BOUND = LossBound(0, -(1 << 62), 0, 0)
+
+
+class Loss(NamedTuple):
+    """What an eviction costs, compared in this order; ids only tell equal losses apart."""
 
     budget_violations: int
     highest_priority: int
@@ -151,6 +164,11 @@ class Loss:
     work: int
     units: int
     ids: tuple[int, ...] = ()
+
+    @property
+    def as_bound(self) -> LossBound:
+        """The loss without its ids."""
+        return LossBound(self.budget_violations, self.highest_priority, self.work, self.units)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +178,13 @@ class Evict:
     units: tuple[int, ...]
     loss: Loss
     placement: Placed
-    #: No eviction that lets the demand in loses less: violations, highest priority, work, units.
-    bound: tuple[int, int, int, int] = (0, -(1 << 62), 0, 0)
+    #: No eviction that lets the demand in loses less.
+    bound: LossBound = NO_LOSS_BOUND
 
     @property
     def least(self) -> bool:
-        """Whether the loss is proved to be the least; ids only tell equal losses apart."""
-        return self.bound == (self.loss.budget_violations, self.loss.highest_priority, self.loss.work, self.loss.units)
+        """Whether the loss is proved to be the least."""
+        return self.bound == self.loss.as_bound
 
 
 Verdict = Placed | Blocked | Evict

@@ -10,7 +10,7 @@ import pytest
 
 from echelon.engine import Demand, Evict, Identity, Peers, PodTerm, Requirement
 from echelon.engine.preemption import victim_model
-from echelon.engine.preemption.loss import EvictionTrial, rank_of
+from echelon.engine.preemption.loss import EvictionTrial
 from echelon.engine.preemption.node_options import EvictionCosts, OptionTable
 from echelon.testing.placement import GPU, LEVELS, NOW, Cluster, composite, fresh_id, gang, judged, pods, shape
 
@@ -123,7 +123,7 @@ def test_without_the_solver_the_loss_is_no_less_and_no_more_is_promised(
     verdict = judged(cluster.view, demand)
     assert isinstance(least, Evict)
     assert isinstance(verdict, Evict)
-    assert verdict.bound <= rank_of(least.loss) <= rank_of(verdict.loss)
+    assert verdict.bound <= least.loss.as_bound <= verdict.loss.as_bound
 
 
 @pytest.mark.parametrize("seed", range(6))
