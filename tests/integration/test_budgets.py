@@ -6,7 +6,7 @@ import pytest
 
 from echelon.api.errors import ApiError
 from echelon.api.scheme import POD_DISRUPTION_BUDGETS, PODS
-from echelon.controllers.budgets import DisruptionController
+from echelon.controllers.disruption_budgets import DisruptionController
 from tests.controller_plane import ControllerPlane, in_virtual_time
 
 

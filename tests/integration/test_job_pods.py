@@ -9,8 +9,7 @@ import pytest
 from echelon.api.errors import ApiError
 from echelon.api.objects import meta
 from echelon.api.scheme import JOBS, PODS, PRIORITY_CLASSES, WORKLOADS, Object
-from echelon.decide.job import pods as pods_policy
-from echelon.decide.job import tracking
+from echelon.decide.job import scaling, tracking
 from tests.controller_plane import ControllerPlane, in_virtual_time
 from tests.integration.test_job_runs import TRACKING, conditions, ends, job
 
@@ -64,7 +63,7 @@ def test_a_work_queue_job_keeps_its_pods_until_the_first_success() -> None:
 
 @pytest.mark.conformance("JOB-J9")
 def test_small_limits_per_look_still_converge(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pods_policy, "MOST_PER_SYNC", 10)
+    monkeypatch.setattr(scaling, "MOST_PER_SYNC", 10)
     monkeypatch.setattr(tracking, "MOST_RECORDED_PER_SYNC", 10)
 
     async def scenario(plane: ControllerPlane) -> None:

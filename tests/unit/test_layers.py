@@ -128,7 +128,6 @@ def test_other_packages_use_the_facade_of_the_engine() -> None:
             assert not deep, f"{path} imports {deep}"
 
 
-@pytest.mark.xfail(strict=True, reason="decide/job and decide/jobset have one file too many")
 def test_no_folder_is_crowded() -> None:
     for folder in {path.parent for path in _modules()}:
         if str(folder.relative_to(ROOT)) not in TABLES:

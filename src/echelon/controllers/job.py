@@ -12,9 +12,9 @@ from ..api.objects.selectors import LabelSelector
 from ..api.objects.vocabulary import JOB_NAME
 from ..api.scheme import JOBS, NAMESPACES, POD_GROUPS, PODS, WORKLOADS, Object
 from ..client.informer import Caches, by_controller
-from ..decide.job import claim, workload
-from ..decide.job.sync import Observed, abandon, sync
-from ..decide.job.view import managed_elsewhere
+from ..decide.job import adoption, scheduling_groups
+from ..decide.job.model import Observed, managed_elsewhere
+from ..decide.job.reconcile import abandon, reconcile
 from ..decide.plan import NOTHING, Plan
 from .runner import Source, controller_key, own_key
 
@@ -55,11 +55,11 @@ class JobController:
         owned = [pod for pod in related if meta.controlled_by(pod, uid)]
         if len(owned) < len(related):
             strays = [pod for pod in related if _left_behind(pod, job)]
-            if any(map(claim.tracked, strays)):
+            if any(map(adoption.tracked, strays)):
                 return abandon(strays)
         namespace = self._namespaces.get(meta.namespace(job))
-        reference = "/".join((meta.namespace(job), *workload.controller_reference(job)))
-        return sync(
+        reference = "/".join((meta.namespace(job), *scheduling_groups.controller_reference(job)))
+        return reconcile(
             Observed(
                 job=job,
                 owned=owned,
@@ -103,7 +103,7 @@ def _job_of_pod(pod: Object) -> Iterable[str]:
     """The Job that controls the pod; a tracked pod without a controller still belongs to the Job it is named for."""
     if meta.controller_of(pod) is not None:
         yield from _job_of(pod)
-    elif claim.tracked(pod) and JOB_NAME in meta.labels(pod):
+    elif adoption.tracked(pod) and JOB_NAME in meta.labels(pod):
         yield f"{meta.namespace(pod)}/{meta.labels(pod)[JOB_NAME]}"
 
 

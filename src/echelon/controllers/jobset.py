@@ -8,7 +8,7 @@ from ..api.objects import meta
 from ..api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, JOBS, POD_GROUPS, SERVICES, WORKLOADS, Object, Resource
 from ..client.informer import Caches, by_controller
 from ..decide.jobset.model import Observed
-from ..decide.jobset.reconcile import decide
+from ..decide.jobset.reconcile import reconcile
 from ..decide.plan import NOTHING, Plan
 from .runner import Source, controller_key, own_key
 from .unadmitted import completed, refusal
@@ -42,7 +42,7 @@ class JobSetController:
             refused = refusal(JOB_SETS, jobset)
             if refused is not None:
                 return refused
-        return decide(jobset, self._observe(jobset), now)
+        return reconcile(self._observe(jobset), now)
 
     def _observe(self, jobset: Object) -> Observed:
         uid, namespace = meta.uid(jobset), meta.namespace(jobset)
@@ -51,4 +51,4 @@ class JobSetController:
             return self._owned[resource].get(f"{namespace}/{name}")
 
         groups = [(kind, group) for kind in _GROUP_KINDS for group in self._owned[kind].find(_CONTROLLER, uid)]
-        return Observed(self._owned[JOBS].find(_CONTROLLER, uid), groups, find)
+        return Observed(jobset, self._owned[JOBS].find(_CONTROLLER, uid), groups, find)

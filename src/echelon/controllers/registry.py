@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..client.informer import Caches
-from .budgets import DisruptionController
+from .disruption_budgets import DisruptionController
 from .garbage import GarbageCollector
 from .job import JobController
 from .jobset import JobSetController

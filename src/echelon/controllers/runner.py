@@ -22,7 +22,7 @@ from ..base.clock import Clock
 from ..client.events import Recorder
 from ..client.informer import Caches
 from ..client.workqueue import WorkQueue
-from ..decide.plan import Action, Change, Create, Delete, Note, Plan
+from ..decide.plan import Action, ApplyPatch, Create, Delete, Note, Plan
 
 log = logging.getLogger(__name__)
 
@@ -193,7 +193,7 @@ class Runner:
             match action:
                 case Create():
                     await self._create(action)
-                case Change(resource, namespace, name, patch, subresource, gone_is_fine):
+                case ApplyPatch(resource, namespace, name, patch, subresource, gone_is_fine):
                     try:
                         changed = await self._verbs.patch(resource, name, patch, namespace, subresource)
                     except ApiError as error:

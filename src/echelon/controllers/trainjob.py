@@ -19,7 +19,7 @@ from ..api.scheme import (
 from ..client.informer import Caches, by_controller
 from ..decide.plan import NOTHING, Plan
 from ..decide.trainjob.model import Observed
-from ..decide.trainjob.reconcile import decide
+from ..decide.trainjob.reconcile import reconcile
 from .runner import Source, controller_key, own_key
 from .unadmitted import completed, refusal
 
@@ -50,7 +50,7 @@ class TrainJobController:
             refused = refusal(TRAIN_JOBS, trainjob)
             if refused is not None:
                 return refused
-        return decide(trainjob, self._observe(trainjob), now)
+        return reconcile(self._observe(trainjob), now)
 
     def _observe(self, trainjob: Object) -> Observed:
         uid, namespace = meta.uid(trainjob), meta.namespace(trainjob)
@@ -59,6 +59,7 @@ class TrainJobController:
             return self._owned[resource].get(f"{namespace}/{name}")
 
         return Observed(
+            trainjob,
             self._runtime(trainjob["spec"]["runtimeRef"], namespace),
             self._owned[WORKLOADS].find(_CONTROLLER, uid),
             self._owned[POD_GROUPS].find(_CONTROLLER, uid),

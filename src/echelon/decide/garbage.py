@@ -17,7 +17,7 @@ from ..api.objects import meta
 from ..api.rules.metadata import FOREGROUND, ORPHAN
 from ..api.scheme import Object, Resource
 from ..api.verbs import Patch, PatchType, Propagation
-from .plan import NOTHING, Change, Delete, Note, Plan
+from .plan import NOTHING, ApplyPatch, Delete, Note, Plan
 
 
 class Fate(Enum):
@@ -116,15 +116,15 @@ def _delete(seen: Owned, propagation: Propagation) -> Delete:
     )
 
 
-def _with_owners(seen: Owned, owners: Sequence[Mapping[str, Any]]) -> Change:
+def _with_owners(seen: Owned, owners: Sequence[Mapping[str, Any]]) -> ApplyPatch:
     return _change(seen, {"ownerReferences": [dict(one) for one in owners]})
 
 
-def _without_finalizer(seen: Owned, finalizer: str) -> Change:
+def _without_finalizer(seen: Owned, finalizer: str) -> ApplyPatch:
     return _change(seen, {"finalizers": [one for one in seen.obj["metadata"]["finalizers"] if one != finalizer]})
 
 
-def _change(seen: Owned, metadata: Object) -> Change:
+def _change(seen: Owned, metadata: Object) -> ApplyPatch:
     body = {"metadata": {"resourceVersion": seen.obj["metadata"]["resourceVersion"], **metadata}}
     patch = Patch(PatchType.MERGE, body)
-    return Change(seen.resource, meta.namespace(seen.obj), meta.name(seen.obj), patch, gone_is_fine=True)
+    return ApplyPatch(seen.resource, meta.namespace(seen.obj), meta.name(seen.obj), patch, gone_is_fine=True)

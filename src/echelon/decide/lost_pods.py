@@ -10,7 +10,7 @@ from ..api.objects import meta
 from ..api.scheme import PODS, Object
 from ..api.verbs import Patch, PatchType
 from ..base.instants import to_time
-from .plan import NOTHING, Change, Delete, Plan
+from .plan import NOTHING, ApplyPatch, Delete, Plan
 
 _TERMINAL = ("Succeeded", "Failed")
 
@@ -20,7 +20,7 @@ def end(pod: Object, node_exists: bool, now: float) -> Plan:
     lost = not node_exists if bound else meta.deleting(pod)
     if not lost:
         return NOTHING
-    stages: list[tuple[Change | Delete, ...]] = []
+    stages: list[tuple[ApplyPatch | Delete, ...]] = []
     if (pod.get("status") or {}).get("phase") not in _TERMINAL:
         status: Object = {"phase": "Failed"}
         if bound:
@@ -32,9 +32,9 @@ def end(pod: Object, node_exists: bool, now: float) -> Plan:
     return Plan(stages=tuple(stages))
 
 
-def _write(pod: Object, status: Object) -> Change:
+def _write(pod: Object, status: Object) -> ApplyPatch:
     patch = Patch(PatchType.STRATEGIC, {"metadata": {"uid": meta.uid(pod)}, "status": status})
-    return Change(PODS, meta.namespace(pod), meta.name(pod), patch, "status", gone_is_fine=True)
+    return ApplyPatch(PODS, meta.namespace(pod), meta.name(pod), patch, "status", gone_is_fine=True)
 
 
 def _disrupted(now: float) -> Object:

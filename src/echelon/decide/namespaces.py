@@ -8,7 +8,7 @@ from ..api.objects import meta
 from ..api.scheme import NAMESPACES, Object, Resource
 from ..api.verbs import Patch, PatchType
 from ..base.instants import parse as instant
-from .plan import NOTHING, Change, Delete, Draft, Plan, StatusWrite
+from .plan import NOTHING, ApplyPatch, Delete, Draft, Plan, StatusWrite
 
 FINALIZER = "kubernetes"
 _MOST_PER_PASS = 500
@@ -30,7 +30,7 @@ def empty(namespace: Object, contents: Mapping[Resource, Sequence[Object]], now:
         return Plan(requeue_after=settled - now)
     left = [one for one in finalizers if one != FINALIZER]
     patch = Patch(PatchType.MERGE, {"metadata": {"uid": meta.uid(namespace)}, "spec": {"finalizers": left}})
-    draft.stage(Change(NAMESPACES, "", meta.name(namespace), patch, "finalize", gone_is_fine=True))
+    draft.stage(ApplyPatch(NAMESPACES, "", meta.name(namespace), patch, "finalize", gone_is_fine=True))
     return draft.done()
 
 

@@ -39,7 +39,7 @@ class Create:
 
 
 @dataclass(frozen=True)
-class Change:
+class ApplyPatch:
     """Patch an object; conditional when the patch carries metadata.resourceVersion or metadata.uid.
 
     A missing object counts as done when `gone_is_fine`.
@@ -69,7 +69,7 @@ class Delete:
     resource_version: str = ""
 
 
-Action = Create | Change | Delete
+Action = Create | ApplyPatch | Delete
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ..api.objects import meta
 from ..api.scheme import Object, Resource
 from ..api.verbs import Patch, PatchType
-from .plan import NOTHING, Change, Plan
+from .plan import NOTHING, ApplyPatch, Plan
 
 _TERMINAL = ("Succeeded", "Failed")
 
@@ -24,4 +24,4 @@ def release(resource: Resource, group: Object, finalizer: str, needed: bool) -> 
     left = [one for one in finalizers if one != finalizer]
     body = {"metadata": {"resourceVersion": group["metadata"]["resourceVersion"], "finalizers": left}}
     patch = Patch(PatchType.MERGE, body)
-    return Plan(stages=((Change(resource, meta.namespace(group), meta.name(group), patch, gone_is_fine=True),),))
+    return Plan(stages=((ApplyPatch(resource, meta.namespace(group), meta.name(group), patch, gone_is_fine=True),),))

@@ -12,7 +12,7 @@ from typing import Any
 from echelon.api.objects import meta
 from echelon.api.scheme import Object, Resource, by_kind
 from echelon.base.instants import to_time
-from echelon.decide.plan import Action, Change, Create, Delete, Plan
+from echelon.decide.plan import Action, ApplyPatch, Create, Delete, Plan
 
 START = 1_800_000_000.0
 
@@ -98,7 +98,7 @@ class PlainApi:
                 self.add(resource, obj)
                 if created is not None:
                     self.events.append((created.type, created.reason, created.message))
-            case Change(resource, _, name, patch, subresource):
+            case ApplyPatch(resource, _, name, patch, subresource):
                 assert not subresource
                 old = self.get(resource, name)
                 for precondition in ("uid", "resourceVersion"):

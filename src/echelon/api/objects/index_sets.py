@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import pairwise
 
 
@@ -38,3 +39,28 @@ def overlap(left: list[tuple[int, int]], right: list[tuple[int, int]]) -> bool:
     """Whether the two sets share an index."""
     ends = sorted(left + right)
     return any(after[0] <= before[1] for before, after in pairwise(ends))
+
+
+def members(text: str, below: int) -> frozenset[int]:
+    """The indexes in a text that the server has accepted, as far as they are smaller than `below`."""
+    found: set[int] = set()
+    for part in text.split(",") if text else ():
+        first, _, last = part.partition("-")
+        found.update(range(int(first), min(int(last or first), below - 1) + 1))
+    return frozenset(found)
+
+
+def show(indexes: Collection[int]) -> str:
+    """Ascending and comma separated, runs of three or more as `a-b`."""
+    parts: list[str] = []
+    run: list[int] = []
+    for index in [*sorted(indexes), None]:
+        if run and index == run[-1] + 1:
+            run.append(index)
+            continue
+        if len(run) > 2:
+            parts.append(f"{run[0]}-{run[-1]}")
+        else:
+            parts.extend(map(str, run))
+        run = [] if index is None else [index]
+    return ",".join(parts)

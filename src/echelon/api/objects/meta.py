@@ -82,6 +82,12 @@ def condition_is(obj: Object, type_: str, status: str = "True") -> bool:
     return found is not None and found["status"] == status
 
 
+def true_condition(obj: Object, type_: str) -> Mapping[str, Any] | None:
+    """The condition of a type if it holds."""
+    found = find_condition(obj, type_)
+    return found if found is not None and found["status"] == "True" else None
+
+
 def condition(type_: str, status: str, reason: str, message: str, now: float) -> Object:
     return {
         "type": type_,

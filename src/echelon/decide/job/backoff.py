@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...base.instants import parse as instant
-from .view import FAILURE_COUNT, IGNORED_FAILURE_COUNT, Job, JobPod
+from .model import FAILURE_COUNT, IGNORED_FAILURE_COUNT, Job, JobPod
 
 _BASE_SECONDS = 10.0
 _CAP_SECONDS = 600.0

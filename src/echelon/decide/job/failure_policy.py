@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...api.objects import meta
-from .view import Job, JobPod
+from .model import Job, JobPod
 
 Action = Literal["FailJob", "FailIndex", "Ignore", "Count"]
 
 
 @dataclass(frozen=True)
-class Judgement:
+class MatchedRule:
     action: Action
     #: Which pod, which container or condition, which rule; empty when no rule matched.
     message: str = ""
@@ -23,17 +23,17 @@ class Judgement:
         return self.action != "Ignore"
 
 
-_UNMATCHED = Judgement("Count")
+_UNMATCHED = MatchedRule("Count")
 
 
-def judge(job: Job, pod: JobPod) -> Judgement:
+def match(job: Job, pod: JobPod) -> MatchedRule:
     for number, rule in enumerate(job.failure_rules):
         action: Action = rule["action"]
         if action == "FailIndex" and job.backoff_limit_per_index is None:
             continue
         found = _match(rule, pod)
         if found:
-            return Judgement(action, f"{found} matching {action} rule at index {number}")
+            return MatchedRule(action, f"{found} matching {action} rule at index {number}")
     return _UNMATCHED
 
 
@@ -43,9 +43,9 @@ def fail_job_message(job: Job, pods: Sequence[JobPod]) -> str | None:
         return None
     for pod in pods:
         if pod.tracked and pod.uid not in job.recorded_failed and pod.failed(job):
-            judgement = judge(job, pod)
-            if judgement.action == "FailJob":
-                return judgement.message
+            matched = match(job, pod)
+            if matched.action == "FailJob":
+                return matched.message
     return None
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...api.objects import meta
-from . import failure_policy, indexes
-from .tally import Tally
-from .view import Job, JobPod
+from ...api.objects import index_sets, meta
+from . import failure_policy
+from .children import PodCounts
+from .model import Job, JobPod
 
 
 @dataclass(frozen=True)
@@ -32,19 +32,19 @@ class Outcome:
         return "Complete" if self.success else "Failed"
 
 
-def decide(job: Job, pods: Sequence[JobPod], tally: Tally, start_time: float | None, now: float) -> Outcome | None:
+def decide(job: Job, pods: Sequence[JobPod], counts: PodCounts, start_time: float | None, now: float) -> Outcome | None:
     return (
         _recorded(job)
-        or _failure(job, pods, tally, start_time, now)
-        or _failed_indexes(job, tally)
-        or _success_policy(job, tally)
+        or _failure(job, pods, counts, start_time, now)
+        or _failed_indexes(job, counts)
+        or _success_policy(job, counts)
     )
 
 
-def completed(job: Job, tally: Tally, active_after: int) -> Outcome | None:
+def completed(job: Job, counts: PodCounts, active_after: int) -> Outcome | None:
     """Plain completion: enough successes and nothing left running."""
     wanted = 1 if job.completions is None else job.completions
-    if tally.succeeded >= wanted and active_after == 0:
+    if counts.succeeded >= wanted and active_after == 0:
         return Outcome(True, "CompletionsReached", "Reached expected number of succeeded pods")
     return None
 
@@ -64,11 +64,13 @@ def _recorded(job: Job) -> Outcome | None:
     return None
 
 
-def _failure(job: Job, pods: Sequence[JobPod], tally: Tally, start_time: float | None, now: float) -> Outcome | None:
+def _failure(
+    job: Job, pods: Sequence[JobPod], counts: PodCounts, start_time: float | None, now: float
+) -> Outcome | None:
     message = failure_policy.fail_job_message(job, pods)
     if message is not None:
         return Outcome(False, "PodFailurePolicy", message)
-    if tally.failed > job.backoff_limit or _restarted_too_often(job, pods):
+    if counts.failed > job.backoff_limit or _restarted_too_often(job, pods):
         return Outcome(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
     left = deadline_in(job, start_time, now)
     if left is not None and left <= 0:
@@ -89,24 +91,24 @@ def _restarted_too_often(job: Job, pods: Sequence[JobPod]) -> bool:
     return restarts > 0 if job.backoff_limit == 0 else restarts >= job.backoff_limit
 
 
-def _failed_indexes(job: Job, tally: Tally) -> Outcome | None:
-    if job.backoff_limit_per_index is None or not tally.failed_indexes:
+def _failed_indexes(job: Job, counts: PodCounts) -> Outcome | None:
+    if job.backoff_limit_per_index is None or not counts.failed_indexes:
         return None
     most = job.spec.get("maxFailedIndexes")
-    if most is not None and len(tally.failed_indexes) > most:
+    if most is not None and len(counts.failed_indexes) > most:
         message = "Job has exceeded the specified maximal number of failed indexes"
         return Outcome(False, "MaxFailedIndexesExceeded", message)
-    if len(tally.failed_indexes | tally.succeeded_indexes) >= (job.completions or 0):
+    if len(counts.failed_indexes | counts.succeeded_indexes) >= (job.completions or 0):
         return Outcome(False, "FailedIndexes", "Job has failed indexes")
     return None
 
 
-def _success_policy(job: Job, tally: Tally) -> Outcome | None:
-    done = tally.succeeded_indexes
+def _success_policy(job: Job, counts: PodCounts) -> Outcome | None:
+    done = counts.succeeded_indexes
     for number, rule in enumerate(job.success_rules if done else ()):
         listed = done
         if "succeededIndexes" in rule:
-            wanted = indexes.parse(rule["succeededIndexes"], job.completions or 0)
+            wanted = index_sets.members(rule["succeededIndexes"], job.completions or 0)
             listed = done & wanted
             met = len(listed) >= rule.get("succeededCount", len(wanted))
         else:

@@ -1,105 +1,84 @@
-"""The status a sync leaves behind: counters, times, conditions in upstream's order, and the events about them."""
+"""The status that a decision leaves behind: counters, times, conditions, and the events about them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ...api.objects import meta
+from ...api.objects import index_sets
 from ...api.scheme import JOBS, Object
 from ...base.instants import to_time
-from ..plan import Note
-from . import indexes
+from ..status_draft import StatusDraft
+from .children import PodCounts
+from .model import Job
 from .outcome import Outcome
-from .tally import Tally
 from .tracking import Tracking
-from .view import Job
 
 
-def with_job_condition(
-    conditions: list[Object], type_: str, status: str, reason: str, message: str, now: float
-) -> bool:
-    """Set a condition in place; False for one that was never there is no news.  True if anything changed."""
-    for number, old in enumerate(conditions):
-        if old["type"] == type_:
-            if old["status"] == status:
-                return False
-            conditions[number] = _condition(type_, status, reason, message, now)
-            return True
-    if status == "False":
-        return False
-    conditions.append(_condition(type_, status, reason, message, now))
-    return True
-
-
-def _condition(type_: str, status: str, reason: str, message: str, now: float) -> Object:
-    made = meta.condition(type_, status, reason, message, now)
-    return {**made, "lastProbeTime": made["lastTransitionTime"]}
-
-
-class StatusDraft:
-    """The next status of one Job, and what is to be said about it."""
+class JobStatusDraft(StatusDraft):
+    """The next status of a Job."""
 
     def __init__(self, job: Job, start_time: float | None, now: float) -> None:
+        super().__init__(JOBS, job.obj, now)
         self._job = job
-        self._now = now
-        self._status: dict[str, Any] = dict(job.status)
-        self._conditions: list[Object] = list(job.status.get("conditions") or ())
-        self.notes: list[Note] = []
-        if start_time is not None and "startTime" not in self._status:
-            self._status["startTime"] = to_time(start_time)
+        if start_time is not None and "startTime" not in self.body:
+            self.body["startTime"] = to_time(start_time)
+
+    def set(self, type_: str, status: str, reason: str, message: str, since: str = "") -> bool:
+        """As upstream: only a change of status counts, and a condition that was never there does not become False."""
+        old = self.find(type_)
+        if status == "False" if old is None else old["status"] == status:
+            return False
+        return super().set(type_, status, reason, message, since)
 
     def suspension(self) -> None:
         """Say whether the Job is suspended, once that is or ever was the case."""
         if self._job.suspended:
-            if with_job_condition(self._conditions, "Suspended", "True", "JobSuspended", "Job suspended", self._now):
-                self._say("Normal", "Suspended", "Job suspended")
-            self._status.pop("startTime", None)
-        elif with_job_condition(self._conditions, "Suspended", "False", "JobResumed", "Job resumed", self._now):
-            self._say("Normal", "Resumed", "Job resumed")
-            self._status["startTime"] = to_time(self._now)
+            if self.set("Suspended", "True", "JobSuspended", "Job suspended"):
+                self.note("Normal", "Suspended", "Job suspended")
+            self.body.pop("startTime", None)
+        elif self.set("Suspended", "False", "JobResumed", "Job resumed"):
+            self.note("Normal", "Resumed", "Job resumed")
+            self.body["startTime"] = to_time(self._now)
 
     def pods(self, active: int, ready: int, terminating: int) -> None:
         self._put("active", active)
-        self._status["ready"] = ready
-        self._status["terminating"] = terminating
+        self.body["ready"] = ready
+        self.body["terminating"] = terminating
 
-    def counters(self, tracking: Tracking, tally: Tally) -> None:
+    def counters(self, tracking: Tracking, counts: PodCounts) -> None:
         self._put("succeeded", tracking.succeeded)
         self._put("failed", tracking.failed)
         if self._job.indexed:
-            self._put("completedIndexes", indexes.show(tracking.completed_indexes))
+            self._put("completedIndexes", index_sets.show(tracking.completed_indexes))
         if self._job.backoff_limit_per_index is not None:
-            self._status["failedIndexes"] = indexes.show(tally.failed_indexes)
+            self.body["failedIndexes"] = index_sets.show(counts.failed_indexes)
         uncounted = {"succeeded": tracking.uncounted_succeeded, "failed": tracking.uncounted_failed}
-        self._status["uncountedTerminatedPods"] = {key: uids for key, uids in uncounted.items() if uids}
+        self.body["uncountedTerminatedPods"] = {key: uids for key, uids in uncounted.items() if uids}
 
     def interim(self, outcome: Outcome) -> None:
-        with_job_condition(self._conditions, outcome.interim, "True", outcome.reason, outcome.message, self._now)
+        self.set(outcome.interim, "True", outcome.reason, outcome.message)
 
     def terminal(self, outcome: Outcome) -> None:
-        with_job_condition(self._conditions, outcome.terminal, "True", outcome.reason, outcome.message, self._now)
+        self.set(outcome.terminal, "True", outcome.reason, outcome.message)
         # A suspended Job has no start time, but a Job that has ended must have one.
-        self._status.setdefault("startTime", to_time(self._now))
+        self.body.setdefault("startTime", to_time(self._now))
         if outcome.success:
-            self._status["completionTime"] = to_time(self._now)
-            self._say("Normal", "Completed", "Job completed")
+            self.body["completionTime"] = to_time(self._now)
+            self.note("Normal", "Completed", "Job completed")
         else:
-            self._say("Warning", outcome.reason, outcome.message)
+            self.note("Warning", outcome.reason, outcome.message)
         completions = self._job.completions
-        if completions is not None and self._status.get("succeeded", 0) > completions:
+        if completions is not None and self.body.get("succeeded", 0) > completions:
             message = "Too many succeeded pods running after completion count reached"
-            self._say("Warning", "TooManySucceededPods", message)
-
-    def done(self) -> Object:
-        self._put("conditions", self._conditions)
-        return self._status
+            self.note("Warning", "TooManySucceededPods", message)
 
     def _put(self, key: str, value: Any) -> None:
         """Zeros and empty texts are left out, as everywhere in Kubernetes."""
         if value:
-            self._status[key] = value
+            self.body[key] = value
         else:
-            self._status.pop(key, None)
+            self.body.pop(key, None)
 
-    def _say(self, type_: Any, reason: str, message: str) -> None:
-        self.notes.append(Note(JOBS, self._job.obj, type_, reason, message))
+    def _condition(self, type_: str, status: str, reason: str, message: str) -> Object:
+        made = super()._condition(type_, status, reason, message)
+        return {**made, "lastProbeTime": made["lastTransitionTime"]}

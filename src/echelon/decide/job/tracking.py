@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from . import failure_policy
+from .children import index_is_valid
+from .model import Job, JobPod
 from .outcome import Outcome
-from .tally import index_is_valid
-from .view import Job, JobPod
 
 #: Newly recorded pods in one sync at most, so that a status stays of bounded size.
 MOST_RECORDED_PER_SYNC = 500
@@ -95,7 +95,7 @@ def _next_step_at_the_end(job: Job, pod: JobPod, outcome: Outcome) -> Literal["k
 
 
 def _counts(job: Job, pod: JobPod) -> bool:
-    return index_is_valid(job, pod) and failure_policy.judge(job, pod).counts
+    return index_is_valid(job, pod) and failure_policy.match(job, pod).counts
 
 
 def _record(job: Job, pod: JobPod, result: Tracking) -> None:

@@ -18,7 +18,7 @@ JOB_INDEX = JOBSET_PREFIX + "job-index"
 
 
 @dataclass(frozen=True)
-class Children:
+class SortedJobs:
     """Every Job is in exactly one of these."""
 
     #: Of an attempt before the current one: to be deleted.
@@ -50,7 +50,7 @@ class Counts:
         return self.ready + self.succeeded + self.failed
 
 
-def classify(js: JobSet, jobs: Sequence[Object]) -> Children:
+def classify(js: JobSet, jobs: Sequence[Object]) -> SortedJobs:
     sorted_out: dict[str, list[Object]] = {
         "previous": [],
         "active": [],
@@ -60,7 +60,7 @@ def classify(js: JobSet, jobs: Sequence[Object]) -> Children:
     }
     for job in jobs:
         sorted_out[_class_of(js, job)].append(job)
-    return Children(**{name: tuple(found) for name, found in sorted_out.items()})
+    return SortedJobs(**{name: tuple(found) for name, found in sorted_out.items()})
 
 
 def _class_of(js: JobSet, job: Object) -> str:
@@ -106,17 +106,17 @@ def is_suspended(job: Object) -> bool:
     return bool(job["spec"].get("suspend"))
 
 
-def count(js: JobSet, children: Children) -> dict[str, Counts]:
+def count(js: JobSet, jobs: SortedJobs) -> dict[str, Counts]:
     """Counts by replicated job, over Jobs of the current attempt."""
-    return {rj.name: _count_one(rj, children) for rj in js.replicated}
+    return {rj.name: _count_one(rj, jobs) for rj in js.replicated}
 
 
-def _count_one(rj: ReplicatedJob, children: Children) -> Counts:
-    active = [job for job in children.active if parent(job) == rj.name]
+def _count_one(rj: ReplicatedJob, jobs: SortedJobs) -> Counts:
+    active = [job for job in jobs.active if parent(job) == rj.name]
     return Counts(
         ready=sum(map(_is_ready, active)),
-        succeeded=sum(parent(job) == rj.name for job in children.succeeded),
-        failed=sum(parent(job) == rj.name for job in children.failed),
+        succeeded=sum(parent(job) == rj.name for job in jobs.succeeded),
+        failed=sum(parent(job) == rj.name for job in jobs.failed),
         active=sum((job.get("status") or {}).get("active", 0) > 0 for job in active),
         suspended=sum(map(is_suspended, active)),
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ...base.instants import parse, to_time
 from ..plan import Draft
-from .conditions import StatusDraft
 from .model import JobSet
+from .status import JobSetStatusDraft
 
 _START = "startTime"
 
 
-def keep_time(js: JobSet, now: float, status: StatusDraft) -> None:
+def keep_time(js: JobSet, now: float, status: JobSetStatusDraft) -> None:
     """Note since when a JobSet with a deadline has been active."""
     if js.spec.get("activeDeadlineSeconds") is None or js.suspended:
         status.body.pop(_START, None)
@@ -18,7 +18,7 @@ def keep_time(js: JobSet, now: float, status: StatusDraft) -> None:
         status.body.setdefault(_START, to_time(now))
 
 
-def missed(js: JobSet, now: float, draft: Draft, status: StatusDraft) -> bool:
+def missed(js: JobSet, now: float, draft: Draft, status: JobSetStatusDraft) -> bool:
     """Whether time is up (which fails the JobSet); if not, look again when it is."""
     if _START not in status.body:
         return False

@@ -15,21 +15,21 @@ from ...api.objects import meta
 from ...api.scheme import Object
 from ...base.instants import parse
 from .children import JOB_INDEX, parent, status_entry
-from .conditions import RESTARTING, StatusDraft
 from .model import JobSet
+from .status import RESTARTING, JobSetStatusDraft
 
 DEFAULT_ACTION = "RestartJobSet"
 
 
 @dataclass(frozen=True)
-class Decision:
+class ChosenAction:
     action: str
     #: The rule's name, "" if none matched.
     rule: str
     job: Object
 
 
-def apply(js: JobSet, failed: Sequence[Object], status: StatusDraft) -> None:
+def apply(js: JobSet, failed: Sequence[Object], status: JobSetStatusDraft) -> None:
     """Write into `status` what the failure of these Jobs leads to."""
     policy = js.spec.get("failurePolicy")
     if policy is None:
@@ -40,12 +40,12 @@ def apply(js: JobSet, failed: Sequence[Object], status: StatusDraft) -> None:
     _ACTIONS[decision.action](js, policy, decision, status)
 
 
-def choose(policy: Mapping[str, Any], failed: Sequence[Object]) -> Decision:
+def choose(policy: Mapping[str, Any], failed: Sequence[Object]) -> ChosenAction:
     for rule in policy.get("rules") or ():
         matching = [job for job in failed if _matches(rule, job)]
         if matching:
-            return Decision(rule["action"], rule.get("name", ""), min(matching, key=failed_at))
-    return Decision(DEFAULT_ACTION, "", min(failed, key=failed_at))
+            return ChosenAction(rule["action"], rule.get("name", ""), min(matching, key=failed_at))
+    return ChosenAction(DEFAULT_ACTION, "", min(failed, key=failed_at))
 
 
 def failed_at(job: Object) -> tuple[float, str]:
@@ -84,13 +84,13 @@ def _first(job: Object) -> str:
     return f"(first failed job: {meta.name(job)})"
 
 
-def _used(status: StatusDraft) -> int:
+def _used(status: JobSetStatusDraft) -> int:
     """Restarts that have consumed budget, global and of single Jobs together."""
     single = sum(sum(e.get("jobRestartsCountTowardsMax") or ()) for e in status.body.get("replicatedJobsStatus") or ())
     return int(status.body.get("restartsCountTowardsMax") or 0) + int(single)
 
 
-def _within_budget(policy: Mapping[str, Any], decision: Decision, status: StatusDraft) -> bool:
+def _within_budget(policy: Mapping[str, Any], decision: ChosenAction, status: JobSetStatusDraft) -> bool:
     if _used(status) < int(policy.get("maxRestarts") or 0):
         return True
     message = f"jobset failed due to reaching max number of restarts {_first(decision.job)}"
@@ -98,18 +98,20 @@ def _within_budget(policy: Mapping[str, Any], decision: Decision, status: Status
     return False
 
 
-def _fail(js: JobSet, policy: Mapping[str, Any], decision: Decision, status: StatusDraft) -> None:
+def _fail(js: JobSet, policy: Mapping[str, Any], decision: ChosenAction, status: JobSetStatusDraft) -> None:
     message = f"jobset failed due to FailJobSet failure policy action {_first(decision.job)}"
     status.fail("FailJobSetFailurePolicyAction", message)
 
 
-def _restart(js: JobSet, policy: Mapping[str, Any], decision: Decision, status: StatusDraft) -> None:
+def _restart(js: JobSet, policy: Mapping[str, Any], decision: ChosenAction, status: JobSetStatusDraft) -> None:
     if _within_budget(policy, decision, status):
         status.body["restartsCountTowardsMax"] = int(status.body.get("restartsCountTowardsMax") or 0) + 1
         _restart_uncounted(js, policy, decision, status)
 
 
-def _restart_uncounted(js: JobSet, policy: Mapping[str, Any], decision: Decision, status: StatusDraft) -> None:
+def _restart_uncounted(
+    js: JobSet, policy: Mapping[str, Any], decision: ChosenAction, status: JobSetStatusDraft
+) -> None:
     status.body["restarts"] = js.restarts + 1
     status.body.pop("startTime", None)
     reason = f"FailurePolicy_{decision.rule}" if decision.rule else "DefaultFailurePolicy"
@@ -117,18 +119,20 @@ def _restart_uncounted(js: JobSet, policy: Mapping[str, Any], decision: Decision
     _announce(decision, status, f"restart {js.restarts + 1} of the jobset")
 
 
-def _restart_job(js: JobSet, policy: Mapping[str, Any], decision: Decision, status: StatusDraft) -> None:
+def _restart_job(js: JobSet, policy: Mapping[str, Any], decision: ChosenAction, status: JobSetStatusDraft) -> None:
     if _within_budget(policy, decision, status):
         _raise_counter(js, decision.job, status, "jobRestartsCountTowardsMax")
         _restart_job_uncounted(js, policy, decision, status)
 
 
-def _restart_job_uncounted(js: JobSet, policy: Mapping[str, Any], decision: Decision, status: StatusDraft) -> None:
+def _restart_job_uncounted(
+    js: JobSet, policy: Mapping[str, Any], decision: ChosenAction, status: JobSetStatusDraft
+) -> None:
     _raise_counter(js, decision.job, status, "jobRestarts")
     _announce(decision, status, "restart of the job alone")
 
 
-def _raise_counter(js: JobSet, job: Object, status: StatusDraft, counter: str) -> None:
+def _raise_counter(js: JobSet, job: Object, status: JobSetStatusDraft, counter: str) -> None:
     entry = status_entry(status.body, parent(job))
     assert entry is not None
     replicas = next(rj.replicas for rj in js.replicated if rj.name == parent(job))
@@ -137,13 +141,13 @@ def _raise_counter(js: JobSet, job: Object, status: StatusDraft, counter: str) -
     entry[counter] = numbers
 
 
-def _announce(decision: Decision, status: StatusDraft, what: str) -> None:
+def _announce(decision: ChosenAction, status: JobSetStatusDraft, what: str) -> None:
     by = f"failure policy rule {decision.rule}" if decision.rule else "the default failure policy action"
     reason = f"{decision.action}FailurePolicyAction"
     status.note("Warning", reason, f"{what} by {by} {_first(decision.job)}")
 
 
-_Action = Callable[[JobSet, Mapping[str, Any], Decision, StatusDraft], None]
+_Action = Callable[[JobSet, Mapping[str, Any], ChosenAction, JobSetStatusDraft], None]
 _ACTIONS: dict[str, _Action] = {
     "FailJobSet": _fail,
     "RestartJobSet": _restart,

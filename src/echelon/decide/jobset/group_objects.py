@@ -13,9 +13,9 @@ from typing import Any
 from ...api.objects import meta
 from ...api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, POD_GROUPS, WORKLOADS, Object, Resource
 from ..plan import Create, Delete, Note
-from . import naming
-from .groups import Composite, Leaf, Membership, Tree
+from . import child_names
 from .model import JobSet, Observed
+from .scheduling_groups import CompositeTemplate, LeafTemplate, Membership, Tree
 
 
 @dataclass
@@ -29,7 +29,7 @@ class GroupObjects:
 
 
 @dataclass(frozen=True)
-class Progress:
+class MissingGroups:
     """What is missing, and whether Jobs may go ahead once it is made."""
 
     stages: tuple[tuple[Create, ...], ...]
@@ -45,7 +45,7 @@ def build(js: JobSet, tree: Tree) -> GroupObjects:
     return made
 
 
-def ensure(js: JobSet, wanted: GroupObjects, observed: Observed) -> Progress:
+def ensure(js: JobSet, wanted: GroupObjects, observed: Observed) -> MissingGroups:
     """Jobs wait while an object of a wanted name is on its way out or belongs to someone else."""
     stages: list[tuple[Create, ...]] = []
     clear = True
@@ -64,7 +64,7 @@ def ensure(js: JobSet, wanted: GroupObjects, observed: Observed) -> Progress:
                 notes.append(_taken(js, resource, found))
         if missing:
             stages.append(tuple(missing))
-    return Progress(tuple(stages), clear, tuple(notes))
+    return MissingGroups(tuple(stages), clear, tuple(notes))
 
 
 def leftovers(observed: Observed) -> list[Delete]:
@@ -100,13 +100,13 @@ def _taken(js: JobSet, resource: Resource, found: Object) -> Note:
 def _descend(js: JobSet, nodes: Tree, parent: str, made: GroupObjects, depth: int) -> None:
     """Enter the objects of `nodes` at their layer: composites by depth, pod groups after all composites."""
     for node in nodes:
-        if isinstance(node, Composite):
-            name = naming.group_name(COMPOSITE_POD_GROUPS.kind, js.namespace, js.name, node.item)
+        if isinstance(node, CompositeTemplate):
+            name = child_names.group_name(COMPOSITE_POD_GROUPS.kind, js.namespace, js.name, node.item)
             _layer(made, depth).append((COMPOSITE_POD_GROUPS, _group(js, COMPOSITE_POD_GROUPS, name, node, parent)))
             _descend(js, node.children, name, made, depth + 1)
             continue
         for item, jobs in node.groups.items():
-            name = naming.group_name(POD_GROUPS.kind, js.namespace, js.name, item)
+            name = child_names.group_name(POD_GROUPS.kind, js.namespace, js.name, item)
             _layer(made, depth).append((POD_GROUPS, _group(js, POD_GROUPS, name, node, parent)))
             for job in jobs:
                 made.members[f"{js.name}-{job}"] = Membership(name, node.template)
@@ -127,7 +127,7 @@ def _metadata(js: JobSet, name: str, annotations: Mapping[str, str]) -> Object:
     return metadata | ({"annotations": dict(annotations)} if annotations else {})
 
 
-def _group(js: JobSet, resource: Resource, name: str, node: Composite | Leaf, parent: str) -> Object:
+def _group(js: JobSet, resource: Resource, name: str, node: CompositeTemplate | LeafTemplate, parent: str) -> Object:
     spec: Object = {
         "workloadRef": {"workloadName": workload_name(js), "templateName": node.template},
         **node.terms,
@@ -143,7 +143,7 @@ def _group(js: JobSet, resource: Resource, name: str, node: Composite | Leaf, pa
 
 
 def workload_name(js: JobSet) -> str:
-    return naming.group_name(WORKLOADS.kind, js.namespace, js.name)
+    return child_names.group_name(WORKLOADS.kind, js.namespace, js.name)
 
 
 def _workload(js: JobSet, tree: Tree) -> Object:
@@ -157,11 +157,11 @@ def _workload(js: JobSet, tree: Tree) -> Object:
 
 
 def _templates(nodes: Tree) -> dict[str, Any]:
-    leaves = [{"name": node.template, **node.terms} for node in nodes if isinstance(node, Leaf)]
+    leaves = [{"name": node.template, **node.terms} for node in nodes if isinstance(node, LeafTemplate)]
     composites = [
         {"name": node.template, **node.terms, **_templates(node.children)}
         for node in nodes
-        if isinstance(node, Composite)
+        if isinstance(node, CompositeTemplate)
     ]
     templates: dict[str, Any] = {"podGroupTemplates": leaves} if leaves else {}
     return templates | ({"compositePodGroupTemplates": composites} if composites else {})

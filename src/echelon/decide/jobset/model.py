@@ -104,6 +104,7 @@ class JobSet:
 class Observed:
     """What the caches hold about one JobSet."""
 
+    jobset: Object
     #: Jobs controlled by it.
     jobs: Sequence[Object]
     #: Workloads, composite groups and pod groups controlled by it.

@@ -12,133 +12,134 @@ from dataclasses import dataclass
 
 from ...api.objects import meta
 from ...api.scheme import JOB_SETS, JOBS, SERVICES, Object
+from .. import ttl
 from ..plan import NOTHING, Create, Delete, Draft, Note, Plan
-from . import children as childhood
 from . import (
+    child,
+    child_names,
+    children,
     deadline,
     failure_policy,
     group_objects,
-    groups,
-    job,
-    naming,
-    order,
+    scheduling_groups,
     service,
+    startup,
     success_policy,
     suspend,
-    ttl,
 )
-from .conditions import RESTARTING, StatusDraft, finished
 from .group_objects import GroupObjects
 from .model import CONTROLLER_NAME, JobSet, Observed, read
+from .status import COMPLETED, FAILED, RESTARTING, JobSetStatusDraft, finished
 
 _LOOK_AGAIN_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class _Scene:
+class _Decision:
     """One JobSet as it is, and the decision about it being written."""
 
     js: JobSet
     observed: Observed
-    children: childhood.Children
-    counts: dict[str, childhood.Counts]
+    jobs: children.SortedJobs
+    counts: dict[str, children.Counts]
     now: float
     draft: Draft
-    status: StatusDraft
+    status: JobSetStatusDraft
 
 
-def decide(jobset: Object, observed: Observed, now: float) -> Plan:
+def reconcile(observed: Observed, now: float) -> Plan:
+    jobset = observed.jobset
     if meta.deleting(jobset) or (jobset.get("spec") or {}).get("managedBy", CONTROLLER_NAME) != CONTROLLER_NAME:
         return NOTHING
     js = read(jobset)
-    children = childhood.classify(js, observed.jobs)
-    counts = childhood.count(js, children)
-    scene = _Scene(js, observed, children, counts, now, Draft(), StatusDraft(jobset, now))
-    scene.status.body["replicatedJobsStatus"] = childhood.status_of(js, counts)
+    sorted_jobs = children.classify(js, observed.jobs)
+    counts = children.count(js, sorted_jobs)
+    decision = _Decision(js, observed, sorted_jobs, counts, now, Draft(), JobSetStatusDraft(jobset, now))
+    decision.status.body["replicatedJobsStatus"] = children.status_of(js, counts)
     if finished(jobset):
-        scene.draft.stage(*_deletions([*children.active, *children.previous]))
-        ttl.apply(js, now, scene.draft)
+        decision.draft.stage(*_deletions([*sorted_jobs.active, *sorted_jobs.previous]))
+        ttl.expire(JOB_SETS, jobset, (COMPLETED, FAILED), now, decision.draft)
     else:
-        scene.draft.stage(*_deletions(children.previous))
-        _note_readiness(scene)
-        deadline.keep_time(js, now, scene.status)
-        if not _ends(scene):
-            _run(scene)
-    return _plan(scene)
+        decision.draft.stage(*_deletions(sorted_jobs.previous))
+        _note_readiness(decision)
+        deadline.keep_time(js, now, decision.status)
+        if not _ends(decision):
+            _run(decision)
+    return decision.status.finish(decision.draft)
 
 
-def _note_readiness(scene: _Scene) -> None:
+def _note_readiness(decision: _Decision) -> None:
     """A restart is over when every Job is ready or done."""
-    up = sum(number.ready + number.succeeded for number in scene.counts.values())
-    if not scene.js.suspended and up == scene.js.jobs_in_total:
-        scene.status.set_false(RESTARTING, "JobsReady", "all jobs are ready")
+    up = sum(number.ready + number.succeeded for number in decision.counts.values())
+    if not decision.js.suspended and up == decision.js.jobs_in_total:
+        decision.status.set_false(RESTARTING, "JobsReady", "all jobs are ready")
 
 
-def _ends(scene: _Scene) -> bool:
+def _ends(decision: _Decision) -> bool:
     """Whether this attempt is over.  Failure goes before success; with a deadline, success and deadline before it."""
-    js, failed = scene.js, scene.children.failed
+    js, failed = decision.js, decision.jobs.failed
     timed = js.spec.get("activeDeadlineSeconds") is not None
-    if success_policy.succeeded(js, scene.children) and (timed or not failed):
-        scene.status.complete()
+    if success_policy.succeeded(js, decision.jobs) and (timed or not failed):
+        decision.status.complete()
         return True
-    if timed and deadline.missed(js, scene.now, scene.draft, scene.status):
+    if timed and deadline.missed(js, decision.now, decision.draft, decision.status):
         return True
     if failed:
-        failure_policy.apply(js, failed, scene.status)
+        failure_policy.apply(js, failed, decision.status)
     return bool(failed)
 
 
-def _run(scene: _Scene) -> None:
+def _run(decision: _Decision) -> None:
     """What a JobSet that goes on needs: its Service, its groups, the Jobs whose turn has come, all running or none."""
-    js, draft, status = scene.js, scene.draft, scene.status
-    headless = service.missing(js, scene.observed)
+    js, draft, status = decision.js, decision.draft, decision.status
+    headless = service.missing(js, decision.observed)
     if headless is not None:
         draft.stage(Create(SERVICES, headless, refused=_refusal(js, "HeadlessServiceCreationFailed")))
-    wanted = group_objects.build(js, groups.compile_tree(js))
-    walked = order.walk(js, scene.counts)
+    wanted = group_objects.build(js, scheduling_groups.compile_tree(js))
+    startable = startup.startable(js, decision.counts)
     if js.suspended:
-        draft.stage(*_missing_jobs(scene, walked, wanted))
-        draft.stage(*suspend.suspend(scene.children, status))
-        draft.stage(*_deletions(suspend.regrouped(js, scene.children, wanted.members)))
-        draft.stage(*group_objects.leftovers(scene.observed))
+        draft.stage(*_missing_jobs(decision, startable, wanted))
+        draft.stage(*suspend.suspend(decision.jobs, status))
+        draft.stage(*_deletions(suspend.regrouped(js, decision.jobs, wanted.members)))
+        draft.stage(*group_objects.leftovers(decision.observed))
         return
-    if _make_groups(scene, wanted):
-        draft.stage(*_missing_jobs(scene, walked, wanted))
-        draft.stage(*suspend.resume(js, walked, scene.children, wanted.members, status))
-        order.report_startup(js, walked, status)
+    if _make_groups(decision, wanted):
+        draft.stage(*_missing_jobs(decision, startable, wanted))
+        draft.stage(*suspend.resume(js, startable, decision.jobs, wanted.members, status))
+        startup.report_startup(js, startable, status)
 
 
-def _make_groups(scene: _Scene, wanted: GroupObjects) -> bool:
+def _make_groups(decision: _Decision, wanted: GroupObjects) -> bool:
     """Plan the missing groups; False if a name is not free yet and Jobs have to wait."""
-    progress = group_objects.ensure(scene.js, wanted, scene.observed)
-    scene.status.notes.extend(progress.notes)
+    progress = group_objects.ensure(decision.js, wanted, decision.observed)
+    decision.status.notes.extend(progress.notes)
     if not progress.clear:
-        scene.draft.requeue(_LOOK_AGAIN_SECONDS)
-        if all(map(childhood.is_suspended, scene.children.active)):
-            scene.draft.stage(*group_objects.stranded(scene.observed))
+        decision.draft.requeue(_LOOK_AGAIN_SECONDS)
+        if all(map(children.is_suspended, decision.jobs.active)):
+            decision.draft.stage(*group_objects.stranded(decision.observed))
         return False
     for stage in progress.stages:
-        scene.draft.stage(*stage)
+        decision.draft.stage(*stage)
     return True
 
 
-def _missing_jobs(scene: _Scene, walked: order.Walk, wanted: GroupObjects) -> list[Create]:
-    js, children = scene.js, scene.children
+def _missing_jobs(decision: _Decision, startable: startup.Startable, wanted: GroupObjects) -> list[Create]:
+    js, jobs = decision.js, decision.jobs
     strategy = (js.spec.get("failurePolicy") or {}).get("restartStrategy")
-    if strategy == "BlockingRecreate" and children.previous:
+    if strategy == "BlockingRecreate" and jobs.previous:
         return []
     creations: list[Create] = []
-    for rj in walked.open:
+    for rj in startable.open:
         for index in range(rj.replicas):
-            name = naming.job_name(js.name, rj.name, index)
-            if name in children.names:
+            name = child_names.job_name(js.name, rj.name, index)
+            if name in jobs.names:
                 continue
-            foreign = scene.observed.find(JOBS, name)
+            foreign = decision.observed.find(JOBS, name)
             if foreign is not None:
-                scene.status.notes.append(_name_taken(js, foreign))
-                scene.draft.requeue(_LOOK_AGAIN_SECONDS)
+                decision.status.notes.append(_name_taken(js, foreign))
+                decision.draft.requeue(_LOOK_AGAIN_SECONDS)
                 continue
-            made = job.build(js, rj, index, wanted.members.get(name))
+            made = child.build(js, rj, index, wanted.members.get(name))
             creations.append(Create(JOBS, made, refused=_refusal(js, "JobCreationFailed")))
     return creations
 
@@ -162,12 +163,3 @@ def _deletions(jobs: Iterable[Object]) -> list[Delete]:
         for one in jobs
         if not meta.deleting(one)
     ]
-
-
-def _plan(scene: _Scene) -> Plan:
-    write = scene.status.write()
-    if write is not None:
-        scene.draft.status(write)
-    for note in scene.status.notes:
-        scene.draft.note(note)
-    return scene.draft.done()

@@ -12,26 +12,26 @@ from typing import Any
 from ...api.objects import meta
 from ...api.scheme import JOBS, Object
 from ...api.verbs import Patch, PatchType
-from ..plan import Change
-from .children import JOB_INDEX, Children, is_suspended, parent
-from .conditions import RESTARTING, SUSPENDED, StatusDraft
-from .groups import Membership
-from .job import build
+from ..plan import ApplyPatch
+from .child import build
+from .children import JOB_INDEX, SortedJobs, is_suspended, parent
 from .model import JobSet, ReplicatedJob
-from .order import Walk
+from .scheduling_groups import Membership
+from .startup import Startable
+from .status import RESTARTING, SUSPENDED, JobSetStatusDraft
 
 
-def suspend(children: Children, status: StatusDraft) -> list[Change]:
+def suspend(jobs: SortedJobs, status: JobSetStatusDraft) -> list[ApplyPatch]:
     status.set_true(SUSPENDED, "SuspendedJobs", "jobset is suspended")
     status.set_false(RESTARTING, "JobSetSuspended", "jobset is suspended")
-    return [_patch(job, {"suspend": True}) for job in children.active if not is_suspended(job)]
+    return [_patch(job, {"suspend": True}) for job in jobs.active if not is_suspended(job)]
 
 
-def regrouped(js: JobSet, children: Children, members: dict[str, Membership]) -> list[Object]:
+def regrouped(js: JobSet, jobs: SortedJobs, members: dict[str, Membership]) -> list[Object]:
     """Suspended Jobs whose pods name another group than they should now: only a new Job can name another."""
     return [
         job
-        for job in children.active
+        for job in jobs.active
         if is_suspended(job) and _template_can_change(job) and _group_of(job) != _wanted_group(js, job, members)
     ]
 
@@ -48,19 +48,19 @@ def _wanted_group(js: JobSet, job: Object, members: dict[str, Membership]) -> st
 
 
 def resume(
-    js: JobSet, walked: Walk, children: Children, members: dict[str, Membership], status: StatusDraft
-) -> list[Change]:
+    js: JobSet, startable: Startable, jobs: SortedJobs, members: dict[str, Membership], status: JobSetStatusDraft
+) -> list[ApplyPatch]:
     """Resume the Jobs whose turn has come; the condition follows once none is left behind a startup order."""
-    changes: list[Change] = []
+    changes: list[ApplyPatch] = []
     held = False
-    for rj in walked.open:
-        for job in _suspended_jobs(children.active, rj):
+    for rj in startable.open:
+        for job in _suspended_jobs(jobs.active, rj):
             template = _template_patch(js, rj, job, members)
             if template and not _template_can_change(job):
                 held = True
                 continue
             changes.append(_patch(job, {"suspend": False} | ({"template": template} if template else {})))
-    if not held and walked.starting is None:
+    if not held and startable.starting is None:
         status.set_false(SUSPENDED, "ResumeJobs", "jobset is resumed")
     return changes
 
@@ -76,9 +76,9 @@ def _template_can_change(job: Object) -> bool:
     return not status.get("active") and (never_started or meta.condition_is(job, SUSPENDED))
 
 
-def _patch(job: Object, spec: Object) -> Change:
+def _patch(job: Object, spec: Object) -> ApplyPatch:
     body = {"metadata": {"uid": meta.uid(job)}, "spec": spec}
-    return Change(JOBS, meta.namespace(job), meta.name(job), Patch(PatchType.MERGE, body), gone_is_fine=True)
+    return ApplyPatch(JOBS, meta.namespace(job), meta.name(job), Patch(PatchType.MERGE, body), gone_is_fine=True)
 
 
 def _template_patch(js: JobSet, rj: ReplicatedJob, job: Object, members: dict[str, Membership]) -> Object:

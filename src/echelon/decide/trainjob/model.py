@@ -57,6 +57,7 @@ class TrainJob:
 class Observed:
     """What the caches hold about one TrainJob."""
 
+    trainjob: Object
     #: The runtime it refers to, as it is now.
     runtime: Object | None
     #: Workloads and pod groups controlled by it.

@@ -10,19 +10,20 @@ from __future__ import annotations
 from ...api.objects import meta
 from ...api.scheme import CONFIG_MAPS, JOB_SETS, POD_GROUPS, TRAIN_JOBS, WORKLOADS, Object
 from ..plan import NOTHING, Create, Delete, Draft, Note, Plan
-from . import groups, jobset, snapshot
+from . import child, runtime_snapshot, scheduling_groups
 from .model import CONTROLLER_NAME, CannotBuild, Observed, TrainJob, read
-from .status import StatusDraft, finished, missed_deadline
+from .status import TrainJobStatusDraft, finished, missed_deadline
 
 _RETRY_SECONDS = 5.0
 _MESSAGE_LIMIT = 950
 
 
-def decide(trainjob: Object, observed: Observed, now: float) -> Plan:
+def reconcile(observed: Observed, now: float) -> Plan:
+    trainjob = observed.trainjob
     if meta.deleting(trainjob) or trainjob["spec"].get("managedBy", CONTROLLER_NAME) != CONTROLLER_NAME:
         return NOTHING
     tj = read(trainjob)
-    draft, status = Draft(), StatusDraft(tj, now)
+    draft, status = Draft(), TrainJobStatusDraft(tj, now)
     current = _own_jobset(tj, observed)
     if tj.runtime_resource is None:
         status.unsupported_runtime()
@@ -40,7 +41,7 @@ def decide(trainjob: Object, observed: Observed, now: float) -> Plan:
     left = status.deadline()
     if left is not None:
         draft.requeue(left)
-    return _finish(draft, status)
+    return status.finish(draft)
 
 
 def _own_jobset(tj: TrainJob, observed: Observed) -> Object | None:
@@ -49,13 +50,13 @@ def _own_jobset(tj: TrainJob, observed: Observed) -> Object | None:
 
 
 def _run(tj: TrainJob, observed: Observed, draft: Draft) -> None:
-    resolved = snapshot.resolve(tj, observed)
+    resolved = runtime_snapshot.resolve(tj, observed)
     if resolved.snapshot is not None:
         draft.stage(_create(tj, resolved.snapshot))
     existing = observed.find(JOB_SETS, tj.name)
     if existing is not None and not meta.controlled_by(existing, tj.uid):
         raise CannotBuild(f"JobSet {tj.name} exists and belongs to someone else; delete it, or rename the TrainJob")
-    built = jobset.build(tj, resolved.runtime)
+    built = child.build(tj, resolved.runtime)
     policy = (resolved.runtime.get("spec") or {}).get("podGroupPolicy") or {}
     if "workload" in policy and not _runs_ungrouped(existing) and not _group(tj, built, observed, existing, draft):
         return
@@ -71,15 +72,15 @@ def _runs_ungrouped(existing: Object | None) -> bool:
     )
 
 
-def _group(tj: TrainJob, built: jobset.Built, observed: Observed, existing: Object | None, draft: Draft) -> bool:
+def _group(tj: TrainJob, built: child.Built, observed: Observed, existing: Object | None, draft: Draft) -> bool:
     """Workload and PodGroups; False while the JobSet has to wait for them."""
-    wanted = groups.compile_groups(tj, built.replicated_jobs, built.pods)
-    name = groups.workload_name(tj, observed)
+    wanted = scheduling_groups.compile_groups(tj, built.replicated_jobs, built.pods)
+    name = scheduling_groups.workload_name(tj, observed)
     for group in wanted:
-        jobset.join(built, group.replicated_jobs, groups.group_name(tj, name, group.template))
-    stored = groups.find_workload(tj, observed)
+        child.join(built, group.replicated_jobs, scheduling_groups.group_name(tj, name, group.template))
+    stored = scheduling_groups.find_workload(tj, observed)
     if stored is None:
-        draft.stage(_create(tj, groups.workload(tj, name, wanted)))
+        draft.stage(_create(tj, scheduling_groups.workload(tj, name, wanted)))
         return False
     if tj.suspended:
         if existing is not None and _is_quiet(existing):
@@ -87,9 +88,9 @@ def _group(tj: TrainJob, built: jobset.Built, observed: Observed, existing: Obje
         return True
     missing: list[Create] = []
     for group in wanted:
-        found = observed.find(POD_GROUPS, groups.group_name(tj, name, group.template))
+        found = observed.find(POD_GROUPS, scheduling_groups.group_name(tj, name, group.template))
         if found is None:
-            missing.append(_create(tj, groups.pod_group(tj, stored, group)))
+            missing.append(_create(tj, scheduling_groups.pod_group(tj, stored, group)))
         elif meta.deleting(found):
             return False
         elif not meta.controlled_by(found, tj.uid):
@@ -109,7 +110,7 @@ def _sync_jobset(tj: TrainJob, wanted: Object, existing: Object | None, draft: D
         created = Note(TRAIN_JOBS, tj.obj, "Normal", "JobSetCreated", "JobSet {name} created")
         draft.stage(_create(tj, wanted, created))
     elif not meta.deleting(existing) and (tj.suspended or existing["spec"].get("suspend")):
-        change = jobset.update(existing, wanted)
+        change = child.update(existing, wanted)
         if change is not None:
             draft.stage(change)
 
@@ -130,12 +131,3 @@ def _create(tj: TrainJob, obj: Object, created: Note | None = None) -> Create:
 
 def _delete(group: Object) -> Delete:
     return Delete(POD_GROUPS, meta.namespace(group), meta.name(group), meta.uid(group))
-
-
-def _finish(draft: Draft, status: StatusDraft) -> Plan:
-    write = status.write()
-    if write is not None:
-        draft.status(write)
-    for note in status.notes:
-        draft.note(note)
-    return draft.done()

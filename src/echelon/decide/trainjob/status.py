@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-
 from ...api.objects import meta
 from ...api.scheme import TRAIN_JOBS, Object
 from ...base.instants import parse
-from ..plan import Note, StatusWrite
+from ..status_draft import StatusDraft
 from .model import TrainJob
 
 SUSPENDED = "Suspended"
@@ -26,20 +24,18 @@ def missed_deadline(trainjob: Object) -> bool:
     return failed is not None and failed["status"] == "True" and failed["reason"] == DEADLINE_EXCEEDED
 
 
-class StatusDraft:
-    """Starts as a copy of the stored status; `write` is None as long as nothing differs."""
+class TrainJobStatusDraft(StatusDraft):
+    """The next status of a TrainJob."""
 
     def __init__(self, tj: TrainJob, now: float) -> None:
+        super().__init__(TRAIN_JOBS, tj.obj, now)
         self._tj = tj
-        self._now = now
-        self.body: Object = deepcopy(tj.obj.get("status") or {})
-        self.notes: list[Note] = []
 
     def suspension(self) -> None:
         if self._tj.suspended:
-            self._set(meta.condition(SUSPENDED, "True", "Suspended", "TrainJob is suspended", self._now), "Suspended")
+            self._tell(SUSPENDED, "True", "Suspended", "TrainJob is suspended", "Suspended")
         elif meta.condition_is(self._tj.obj, SUSPENDED):
-            self._set(meta.condition(SUSPENDED, "False", "Resumed", "TrainJob is resumed", self._now), "Resumed")
+            self._tell(SUSPENDED, "False", "Resumed", "TrainJob is resumed", "Resumed")
 
     def follow(self, jobset: Object | None) -> None:
         """Take over the JobSet's counts and its end; a missed deadline is an end of our own and stays."""
@@ -56,7 +52,7 @@ class StatusDraft:
         for theirs, ours, event in (("Completed", COMPLETE, "Completed"), (FAILED, FAILED, "Failed")):
             found = meta.find_condition(jobset, theirs)
             if found is not None and found["status"] == "True":
-                self._set({**found, "type": ours}, event)
+                self._tell(ours, "True", found["reason"], found["message"], event, found["lastTransitionTime"])
 
     def deadline(self) -> float | None:
         """Seconds left of the active deadline; fails the TrainJob when there are none."""
@@ -67,34 +63,26 @@ class StatusDraft:
         if left > 0:
             return max(1.0, left)
         message = "TrainJob exceeded its active deadline"
-        self._set(meta.condition(FAILED, "True", DEADLINE_EXCEEDED, message, self._now), DEADLINE_EXCEEDED)
+        self._tell(FAILED, "True", DEADLINE_EXCEEDED, message, DEADLINE_EXCEEDED)
         return None
 
     def unsupported_runtime(self) -> None:
         reference = self._tj.spec["runtimeRef"]
         message = f"no kind of runtime is called {reference.get('kind')}.{reference.get('apiGroup')}"
-        self._set(meta.condition(FAILED, "True", "TrainingRuntimeNotSupported", message, self._now), "Failed")
+        self._tell(FAILED, "True", "TrainingRuntimeNotSupported", message, "Failed")
 
     @property
     def finished(self) -> bool:
-        return finished({"status": self.body})
-
-    def write(self) -> StatusWrite | None:
-        if self.body == (self._tj.obj.get("status") or {}):
-            return None
-        return StatusWrite(TRAIN_JOBS, self._tj.obj, self.body)
+        return self.is_true(COMPLETE) or self.is_true(FAILED)
 
     def _started(self) -> float:
-        """A resume begins a new window, in this very decision if it is now."""
-        resumed = meta.find_condition({"status": self.body, "metadata": {}}, SUSPENDED)
+        """When the deadline began to run; a resume begins a new window, in this very decision if it is now."""
+        resumed = self.find(SUSPENDED)
         if resumed is not None and resumed["status"] == "False":
             return parse(resumed["lastTransitionTime"])
         return parse(self._tj.obj["metadata"]["creationTimestamp"])
 
-    def _set(self, new: Object, event: str) -> None:
-        old = meta.find_condition({"status": self.body, "metadata": {}}, new["type"])
-        if old is not None and all(old.get(part) == new[part] for part in ("status", "reason", "message")):
-            return
-        self.body["conditions"] = meta.with_condition(self.body.get("conditions") or (), new)
-        bad = new["type"] == FAILED
-        self.notes.append(Note(TRAIN_JOBS, self._tj.obj, "Warning" if bad else "Normal", event, new["message"]))
+    def _tell(self, type_: str, status: str, reason: str, message: str, event: str, since: str = "") -> None:
+        """Set a condition, with an event if it changed."""
+        if self.set(type_, status, reason, message, since):
+            self.note("Warning" if type_ == FAILED else "Normal", event, message)

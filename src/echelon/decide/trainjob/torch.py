@@ -10,7 +10,7 @@ from ...api.scheme import Object
 from ...base import quantity
 from . import torchtune
 from .model import NODE_CONTAINER, CannotBuild, TrainJob, container, pod_template
-from .steps import set_env
+from .overrides import set_env
 
 PORT = 29_500
 
@@ -34,7 +34,7 @@ def apply(tj: TrainJob, trainer: Object, nodes: int, subdomain: str) -> list[Obj
         {"name": "PET_MASTER_PORT", "value": str(PORT)},
     ]
     if torchtune.wanted(tj):
-        shape = torchtune.Shape(nodes, processes, _gpus(resources))
+        shape = torchtune.ProcessLayout(nodes, processes, _gpus(resources))
         node["command"] = torchtune.command(tj, shape, f"{master}:{PORT}", node.get("command") or ())
         set_env(node, variables)
     else:

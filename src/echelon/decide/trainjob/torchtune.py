@@ -10,7 +10,7 @@ from .model import CannotBuild, TrainJob
 
 
 @dataclass(frozen=True)
-class Shape:
+class ProcessLayout:
     nodes: int
     #: As PET_NPROC_PER_NODE says: a number, or `auto` for one per GPU.
     processes: str
@@ -30,7 +30,7 @@ def wanted(tj: TrainJob) -> bool:
     return tuple(tj.trainer.get("command") or ()) == COMMAND
 
 
-def command(tj: TrainJob, shape: Shape, endpoint: str, runtime_command: Sequence[str]) -> list[str]:
+def command(tj: TrainJob, shape: ProcessLayout, endpoint: str, runtime_command: Sequence[str]) -> list[str]:
     """The whole command of the node container."""
     model = _model(tj.runtime_name)
     recipe, suffix = _recipe(tj, shape, model)
@@ -47,7 +47,7 @@ def _model(runtime_name: str) -> str:
     return model
 
 
-def _recipe(tj: TrainJob, shape: Shape, model: str) -> tuple[str, str]:
+def _recipe(tj: TrainJob, shape: ProcessLayout, model: str) -> tuple[str, str]:
     arguments = list(tj.trainer.get("args") or ())
     adapts, quantized = lora(arguments)
     if shape.nodes > 1:

@@ -7,7 +7,7 @@ from typing import Any
 
 from echelon.api.scheme import Object
 from echelon.base.instants import to_time
-from echelon.decide.job.sync import Observed
+from echelon.decide.job.model import Observed
 
 NOW = 1_800_000_000.0
 UID = "7487e23b-cae7-4152-80ae-65f4c2887071"

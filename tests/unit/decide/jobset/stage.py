@@ -9,7 +9,7 @@ from echelon.api.objects import meta
 from echelon.api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, JOBS, POD_GROUPS, WORKLOADS, Object, Resource
 from echelon.base.instants import to_time
 from echelon.decide.jobset.model import Observed
-from echelon.decide.jobset.reconcile import decide
+from echelon.decide.jobset.reconcile import reconcile
 from echelon.decide.plan import Plan
 from tests.unit.decide.plain_api import PlainApi
 
@@ -64,10 +64,10 @@ class Stage(PlainApi):
     def observed(self) -> Observed:
         kinds = (WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS)
         groups = [(kind, obj) for kind in kinds for obj in self.owned(kind, self.jobset)]
-        return Observed(self.owned(JOBS, self.jobset), groups, self.find)
+        return Observed(self.jobset, self.owned(JOBS, self.jobset), groups, self.find)
 
     def plan(self) -> Plan:
-        return decide(self.jobset, self.observed(), self.now)
+        return reconcile(self.observed(), self.now)
 
     def edit_jobset(self, **spec: Any) -> None:
         self.edit(JOB_SETS, self.name, **spec)

@@ -8,7 +8,7 @@ import pytest
 
 from echelon.api.objects import meta
 from echelon.api.scheme import JOB_SETS, JOBS
-from echelon.decide.jobset.conditions import StatusDraft
+from echelon.decide.jobset.status import JobSetStatusDraft
 from tests.unit.decide.jobset.stage import A, B, Stage, jobset, replicated
 
 A_JOB = f"test-js-{A}-0"
@@ -309,12 +309,12 @@ def test_a_job_with_an_unreadable_attempt_is_ignored() -> None:
 @pytest.mark.conformance("JS-U16")
 def test_condition_rules() -> None:
     obj = jobset()
-    draft = StatusDraft(obj, 1_800_000_000)
+    draft = JobSetStatusDraft(obj, 1_800_000_000)
     draft.set_false("Suspended", "ResumeJobs", "never was")
     assert "conditions" not in draft.body
     draft.set_true("Suspended", "SuspendedJobs", "jobset is suspended")
     (first,) = draft.body["conditions"]
-    later = StatusDraft({**obj, "status": draft.body}, 1_800_000_100)
+    later = JobSetStatusDraft({**obj, "status": draft.body}, 1_800_000_100)
     later.set_true("Suspended", "SuspendedJobs", "jobset is suspended")
     assert later.write() is None
     assert later.notes == []

@@ -12,7 +12,7 @@ from echelon.api.scheme import JOB_SETS, POD_GROUPS, TRAIN_JOBS, WORKLOADS, Obje
 from echelon.base.instants import to_time
 from echelon.decide.plan import Plan
 from echelon.decide.trainjob.model import Observed
-from echelon.decide.trainjob.reconcile import decide
+from echelon.decide.trainjob.reconcile import reconcile
 from tests.unit.decide.plain_api import START, PlainApi
 
 RUNTIMES = {meta.name(runtime): runtime for runtime in builtin_runtimes()}
@@ -62,7 +62,7 @@ class Stage(PlainApi):
 
     def plan(self) -> Plan:
         workloads, groups = (self.owned(kind, self.trainjob) for kind in (WORKLOADS, POD_GROUPS))
-        return decide(self.trainjob, Observed(self.runtime, workloads, groups, self.find), self.now)
+        return reconcile(Observed(self.trainjob, self.runtime, workloads, groups, self.find), self.now)
 
     def edit_trainjob(self, **spec: Any) -> None:
         self.edit(TRAIN_JOBS, self.name, **spec)

@@ -8,10 +8,10 @@ import pytest
 
 from echelon.api.objects import meta
 from echelon.api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, JOBS, POD_GROUPS, WORKLOADS, Object
-from echelon.decide.jobset import naming
+from echelon.decide.jobset import child_names
 from echelon.decide.jobset.group_objects import workload_name
-from echelon.decide.jobset.groups import compile_tree
 from echelon.decide.jobset.model import read
+from echelon.decide.jobset.scheduling_groups import compile_tree
 from tests.unit.decide.jobset.stage import Stage, jobset, replicated
 
 RACK, BLOCK = "topology.kubernetes.io/rack", "topology.kubernetes.io/block"
@@ -105,7 +105,7 @@ def test_a_group_per_job_on_one_template() -> None:
     groups = [group_of(stage, f"test-js-workers-{i}") for i in range(2)]
     assert len(set(groups)) == 2
     for index, name in enumerate(groups):
-        assert name == naming.group_name("PodGroup", "default", "test-js", f"workers-{index}")
+        assert name == child_names.group_name("PodGroup", "default", "test-js", f"workers-{index}")
         assert name.startswith(f"test-js-workers-{index}-")
         spec = stage.get(POD_GROUPS, name)["spec"]
         assert spec["workloadRef"]["templateName"] == "workers-job"
@@ -144,8 +144,8 @@ def test_a_gang_of_gangs_is_a_tree_of_three_levels() -> None:
 
 def test_the_objects_of_a_gang_of_gangs_name_their_parents() -> None:
     stage = Stage(jobset(WORKERS, DRIVER, scheduling=GANGS))
-    root = naming.group_name("CompositePodGroup", "default", "test-js")
-    middle = naming.group_name("CompositePodGroup", "default", "test-js", "workers")
+    root = child_names.group_name("CompositePodGroup", "default", "test-js")
+    middle = child_names.group_name("CompositePodGroup", "default", "test-js", "workers")
     assert "parentCompositePodGroupName" not in stage.get(COMPOSITE_POD_GROUPS, root)["spec"]
     assert stage.get(COMPOSITE_POD_GROUPS, middle)["spec"]["parentCompositePodGroupName"] == root
     leaf = stage.get(POD_GROUPS, group_of(stage, "test-js-workers-1"))
@@ -158,7 +158,7 @@ def test_groups_are_made_root_first_and_before_any_job() -> None:
     kinds = [kind for kind, _ in stage.created if kind not in ("JobSet", "Service")]
     assert kinds == ["Workload"] + ["CompositePodGroup"] * 3 + ["PodGroup"] * 3 + ["Job"] * 3
     composites = [name for kind, name in stage.created if kind == "CompositePodGroup"]
-    assert composites[0] == naming.group_name("CompositePodGroup", "default", "test-js")
+    assert composites[0] == child_names.group_name("CompositePodGroup", "default", "test-js")
 
 
 def test_an_explicit_minimum_of_groups_is_kept() -> None:
@@ -233,9 +233,9 @@ def test_a_tree_whose_root_is_leaving_is_taken_down_before_jobs_resume() -> None
     stage = Stage(jobset(WORKERS, scheduling=GANGS_OF_WORKERS))
     for job in ("test-js-workers-0", "test-js-workers-1"):
         stage.edit(JOBS, job, suspend=True)
-    root = stage.get(COMPOSITE_POD_GROUPS, naming.group_name("CompositePodGroup", "default", "test-js"))
+    root = stage.get(COMPOSITE_POD_GROUPS, child_names.group_name("CompositePodGroup", "default", "test-js"))
     root["metadata"]["deletionTimestamp"] = "2027-01-15T08:00:00Z"
-    middle = naming.group_name("CompositePodGroup", "default", "test-js", "workers")
+    middle = child_names.group_name("CompositePodGroup", "default", "test-js", "workers")
     stage.enact(stage.plan())
     assert middle not in stage.names(COMPOSITE_POD_GROUPS) or meta.deleting(stage.get(COMPOSITE_POD_GROUPS, middle))
     assert stage.get(JOBS, "test-js-workers-0")["spec"]["suspend"] is True
@@ -263,11 +263,11 @@ def test_a_foreign_workload_of_the_name_is_left_alone_and_reported() -> None:
 
 @pytest.mark.conformance("JS-G10")
 def test_long_names_are_cut_and_stay_apart() -> None:
-    names = [naming.group_name("PodGroup", "ns", "j" * 50, f"workers-{i}") for i in range(20)]
+    names = [child_names.group_name("PodGroup", "ns", "j" * 50, f"workers-{i}") for i in range(20)]
     assert len(set(names)) == 20
     assert all(len(name) <= 63 and f"-workers-{i}-" in name for i, name in enumerate(names))
-    assert names[3] == naming.group_name("PodGroup", "ns", "j" * 50, "workers-3")
-    assert len(naming.group_name("PodGroup", "ns", "j", "w" * 80)) <= 63
+    assert names[3] == child_names.group_name("PodGroup", "ns", "j" * 50, "workers-3")
+    assert len(child_names.group_name("PodGroup", "ns", "j", "w" * 80)) <= 63
 
 
 @pytest.mark.parametrize(("classes", "expected"), [(("high", "high"), "high"), (("high", "low"), None)])

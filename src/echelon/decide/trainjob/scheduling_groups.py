@@ -33,7 +33,7 @@ _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 
 
 @dataclass(frozen=True)
-class Group:
+class PartGroup:
     template: str
     #: Policy, constraints and priority class: equal in the template and in the group.
     terms: Object
@@ -41,7 +41,7 @@ class Group:
     annotations: Mapping[str, str]
 
 
-def compile_groups(tj: TrainJob, replicated_jobs: Sequence[Object], pods: Mapping[str, int]) -> list[Group]:
+def compile_groups(tj: TrainJob, replicated_jobs: Sequence[Object], pods: Mapping[str, int]) -> list[PartGroup]:
     """`pods` is how many pods each replicated job runs at the same time."""
     parts: dict[str, list[Object]] = {}
     for rj in replicated_jobs:
@@ -56,7 +56,7 @@ def _part(replicated_job: Object) -> str:
     return TRAINER if role == TRAINER else str(replicated_job["name"])
 
 
-def _group(tj: TrainJob, template: str, members: Sequence[Object], pods: Mapping[str, int]) -> Group:
+def _group(tj: TrainJob, template: str, members: Sequence[Object], pods: Mapping[str, int]) -> PartGroup:
     names = [rj["name"] for rj in members]
     # Pods that wait for others of the same group cannot be part of what must start together.
     together = [rj for rj in members if not any(one["name"] in names for one in rj.get("dependsOn") or ())]
@@ -70,7 +70,7 @@ def _group(tj: TrainJob, template: str, members: Sequence[Object], pods: Mapping
     if len(classes) == 1 and classes != {""}:
         terms["priorityClassName"] = classes.pop()
     kept = {PREFERRED_TOPOLOGY: words[PREFERRED_TOPOLOGY]} if PREFERRED_TOPOLOGY in words else {}
-    return Group(template, terms, tuple(names), kept)
+    return PartGroup(template, terms, tuple(names), kept)
 
 
 def _words(tj: TrainJob, template: str, members: Sequence[Object]) -> dict[str, str]:
@@ -104,7 +104,7 @@ def workload_name(tj: TrainJob, observed: Observed) -> str:
     return tj.name if taken is None else f"{tj.name[:52].rstrip('-')}-{safe_hash(tj.uid)}"
 
 
-def workload(tj: TrainJob, name: str, groups: Sequence[Group]) -> Object:
+def workload(tj: TrainJob, name: str, groups: Sequence[PartGroup]) -> Object:
     return {
         "apiVersion": WORKLOADS.api_version,
         "kind": WORKLOADS.kind,
@@ -120,7 +120,7 @@ def workload(tj: TrainJob, name: str, groups: Sequence[Group]) -> Object:
     }
 
 
-def pod_group(tj: TrainJob, stored_workload: Object, group: Group) -> Object:
+def pod_group(tj: TrainJob, stored_workload: Object, group: PartGroup) -> Object:
     owners = [
         meta.owner_reference(tj.obj, TRAIN_JOBS),
         meta.owner_reference(stored_workload, WORKLOADS, controller=False),

@@ -8,7 +8,7 @@ from ..api.objects import meta
 from ..api.objects.selectors import LabelSelector
 from ..api.scheme import POD_DISRUPTION_BUDGETS, PODS, Object
 from ..client.informer import Caches, by_namespace
-from ..decide import budgets
+from ..decide import disruption_budgets
 from ..decide.plan import NOTHING, Plan
 from .runner import Source, own_key
 
@@ -31,7 +31,7 @@ class DisruptionController:
             return NOTHING
         covers = LabelSelector.from_object(budget["spec"].get("selector")).matches
         pods = [pod for pod in self._pods.find(_SPACE, meta.namespace(budget)) if covers(meta.labels(pod))]
-        return budgets.decide(budget, pods, now)
+        return disruption_budgets.decide(budget, pods, now)
 
     def _covering(self, pod: Object) -> Iterable[str]:
         """A change of a pod concerns the budgets over it."""

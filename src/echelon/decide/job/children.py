@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from . import failure_policy, indexes
-from .view import FAILURE_COUNT, Job, JobPod
+from ...api.objects import index_sets
+from . import failure_policy
+from .model import FAILURE_COUNT, Job, JobPod
 
 
 @dataclass(frozen=True)
-class Tally:
+class PodCounts:
     active: list[JobPod]
     ready: int
     terminating: int
@@ -23,7 +24,7 @@ class Tally:
     failed_indexes: frozenset[int]
 
 
-def count(job: Job, pods: Sequence[JobPod]) -> Tally:
+def count(job: Job, pods: Sequence[JobPod]) -> PodCounts:
     active = [pod for pod in pods if pod.active]
     recorded = job.recorded_succeeded | job.recorded_failed
     new_failed = [
@@ -37,8 +38,8 @@ def count(job: Job, pods: Sequence[JobPod]) -> Tally:
         succeeded = len(succeeded_indexes)
     else:
         succeeded = job.status.get("succeeded", 0) + len(job.recorded_succeeded) + len(new_succeeded)
-    counted = [pod for pod in new_failed if failure_policy.judge(job, pod).counts]
-    return Tally(
+    counted = [pod for pod in new_failed if failure_policy.match(job, pod).counts]
+    return PodCounts(
         active=active,
         ready=sum(pod.ready for pod in active),
         terminating=sum(pod.terminating for pod in pods),
@@ -65,10 +66,10 @@ def _failed_indexes(job: Job, counted: Sequence[JobPod]) -> frozenset[int]:
     limit = job.backoff_limit_per_index
     if limit is None:
         return frozenset()
-    stored = indexes.parse(job.status.get("failedIndexes") or "", job.completions or 0)
+    stored = index_sets.members(job.status.get("failedIndexes") or "", job.completions or 0)
     return stored | {
         pod.index
         for pod in counted
         if pod.index is not None
-        and (pod.annotated_count(FAILURE_COUNT) >= limit or failure_policy.judge(job, pod).action == "FailIndex")
+        and (pod.annotated_count(FAILURE_COUNT) >= limit or failure_policy.match(job, pod).action == "FailIndex")
     }

@@ -13,18 +13,18 @@ from ...api.objects.vocabulary import (
     REPLICATED_JOB_NAME,
 )
 from ...api.scheme import JOB_SETS, JOBS, Object
-from . import naming
+from . import child_names
 from .children import JOB_INDEX, JOB_RESTART_ATTEMPT, RESTART_ATTEMPT, job_restarts
 from .failure_policy import uses_job_restarts
-from .groups import Membership
 from .model import NODE_SELECTOR_STRATEGY, JobSet, ReplicatedJob
+from .scheduling_groups import Membership
 
 _NAMESPACED_JOB = "alpha.jobset.sigs.k8s.io/namespaced-job"
 _NO_SCHEDULE = "alpha.jobset.sigs.k8s.io/no-schedule"
 
 
 def build(js: JobSet, rj: ReplicatedJob, index: int, membership: Membership | None) -> Object:
-    name = naming.job_name(js.name, rj.name, index)
+    name = child_names.job_name(js.name, rj.name, index)
     keys = _keys(js, rj, index, name)
     annotations = keys | _placement_annotations(rj)
     template = rj.template.get("metadata") or {}
@@ -55,7 +55,7 @@ def _keys(js: JobSet, rj: ReplicatedJob, index: int, name: str) -> dict[str, str
         JOBSET_PREFIX + "global-replicas": str(js.jobs_in_total),
         JOB_INDEX: str(index),
         JOBSET_PREFIX + "job-global-index": str(rj.first_global + index),
-        JOBSET_PREFIX + "job-key": naming.job_key(js.namespace, name),
+        JOBSET_PREFIX + "job-key": child_names.job_key(js.namespace, name),
         RESTART_ATTEMPT: str(js.restarts),
         JOBSET_PREFIX + "group-name": rj.group,
         JOBSET_PREFIX + "group-replicas": str(js.jobs_in_group(rj.group)),
@@ -64,7 +64,7 @@ def _keys(js: JobSet, rj: ReplicatedJob, index: int, name: str) -> dict[str, str
     if uses_job_restarts(js):
         keys[JOB_RESTART_ATTEMPT] = str(job_restarts(js.obj, rj.name, index))
     if coordinator := js.spec.get("coordinator"):
-        job = naming.job_name(js.name, coordinator["replicatedJob"], coordinator.get("jobIndex") or 0)
+        job = child_names.job_name(js.name, coordinator["replicatedJob"], coordinator.get("jobIndex") or 0)
         keys[JOBSET_PREFIX + "coordinator"] = f"{job}-{coordinator.get('podIndex') or 0}.{js.subdomain}"
     return keys
 

@@ -1,6 +1,6 @@
-"""One look at a Job: everything observed goes in, one `Plan` comes out.
+"""One decision about a Job: everything observed goes in, one `Plan` comes out.
 
-    claim pods → groups first (Workload → PodGroup) → count → has it ended? ── yes → note it, then end its pods
+    adopt pods → groups first (Workload → PodGroup) → count → has it ended? ── yes → note it, then end its pods
                                                                             └─ no  → create or delete pods
                                                                   → track ended pods → one status write
 
@@ -11,81 +11,72 @@ crash between any two writes finds its way back.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ...api.objects import meta
 from ...api.scheme import JOBS, PODS, Object
-from ..plan import NOTHING, Action, Create, Delete, Draft, Note, Plan, StatusWrite
-from . import claim, outcome, pods, shape, tally, tracking, ttl, workload
-from .status import StatusDraft
-from .view import Job, JobPod, read_job, read_pod
+from .. import ttl
+from ..plan import NOTHING, Action, Create, Delete, Draft, Note, Plan
+from . import adoption, child, children, outcome, scaling, scheduling_groups, tracking
+from .model import Job, JobPod, Observed, read, read_pod
+from .status import JobStatusDraft
 
 
-@dataclass(frozen=True)
-class Observed:
-    job: Object
-    #: Pods controlled by this Job.
-    owned: Sequence[Object]
-    #: Pods without a controller that might match its selector.
-    orphans: Sequence[Object]
-    #: Workloads that name this Job, or the controller it delegates to.
-    workloads: Sequence[Object]
-    #: PodGroups controlled by this Job.
-    groups: Sequence[Object]
-    #: The namespace takes no new objects.
-    namespace_closed: bool = False
-
-
-def sync(seen: Observed, now: float) -> Plan:
-    job = read_job(seen.job)
+def reconcile(observed: Observed, now: float) -> Plan:
+    job = read(observed.job)
     if job.finished:
-        leftover = abandon([*seen.owned, *seen.orphans])
-        return leftover if leftover.stages else ttl.expire(seen.job, now)
+        leftover = abandon([*observed.owned, *observed.orphans])
+        return leftover if leftover.stages else _expire(job, now)
     if job.mode not in ("Indexed", "NonIndexed"):
         message = f"Unknown completion mode {job.mode}"
-        return Plan(notes=(Note(JOBS, seen.job, "Warning", "UnknownCompletionMode", message),))
-    claims = claim.settle(seen.job, seen.owned, seen.orphans)
+        return Plan(notes=(Note(JOBS, observed.job, "Warning", "UnknownCompletionMode", message),))
+    claims = adoption.adopt_and_release(observed.job, observed.owned, observed.orphans)
     if claims:
         return Plan(stages=(claims,), requeue_after=0)
-    groups = _groups(job, seen)
+    groups = _groups(job, observed)
     if groups.blocked or groups.actions:
         notes = (groups.note,) if groups.note else ()
         return Plan(tuple((action,) for action in groups.actions), notes=notes, requeue_after=_after(groups))
-    return _run(job, [read_pod(pod) for pod in seen.owned], groups, seen.namespace_closed, now)
+    return _run(job, [read_pod(pod) for pod in observed.owned], groups, observed.namespace_closed, now)
+
+
+def _expire(job: Job, now: float) -> Plan:
+    draft = Draft()
+    ttl.expire(JOBS, job.obj, ("Complete", "Failed"), now, draft)
+    return draft.done()
 
 
 def abandon(owned: Sequence[Object]) -> Plan:
     """Nobody will count these pods any more: their Job is gone or has ended."""
-    stripped = tuple(claim.strip(pod) for pod in owned if claim.tracked(pod))
+    stripped = tuple(adoption.strip(pod) for pod in owned if adoption.tracked(pod))
     return Plan(stages=(stripped,)) if stripped else NOTHING
 
 
-def _after(groups: workload.Step) -> float | None:
+def _after(groups: scheduling_groups.GroupStep) -> float | None:
     """Look again at once when something was written; else wait for somebody to change things."""
     return 0 if groups.actions else None
 
 
-def _groups(job: Job, seen: Observed) -> workload.Step:
+def _groups(job: Job, observed: Observed) -> scheduling_groups.GroupStep:
     status = job.status
     suspended_ever = meta.find_condition(job.obj, "Suspended") is not None
     begun = bool(
-        seen.owned or status.get("startTime") or status.get("succeeded") or status.get("failed") or suspended_ever
+        observed.owned or status.get("startTime") or status.get("succeeded") or status.get("failed") or suspended_ever
     )
-    return workload.step(job, begun or seen.namespace_closed, seen.workloads, seen.groups)
+    return scheduling_groups.step(job, begun or observed.namespace_closed, observed.workloads, observed.groups)
 
 
-def _run(job: Job, mine: list[JobPod], groups: workload.Step, namespace_closed: bool, now: float) -> Plan:
+def _run(job: Job, mine: list[JobPod], groups: scheduling_groups.GroupStep, namespace_closed: bool, now: float) -> Plan:
     draft = Draft()
     start = job.start_time
     if start is None and not job.suspended:
         start = now
-    status = StatusDraft(job, start, now)
-    counted = tally.count(job, mine)
+    status = JobStatusDraft(job, start, now)
+    counted = children.count(job, mine)
     end = outcome.decide(job, mine, counted, start, now)
-    changes = pods.Changes()
+    changes = scaling.Changes()
     if end is None and not job.deleting:
-        changes = pods.manage(job, mine, counted, now)
-    held = pods.last_failed_per_index(job, mine, counted)
+        changes = scaling.manage(job, mine, counted, now)
+    held = scaling.last_failed_per_index(job, mine, counted)
     if end is None:
         end = outcome.completed(job, counted, len(counted.active) + len(changes.create) - len(changes.delete))
         if end is None and not job.deleting:
@@ -94,7 +85,7 @@ def _run(job: Job, mine: list[JobPod], groups: workload.Step, namespace_closed: 
     tracked = tracking.track(job, mine, end, held)
     changes = _hold_back(changes, namespace_closed, tracked.moves)
     _plan_deletions(draft, job, doomed, uncounted=end is None or not end.recorded)
-    draft.stage(*(claim.strip(pod.obj) for pod in tracked.strip))
+    draft.stage(*(adoption.strip(pod.obj) for pod in tracked.strip))
     for batch in _growing_batches([_create(job, index, groups.group, held) for index in changes.create]):
         draft.stage(*batch)
 
@@ -106,20 +97,22 @@ def _run(job: Job, mine: list[JobPod], groups: workload.Step, namespace_closed: 
     if end is not None:
         _conclude(status, end, tracked, survivors + terminating)
     _wake(draft, job, end, changes, start, now)
-    return _finish(draft, job, groups, status)
+    if groups.note:
+        draft.note(groups.note)
+    return status.finish(draft)
 
 
-def _hold_back(changes: pods.Changes, namespace_closed: bool, counting: bool) -> pods.Changes:
+def _hold_back(changes: scaling.Changes, namespace_closed: bool, counting: bool) -> scaling.Changes:
     """New pods may be refused, which ends the plan; so counting comes first, and they follow at once."""
     if changes.create and (namespace_closed or counting):
-        return pods.Changes(delete=changes.delete, wait=None if namespace_closed else 0.0)
+        return scaling.Changes(delete=changes.delete, wait=None if namespace_closed else 0.0)
     return changes
 
 
 def _plan_deletions(draft: Draft, job: Job, doomed: Sequence[JobPod], uncounted: bool) -> None:
     """Pods that go before the Job has ended must not count as failed: they lose their finalizer first."""
     if uncounted:
-        draft.stage(*(claim.strip(pod.obj) for pod in doomed if pod.tracked))
+        draft.stage(*(adoption.strip(pod.obj) for pod in doomed if pod.tracked))
     draft.stage(*(Delete(PODS, meta.namespace(pod.obj), pod.name, pod.uid) for pod in doomed))
     for pod in doomed:
         draft.note(Note(JOBS, job.obj, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}"))
@@ -129,7 +122,7 @@ def _create(job: Job, index: int | None, group: str, held: dict[int, JobPod]) ->
     last_failed = held.get(index) if index is not None else None
     return Create(
         PODS,
-        shape.pod(job, index, group, last_failed),
+        child.build(job, index, group, last_failed),
         Note(JOBS, job.obj, "Normal", "SuccessfulCreate", "Created pod: {name}"),
         Note(JOBS, job.obj, "Warning", "FailedCreate", "Error creating: {error}"),
     )
@@ -145,7 +138,7 @@ def _growing_batches(actions: Sequence[Action]) -> list[Sequence[Action]]:
     return batches
 
 
-def _conclude(status: StatusDraft, end: outcome.Outcome, tracked: tracking.Tracking, lingering: int) -> None:
+def _conclude(status: JobStatusDraft, end: outcome.Outcome, tracked: tracking.Tracking, lingering: int) -> None:
     if not end.recorded:
         # Failures that do not fit into this write must be recorded before success forgives the rest.
         if not (end.success and tracked.capped):
@@ -155,7 +148,7 @@ def _conclude(status: StatusDraft, end: outcome.Outcome, tracked: tracking.Track
 
 
 def _wake(
-    draft: Draft, job: Job, end: outcome.Outcome | None, changes: pods.Changes, start: float | None, now: float
+    draft: Draft, job: Job, end: outcome.Outcome | None, changes: scaling.Changes, start: float | None, now: float
 ) -> None:
     if end is not None:
         return
@@ -163,14 +156,3 @@ def _wake(
     for wait in (left, changes.wait):
         if wait is not None:
             draft.requeue(max(wait, 0.0))
-
-
-def _finish(draft: Draft, job: Job, groups: workload.Step, status: StatusDraft) -> Plan:
-    if groups.note:
-        draft.note(groups.note)
-    wanted = status.done()
-    if wanted != job.status:
-        draft.status(StatusWrite(JOBS, job.obj, wanted))
-    for note in status.notes:
-        draft.note(note)
-    return draft.done()

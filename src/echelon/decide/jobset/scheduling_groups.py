@@ -19,7 +19,7 @@ from typing import Any
 from ...api.objects import meta
 from ...api.objects.vocabulary import EXCLUSIVE_TOPOLOGY, PREFERRED_TOPOLOGY
 from ...api.scheme import Object
-from . import naming
+from . import child_names
 from .model import JobSet, ReplicatedJob
 
 _LEVEL_FIELDS = ("schedulingPolicy", "schedulingConstraints", "disruptionMode")
@@ -34,7 +34,7 @@ class Membership:
 
 
 @dataclass(frozen=True)
-class Leaf:
+class LeafTemplate:
     """A PodGroup template and the PodGroups made from it."""
 
     template: str
@@ -46,17 +46,17 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Composite:
+class CompositeTemplate:
     """A CompositePodGroup template with the one CompositePodGroup made from it."""
 
     template: str
     item: str
     terms: Object
-    children: tuple[Composite | Leaf, ...]
+    children: tuple[CompositeTemplate | LeafTemplate, ...]
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
-Tree = tuple[Composite | Leaf, ...]
+Tree = tuple[CompositeTemplate | LeafTemplate, ...]
 
 
 def compile_tree(js: JobSet) -> Tree:
@@ -70,7 +70,7 @@ def compile_tree(js: JobSet) -> Tree:
     inner = [tree for entry in entries for tree in _entry(js, entry, scheduling)]
     if not inner or not _has_terms(scheduling):
         return tuple(inner)
-    root = Composite(
+    root = CompositeTemplate(
         template="root",
         item="",
         terms=_composite_terms(scheduling, len(inner), [rj for rj in js.replicated if rj.replicas], js.sequenced),
@@ -100,10 +100,10 @@ def _entry(js: JobSet, entry: Mapping[str, Any], top: Mapping[str, Any]) -> Tree
     if not _has_terms(top):
         return (leaf,)
     terms = _composite_terms(entry, rj.replicas, [rj], sequenced=False)
-    return (Composite(template=rj.name, item=rj.name, terms=terms, children=(leaf,)),)
+    return (CompositeTemplate(template=rj.name, item=rj.name, terms=terms, children=(leaf,)),)
 
 
-def _per_job(rj: ReplicatedJob, level: Mapping[str, Any]) -> Leaf:
+def _per_job(rj: ReplicatedJob, level: Mapping[str, Any]) -> LeafTemplate:
     """A group for every Job.  An exclusive one takes a whole domain and leaves it as a whole."""
     terms = _leaf_terms(level, rj.pods_per_job, [rj])
     annotations = _preference(rj.annotations)
@@ -111,7 +111,7 @@ def _per_job(rj: ReplicatedJob, level: Mapping[str, Any]) -> Leaf:
         terms.setdefault("schedulingConstraints", {"topology": [{"key": rj.exclusive_key}]})
         terms.setdefault("disruptionMode", {"all": {}})
         annotations[EXCLUSIVE_TOPOLOGY] = rj.exclusive_key
-    return Leaf(f"{rj.name}-job", terms, {job: (job,) for job in _jobs(rj)}, annotations)
+    return LeafTemplate(f"{rj.name}-job", terms, {job: (job,) for job in _jobs(rj)}, annotations)
 
 
 def _jobs(rj: ReplicatedJob) -> tuple[str, ...]:
@@ -137,15 +137,15 @@ def _waits_within(js: JobSet, targets: Sequence[ReplicatedJob]) -> bool:
     return any(dependency.on in names for rj in targets for dependency in rj.depends_on)
 
 
-def _over(js: JobSet, targets: Sequence[ReplicatedJob], level: Mapping[str, Any], item: str) -> Leaf:
+def _over(js: JobSet, targets: Sequence[ReplicatedJob], level: Mapping[str, Any], item: str) -> LeafTemplate:
     if len(targets) > 1 and item:
         template = item
     else:
-        template = naming.template_name(item or js.name, "PodGroupTemplate", js.namespace, js.name, item)
+        template = child_names.template_name(item or js.name, "PodGroupTemplate", js.namespace, js.name, item)
     source = targets[0].annotations if len(targets) == 1 else meta.annotations(js.obj)
     jobs = tuple(job for rj in targets for job in _jobs(rj))
     terms = _leaf_terms(level, sum(rj.pods for rj in targets), targets)
-    return Leaf(template, terms, {item: jobs}, _preference(source))
+    return LeafTemplate(template, terms, {item: jobs}, _preference(source))
 
 
 def _leaf_terms(level: Mapping[str, Any], pods: int, targets: Sequence[ReplicatedJob]) -> Object:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.decide.job import indexes, names
+from echelon.api.objects import index_sets
+from echelon.decide.job import child_names
 
 LIVE = [
     ("my-job", "uid-123", "my-job-795ddf89fd", "my-job-795ddf89fd-my-job-pgt-0-74cffdfb57"),
@@ -37,12 +38,12 @@ LIVE = [
 
 @pytest.mark.parametrize(("job", "uid", "workload", "group"), LIVE)
 def test_names_are_those_of_a_real_cluster(job: str, uid: str, workload: str, group: str) -> None:
-    assert names.workload(job, uid) == workload
-    assert names.pod_group(workload, names.template(job)) == group
+    assert child_names.workload(job, uid) == workload
+    assert child_names.pod_group(workload, child_names.template(job)) == group
 
 
 def test_a_delegated_group_is_named_after_the_parent_workload() -> None:
-    assert names.pod_group("parent-workload", "workers") == "parent-workload-workers-5cfd5c5556"
+    assert child_names.pod_group("parent-workload", "workers") == "parent-workload-workers-5cfd5c5556"
 
 
 @pytest.mark.conformance("JOB-W39")
@@ -55,23 +56,23 @@ def test_a_delegated_group_is_named_after_the_parent_workload() -> None:
     ],
 )
 def test_long_names_are_cut_to_fit_and_the_short_part_stays_whole(workload: str, template: str, kept: str) -> None:
-    name = names.pod_group(workload, template)
+    name = child_names.pod_group(workload, template)
     assert len(name) <= 253
     assert kept in name
-    assert name == names.pod_group(workload, template)
-    assert name != names.pod_group(workload, template + "x")
+    assert name == child_names.pod_group(workload, template)
+    assert name != child_names.pod_group(workload, template + "x")
 
 
 @pytest.mark.conformance("JOB-W39")
 def test_a_long_job_name_gives_distinct_workloads_per_uid() -> None:
-    first, second = names.workload("j" * 253, "a"), names.workload("j" * 253, "b")
+    first, second = child_names.workload("j" * 253, "a"), child_names.workload("j" * 253, "b")
     assert first != second
     assert max(len(first), len(second)) <= 253
 
 
 @pytest.mark.conformance("JOB-J64")
 def test_the_index_survives_in_the_pod_name_of_a_long_job() -> None:
-    prefix = names.pod_prefix("j" * 60, 12)
+    prefix = child_names.pod_prefix("j" * 60, 12)
     assert prefix.endswith("j-12-")
     assert len(prefix) == 58
 
@@ -81,9 +82,9 @@ def test_the_index_survives_in_the_pod_name_of_a_long_job() -> None:
     [("", []), ("1,3-5,7", [1, 3, 4, 5, 7]), ("0,1", [0, 1]), ("0-2", [0, 1, 2]), ("9", [9])],
 )
 def test_indexes_as_text_both_ways(text: str, members: list[int]) -> None:
-    assert sorted(indexes.parse(text, 100)) == members
-    assert indexes.show(members) == text
+    assert sorted(index_sets.members(text, 100)) == members
+    assert index_sets.show(members) == text
 
 
 def test_indexes_beyond_the_completions_are_dropped() -> None:
-    assert sorted(indexes.parse("0-5,7,9-12", 10)) == [0, 1, 2, 3, 4, 5, 7, 9]
+    assert sorted(index_sets.members("0-5,7,9-12", 10)) == [0, 1, 2, 3, 4, 5, 7, 9]

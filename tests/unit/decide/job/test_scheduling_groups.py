@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from echelon.api.scheme import POD_GROUPS, PODS, WORKLOADS, Object
-from echelon.decide.job.sync import sync
-from echelon.decide.plan import Change, Create, Plan
+from echelon.decide.job.reconcile import reconcile
+from echelon.decide.plan import ApplyPatch, Create, Plan
 
 from .objects import UID, indexed, job, observed, pod, running
 
@@ -76,7 +76,7 @@ GROUP = stored(REAL_POD_GROUP, "3b9059d6")
 
 
 def plan(the_job: Object, *pods: Object, **more: Any) -> Plan:
-    return sync(observed(the_job, *pods, **more), 1_800_000_000.0)
+    return reconcile(observed(the_job, *pods, **more), 1_800_000_000.0)
 
 
 def made(result: Plan) -> list[tuple[Any, Object]]:
@@ -92,7 +92,7 @@ def changes(result: Plan) -> list[tuple[Any, Any]]:
         (action.resource, action.patch.body)
         for stage in result.stages
         for action in stage
-        if isinstance(action, Change)
+        if isinstance(action, ApplyPatch)
     ]
 
 

@@ -12,10 +12,10 @@ from ...api.objects.selectors import LabelSelector
 from ...api.objects.vocabulary import JOB_TRACKING
 from ...api.scheme import JOBS, PODS, Object
 from ...api.verbs import Patch, PatchType
-from ..plan import Action, Change
+from ..plan import Action, ApplyPatch
 
 
-def settle(job: Object, owned: Iterable[Object], orphans: Iterable[Object]) -> tuple[Action, ...]:
+def adopt_and_release(job: Object, owned: Iterable[Object], orphans: Iterable[Object]) -> tuple[Action, ...]:
     """What to write so that the Job controls exactly the pods its selector matches."""
     if meta.deleting(job):
         return ()
@@ -25,7 +25,7 @@ def settle(job: Object, owned: Iterable[Object], orphans: Iterable[Object]) -> t
     return (*released, *adopted)
 
 
-def strip(pod: Object) -> Change:
+def strip(pod: Object) -> ApplyPatch:
     """Take off the tracking finalizer."""
     body = {"metadata": {"uid": meta.uid(pod), "$deleteFromPrimitiveList/finalizers": [JOB_TRACKING]}}
     return _change(pod, body)
@@ -35,14 +35,14 @@ def tracked(pod: Object) -> bool:
     return JOB_TRACKING in (pod["metadata"].get("finalizers") or ())
 
 
-def _adopt(job: Object, pod: Object) -> Change:
+def _adopt(job: Object, pod: Object) -> ApplyPatch:
     metadata: Object = {"uid": meta.uid(pod), "ownerReferences": [meta.owner_reference(job, JOBS)]}
     if not tracked(pod):
         metadata["finalizers"] = [JOB_TRACKING]
     return _change(pod, {"metadata": metadata})
 
 
-def _release(job: Object, pod: Object) -> Change:
+def _release(job: Object, pod: Object) -> ApplyPatch:
     return _change(
         pod,
         {
@@ -55,5 +55,5 @@ def _release(job: Object, pod: Object) -> Change:
     )
 
 
-def _change(pod: Object, body: Object) -> Change:
-    return Change(PODS, meta.namespace(pod), meta.name(pod), Patch(PatchType.STRATEGIC, body), gone_is_fine=True)
+def _change(pod: Object, body: Object) -> ApplyPatch:
+    return ApplyPatch(PODS, meta.namespace(pod), meta.name(pod), Patch(PatchType.STRATEGIC, body), gone_is_fine=True)

@@ -6,7 +6,7 @@ import pytest
 
 from echelon.api.scheme import Object
 from echelon.base.instants import to_time
-from echelon.decide.budgets import decide
+from echelon.decide.disruption_budgets import decide
 
 NOW = 1_800_000_000.0
 

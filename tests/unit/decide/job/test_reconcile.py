@@ -9,8 +9,8 @@ import pytest
 
 from echelon.api.scheme import JOBS, PODS, Object
 from echelon.base.instants import to_time
-from echelon.decide.job.sync import sync
-from echelon.decide.plan import Change, Create, Delete, Plan
+from echelon.decide.job.reconcile import reconcile
+from echelon.decide.plan import ApplyPatch, Create, Delete, Plan
 
 from .objects import INDEX, NOW, TRACKING, indexed, job, observed, pod, ready, running
 
@@ -27,7 +27,7 @@ PLAIN = {
 
 def plan(the_job: Object, *pods: Object, now: float = NOW, **more: Any) -> Plan:
     the_job["spec"]["template"] = more.pop("template", PLAIN)
-    return sync(observed(the_job, *pods, **more), now)
+    return reconcile(observed(the_job, *pods, **more), now)
 
 
 def actions(result: Plan, kind: type) -> list[Any]:
@@ -43,7 +43,7 @@ def deleted(result: Plan) -> list[str]:
 
 
 def stripped(result: Plan) -> list[str]:
-    return [action.name for action in actions(result, Change)]
+    return [action.name for action in actions(result, ApplyPatch)]
 
 
 def status(result: Plan) -> Object:
@@ -231,7 +231,7 @@ def test_scale_down_strips_then_deletes_and_counts_no_failure() -> None:
     assert len(deleted(result)) == 3
     assert sorted(stripped(result)) == sorted(deleted(result))
     kinds = [type(stage[0]) for stage in result.stages]
-    assert kinds == [Change, Delete]
+    assert kinds == [ApplyPatch, Delete]
     assert status(result)["active"] == 2
     assert "failed" not in status(result)
 

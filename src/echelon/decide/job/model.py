@@ -7,17 +7,33 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ...api.objects import meta
+from ...api.objects import index_sets, meta
 from ...api.objects.vocabulary import COMPLETION_INDEX, JOB_TRACKING
 from ...api.scheme import Object
 from ...base.instants import parse as instant
-from . import indexes
 
 MANAGED_BY_US = "kubernetes.io/job-controller"
 FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
 IGNORED_FAILURE_COUNT = "batch.kubernetes.io/job-index-ignored-failure-count"
 
 _TERMINAL = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What the caches hold about one Job."""
+
+    job: Object
+    #: Pods controlled by this Job.
+    owned: Sequence[Object]
+    #: Pods without a controller that might match its selector.
+    orphans: Sequence[Object]
+    #: Workloads that name this Job, or the controller it delegates to.
+    workloads: Sequence[Object]
+    #: PodGroups controlled by this Job.
+    groups: Sequence[Object]
+    #: The namespace takes no new objects.
+    namespace_closed: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,10 +90,10 @@ class Job:
     @cached_property
     def completed_indexes(self) -> frozenset[int]:
         """Indexes that the stored status says have succeeded and that are still asked for."""
-        return indexes.parse(self.status.get("completedIndexes", ""), self.completions or 0)
+        return index_sets.members(self.status.get("completedIndexes", ""), self.completions or 0)
 
 
-def read_job(obj: Object) -> Job:
+def read(obj: Object) -> Job:
     spec = obj["spec"]
     policy = spec.get("podFailurePolicy") or {}
     replacement = spec.get("podReplacementPolicy") or ("Failed" if policy else "TerminatingOrFailed")

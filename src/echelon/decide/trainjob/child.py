@@ -12,8 +12,8 @@ from typing import Any
 from ...api.objects import meta
 from ...api.scheme import JOB_SETS, TRAIN_JOBS, Object
 from ...api.verbs import Patch, PatchType
-from ..plan import Change
-from . import patches, steps, torch, torchtune
+from ..plan import ApplyPatch
+from . import overrides, runtime_patches, torch, torchtune
 from .model import DATASET_INITIALIZER, MODEL_INITIALIZER, TRAINER, CannotBuild, TrainJob, ancestor, pod_template
 
 _NOT_YET = ("mpi", "jax", "xgboost", "flux")
@@ -41,18 +41,18 @@ def build(tj: TrainJob, runtime: Object) -> Built:
     for kind in _NOT_YET:
         if kind in policy:
             raise CannotBuild(f"mlPolicy.{kind} of runtime {tj.runtime_name} is not supported yet; torch is")
-    template = patches.apply(tj, spec.get("template") or {})
+    template = runtime_patches.apply(tj, spec.get("template") or {})
     jobset_spec: Object = template.setdefault("spec", {})
     replicated_jobs: list[Object] = jobset_spec.get("replicatedJobs") or []
     pods = {rj["name"]: _pods(tj, policy, rj) for rj in replicated_jobs}
     for rj in replicated_jobs:
-        steps.apply_resources(tj, rj)
+        overrides.apply_resources(tj, rj)
     if "torch" in policy:
         _torch(tj, policy["torch"] or {}, replicated_jobs, pods, _subdomain(tj, jobset_spec))
     total: dict[str, int] = {}
     for rj in replicated_jobs:
-        steps.apply_initializer(tj, rj)
-        steps.apply_trainer(tj, rj, has_command="torch" in policy and torchtune.wanted(tj))
+        overrides.apply_initializer(tj, rj)
+        overrides.apply_trainer(tj, rj, has_command="torch" in policy and torchtune.wanted(tj))
         total[rj["name"]] = _set_counts(rj, pods[rj["name"]])
     jobset_spec["suspend"] = tj.suspended
     return Built(_object(tj, template), total)
@@ -110,7 +110,7 @@ def _object(tj: TrainJob, template: Object) -> Object:
     return {"apiVersion": JOB_SETS.api_version, "kind": JOB_SETS.kind, "metadata": metadata, "spec": template["spec"]}
 
 
-def update(current: Object, wanted: Object) -> Change | None:
+def update(current: Object, wanted: Object) -> ApplyPatch | None:
     """What to change in a JobSet while it or its TrainJob is suspended; everything else in it is frozen."""
     body: Object = {"metadata": {"resourceVersion": current["metadata"]["resourceVersion"]}, "spec": {}}
     for part in ("labels", "annotations"):
@@ -126,7 +126,7 @@ def update(current: Object, wanted: Object) -> Change | None:
         body["spec"]["replicatedJobs"] = new
     if not body["spec"] and len(body["metadata"]) == 1:
         return None
-    return Change(JOB_SETS, meta.namespace(current), meta.name(current), Patch(PatchType.MERGE, body))
+    return ApplyPatch(JOB_SETS, meta.namespace(current), meta.name(current), Patch(PatchType.MERGE, body))
 
 
 def _refreshed(current: Object, wanted: Object) -> Object:

@@ -18,9 +18,9 @@ from ...api.objects import meta
 from ...api.objects.vocabulary import GROUP_TEMPLATE_NAME
 from ...api.scheme import JOBS, POD_GROUPS, WORKLOADS, Object
 from ...api.verbs import Patch, PatchType
-from ..plan import Action, Change, Create, Note
-from . import names
-from .view import Job
+from ..plan import Action, ApplyPatch, Create, Note
+from . import child_names
+from .model import Job
 
 #: Template fields that a PodGroup takes over as they are.
 _COPIED = (
@@ -34,7 +34,7 @@ _COPIED = (
 
 
 @dataclass(frozen=True)
-class Step:
+class GroupStep:
     """What the groups need before pods are looked at."""
 
     #: To be written, in this order, before anything else.
@@ -46,7 +46,7 @@ class Step:
     note: Note | None = None
 
 
-UNGROUPED = Step()
+UNGROUPED = GroupStep()
 
 
 def delegated(job: Object) -> bool:
@@ -61,7 +61,7 @@ def controller_reference(job: Object) -> tuple[str, str, str]:
     return (owner["apiVersion"].rpartition("/")[0], owner["kind"], owner["name"])
 
 
-def step(job: Job, begun: bool, workloads: Sequence[Object], groups: Sequence[Object]) -> Step:
+def step(job: Job, begun: bool, workloads: Sequence[Object], groups: Sequence[Object]) -> GroupStep:
     """`workloads` name the Job's group controller, `groups` are controlled by the Job; both in a stable order."""
     if job.template["spec"].get("schedulingGroup"):
         return UNGROUPED
@@ -74,27 +74,27 @@ def step(job: Job, begun: bool, workloads: Sequence[Object], groups: Sequence[Ob
 # -- root ----------------------------------------------------------------------------------------------------
 
 
-def _root(job: Job, may_create: bool, workloads: Sequence[Object], groups: Sequence[Object]) -> Step:
+def _root(job: Job, may_create: bool, workloads: Sequence[Object], groups: Sequence[Object]) -> GroupStep:
     if len(workloads) > 1:
-        return Step(note=_warn(job, "AmbiguousWorkload", f"{len(workloads)} Workloads are controlled by this Job"))
+        return GroupStep(note=_warn(job, "AmbiguousWorkload", f"{len(workloads)} Workloads are controlled by this Job"))
     if not workloads:
-        return Step((_create_workload(job),), blocked=True) if may_create else UNGROUPED
+        return GroupStep((_create_workload(job),), blocked=True) if may_create else UNGROUPED
     workload = workloads[0]
     templates: Sequence[Mapping[str, Any]] = workload["spec"].get("podGroupTemplates") or []
     if len(templates) != 1:
         message = f"Workload {meta.name(workload)} must have exactly one podGroupTemplate, it has {len(templates)}"
-        return Step(blocked=True, note=_warn(job, "UnsupportedWorkload", message))
+        return GroupStep(blocked=True, note=_warn(job, "UnsupportedWorkload", message))
     owners = [meta.owner_reference(job.obj, JOBS), meta.owner_reference(workload, WORKLOADS, controller=False)]
     found = _use_group(job, may_create, workload, templates[0], owners, groups)
     if found.blocked or not found.group:
         return found
-    return Step(_resize_root(job, workload, templates[0], found, groups), found.group)
+    return GroupStep(_resize_root(job, workload, templates[0], found, groups), found.group)
 
 
 def compile_template(job: Job) -> Object:
     """The Job's wishes as a PodGroup template; without a policy it is Basic, gang means all unless it says less."""
     wishes = job.spec.get("scheduling") or {}
-    template: Object = {"name": names.template(job.name), "schedulingPolicy": wishes.get("schedulingPolicy")}
+    template: Object = {"name": child_names.template(job.name), "schedulingPolicy": wishes.get("schedulingPolicy")}
     if not template["schedulingPolicy"]:
         template["schedulingPolicy"] = {"basic": {}}
     elif "gang" in template["schedulingPolicy"]:
@@ -110,7 +110,7 @@ def compile_template(job: Job) -> Object:
 
 
 def _create_workload(job: Job) -> Create:
-    name = names.workload(job.name, job.uid)
+    name = child_names.workload(job.name, job.uid)
     group, kind, owner = controller_reference(job.obj)
     workload: Object = {
         "apiVersion": WORKLOADS.api_version,
@@ -134,7 +134,7 @@ def _create_workload(job: Job) -> Create:
 
 
 def _resize_root(
-    job: Job, workload: Object, template: Mapping[str, Any], found: Step, groups: Sequence[Object]
+    job: Job, workload: Object, template: Mapping[str, Any], found: GroupStep, groups: Sequence[Object]
 ) -> tuple[Action, ...]:
     """An elastic Job moves minCount, in the Workload first and then in the group; nothing else ever changes."""
     wanted = _min_count(compile_template(job))
@@ -148,7 +148,7 @@ def _resize_root(
         seen = {"resourceVersion": workload["metadata"].get("resourceVersion")}
         body = {"metadata": seen, "spec": {"podGroupTemplates": [entry]}}
         actions.append(
-            Change(WORKLOADS, meta.namespace(workload), meta.name(workload), Patch(PatchType.STRATEGIC, body))
+            ApplyPatch(WORKLOADS, meta.namespace(workload), meta.name(workload), Patch(PatchType.STRATEGIC, body))
         )
     return (*actions, *_resize_group(job, found.group, wanted, groups))
 
@@ -156,7 +156,7 @@ def _resize_root(
 # -- delegated -----------------------------------------------------------------------------------------------
 
 
-def _delegated(job: Job, may_create: bool, workloads: Sequence[Object], groups: Sequence[Object]) -> Step:
+def _delegated(job: Job, may_create: bool, workloads: Sequence[Object], groups: Sequence[Object]) -> GroupStep:
     if not workloads:
         return UNGROUPED
     workload = workloads[0]
@@ -170,7 +170,7 @@ def _delegated(job: Job, may_create: bool, workloads: Sequence[Object], groups: 
     count = _min_count(template)
     if found.blocked or not found.group or count is None:
         return found
-    return Step(_resize_group(job, found.group, count, groups), found.group)
+    return GroupStep(_resize_group(job, found.group, count, groups), found.group)
 
 
 # -- both ----------------------------------------------------------------------------------------------------
@@ -183,17 +183,17 @@ def _use_group(
     template: Mapping[str, Any],
     owners: list[Object],
     groups: Sequence[Object],
-) -> Step:
+) -> GroupStep:
     workload_name = meta.name(workload)
     mine = [one for one in groups if (one["spec"].get("workloadRef") or {}).get("workloadName") == workload_name]
     if len(mine) > 1:
         message = f"{len(mine)} PodGroups of Workload {workload_name} are controlled by this Job"
-        return Step(note=_warn(job, "AmbiguousWorkload", message))
+        return GroupStep(note=_warn(job, "AmbiguousWorkload", message))
     if mine:
-        return Step(group=meta.name(mine[0]))
+        return GroupStep(group=meta.name(mine[0]))
     if not may_create:
         return UNGROUPED
-    name = names.pod_group(workload_name, template["name"])
+    name = child_names.pod_group(workload_name, template["name"])
     group: Object = {
         "apiVersion": POD_GROUPS.api_version,
         "kind": POD_GROUPS.kind,
@@ -204,7 +204,7 @@ def _use_group(
         },
     }
     created = Note(JOBS, job.obj, "Normal", "PodGroupCreated", f"Created PodGroup {name} for Job {job.name}")
-    return Step((Create(POD_GROUPS, group, created),), blocked=True)
+    return GroupStep((Create(POD_GROUPS, group, created),), blocked=True)
 
 
 def _resize_group(job: Job, name: str, wanted: int, groups: Sequence[Object]) -> tuple[Action, ...]:
@@ -212,7 +212,7 @@ def _resize_group(job: Job, name: str, wanted: int, groups: Sequence[Object]) ->
     if _min_count(group["spec"]) == wanted:
         return ()
     body = {"spec": {"schedulingPolicy": {"gang": {"minCount": wanted}}}}
-    return (Change(POD_GROUPS, meta.namespace(job.obj), name, Patch(PatchType.STRATEGIC, body)),)
+    return (ApplyPatch(POD_GROUPS, meta.namespace(job.obj), name, Patch(PatchType.STRATEGIC, body)),)
 
 
 def _min_count(holder: Mapping[str, Any]) -> int | None:

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .children import Counts
-from .conditions import STARTUP_COMPLETED, STARTUP_IN_PROGRESS, StatusDraft
 from .model import Dependency, JobSet, ReplicatedJob
+from .status import STARTUP_COMPLETED, STARTUP_IN_PROGRESS, JobSetStatusDraft
 
 
 @dataclass(frozen=True)
-class Walk:
+class Startable:
     """The replicated jobs whose turn has come, and the one that holds up the rest under startupPolicy InOrder."""
 
     open: tuple[ReplicatedJob, ...]
     starting: ReplicatedJob | None = None
 
 
-def walk(js: JobSet, counts: Mapping[str, Counts]) -> Walk:
+def startable(js: JobSet, counts: Mapping[str, Counts]) -> Startable:
     """In list order.  A suspended JobSet makes all its Jobs at once (suspended), except behind open dependencies."""
     replicas = {rj.name: rj.replicas for rj in js.replicated}
     open_: list[ReplicatedJob] = []
@@ -27,8 +27,8 @@ def walk(js: JobSet, counts: Mapping[str, Counts]) -> Walk:
             continue
         open_.append(rj)
         if js.starts_in_order and not js.suspended and counts[rj.name].started != rj.replicas:
-            return Walk(tuple(open_), starting=rj)
-    return Walk(tuple(open_))
+            return Startable(tuple(open_), starting=rj)
+    return Startable(tuple(open_))
 
 
 def _reached(dependency: Dependency, replicas: Mapping[str, int], counts: Mapping[str, Counts]) -> bool:
@@ -39,10 +39,10 @@ def _reached(dependency: Dependency, replicas: Mapping[str, int], counts: Mappin
     return reached == replicas[dependency.on]
 
 
-def report_startup(js: JobSet, walked: Walk, status: StatusDraft) -> None:
+def report_startup(js: JobSet, found: Startable, status: JobSetStatusDraft) -> None:
     if not js.starts_in_order or js.suspended:
         return
-    if walked.starting is not None:
+    if found.starting is not None:
         status.startup(STARTUP_IN_PROGRESS, "InOrderStartupPolicyInProgress", "in order startup policy is in progress")
     else:
         status.startup(STARTUP_COMPLETED, "InOrderStartupPolicyCompleted", "in order startup policy has completed")

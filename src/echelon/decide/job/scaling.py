@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from ...api.objects import meta
 from ...base.instants import parse as instant
 from . import backoff
-from .tally import Tally, index_is_valid
-from .view import Job, JobPod
+from .children import PodCounts, index_is_valid
+from .model import Job, JobPod
 
 #: Pods created or deleted in one sync at most.
 MOST_PER_SYNC = 500
@@ -30,33 +30,33 @@ class Changes:
     wait: float | None = None
 
 
-def manage(job: Job, pods: Sequence[JobPod], tally: Tally, now: float) -> Changes:
+def manage(job: Job, pods: Sequence[JobPod], counts: PodCounts, now: float) -> Changes:
     if job.suspended:
-        return Changes(delete=sorted(tally.active, key=_spare_first)[:MOST_PER_SYNC])
-    wanted = _wanted(job, tally)
-    surplus = _surplus(job, tally.active, len(tally.active) - wanted)
+        return Changes(delete=sorted(counts.active, key=_spare_first)[:MOST_PER_SYNC])
+    wanted = _wanted(job, counts)
+    surplus = _surplus(job, counts.active, len(counts.active) - wanted)
     if surplus:
         return Changes(delete=surplus[:MOST_PER_SYNC])
-    missing = wanted - len(tally.active) - (tally.terminating if job.replace_failed_only else 0)
+    missing = wanted - len(counts.active) - (counts.terminating if job.replace_failed_only else 0)
     if missing <= 0:
         return Changes()
     if job.backoff_limit_per_index is not None:
-        return _create_per_index(job, pods, tally, missing, now)
+        return _create_per_index(job, pods, counts, missing, now)
     wait = backoff.remaining(job, pods, now)
     if wait > 0:
         return Changes(wait=wait)
     count = min(missing, MOST_PER_SYNC)
-    return Changes(create=[*_next_indexes(job, pods, tally, count)] if job.indexed else [None] * count)
+    return Changes(create=[*_next_indexes(job, pods, counts, count)] if job.indexed else [None] * count)
 
 
-def last_failed_per_index(job: Job, pods: Sequence[JobPod], tally: Tally) -> dict[int, JobPod]:
+def last_failed_per_index(job: Job, pods: Sequence[JobPod], counts: PodCounts) -> dict[int, JobPod]:
     """The pods that hold the failure counts of indexes which still wait for another attempt.
 
     They keep their finalizer until the replacement, which carries the count on, exists.
     """
     if job.backoff_limit_per_index is None:
         return {}
-    settled = tally.succeeded_indexes | tally.failed_indexes | {pod.index for pod in tally.active}
+    settled = counts.succeeded_indexes | counts.failed_indexes | {pod.index for pod in counts.active}
     latest: dict[int, JobPod] = {}
     for pod in pods:
         if pod.index is None or pod.index in settled or not index_is_valid(job, pod) or not pod.failed(job):
@@ -67,11 +67,11 @@ def last_failed_per_index(job: Job, pods: Sequence[JobPod], tally: Tally) -> dic
     return latest
 
 
-def _wanted(job: Job, tally: Tally) -> int:
+def _wanted(job: Job, counts: PodCounts) -> int:
     if job.completions is None:
         # Any success means the work is done: keep what runs, replace nothing.
-        return len(tally.active) if tally.succeeded > 0 else job.parallelism
-    return max(0, min(job.completions - tally.succeeded - len(tally.failed_indexes), job.parallelism))
+        return len(counts.active) if counts.succeeded > 0 else job.parallelism
+    return max(0, min(job.completions - counts.succeeded - len(counts.failed_indexes), job.parallelism))
 
 
 def _surplus(job: Job, active: Sequence[JobPod], at_least: int) -> list[JobPod]:
@@ -110,9 +110,9 @@ def _spare_first(pod: JobPod) -> tuple[bool, int, bool, float, int, float, str]:
     return (assigned, _PHASE_ORDER.get(pod.phase, 0), is_ready, -ready_since, -restarts, -created, pod.uid)
 
 
-def _next_indexes(job: Job, pods: Sequence[JobPod], tally: Tally, count: int) -> list[int]:
+def _next_indexes(job: Job, pods: Sequence[JobPod], counts: PodCounts, count: int) -> list[int]:
     """The lowest indexes that nobody works on and that are not settled."""
-    taken = tally.succeeded_indexes | tally.failed_indexes | {pod.index for pod in tally.active}
+    taken = counts.succeeded_indexes | counts.failed_indexes | {pod.index for pod in counts.active}
     if job.replace_failed_only:
         taken |= {pod.index for pod in pods if pod.terminating}
     found: list[int] = []
@@ -124,12 +124,12 @@ def _next_indexes(job: Job, pods: Sequence[JobPod], tally: Tally, count: int) ->
     return found
 
 
-def _create_per_index(job: Job, pods: Sequence[JobPod], tally: Tally, missing: int, now: float) -> Changes:
+def _create_per_index(job: Job, pods: Sequence[JobPod], counts: PodCounts, missing: int, now: float) -> Changes:
     """Each index waits for itself; those that need not wait are created now."""
-    last_failed = last_failed_per_index(job, pods, tally)
+    last_failed = last_failed_per_index(job, pods, counts)
     ready: list[int | None] = []
     soonest: float | None = None
-    for index in _next_indexes(job, pods, tally, min(missing, MOST_PER_SYNC)):
+    for index in _next_indexes(job, pods, counts, min(missing, MOST_PER_SYNC)):
         failed = last_failed.get(index)
         wait = backoff.remaining_for_index(failed, now) if failed else 0.0
         if wait <= 0:

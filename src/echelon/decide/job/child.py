@@ -7,20 +7,20 @@ from typing import Any
 from ...api.objects import meta
 from ...api.objects.vocabulary import COMPLETION_INDEX, JOB_TRACKING
 from ...api.scheme import JOBS, PODS, Object
-from . import failure_policy, names
-from .view import FAILURE_COUNT, IGNORED_FAILURE_COUNT, Job, JobPod
+from . import child_names, failure_policy
+from .model import FAILURE_COUNT, IGNORED_FAILURE_COUNT, Job, JobPod
 
 _INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 
 
-def pod(job: Job, index: int | None, group: str, last_failed: JobPod | None = None) -> Object:
+def build(job: Job, index: int | None, group: str, last_failed: JobPod | None = None) -> Object:
     """A pod for `index` (None unless Indexed) in the PodGroup `group` ("" for none).
 
     `last_failed` is the pod it replaces where failures are counted per index.
     """
     template = job.template
     metadata: Object = {
-        "generateName": names.pod_prefix(job.name, index),
+        "generateName": child_names.pod_prefix(job.name, index),
         "namespace": meta.namespace(job.obj),
         "ownerReferences": [meta.owner_reference(job.obj, JOBS)],
     }
@@ -67,7 +67,7 @@ def _failure_counts(job: Job, last: JobPod | None) -> dict[str, str]:
     failures = ignored = 0
     if last is not None:
         failures, ignored = last.annotated_count(FAILURE_COUNT), last.annotated_count(IGNORED_FAILURE_COUNT)
-        if failure_policy.judge(job, last).counts:
+        if failure_policy.match(job, last).counts:
             failures += 1
         else:
             ignored += 1
