@@ -28,7 +28,7 @@ from echelon.api.objects.vocabulary import BLOCK, RACK
 from echelon.api.scheme import NODES, POD_GROUPS, PODS, Object
 from echelon.base.rng import Rng
 from echelon.client.informer import Caches
-from echelon.engine import ClusterView, Demand, Leaf, Node, Options, Placed, PodClass, Running, Shape, Unit, decide
+from echelon.engine import ClusterView, Demand, Leaf, Node, Placed, PodClass, Running, Shape, Unit, decide
 from echelon.runtime.components import assemble, levels_of
 from echelon.runtime.config import EMBEDDED_SCHEDULER_NAMES
 from echelon.runtime.plane import run_program
@@ -190,7 +190,7 @@ async def _bare(log: Sequence[Change], directory: Path) -> float:
 
 def _deciding(size: Size) -> float:
     """The decisions of the run on a view of their own."""
-    view = ClusterView(Options(levels_of(size.cluster)))
+    view = ClusterView(levels_of(size.cluster))
     for obj in nodes(size.cluster):
         amounts = {"cpu": 96_000, "memory": 1 << 40, "nvidia.com/gpu": 8, "pods": 110}
         view.put_node(Node(obj["metadata"]["name"], obj["metadata"]["labels"], amounts))

@@ -14,7 +14,6 @@ from echelon.engine import (
     Group,
     Leaf,
     Node,
-    Options,
     Placed,
     PodClass,
     Running,
@@ -54,7 +53,7 @@ def shape(gpus: int = 8, slots: int | None = None) -> Shape:
 
 def cluster(nodes: Iterator[tuple[dict[str, str], dict[str, int]]]) -> ClusterView:
     """A view of these nodes (labels, allocatable) with its arrays in place."""
-    view = ClusterView(Options(LEVELS))
+    view = ClusterView(LEVELS)
     for number, (labels, offers) in enumerate(nodes):
         name = f"node-{number:06d}"
         view.put_node(Node(name, {HOST: name, **labels}, offers))

@@ -59,7 +59,7 @@ def _standing_on(nodes: set[str], own: set[int]) -> Callable[[Running], bool]:
 def _path(view: ClusterView, name: str) -> tuple[str, ...]:
     node = view.node(name)
     assert node is not None
-    return tuple(node.labels[key] for key in view.options.levels if key in node.labels)
+    return tuple(node.labels[key] for key in view.levels if key in node.labels)
 
 
 def _with_clones(view: ClusterView, model: str, count: int) -> ClusterView:

@@ -199,7 +199,7 @@ class PlacementState:
         assert node is not None
         if key not in node.labels:
             return None
-        levels = self.view.options.levels
+        levels = self.view.levels
         wider = levels[: levels.index(key) + 1] if key in levels else (key,)
         return tuple(node.labels.get(level, "") for level in wider)
 

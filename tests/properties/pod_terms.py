@@ -45,7 +45,7 @@ def domain_in(view: ClusterView, node: str, key: str) -> tuple[str, ...] | None:
     known = view.node(node)
     if known is None or key not in known.labels:
         return None
-    levels = view.options.levels
+    levels = view.levels
     return tuple(known.labels.get(k, "") for k in (levels[: levels.index(key) + 1] if key in levels else (key,)))
 
 

@@ -28,7 +28,7 @@ class Disguise:
         self._ids: dict[int, int] = {}
 
     def view(self) -> ClusterView:
-        old, fresh = self.old.cluster.view, ClusterView(self.old.cluster.view.options)
+        old, fresh = self.old.cluster.view, ClusterView(self.old.cluster.view.levels)
         for node in self._shuffled(self.nodes):
             fresh.put_node(replace(node, name=self.names[node.name], labels=self._labels(node.labels)))
         for unit in self._shuffled(old.units()):

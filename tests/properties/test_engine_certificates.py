@@ -67,12 +67,12 @@ class Story:
     def decide(self, demand: Demand) -> Verdict:
         """As the scheduler asks: places that are reserved for someone less important are no obstacle."""
         view = self.cluster.view
-        verdict = decide(view, demand, NOW)
+        verdict = decide(view, demand, NOW, self.cluster.limits)
         reserved = [pod for pod in view.all_running() if pod.coming and not pod.evictable]
         kept = [pod for pod in reserved if self.rank(pod.unit) < demand.priority]
         if isinstance(verdict, Blocked) and kept:
             with view.without(kept):
-                return decide(view, demand, NOW)
+                return decide(view, demand, NOW, self.cluster.limits)
         return verdict
 
     def rank(self, unit: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from echelon.engine import Blocked, ClusterView, Demand, Limits, Node, Options, Placed, decide, problems
+from echelon.engine import Blocked, ClusterView, Demand, Limits, Node, Placed, decide, problems
 from echelon.testing.placement import LEVELS, NOW, copied
 from tests.properties.best_objective import Value, optimum
 from tests.properties.hierarchies import Instance, draw_instance, examples, instances
@@ -53,8 +53,7 @@ def test_pods_that_mind_one_another_are_placed_as_well_as_brute_force_places_the
 def test_a_short_budget_leaves_an_honest_bound(instance: Instance, steps: int) -> None:
     view = instance.cluster.view
     best = optimum(view, instance.demand)
-    view.options = Options(view.options.levels, Limits(steps, fixes=0))
-    verdict = decide(view, instance.demand, NOW)
+    verdict = decide(view, instance.demand, NOW, Limits(steps, fixes=0))
     assert problems(view, instance.demand, verdict, NOW) == []
     is_bounded(verdict, best)
 

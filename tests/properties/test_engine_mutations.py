@@ -186,7 +186,7 @@ def test_an_eviction_that_is_said_to_lose_least_but_does_not_is_caught(instance:
 
 def cordoned(view: ClusterView) -> ClusterView:
     """The same nodes, none of which takes pods."""
-    shut = ClusterView(view.options)
+    shut = ClusterView(view.levels)
     for node in map(view.node, view.node_names()):
         assert node is not None
         shut.put_node(replace(node, unschedulable=True))

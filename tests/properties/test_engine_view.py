@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from echelon.engine import ClusterView, Node, Options, Running, Taint
+from echelon.engine import ClusterView, Node, Running, Taint
 from echelon.testing.placement import LEVELS, amounts, exclusive, shape
 
 NAMES = ("a", "b", "c", "d")
@@ -41,7 +41,7 @@ changes = st.one_of(
 
 
 def rebuilt(view: ClusterView) -> ClusterView:
-    fresh = ClusterView(view.options)
+    fresh = ClusterView(view.levels)
     for name in NAMES:
         node = view.node(name)
         if node is not None:
@@ -66,7 +66,7 @@ def looks(view: ClusterView) -> tuple[object, ...]:
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.lists(changes, max_size=25))
 def test_incremental_changes_lead_to_the_same_view(steps: list[tuple[str, object]]) -> None:
-    view = ClusterView(Options(tuple(LEVELS.values())))
+    view = ClusterView(tuple(LEVELS.values()))
     for name, argument in steps:
         if name == "look":
             looks(view)
@@ -78,7 +78,7 @@ def test_incremental_changes_lead_to_the_same_view(steps: list[tuple[str, object
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(st.lists(changes, max_size=15))
 def test_a_trial_leaves_no_trace(steps: list[tuple[str, object]]) -> None:
-    view = ClusterView(Options(tuple(LEVELS.values())))
+    view = ClusterView(tuple(LEVELS.values()))
     for name, argument in steps:
         if name != "look":
             getattr(view, name)(argument)

@@ -13,7 +13,7 @@ it import one another in one direction only:
 from .blocked_certificates import Certificates
 from .check.judge import judge, problems
 from .cluster.pod_index import PodIndex, means
-from .cluster.view import Budget, ClusterView, Limits, Node, Options, Running, Unit
+from .cluster.view import Budget, ClusterView, Node, Running, Unit
 from .decision import decide
 from .explain.shortage_tree import Branch, drawn, tree
 from .explain.wording import for_group, sentence
@@ -28,6 +28,7 @@ from .records.demand import (
     Group,
     Identity,
     Leaf,
+    Limits,
     NodeTerm,
     Operator,
     Peers,
@@ -74,7 +75,6 @@ __all__ = [
     "Node",
     "NodeTerm",
     "Operator",
-    "Options",
     "Peers",
     "Placed",
     "PodClass",

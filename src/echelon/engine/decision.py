@@ -11,13 +11,15 @@ from .explain.fixes import fixes
 from .placement.fast_path import at_once
 from .placement.place import place
 from .preemption.preempt import preempt
-from .records.demand import Composite, Demand, Group, given
+from .records.demand import Composite, Demand, Group, Limits, given
 from .records.validate import inspect
 from .records.verdict import Blocked, DomainCount, Shortage, Verdict
 from .space.tasks import Steps
 
 
-def decide(view: ClusterView, demand: Demand, now: float, steps: Steps | None = None) -> Verdict:
+def decide(
+    view: ClusterView, demand: Demand, now: float, limits: Limits = Limits(), steps: Steps | None = None
+) -> Verdict:
     """Place the demand; if it is blocked and may preempt, look for the least loss that lets it in.
 
     Whoever brings the steps sees afterwards how many the search for a placement took.  Raises `BadInput` for a
@@ -30,13 +32,13 @@ def decide(view: ClusterView, demand: Demand, now: float, steps: Steps | None = 
     if placed is not None:
         return placed
     try:
-        return _thoroughly(view, demand, now, steps or Steps(view.options.limits.steps))
+        return _thoroughly(view, demand, now, limits, steps or Steps(limits.steps))
     except BaseException:
         view.recount()  # whatever a trial had taken out or put in is undone
         raise
 
 
-def _thoroughly(view: ClusterView, demand: Demand, now: float, steps: Steps) -> Verdict:
+def _thoroughly(view: ClusterView, demand: Demand, now: float, limits: Limits, steps: Steps) -> Verdict:
     """Search, then preemption, then the reasons; all of these try things on the view and take them back."""
     view.node_table.shed()
     view.node_table.learn(name for name in _asked(demand) if given(name))
@@ -44,11 +46,11 @@ def _thoroughly(view: ClusterView, demand: Demand, now: float, steps: Steps) -> 
     if outcome.placed is not None:
         return outcome.placed
     if demand.may_preempt:
-        evict = preempt(view, demand, now)
+        evict = preempt(view, demand, now, limits)
         if evict is not None:
             return evict
-    lacking = contradicted(view, demand, shortages(view, demand))
-    return Blocked(outcome.proved, lacking, fixes(view, demand, lacking, now), demand.may_preempt)
+    lacking = contradicted(view, demand, shortages(view, demand, limits))
+    return Blocked(outcome.proved, lacking, fixes(view, demand, lacking, now, limits), demand.may_preempt)
 
 
 def _asked(demand: Demand) -> Iterator[str]:

@@ -21,7 +21,7 @@ from ..api.verbs import Verbs
 from ..base.clock import Clock
 from ..client.events import Recorder
 from ..client.informer import Caches
-from ..engine import Blocked, ClusterView, Demand, Evict, Limits, Options, Placed, Steps, decide
+from ..engine import Blocked, ClusterView, Demand, Evict, Limits, Placed, Steps, decide
 from .acting.context import Around
 from .acting.placing import Placing
 from .acting.preemption import Preemption
@@ -79,9 +79,8 @@ class Scheduler:
         self._caches = caches
         self._clock = clock
         self._settings = settings
-        self._full = Options(settings.levels, settings.limits)
-        self._brief = Options(settings.levels, replace(settings.limits, fixes=0))
-        self.view = ClusterView(self._full)
+        self._full, self._brief = settings.limits, replace(settings.limits, fixes=0)
+        self.view = ClusterView(settings.levels)
         self._queue = Queue(clock)
         self._states = States(self._queue)
         self._memory = Memory(self.view)
@@ -138,8 +137,8 @@ class Scheduler:
         """
         if not self._following:
             return []
-        self.view.options = self._brief
-        missed = [] if self._room else self._memory.untrue(lambda one: decide(self.view, one, self._clock.now()))
+        now, brief = self._clock.now(), self._brief
+        missed = [] if self._room else self._memory.untrue(lambda one: decide(self.view, one, now, brief))
         return [*differences(self._translator, self._caches, self._clock), *missed]
 
     async def _cycles(self) -> None:
@@ -264,9 +263,8 @@ class Scheduler:
 
     def _make_room(self, state: State, demand: Demand, verdict: Evict) -> None:
         """Nobody is evicted for it if those suffice whom the process before us began to evict."""
-        self.view.options = self._brief
         with self._preemption.without_orphans() as any_leave:
-            found = self._ask(state.root, replace(demand, may_preempt=False)) if any_leave else None
+            found = self._ask(state.root, replace(demand, may_preempt=False), self._brief) if any_leave else None
         placement = found if isinstance(found, Placed) and found.assignment else verdict.placement
         self.reservations.placed(state, placement.assignment.values())
         if placement is verdict.placement:
@@ -281,9 +279,8 @@ class Scheduler:
         if demand is None:
             return
         demand = introduced(demand, self._translator.members, self.view.pod_index)
-        self.view.options = self._brief
         with self._preemption.lifted(state):
-            verdict = self._ask(state.root, replace(demand, may_preempt=False))
+            verdict = self._ask(state.root, replace(demand, may_preempt=False), self._brief)
         if isinstance(verdict, Placed) and verdict.assignment:
             self._preemption.withdraw(state)
             self.reservations.placed(state, verdict.assignment.values())
@@ -346,26 +343,23 @@ class Scheduler:
             state.awaits = known.awaits
             return known.verdict, known.brief
         if self.reservations.yields_to(demand.priority):
-            self.view.options = self._brief
             with self.reservations.lifted(state):
-                around = self._ask(state.root, replace(demand, may_preempt=False))
+                around = self._ask(state.root, replace(demand, may_preempt=False), self._brief)
             if isinstance(around, Placed):
                 return around, brief
-        self.view.options = self._brief if brief else self._full
         with self.reservations.lifted(state, demand.priority):
-            verdict = self._ask(state.root, demand)
+            verdict = self._ask(state.root, demand, self._brief if brief else self._full)
         if isinstance(verdict, Blocked):
             awaits = self._memory.keep(demand, verdict, brief=brief)
             # Who has room kept for it is asked at every change: that is how it is seen whether anything moves.
             state.awaits = ANY_ROOM if self.reservations.has(state) else awaits
         return verdict, brief
 
-    def _ask(self, root: Root, demand: Demand) -> Placed | Evict | Blocked:
+    def _ask(self, root: Root, demand: Demand, limits: Limits) -> Placed | Evict | Blocked:
         """One decision of the engine, counted and timed."""
-        budget = self.view.options.limits.steps
-        steps, begin = Steps(budget), time.perf_counter()
-        verdict = decide(self.view, demand, self._clock.now(), steps)
-        if isinstance(verdict, Placed) and steps.left == budget:
+        steps, begin = Steps(limits.steps), time.perf_counter()
+        verdict = decide(self.view, demand, self._clock.now(), limits, steps)
+        if isinstance(verdict, Placed) and steps.left == limits.steps:
             self._plainly_placed = len(verdict.assignment)
-        self.metrics.decided(root, verdict, time.perf_counter() - begin, budget - steps.left)
+        self.metrics.decided(root, verdict, time.perf_counter() - begin, limits.steps - steps.left)
         return verdict

@@ -22,7 +22,6 @@ from ..engine import (
     Leaf,
     Limits,
     Node,
-    Options,
     Placed,
     PodClass,
     PodTerm,
@@ -102,7 +101,8 @@ class Cluster:
     """A view under construction; every call returns the cluster."""
 
     def __init__(self, levels: tuple[str, ...] = tuple(LEVELS.values()), limits: Limits = Limits()) -> None:
-        self.view = ClusterView(Options(levels, limits))
+        self.view = ClusterView(levels)
+        self.limits = limits
 
     def __repr__(self) -> str:
         nodes = [self.view.node(name) for name in self.view.node_names()]
@@ -163,7 +163,7 @@ class Cluster:
 
     def decide(self, root: Group, priority: int = 0, may_preempt: bool = True) -> Verdict:
         """What the engine says, passed by the judge."""
-        return judged(self.view, Demand(root, priority, may_preempt))
+        return judged(self.view, Demand(root, priority, may_preempt), limits=self.limits)
 
     def place(self, root: Group) -> Placed:
         """The same where it is to be a placement."""
@@ -172,10 +172,10 @@ class Cluster:
         return verdict
 
 
-def judged(view: ClusterView, demand: Demand, now: float = NOW) -> Verdict:
+def judged(view: ClusterView, demand: Demand, now: float = NOW, limits: Limits = Limits()) -> Verdict:
     """The engine's verdict: it leaves the view as it was, and the independent judge finds nothing wrong with it."""
     before = view.fingerprint()
-    verdict = decide(view, demand, now)
+    verdict = decide(view, demand, now, limits)
     assert view.fingerprint() == before, "deciding has changed the view"
     wrong = problems(view, demand, verdict, now)
     assert not wrong, f"{wrong} in {verdict}"
@@ -190,7 +190,7 @@ def blocked(verdict: Verdict) -> Blocked:
 
 def copied(view: ClusterView, without: Callable[[Running], bool] = lambda pod: False) -> ClusterView:
     """A view of the same cluster in which some pods are not."""
-    fresh = ClusterView(view.options)
+    fresh = ClusterView(view.levels)
     for node in map(view.node, view.node_names()):
         assert node is not None
         fresh.put_node(node)

@@ -10,7 +10,7 @@ from echelon.api.objects.vocabulary import DEFAULT_LEVELS
 from echelon.api.scheme import Object, by_kind
 from echelon.base.clock import ManualClock
 from echelon.client.informer import Caches
-from echelon.engine import ClusterView, Options
+from echelon.engine import ClusterView
 from echelon.scheduler.intake.group_policy import GroupKey
 from echelon.scheduler.intake.group_tree import Group, Member, Root
 from echelon.scheduler.intake.translate import Translator
@@ -47,7 +47,7 @@ class Stage:
         # Nothing is listed or watched: what the caches hold comes through `put`.
         self.caches = Caches(None, self.clock)  # type: ignore[arg-type]
         self.heard = Heard()
-        self.view = ClusterView(Options(DEFAULT_LEVELS))
+        self.view = ClusterView(DEFAULT_LEVELS)
         self.translator = Translator(self.view, self.caches, self.clock, self.heard)
         self.translator.listen()
 

@@ -33,7 +33,7 @@ class Facts:
 
     def __init__(self, view: ClusterView, gone: frozenset[int] = frozenset()) -> None:
         self.view = view
-        self.levels = view.options.levels
+        self.levels = view.levels
         self.nodes: dict[str, Node] = {}
         for name in view.node_names():
             node = view.node(name)

@@ -127,7 +127,7 @@ class _PodTerms:
         node = self.view.node(name)
         if node is None or not node.labels.get(key):
             return None
-        levels = self.view.options.levels
+        levels = self.view.levels
         wider = levels[: levels.index(key) + 1] if key in levels else (key,)
         return tuple(node.labels.get(level) for level in wider)
 

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..records.demand import Exclusive, Identity, PodTerm, Taint, Wish, given
@@ -80,29 +80,13 @@ class Budget:
     allowed: int
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much a decision may cost, counted in steps and therefore equal on every machine."""
-
-    steps: int = 50_000
-    fixes: int = 5
-    domains_listed: int = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Frozen per cycle: levels wide to narrow, limits."""
-
-    levels: tuple[str, ...]
-    limits: Limits = field(default_factory=Limits)
-
-
 class ClusterView:
     """Nodes, running pods, units and budgets, kept up to date by single changes."""
 
-    def __init__(self, options: Options) -> None:
-        self.options = options
-        self._node_table = NodeTable(options.levels)
+    def __init__(self, levels: Sequence[str]) -> None:
+        """`levels` are the topology keys that nest, from the widest to the narrowest."""
+        self.levels = tuple(levels)
+        self._node_table = NodeTable(self.levels)
         self._pod_index = PodIndex()
         self._slot_cache = SlotCache(self._node_table, self._pod_index)
         self._exclusivity = Exclusivity(self._node_table)
@@ -273,7 +257,7 @@ class ClusterView:
         known = self._nodes.get(node)
         if known is None or not known.labels.get(key):
             return None
-        levels = self.options.levels
+        levels = self.levels
         if key not in levels:
             return (known.labels[key],)
         wider = levels[: levels.index(key) + 1]

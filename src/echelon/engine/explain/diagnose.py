@@ -19,7 +19,7 @@ from ..cluster.node_table import NodeTable
 from ..cluster.regions import CLUSTER, Region, path_of, rows_of, split_by_label
 from ..cluster.running_terms import closures
 from ..cluster.view import ClusterView
-from ..records.demand import Composite, Demand, Group, Leaf, Shape, given
+from ..records.demand import Composite, Demand, Group, Leaf, Limits, Shape, given
 from ..records.verdict import DomainCount, Shortage
 from ..search.backtrack import descent
 from ..search.strategy import model, search
@@ -37,13 +37,13 @@ TRIAL_STEPS, SHARE, FEWEST = 2_000, 5, 2_000
 DOMAINS_LOOKED_AT = 64
 
 
-def shortages(view: ClusterView, demand: Demand) -> tuple[Shortage, ...]:
+def shortages(view: ClusterView, demand: Demand, limits: Limits = Limits()) -> tuple[Shortage, ...]:
     """One for every group: those that fail by themselves first, innermost first, then those that only wait.
 
     A group is judged inside the best domain of the keyed groups above it, since that is where it would have to be.
     """
     canon, known = Canon(view), dict[tuple[object, ...], tuple[Shortage, Region]]()
-    steps = Steps(max(FEWEST, view.options.limits.steps // SHARE))
+    steps = Steps(max(FEWEST, limits.steps // SHARE))
     found: list[tuple[tuple[bool, int], Shortage]] = []
     level: list[tuple[Group, Region]] = [(demand.root, CLUSTER)]
     depth = 0
@@ -54,7 +54,7 @@ def shortages(view: ClusterView, demand: Demand) -> tuple[Shortage, ...]:
             # Groups that are alike lack the same.
             kind = (part.type, *_held(group), around.key)
             if kind not in known:
-                known[kind] = _Group(view, group, part, around, steps).judged()
+                known[kind] = _Group(view, group, part, around, steps).judged(limits.domains_listed)
             shortage, best = known[kind]
             found.append(((shortage.have >= shortage.need, -depth), replace(shortage, group=group.id)))
             if isinstance(group, Composite):
@@ -91,10 +91,10 @@ class _Group:
         if self.part.supply and self.bound >= self.need and isinstance(group, Leaf):
             self.need = self.bound + 1  # the minimum is there; one more pod is what it waits for
 
-    def judged(self) -> tuple[Shortage, Region]:
-        """What it lacks, and the region in which its children are to be looked at."""
+    def judged(self, listed: int) -> tuple[Shortage, Region]:
+        """What it lacks, with the best `listed` domains, and the region in which its children are looked at."""
         regions, offers = self._offers()
-        order = self._order(regions, offers, self.view.options.limits.domains_listed)
+        order = self._order(regions, offers, listed)
         tried = [(self._count(region, int(offers[spot])), region) for spot in order for region in (regions(spot),)]
         tried.sort(key=lambda pair: (-pair[0].have, -self._promise_to_children(pair[1])))
         best = max((count.have for count, _ in tried), default=self.bound)

@@ -13,7 +13,7 @@ from ..cluster.regions import Region, path_of, rows_of
 from ..cluster.slots import room
 from ..cluster.view import Node
 from ..preemption.preempt import preempt
-from ..records.demand import Leaf, Shape, given
+from ..records.demand import Leaf, Limits, Shape, given
 from ..records.verdict import Cost, Fix, Shortage
 from .fix_trials import NAMED, Trials, fewest, listed
 
@@ -27,9 +27,9 @@ Enough = Callable[[int], bool]
 
 
 class ClusterFixes:
-    def __init__(self, trials: Trials, now: float) -> None:
+    def __init__(self, trials: Trials, now: float, limits: Limits) -> None:
         self.trials, self.view, self.demand, self.now = trials, trials.view, trials.demand, now
-        self.causes = trials.causes
+        self.causes, self.limits = trials.causes, limits
         self._models: dict[tuple[Shape, int, int], Node | None] = {}
 
     def added(self) -> Iterator[Fix]:
@@ -41,7 +41,7 @@ class ClusterFixes:
         if self.demand.may_preempt:
             yield from self._first(self._forbidden)
             return
-        evict = preempt(self.view, replace(self.demand, may_preempt=True), self.now)
+        evict = preempt(self.view, replace(self.demand, may_preempt=True), self.now, self.limits)
         if evict is not None:
             yield self._eviction(evict.units)
 
@@ -183,7 +183,7 @@ class ClusterFixes:
         inside = slice(region.level + 1)
         if not self._is_counted(shortage) or path_of(clone)[inside] != path_of(model)[inside]:
             return None
-        alone = NodeTable(self.view.options.levels)
+        alone = NodeTable(self.view.levels)
         alone.insert([(clone, clone.allocatable)])
         each = int(room(alone, alone.free, shape)[0]) if allowed(alone, shape)[0] else 0
         have = int(self.view.slot_cache.slots(shape).roll(region.level)[region.index])

@@ -7,22 +7,24 @@ told than the options allow: the cheapest of each kind.  The view is as before w
 from __future__ import annotations
 
 from ..cluster.view import ClusterView
-from ..records.demand import Demand
+from ..records.demand import Demand, Limits
 from ..records.verdict import Fix, Shortage
 from .fix_cluster import ClusterFixes
 from .fix_demand import DemandFixes
 from .fix_trials import Trials
 
 
-def fixes(view: ClusterView, demand: Demand, shortages: tuple[Shortage, ...], now: float) -> tuple[Fix, ...]:
-    """Changes that make the demand fit, cheapest first, at most as many as the options allow."""
-    most = view.options.limits.fixes
+def fixes(
+    view: ClusterView, demand: Demand, shortages: tuple[Shortage, ...], now: float, limits: Limits
+) -> tuple[Fix, ...]:
+    """Changes that make the demand fit, cheapest first, at most `limits.fixes`."""
+    most = limits.fixes
     causes = [shortage for shortage in shortages if shortage.fails] or list(shortages[:1])
     kinds: dict[tuple[object, ...], list[Shortage]] = {}
     for shortage in causes:
         kinds.setdefault((shortage.need, shortage.have, shortage.key, shortage.of_groups), []).append(shortage)
     trials = Trials(view, demand, list(kinds.values())[: max(most, 1)])
-    own, room = DemandFixes(trials), ClusterFixes(trials, now)
+    own, room = DemandFixes(trials), ClusterFixes(trials, now, limits)
     found: list[Fix] = []
     for kind in (own.fields, own.releases, own.widened, own.lowered, room.added, room.evicting):
         if len({fix.kind for fix in found}) >= most:

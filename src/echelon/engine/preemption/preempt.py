@@ -16,7 +16,7 @@ from ..cluster.pod_index import means
 from ..cluster.regions import CLUSTER, Region
 from ..cluster.view import ClusterView, Running
 from ..placement.place import place
-from ..records.demand import Demand
+from ..records.demand import Demand, Limits
 from ..records.verdict import Evict, LossBound
 from ..space.canonical import Canon, Part, bare, just
 from ..space.tasks import Steps
@@ -28,7 +28,7 @@ from .victim_table import Victims
 
 
 def preempt(
-    view: ClusterView, demand: Demand, now: float, cost: Callable[[Running], int] | None = None
+    view: ClusterView, demand: Demand, now: float, limits: Limits, cost: Callable[[Running], int] | None = None
 ) -> Evict | None:
     """The units whose eviction lets the demand in at the least loss; None if no eviction does.
 
@@ -40,20 +40,20 @@ def preempt(
         if not victims:
             return None
         best = Incumbent()
-        bound = _least_loss(trial, demand, victims, best)
+        bound = _least_loss(trial, demand, victims, limits, best)
         if best.loss is None:
             return None
         trial.take_out(best.victims)
-        placed = place(view, demand, Steps(view.options.limits.steps)).placed
+        placed = place(view, demand, Steps(limits.steps)).placed
         return None if placed is None else Evict(best.loss.ids, best.loss, placed, min(bound, best.loss.as_bound))
     finally:
         trial.close()
 
 
-def _least_loss(trial: EvictionTrial, demand: Demand, victims: Victims, best: Incumbent) -> LossBound:
+def _least_loss(trial: EvictionTrial, demand: Demand, victims: Victims, limits: Limits, best: Incumbent) -> LossBound:
     """Put the least loss into `best`; no eviction that helps loses less than what comes back."""
     view = trial.view
-    effort = Steps(view.options.limits.steps)
+    effort = Steps(limits.steps)
     anchors = _anchors(demand, victims)
     inquiries = []
     for aim in Canon(view).aims(demand.root):

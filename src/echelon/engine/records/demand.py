@@ -221,6 +221,17 @@ Group = Leaf | Composite
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one decision may cost: counted in steps, and therefore equal on every machine."""
+
+    steps: int = 50_000
+    #: Fixes that a blocked verdict lists; 0 skips the search for them.
+    fixes: int = 5
+    #: Domains that a shortage lists.
+    domains_listed: int = 5
+
+
+@dataclass(frozen=True, slots=True)
 class Demand:
     """One decision: the root of a hierarchy (a plain pod is a leaf of one)."""
 

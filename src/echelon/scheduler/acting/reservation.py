@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from ...base.clock import Clock
 from ...base.instants import parse
 from ...base.paths import spoken
-from ...engine import Demand, Domain, Evict, Node, Options, Placed, Running, decide, given, soonest
+from ...engine import Demand, Domain, Evict, Limits, Node, Placed, Running, decide, given, soonest
 from ..intake.group_tree import Member
 from ..queueing.known_blocked import likeness
 from ..queueing.root_state import State, priority_of
@@ -88,9 +88,9 @@ class _Passed:
 class Reservations:
     """Who has room kept for them, and what that means for everybody else."""
 
-    def __init__(self, patience: Patience, options: Options, around: Around, clock: Clock) -> None:
+    def __init__(self, patience: Patience, limits: Limits, around: Around, clock: Clock) -> None:
         self._patience = patience
-        self._options = options
+        self._limits = limits
         self._around = around
         self._clock = clock
         self._held: dict[int, Reservation] = {}
@@ -205,9 +205,8 @@ class Reservations:
             return ""
         like = likeness(demand)
         if like not in self._behind:
-            self._around.view.options = self._options
             with self._around.view.without(self._kept(self._held.values())):
-                verdict = decide(self._around.view, replace(demand, may_preempt=False), self._clock.now())
+                verdict = decide(self._around.view, replace(demand, may_preempt=False), self._clock.now(), self._limits)
             self._behind[like] = _whose(others, verdict) if isinstance(verdict, Placed) else ""
         return self._behind[like]
 
@@ -232,9 +231,8 @@ class Reservations:
     def _reserve(self, state: State, demand: Demand, moved: float) -> bool:
         leaving = [member for member in self._around.translator.members.values() if member.leaving and member.place]
         gone = [running for member in leaving if (running := self._around.view.running(member.id)) is not None]
-        self._around.view.options = self._options
         with self.lifted(state, demand.priority):
-            found = soonest(self._around.view, demand, gone, self._cost)
+            found = soonest(self._around.view, demand, gone, self._cost, self._limits)
         if found is None or not found.placement.assignment:
             # Not even without everyone it may wait for; that is a dear thing to find out.
             state.reserve_from = self._clock.now() + self._patience.after_seconds

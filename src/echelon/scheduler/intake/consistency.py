@@ -28,7 +28,7 @@ class _Deaf:
 
 def differences(kept: Translator, caches: Caches, clock: Clock) -> list[str]:
     """Where view and forest differ from ones rebuilt from the caches; empty when all is well."""
-    rebuilt = Translator(ClusterView(kept.view.options), caches, clock, _Deaf())
+    rebuilt = Translator(ClusterView(kept.view.levels), caches, clock, _Deaf())
     rebuilt.read()
     own = {member.uid: member for member in kept.members.values()}
     for member in list(rebuilt.members.values()):

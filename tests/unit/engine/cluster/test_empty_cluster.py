@@ -8,7 +8,6 @@ from echelon.engine import (
     Composite,
     Demand,
     Leaf,
-    Options,
     PodClass,
     Shape,
     decide,
@@ -19,7 +18,7 @@ from echelon.engine import (
 
 def test_everything_is_proved_blocked_and_every_group_has_its_reason() -> None:
     leaf = Leaf(2, 2, (PodClass(Shape((("cpu", 1000), ("pods", 1))), (10, 11)),), topology="rack")
-    verdict = decide(ClusterView(Options(("rack",))), Demand(Composite(1, 1, (leaf,))), 0.0)
+    verdict = decide(ClusterView(("rack",)), Demand(Composite(1, 1, (leaf,))), 0.0)
     assert isinstance(verdict, Blocked)
     assert verdict.proved
     assert "room for none" in sentence(verdict, {})

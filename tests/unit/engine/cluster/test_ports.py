@@ -10,7 +10,6 @@ from echelon.engine import (
     Demand,
     Leaf,
     Node,
-    Options,
     Placed,
     PodClass,
     Running,
@@ -35,7 +34,7 @@ def _place(view: ClusterView, port: int, pod: int) -> None:
 
 
 def test_ports_that_no_pod_takes_any_more_cost_nothing() -> None:
-    view = ClusterView(Options(()))
+    view = ClusterView(())
     view.put_node(Node("n1", {}, {"pods": 110}))
     _place(view, 80, pod=0)
     for number in range(1, 1000):
