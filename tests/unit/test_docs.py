@@ -28,10 +28,22 @@ def options() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("command", "option"), options(), ids=" ".join)
 def test_every_option_is_documented_with_its_command(command: str, option: str) -> None:
-    text = (DOCS / "reference" / "cli.md").read_text()
-    _, heading, rest = text.partition(f"## `echelon {command}")
-    assert heading, f"{command} has no section"
-    assert option in rest
+    section = section_of((DOCS / "reference" / "cli.md").read_text(), command)
+    assert section, f"{command} has no section"
+    assert f"`{option}" in section
+
+
+def section_of(page: str, command: str) -> str:
+    """The text below the heading of a command, up to the next heading of the same level."""
+    found = re.search(rf"^## `echelon {command}\b.*?\n(.*?)(?=^## |\Z)", page, flags=re.MULTILINE | re.DOTALL)
+    return found[1] if found else ""
+
+
+def test_a_later_section_does_not_document_an_option() -> None:
+    page = "## `echelon run FILE`\n`--speed`\n### Exit codes\n`--quiet`\n## `echelon up`\n`--port`\n"
+    assert section_of(page, "run") == "`--speed`\n### Exit codes\n`--quiet`\n"
+    assert section_of(page, "up") == "`--port`\n"
+    assert section_of(page, "u") == ""
 
 
 def test_every_annotation_of_ours_is_documented() -> None:
