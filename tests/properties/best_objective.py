@@ -143,7 +143,7 @@ class _Packing:
                 self.pods += [(leaf, pods.shape)] * count
                 if count:
                     self.amount[leaf.id, pods.shape] = self.amount.get((leaf.id, pods.shape), 0) + count
-        self.minding = any(shape.tied for _, shape in self.pods)
+        self.minding = any(shape.has_pod_rules for _, shape in self.pods)
         self.least = {(leaf.id, shape): self._least(leaf, shape) for leaf, shape in self.pods}
         if self._enough() and all(least is not None for least in self.least.values()):
             self._put([])
@@ -198,7 +198,7 @@ class _Packing:
         for leaf, shape in self.pods[: len(done)]:
             started[leaf.id, shape] = leaf
         for (leaf_id, shape), leaf in started.items():
-            if measured(leaf) and not shape.tied:
+            if measured(leaf) and not shape.has_pod_rules:
                 home = self.ground.home(leaf, done, honoured)
                 spare += sum(self.ground.slots[shape][name] for name in home) - self.amount[leaf_id, shape]
         spare += sum(least or 0 for where, least in self.least.items() if where not in started)
@@ -218,7 +218,7 @@ class _Packing:
         slots, count = self.ground.slots[shape], self.amount[leaf.id, shape]
         found = (sum(slots[name] for name in home) - count for home in self.ground.homes(leaf))
         fitting = [spare for spare in found if spare >= 0]
-        if shape.tied or not measured(leaf):
+        if shape.has_pod_rules or not measured(leaf):
             return 0 if fitting else None
         return min(fitting, default=None)
 

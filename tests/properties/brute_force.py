@@ -96,7 +96,7 @@ def _sizes(leaf: Leaf) -> list[int | None]:
     """
     members = sum(len(pods.members) for pods in leaf.classes)
     need = leaf.min_count - len(leaf.bound)
-    if any(pods.shape.tied for pods in leaf.classes):
+    if any(pods.shape.has_pod_rules for pods in leaf.classes):
         return [None, *range(max(0, need), members + 1)]
     if need > 0:
         return [None, need] if need <= members else [None]
@@ -146,7 +146,7 @@ class PlacementState:
         # equal pods of one leaf go to nodes in order, and of nodes that look alike the first will do
         start = names.index(done[-1][1]) if at and flat[at - 1] == flat[at] else 0
         looks: set[object] = set()
-        minding = any(shape.tied for _, shape in flat)
+        minding = any(shape.has_pod_rules for _, shape in flat)
         for name in names[start:]:
             look = name if minding else self.look(name, done)
             if look in looks or not self.fits(shape, name):

@@ -199,7 +199,7 @@ class _Model(cp_model.CpModel):
 
     def _measure(self, leaf: Leaf, home: _Home) -> None:
         """Slots of each shape in the leaf's domain, less its pods there."""
-        for shape in dict.fromkeys(pods.shape for pods in leaf.classes if not pods.shape.tied):
+        for shape in dict.fromkeys(pods.shape for pods in leaf.classes if not pods.shape.has_pod_rules):
             counts = [
                 count
                 for number, pods in enumerate(leaf.classes)

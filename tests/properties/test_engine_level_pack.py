@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from echelon.engine import Demand, Group, Placed, Steps, decide, problems
 from echelon.engine.cluster.regions import CLUSTER, Region
-from echelon.engine.packing.bin_fill import Counts, Filling, Question, Style
+from echelon.engine.packing.bin_fill import Counts, Filling, FillProblem, Style
 from echelon.engine.packing.flow_pack import by_flow
 from echelon.engine.packing.level_pack import nest
 from echelon.engine.placement import place
@@ -206,15 +206,15 @@ def test_a_flow_finds_what_filling_domain_by_domain_finds(seed: int) -> None:
     rng = Random(seed)
     sizes = rng.sample(range(1, 10), k=rng.randint(1, 4))
     rooms = [rng.randint(3, 15) for _ in range(rng.randint(1, 4))]
-    question = Question(
+    problem = FillProblem(
         0, [(size,) for size in sizes], tuple(rng.randint(1, 3) for _ in sizes), [(room,) for room in rooms],
         rooms, exact=True,
     )  # fmt: skip
-    filled = by_flow(question, Steps(20_000))
-    complete = Filling(question, Style(), lambda *_: True, lambda _: None).run()
+    filled = by_flow(problem, Steps(20_000))
+    complete = Filling(problem, Style(), lambda *_: True, lambda _: None).run()
     assert (filled is None) == (complete is None)
     if filled is not None:
-        assert _sum([taken for _, taken in filled]) == question.numbers
+        assert _sum([taken for _, taken in filled]) == problem.numbers
         assert all(sum(map(int.__mul__, taken, sizes)) <= rooms[spot] for spot, taken in filled)
 
 

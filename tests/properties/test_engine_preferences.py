@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.engine import ClusterView, Composite, Group, Identity, Peers, Placed, PodTerm, Requirement, Spread, Wish
+from echelon.engine import (
+    ClusterView,
+    Composite,
+    Group,
+    Identity,
+    Peers,
+    Placed,
+    PodTerm,
+    Preference,
+    Requirement,
+    Spread,
+)
 from echelon.testing.placement import LEVELS, copied, judged
 from tests.properties.hierarchies import Instance, examples, instances
 
@@ -19,40 +30,42 @@ SOME = Peers((Requirement("app", "In", ("a",)),), ("ns",))
 IDENTITIES = [Identity("ns", (("app", name),)) for name in ("a", "b")]
 
 
-def wishes() -> st.SearchStrategy[tuple[Wish, ...]]:
+def preferences() -> st.SearchStrategy[tuple[Preference, ...]]:
     keys, peers = st.sampled_from([LEVELS[name] for name in ("rack", "host", "zone")]), st.sampled_from([ANYONE, SOME])
-    terms = st.builds(lambda weight, key, who: Wish(weight, PodTerm(key, who)), st.integers(-3, 3), keys, peers)
-    spreads = st.builds(lambda key, who: Wish(1, Spread(key, 1, who)), keys, peers)
+    terms = st.builds(lambda weight, key, who: Preference(weight, PodTerm(key, who)), st.integers(-3, 3), keys, peers)
+    spreads = st.builds(lambda key, who: Preference(1, Spread(key, 1, who)), keys, peers)
     return st.lists(terms | spreads, max_size=3).map(tuple)
 
 
-def wishing(group: Group, wished: tuple[Wish, ...]) -> Group:
+def preferring(group: Group, wished: tuple[Preference, ...]) -> Group:
     if isinstance(group, Composite):
-        return replace(group, children=tuple(wishing(child, wished) for child in group.children))
+        return replace(group, children=tuple(preferring(child, wished) for child in group.children))
     classes = [
-        replace(pods, shape=replace(pods.shape, wishes=wished), identity=IDENTITIES[number % 2])
+        replace(pods, shape=replace(pods.shape, preferences=wished), identity=IDENTITIES[number % 2])
         for number, pods in enumerate(group.classes)
     ]
     return replace(group, classes=tuple(classes))
 
 
-def talkative(view: ClusterView, wished: tuple[Wish, ...]) -> ClusterView:
+def talkative(view: ClusterView, wished: tuple[Preference, ...]) -> ClusterView:
     """The same cluster, in which those that run have wishes, too."""
     fresh = copied(view)
     for number, pod in enumerate(list(fresh.all_running())):
-        fresh.bind(pod._replace(identity=IDENTITIES[number % 2], wishes=wished))
+        fresh.bind(pod._replace(identity=IDENTITIES[number % 2], preferences=wished))
     return fresh
 
 
 @examples(150)
-@given(st.booleans().flatmap(lambda victims: instances(victims, max_nodes=10, max_pods=8)), wishes(), wishes())
+@given(
+    st.booleans().flatmap(lambda victims: instances(victims, max_nodes=10, max_pods=8)), preferences(), preferences()
+)
 def test_wishes_change_neither_what_fits_nor_what_it_is_worth(
-    instance: Instance, own: tuple[Wish, ...], others: tuple[Wish, ...]
+    instance: Instance, own: tuple[Preference, ...], others: tuple[Preference, ...]
 ) -> None:
     view, demand = instance.cluster.view, instance.demand
     plain = judged(view, demand)
-    about_pods = tuple(wish for wish in others if isinstance(wish.about, PodTerm))
-    soft = judged(talkative(view, about_pods), replace(demand, root=wishing(demand.root, own)))
+    about_pods = tuple(preference for preference in others if isinstance(preference.about, PodTerm))
+    soft = judged(talkative(view, about_pods), replace(demand, root=preferring(demand.root, own)))
     assert type(plain) is type(soft)
     if isinstance(plain, Placed) and isinstance(soft, Placed):
         assert (plain.objective, len(plain.assignment)) == (soft.objective, len(soft.assignment))

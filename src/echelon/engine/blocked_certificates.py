@@ -72,7 +72,7 @@ def needs_of(view: ClusterView, demand: Demand) -> tuple[LeafNeed, ...] | None:
     table, found = view.node_table, dict[LeafNeed, None]()
     for aim in Canon(view).aims(demand.root):
         parts = list(walk(aim))
-        if any(part.exclusive for part in parts) or any(shape.tied for shape in shapes_of(aim)):
+        if any(part.exclusive for part in parts) or any(shape.has_pod_rules for shape in shapes_of(aim)):
             return None
         found |= dict.fromkeys(_needs(table, aim, -1, (), ()))
         if len(found) > _MOST_NEEDS:

@@ -25,13 +25,13 @@ from ..engine import (
     Placed,
     PodClass,
     PodTerm,
+    Preference,
     Running,
     Shape,
     Taint,
     Toleration,
     Unit,
     Verdict,
-    Wish,
     decide,
     problems,
 )
@@ -145,14 +145,14 @@ class Cluster:
         identity: Identity | None = None,
         repels: tuple[PodTerm, ...] = (),
         coming: bool = False,
-        wishes: tuple[Wish, ...] = (),
+        preferences: tuple[Preference, ...] = (),
     ) -> int:
         """A running pod; returns its unit, a fresh one unless given."""
         unit_id = fresh_id() if unit is None else unit
         self.view.put_unit(Unit(unit_id, priority, f"unit-{unit_id}"))
         pod_id = fresh_id() if pod is None else pod
         requests = amounts(cpu, gpu)
-        own = (group, exclusive, budgets, evictable, identity, repels, coming, wishes)
+        own = (group, exclusive, budgets, evictable, identity, repels, coming, preferences)
         self.view.bind(Running(pod_id, node, requests, unit_id, started, *own))
         return unit_id
 

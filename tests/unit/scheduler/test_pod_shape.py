@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from echelon.engine import PORT, PORT_SHARES, NodeTerm, Peers, PodTerm, Requirement, Spread, Toleration, Wish
+from echelon.engine import PORT, PORT_SHARES, NodeTerm, Peers, PodTerm, Preference, Requirement, Spread, Toleration
 from echelon.scheduler.intake.pod_shape import Shapes, of_pod, requests
 from echelon.testing.builders import GPU, make_pod
 
@@ -129,11 +129,11 @@ def test_soft_wishes_become_weights() -> None:
         "nodeAffinity": {_SOFT: [{"weight": 3, "preference": disk}]}, "podAffinity": near, "podAntiAffinity": far,
     }  # fmt: skip
     pod["spec"]["topologySpreadConstraints"] = [spread]
-    assert of_pod(pod).wishes == (
-        Wish(3, NodeTerm((Requirement("disk", "In", ("ssd",)),))),
-        Wish(7, PodTerm("zone", web)),
-        Wish(-9, PodTerm("host", web)),
-        Wish(1, Spread("zone", 2, web)),
+    assert of_pod(pod).preferences == (
+        Preference(3, NodeTerm((Requirement("disk", "In", ("ssd",)),))),
+        Preference(7, PodTerm("zone", web)),
+        Preference(-9, PodTerm("host", web)),
+        Preference(1, Spread("zone", 2, web)),
     )
     assert not of_pod(pod).unsupported
 

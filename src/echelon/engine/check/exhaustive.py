@@ -78,7 +78,7 @@ class _ExhaustiveSearch:
         self.free = {name: dict(facts.free(name)) for name in facts.nodes}
         self.put: list[tuple[int, Shape, str]] = []
         self.claimed: dict[tuple[object, Identity], int] = {}
-        self.minding = any(pods.shape.tied for leaf in demand.leaves() for pods in leaf.classes)
+        self.minding = any(pods.shape.has_pod_rules for leaf in demand.leaves() for pods in leaf.classes)
 
     def exist(self) -> bool:
         return self._group(self.demand.root, self.counting.everywhere, self._right_together)

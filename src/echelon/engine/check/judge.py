@@ -87,7 +87,7 @@ class _Judge:
     def __init__(self, view: ClusterView, demand: Demand, now: float, steps: int) -> None:
         self.view, self.demand, self.now, self.steps = view, demand, now, steps
         self.groups = groups_of(demand.root)
-        self.tied = any(pods.shape.tied for leaf in demand.leaves() for pods in leaf.classes)
+        self.has_pod_rules = any(pods.shape.has_pod_rules for leaf in demand.leaves() for pods in leaf.classes)
         self.allowance = Allowance(BEYOND)
         self.open = False
 
@@ -201,7 +201,7 @@ class _Judge:
         """What is said to be the least that any eviction loses, and that this one is."""
         if evict.bound > evict.loss.as_bound:
             yield f"the bound {evict.bound} lies above the loss {evict.loss.as_bound}"
-        if self.tied:
+        if self.has_pod_rules:
             self.open = True  # between pods more evictions may be worse, so that nothing follows from a few
         elif len(self._lower_units()) <= UNITS:
             yield from self._cheaper(evict)

@@ -38,7 +38,7 @@ def pod_term_problems(
     """What is wrong between pods; `judges` say whether a node is selected, and tolerated."""
     placed = [(member, shapes[member], name) for member, name in assignment.items() if member in shapes]
     placed = [one for one in placed if view.node(one[2]) is not None]
-    if not any(shape.tied for _, shape, _ in placed):
+    if not any(shape.has_pod_rules for _, shape, _ in placed):
         return
     running = [_Pod(pod.node, pod.identity, None, pod.repels, not pod.evictable, pod.coming) for pod in staying]
     new = {member: _Pod(name, shape.identity, shape, shape.anti_affinity, False) for member, shape, name in placed}

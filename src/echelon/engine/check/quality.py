@@ -37,8 +37,8 @@ def _spare(
     if group.id not in placed.groups:
         return
     names = _nodes(facts, group, placed)
-    wishes = group.preferred[missed[group.id] : missed[group.id] + 1]
-    for key in (*keys(group), *wishes) if names else ():
+    preferences = group.preferred[missed[group.id] : missed[group.id] + 1]
+    for key in (*keys(group), *preferences) if names else ():
         home = facts.domain(names[0], key)
         around = tuple(name for name in around if facts.domain(name, key) == home)
     if isinstance(group, Composite):
@@ -47,7 +47,7 @@ def _spare(
     elif _is_measured(group):
         for shape, members in _by_shape(group):
             new = sum(member in placed.assignment for member in members)
-            if new and not shape.tied:
+            if new and not shape.has_pod_rules:
                 slots = facts.slots(shape)
                 yield sum(slots.get(name, 0) for name in around) - new
 

@@ -156,7 +156,7 @@ class _Shortage:
             yield f"{where} has {len(place.names)} nodes, not {count.nodes}"
         shapes = [shape for shape, _ in supply(self.group)] if isinstance(self.group, Leaf) else []
         largest = [shape for shape in shapes if _size(shape) == max(map(_size, shapes))]
-        if largest and not any(shape.tied for shape in largest):
+        if largest and not any(shape.has_pod_rules for shape in largest):
             free = {sum(name in self.facts.slots(shape) for name in place.names) for shape in largest}
             if count.free_nodes not in free:
                 yield f"{where} has {min(free)} free nodes, not {count.free_nodes}"
@@ -167,7 +167,7 @@ class _Shortage:
             return self._children(count, place)
         kinds = supply(self.group)
         high = self.bound + self.counting.pods_in(self.group, place)
-        if self.group.exclusive is not None or any(shape.tied for shape, _ in kinds):
+        if self.group.exclusive is not None or any(shape.has_pod_rules for shape, _ in kinds):
             return 0, high
         if len(kinds) <= 1:
             return high, high
@@ -197,7 +197,7 @@ class _Shortage:
         return fits(within, Demand(replace(self.group, topology=None, min_groups=number)), STEPS)
 
     def _is_tied(self) -> bool:
-        return any(shape.tied for leaf in leaves_below(self.group) for shape, _ in supply(leaf))
+        return any(shape.has_pod_rules for leaf in leaves_below(self.group) for shape, _ in supply(leaf))
 
     def _holder(self, count: DomainCount, place: NodeSet) -> Iterator[str]:
         names = set[str]()
@@ -243,7 +243,7 @@ class _Shortage:
             return
         if sum(told.values()) > len(self.facts.nodes):
             yield f"{sum(told.values())} nodes are told to be shut out, there are {len(self.facts.nodes)}"
-        if any(shape.tied for shape in largest):
+        if any(shape.has_pod_rules for shape in largest):
             return
         counted = [self._shut(shape) for shape in largest]
         if told not in counted:

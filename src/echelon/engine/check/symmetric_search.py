@@ -91,7 +91,9 @@ class SymmetricSearch:
         self.takes = [tuple(dict(shape.requests).get(name, 0) for name in self.resources) for shape in self.shapes]
         named = {group.topology for group in groups_of(demand.root)} - {None}
         self.exact = all(key in facts.levels for key in named)
-        self.exact &= not any(shape.tied for shape in self.shapes) and not any(leaf.exclusive for leaf in leaves)
+        self.exact &= not any(shape.has_pod_rules for shape in self.shapes) and not any(
+            leaf.exclusive for leaf in leaves
+        )
         self.levels = [number for number, key in enumerate(facts.levels) if key in named]
         self._looks: dict[object, int] = {}
         self.root = self._homes()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple, Protocol, TypeVar
 
-from ..records.demand import Identity, Peers, PodTerm, Requirement, Wish
+from ..records.demand import Identity, Peers, PodTerm, Preference, Requirement
 
 Key = TypeVar("Key")
 
@@ -18,7 +18,7 @@ Key = TypeVar("Key")
 KEPT = 512
 
 
-class Question(NamedTuple):
+class PodQuery(NamedTuple):
     """Pods that are meant by all of these; `staying` leaves out those that are about to go, `here` those to come."""
 
     peers: tuple[Peers, ...]
@@ -26,7 +26,7 @@ class Question(NamedTuple):
     here: bool = False
 
 
-class Kind(NamedTuple):
+class PodKind(NamedTuple):
     """What tells running pods apart for any question."""
 
     identity: Identity
@@ -34,7 +34,7 @@ class Kind(NamedTuple):
     here: bool
 
 
-class Known(Protocol):
+class CountedPod(Protocol):
     """What is counted: `view.Running`."""
 
     @property
@@ -44,7 +44,7 @@ class Known(Protocol):
     @property
     def repels(self) -> tuple[PodTerm, ...]: ...
     @property
-    def wishes(self) -> tuple[Wish, ...]: ...
+    def preferences(self) -> tuple[Preference, ...]: ...
     @property
     def evictable(self) -> bool: ...
     @property
@@ -86,19 +86,19 @@ class PodIndex:
         #: Grows with every change; who derives something from here compares it.
         self.changes = 0
         #: Those who came before the first question, by the identity of the object, with the number of times.
-        self._noted: dict[int, tuple[Known, int]] = {}
-        self._pods: dict[Kind, dict[str, int]] = {}
-        self._answers: dict[Question, dict[str, int]] = {}
+        self._noted: dict[int, tuple[CountedPod, int]] = {}
+        self._pods: dict[PodKind, dict[str, int]] = {}
+        self._answers: dict[PodQuery, dict[str, int]] = {}
         #: Which questions an identity counts for.
-        self._counts_for: dict[Kind, list[Question]] = {}
+        self._counts_for: dict[PodKind, list[PodQuery]] = {}
         self._repelling: dict[PodTerm, dict[str, int]] = {}
-        self._wishing: dict[Wish, dict[str, int]] = {}
+        self._preferring: dict[Preference, dict[str, int]] = {}
 
-    def count(self, pod: Known, times: int) -> None:
+    def count(self, pod: CountedPod, times: int) -> None:
         """A pod comes (1) or goes (-1)."""
         self.count_all((pod,), times)
 
-    def count_all(self, pods: Iterable[Known], times: int) -> None:
+    def count_all(self, pods: Iterable[CountedPod], times: int) -> None:
         """The same for several; those without an identity count for nobody."""
         noted = self._noted
         self.changes += 1
@@ -115,16 +115,16 @@ class PodIndex:
                 del noted[id(pod)]
             for term in pod.repels:
                 _add(self._repelling, term, pod.node, times)
-            for wish in pod.wishes:
-                _add(self._wishing, wish, pod.node, times)
+            for preference in pod.preferences:
+                _add(self._preferring, preference, pod.node, times)
 
-    def _sort(self, pod: Known, times: int) -> None:
+    def _sort(self, pod: CountedPod, times: int) -> None:
         """Count a pod where questions look for it."""
         assert pod.identity is not None
-        kind = Kind(pod.identity, pod.evictable, not pod.coming)
+        kind = PodKind(pod.identity, pod.evictable, not pod.coming)
         _add(self._pods, kind, pod.node, times)
-        for question in self._concerned(kind):
-            answer = self._answers[question]
+        for query in self._queries_about(kind):
+            answer = self._answers[query]
             answer[pod.node] = answer.get(pod.node, 0) + times
         if times < 0 and kind not in self._pods:
             self._counts_for.pop(kind, None)
@@ -132,19 +132,19 @@ class PodIndex:
     def clear(self) -> None:
         """Nobody runs anywhere any more."""
         self.changes += 1
-        for table in (self._noted, self._pods, self._answers, self._counts_for, self._repelling, self._wishing):
+        for table in (self._noted, self._pods, self._answers, self._counts_for, self._repelling, self._preferring):
             table.clear()
 
-    def of(self, question: Question) -> Mapping[str, int]:
+    def of(self, query: PodQuery) -> Mapping[str, int]:
         """node -> pods that are meant; nodes with none may be listed with 0."""
-        answer = self._answers.get(question)
+        answer = self._answers.get(query)
         if answer is None:
             for pod, number in self._noted.values():
                 self._sort(pod, number)
             self._noted.clear()
-            answer = self._answers[question] = {}
+            answer = self._answers[query] = {}
             for kind, nodes in self._pods.items():
-                if _meant(question, kind):
+                if _meant(query, kind):
                     for node, number in nodes.items():
                         answer[node] = answer.get(node, 0) + number
             if len(self._answers) > KEPT:
@@ -156,20 +156,20 @@ class PodIndex:
         """Required anti-affinity of running pods: term -> node -> pods that have it."""
         return self._repelling
 
-    def wishing(self) -> Mapping[Wish, Mapping[str, int]]:
+    def preferring(self) -> Mapping[Preference, Mapping[str, int]]:
         """What running pods wish of others: wish -> node -> pods that have it."""
-        return self._wishing
+        return self._preferring
 
-    def _concerned(self, kind: Kind) -> list[Question]:
+    def _queries_about(self, kind: PodKind) -> list[PodQuery]:
         found = self._counts_for.get(kind)
         if found is None:
-            found = self._counts_for[kind] = [question for question in self._answers if _meant(question, kind)]
+            found = self._counts_for[kind] = [query for query in self._answers if _meant(query, kind)]
         return found
 
 
-def _meant(question: Question, kind: Kind) -> bool:
-    left_out = (question.staying and not kind.staying) or (question.here and not kind.here)
-    return not left_out and all(means(peers, kind.identity) for peers in question.peers)
+def _meant(query: PodQuery, kind: PodKind) -> bool:
+    left_out = (query.staying and not kind.staying) or (query.here and not kind.here)
+    return not left_out and all(means(peers, kind.identity) for peers in query.peers)
 
 
 def _add(table: dict[Key, dict[str, int]], key: Key, node: str, times: int) -> None:

@@ -14,7 +14,7 @@ from ..records.demand import EVERYWHERE, Peers, PodTerm, Requirement, Shape, Spr
 from .arrays import Bools, Ints
 from .node_filters import WAITS, exclusions
 from .node_table import NodeTable
-from .pod_index import PodIndex, Question, means
+from .pod_index import PodIndex, PodQuery, means
 
 
 def domain_of(table: NodeTable, key: str) -> Ints:
@@ -55,17 +55,17 @@ def anchors_of(table: NodeTable, pod_index: PodIndex, shape: Shape) -> Mapping[s
     it had better go where its like will be.
     """
     peers = tuple(term.peers for term in shape.affinity)
-    here = pod_index.of(Question(peers, here=True))
+    here = pod_index.of(PodQuery(peers, here=True))
     if _anywhere(table, shape, here) or not joins(shape, shape):
         return here
-    return pod_index.of(Question(peers))
+    return pod_index.of(PodQuery(peers))
 
 
 def closures(table: NodeTable, pod_index: PodIndex, shape: Shape, alone: bool = True) -> Iterator[tuple[str, Bools]]:
     """What running pods close to a shape, by name; `alone` if no other shape is placed with it."""
     for term in shape.anti_affinity:
         domain = domain_of(table, term.key)
-        near = tally(table, domain, pod_index.of(Question((term.peers,))))
+        near = tally(table, domain, pod_index.of(PodQuery((term.peers,))))
         yield _named(f"anti-affinity to {told(term.peers)}", term), near[domain] > 0
     for term, nodes in pod_index.repelling().items():
         if matches(term.peers, shape):

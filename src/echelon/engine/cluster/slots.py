@@ -196,7 +196,7 @@ class RuleSlots(Slots):
     def __init__(self, table: NodeTable, shape: Shape, pod_index: PodIndex) -> None:
         super().__init__(table, shape)
         self._pod_index = pod_index
-        self._untied = Slots(table, replace(shape, affinity=(), anti_affinity=(), spread=(), identity=None))
+        self._free_of_rules = Slots(table, replace(shape, affinity=(), anti_affinity=(), spread=(), identity=None))
         self._state: tuple[int, int, int, int] | None = None
 
     def refresh(self) -> None:
@@ -204,10 +204,10 @@ class RuleSlots(Slots):
         state = (table.epoch, len(table.log), table.shape, self._pod_index.changes)
         if state == self._state:
             return
-        self._untied.refresh()
+        self._free_of_rules.refresh()
         open_rows = left_open(table, self._pod_index, self.shape)
         most = np.where(one_each(table, self.shape), 1, UNLIMITED)
-        self._put(np.where(open_rows, np.minimum(self._untied.rows, most), 0))
+        self._put(np.where(open_rows, np.minimum(self._free_of_rules.rows, most), 0))
         self._tightest.clear()
         self._state = state
 
@@ -232,7 +232,7 @@ class SlotCache:
     def _find(self, shape: Shape) -> Slots:
         found = self._kept.get(shape)
         if found is None:
-            found = RuleSlots(self._table, shape, self._pod_index) if shape.tied else Slots(self._table, shape)
+            found = RuleSlots(self._table, shape, self._pod_index) if shape.has_pod_rules else Slots(self._table, shape)
             self._kept[shape] = found
             if len(self._kept) > max(LEAST_KEPT, min(KEPT, KEPT_ROWS // max(1, self._table.size))):
                 self._kept.popitem(last=False)

@@ -14,7 +14,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..records.demand import Exclusive, Identity, PodTerm, Taint, Wish, given
+from ..records.demand import Exclusive, Identity, PodTerm, Preference, Taint, given
 from ..records.validate import amounts
 from .arrays import Ints
 from .exclusivity import Exclusivity
@@ -69,7 +69,7 @@ class Running(NamedTuple):
     #: Nominated: its place is kept, but it does not run yet, and may never.
     coming: bool = False
     #: What it wishes of others: its preferred terms about pods, and the pods it needs near.
-    wishes: tuple[Wish, ...] = ()
+    preferences: tuple[Preference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -334,7 +334,7 @@ def excluded_nodes(view: ClusterView, shape: Shape) -> dict[str, int]:
     """Nodes that take no pod of a shape, each counted once under its first reason."""
     table, reasons = view.node_table, dict[str, int]()
     open_rows = np.ones(table.size, dtype=np.bool_)
-    pod_index = closures(table, view.pod_index, shape) if shape.tied else ()
+    pod_index = closures(table, view.pod_index, shape) if shape.has_pod_rules else ()
     for reason, shut in (*exclusions(table, shape), *pod_index, *_full(table, shape)):
         number = int((open_rows & shut).sum())
         if number:

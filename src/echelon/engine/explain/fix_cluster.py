@@ -175,7 +175,7 @@ class ClusterFixes:
         if not isinstance(leaf, Leaf) or leaf.bound or leaf.exclusive or len(leaf.classes) != 1:
             return False
         (pods,) = leaf.classes
-        return not pods.shape.tied and shortage.present >= shortage.need
+        return not pods.shape.has_pod_rules and shortage.present >= shortage.need
 
     def _counted_with(self, shortage: Shortage, shape: Shape, region: Region, model: Node) -> Enough | None:
         """Whether slots suffice with so many nodes like this; None if they do not decide, or would be elsewhere."""

@@ -18,7 +18,7 @@ import numpy as np
 from ..cluster.arrays import Ints
 from ..records.demand import Shape
 from ..space.pod_rules import Apart, Even, Near
-from ..space.tied_state import Tied
+from ..space.rule_state import RuleState
 from ..space.trial_state import Counting, Packing
 
 Rule = Apart | Near | Even
@@ -37,13 +37,13 @@ Numbers = Mapping[Shape, Mapping[int, Number]]
 
 def on_nodes(room: Counting | Packing, rows: Ints) -> list[Apart]:
     """The terms of anti-affinity by which pods keep off one another's nodes, whatever else they ask for."""
-    rules = room.rules if isinstance(room, Tied) else []
+    rules = room.rules if isinstance(room, RuleState) else []
     return [rule for rule in rules if isinstance(rule, Apart) and bool((rule.domain[rows] >= 0).all())]
 
 
 def between_nodes(room: Counting | Packing, rows: Ints) -> list[Rule]:
     """The rules that are about more than one node at a time."""
-    rules = room.rules if isinstance(room, Tied) else []
+    rules = room.rules if isinstance(room, RuleState) else []
     alone = [rule for rule in on_nodes(room, rows) if len(np.unique(rule.domain[rows])) == len(rows)]
     return [rule for rule in rules if not any(rule is one for one in alone)]
 

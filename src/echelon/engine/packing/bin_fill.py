@@ -85,7 +85,7 @@ def styles(first: int = FIRST_TRY, uneven: bool = True, flow: bool = False) -> I
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class FillProblem:
     """Kinds of parts with the amounts of one and their numbers; domains with their amounts, equal marks for equals."""
 
     #: The amount that is scarcest.
@@ -102,7 +102,7 @@ class Filling:
     """`fits` says whether a set of parts can share a domain, amounts apart; `step` takes steps or raises OutOfSteps."""
 
     def __init__(
-        self, asked: Question, style: Style, fits: Callable[[int, Counts], bool], step: Callable[[int], None]
+        self, asked: FillProblem, style: Style, fits: Callable[[int, Counts], bool], step: Callable[[int], None]
     ) -> None:
         self.style, self._fits, self._step = style, fits, step
         self.exact = asked.exact

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..space.cpsat import Solver
 from ..space.tasks import Steps
-from .bin_fill import Counts, OutOfSteps, Question, Unsuited
+from .bin_fill import Counts, FillProblem, OutOfSteps, Unsuited
 
 #: Where a part begins in its domain, and its kind.
 Arc = tuple[int, int]
@@ -21,7 +21,7 @@ Arc = tuple[int, int]
 MOST_ARCS = 8_000
 
 
-def by_flow(asked: Question, steps: Steps) -> list[tuple[int, Counts]] | None:
+def by_flow(asked: FillProblem, steps: Steps) -> list[tuple[int, Counts]] | None:
     """What domains take, those that take anything; None if there is no way."""
     if not asked.exact or len(asked.kinds[0]) > 1 or not all(size for (size,) in asked.kinds):
         raise Unsuited

@@ -26,7 +26,7 @@ from ..space.canonical import Part, shapes_of
 from ..space.resource_bounds import SAFE, Measure
 from ..space.tasks import Found, NotFound, Put, Steps
 from ..space.trial_state import Counting, Packing
-from .bin_fill import FIRST_TRY, Amounts, Counts, Filling, OutOfSteps, Question, Style, Unsuited, scarcest, styles
+from .bin_fill import FIRST_TRY, Amounts, Counts, Filling, FillProblem, OutOfSteps, Style, Unsuited, scarcest, styles
 from .flow_pack import by_flow
 from .node_pack import Nodes, Order, deal, pack
 from .regular_trees import at_depth, plain, regular
@@ -210,12 +210,12 @@ class _Nest:
         def fits(spot: int, taken: Counts) -> bool:
             return decided or self._arranged(_bag(kinds, taken), Region(level, indexes[spot])) is not None
 
-        question = Question(
+        problem = FillProblem(
             main, [self._needs[kind] for kind in kinds], tuple(children[kind] for kind in kinds), have,
             [self._mark(level, index) for index in indexes], decided,
         )  # fmt: skip
-        filled = self._by_flow(question) if decided and self._style.flow else None
-        filled = filled or Filling(question, self._style, fits, self._step).run()
+        filled = self._by_flow(problem) if decided and self._style.flow else None
+        filled = filled or Filling(problem, self._style, fits, self._step).run()
         if filled is None:
             return None
         plan = _Plan()
@@ -226,12 +226,12 @@ class _Nest:
             plan.inner.append((indexes[spot] - low, bag, arranged))
         return plan
 
-    def _by_flow(self, question: Question) -> list[tuple[int, Counts]] | None:
+    def _by_flow(self, problem: FillProblem) -> list[tuple[int, Counts]] | None:
         """One level at once; None if the solver finds no way or is not made for the question."""
         budget = Steps(self._steps.left - self._floor)
         before = budget.left
         try:
-            return by_flow(question, budget)
+            return by_flow(problem, budget)
         except Unsuited:
             return None
         finally:

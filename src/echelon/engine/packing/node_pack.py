@@ -19,7 +19,7 @@ from ..space.canonical import Ask, Part
 from ..space.resource_bounds import Measure
 from ..space.tasks import Put, Steps
 from ..space.trial_state import Packing
-from .bin_fill import Amounts, Counts, Filling, OutOfSteps, Question, Style, Unsuited, scarcest, styles
+from .bin_fill import Amounts, Counts, Filling, FillProblem, OutOfSteps, Style, Unsuited, scarcest, styles
 
 
 class Order(NamedTuple):
@@ -112,11 +112,11 @@ class _Packer:
             if budget.left <= 0:
                 raise OutOfSteps
 
-        question = Question(
+        problem = FillProblem(
             self.main, [self.takes[number] for number in order], tuple(self.numbers[number] for number in order),
             nodes.offers, list(zip(nodes.offers, self.may, strict=True)), nodes.alike,
         )  # fmt: skip
-        filled = Filling(question, style, fits, step).run()
+        filled = Filling(problem, style, fits, step).run()
         if filled is None:
             return None
         counts = np.zeros((len(self.shapes), nodes.size), dtype=np.int64)

@@ -20,7 +20,7 @@ from ..records.verdict import Placed
 from ..search.closed_form import MANY
 from ..space.compact import compact, descend
 from .objective import is_measured
-from .preferences import has_wishes
+from .preferences import has_preferences
 
 
 def at_once(view: ClusterView, demand: Demand) -> Placed | None:
@@ -33,9 +33,9 @@ def at_once(view: ClusterView, demand: Demand) -> Placed | None:
         return None
     (pods,) = leaf.classes
     table, shape, count = view.node_table, pods.shape, len(pods.members)
-    if not count or leaf.min_count > count or shape.tied or not table.knows(shape.requests):
+    if not count or leaf.min_count > count or shape.has_pod_rules or not table.knows(shape.requests):
         return None
-    if has_wishes(table, pods):
+    if has_preferences(table, pods):
         return None
     level = _level(view, leaf)
     if level is None:

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from ..cluster.arrays import Bools, Ints
 from ..cluster.node_filters import matches_term, tolerated
-from ..cluster.pod_index import Question, means
+from ..cluster.pod_index import PodQuery, means
 from ..cluster.running_terms import domain_of, eligible, tally
 from ..cluster.view import ClusterView
-from ..records.demand import Identity, NodeTerm, Peers, PodTerm, Shape, Spread, Wish
+from ..records.demand import Identity, NodeTerm, Peers, PodTerm, Preference, Shape, Spread
 
 Floats = npt.NDArray[np.floating[Any]]
 
@@ -34,15 +34,15 @@ class Crowd:
     def __init__(self, size: int) -> None:
         self._nobody: Ints = np.zeros(size, dtype=np.int64)
         self._known: dict[Identity, Ints] = {}
-        self.wishing: dict[Wish, Ints] = {}
+        self.preferring: dict[Preference, Ints] = {}
 
     def count(self, shape: Shape, identity: Identity | None, rows: Ints, counts: Ints) -> None:
         """Pods come to distinct rows; negative counts take them away."""
         if identity is not None:
             self._known.setdefault(identity, self._nobody.copy())[rows] += counts
-        for wish in shape.wishes:
-            if isinstance(wish.about, PodTerm):
-                self.wishing.setdefault(wish, self._nobody.copy())[rows] += counts
+        for preference in shape.preferences:
+            if isinstance(preference.about, PodTerm):
+                self.preferring.setdefault(preference, self._nobody.copy())[rows] += counts
 
     def meant(self, peers: Peers) -> Ints:
         """Pods per row that are meant."""
@@ -89,8 +89,10 @@ class Liking:
         self.view, self.shape, self.identity, self.rows = view, shape, identity, rows
         self.crowd = crowd or Crowd(view.node_table.size)
         self._still = TAINTS * _taints(view, shape, rows) + NODES * _nodes(view, shape, rows)
-        self._near = [*self._own_wishes(), *self._wishes_of_others()]
-        self._even = [self._evenness(wish.about) for wish in shape.wishes if isinstance(wish.about, Spread)]
+        self._near = [*self._own_preferences(), *self._preferences_of_others()]
+        self._even = [
+            self._evenness(preference.about) for preference in shape.preferences if isinstance(preference.about, Spread)
+        ]
 
         self._changing: list[_Nearness | _Evenness] = [each for each in self._near if each.own]
         self._changing += [each for each in self._even if each.own]
@@ -125,29 +127,29 @@ class Liking:
 
     # ---- other pods
 
-    def _own_wishes(self) -> Iterator[_Nearness]:
+    def _own_preferences(self) -> Iterator[_Nearness]:
         table, pod_index = self.view.node_table, self.view.pod_index
-        for wish in self.shape.wishes:
-            if isinstance(wish.about, PodTerm):
-                domain = domain_of(table, wish.about.key)
-                there = tally(table, domain, pod_index.of(Question((wish.about.peers,))))
-                _gather(there, domain, self.crowd.meant(wish.about.peers))
+        for preference in self.shape.preferences:
+            if isinstance(preference.about, PodTerm):
+                domain = domain_of(table, preference.about.key)
+                there = tally(table, domain, pod_index.of(PodQuery((preference.about.peers,))))
+                _gather(there, domain, self.crowd.meant(preference.about.peers))
                 # One of its own kind counts twice: as it is wished, and as one that wishes.
-                own = 2 * wish.weight if self._is_meant(wish.about.peers) else 0
-                yield _Nearness(domain, there * wish.weight, self.rows, own)
+                own = 2 * preference.weight if self._is_meant(preference.about.peers) else 0
+                yield _Nearness(domain, there * preference.weight, self.rows, own)
 
-    def _wishes_of_others(self) -> Iterator[_Nearness]:
+    def _preferences_of_others(self) -> Iterator[_Nearness]:
         table = self.view.node_table
-        for wish, nodes in self.view.pod_index.wishing().items():
-            if isinstance(wish.about, PodTerm) and self._is_meant(wish.about.peers):
-                domain = domain_of(table, wish.about.key)
-                yield _Nearness(domain, tally(table, domain, nodes) * wish.weight, self.rows, 0)
-        for wish, pods in self.crowd.wishing.items():
-            if isinstance(wish.about, PodTerm) and self._is_meant(wish.about.peers):
-                domain = domain_of(table, wish.about.key)
+        for preference, nodes in self.view.pod_index.preferring().items():
+            if isinstance(preference.about, PodTerm) and self._is_meant(preference.about.peers):
+                domain = domain_of(table, preference.about.key)
+                yield _Nearness(domain, tally(table, domain, nodes) * preference.weight, self.rows, 0)
+        for preference, pods in self.crowd.preferring.items():
+            if isinstance(preference.about, PodTerm) and self._is_meant(preference.about.peers):
+                domain = domain_of(table, preference.about.key)
                 there = tally(table, domain, {})
                 _gather(there, domain, pods)
-                yield _Nearness(domain, there * wish.weight, self.rows, 0)
+                yield _Nearness(domain, there * preference.weight, self.rows, 0)
 
     def _is_meant(self, peers: Peers) -> bool:
         return self.identity is not None and means(peers, self.identity)
@@ -165,7 +167,7 @@ class Liking:
     def _evenness(self, spread: Spread) -> _Evenness:
         table, domain = self.view.node_table, domain_of(self.view.node_table, spread.key)
         counted = np.where(eligible(table, self.shape, spread), domain, -1)
-        running = self.view.pod_index.of(Question((spread.peers,), staying=True))
+        running = self.view.pod_index.of(PodQuery((spread.peers,), staying=True))
         pods = tally(table, domain, {})
         there = tally(table, counted, running)
         pods[: len(there) - 1] += there[:-1]
@@ -208,8 +210,8 @@ def _taints(view: ClusterView, shape: Shape, rows: Ints) -> Ints:
 
 def _nodes(view: ClusterView, shape: Shape, rows: Ints) -> Ints:
     found = np.zeros(len(rows), dtype=np.int64)
-    for wish in shape.wishes:
-        if isinstance(wish.about, NodeTerm):
-            found += wish.weight * matches_term(view.node_table, wish.about, rows)
+    for preference in shape.preferences:
+        if isinstance(preference.about, NodeTerm):
+            found += preference.weight * matches_term(view.node_table, preference.about, rows)
     most = int(found.max(initial=0))
     return found * FULL // most if most else found

@@ -75,12 +75,12 @@ def inner_regions(table: NodeTable, region: Region, key: str) -> list[Region]:
 
 def settle_homes(view: ClusterView, root: Group, draft: Draft) -> dict[int, int]:
     """How many preferred keys each group with wishes missed; its region and those below become as narrow as that."""
-    wishes = [group for group in groups_of(root) if group.preferred]
-    if not wishes:
+    preferences = [group for group in groups_of(root) if group.preferred]
+    if not preferences:
         return {}
     rows = _rows_below(view, root, draft)
     missed = {}
-    for group in wishes:
+    for group in preferences:
         missed[group.id] = len(group.preferred)
         if group.id in draft.seats:
             missed[group.id] = _missed(view.node_table, group, rows[group.id])
@@ -211,7 +211,7 @@ def _around_groups(view: ClusterView, leaves: Iterable[Leaf], draft: Draft) -> t
     measured = {leaf.id for leaf in leaves if is_measured(leaf)}
     pods: dict[int, list[tuple[Shape, int]]] = {}
     for put in draft.puts:
-        if put.part.group in measured and not put.ask.shape.tied:
+        if put.part.group in measured and not put.ask.shape.has_pod_rules:
             _count(pods.setdefault(put.part.group, []), put.ask.shape, int(put.counts.sum()))
     spare = least = 0
     known: dict[tuple[int, int, int], int] = {}

@@ -39,7 +39,7 @@ class Floor:
 
     def _best(self, shape: Shape, key: str | None) -> int:
         """The most slots in a domain of a key; any number for pods whose slots depend on others."""
-        if shape.tied:
+        if shape.has_pod_rules:
             return 1 << 40
         known = (id(shape), key)
         if known not in self._most:
@@ -68,7 +68,7 @@ class Floor:
             return True
         fitting = table.named(level).copy()
         for shape, count in pods.items():
-            if not shape.tied:
+            if not shape.has_pod_rules:
                 slots: Ints = self.view.slot_cache.slots(shape).roll(level)
                 fitting &= slots >= count
         return bool(np.any(fitting))

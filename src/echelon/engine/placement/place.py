@@ -18,8 +18,8 @@ from ..records.verdict import Placed
 from ..search.strategy import search
 from ..space.canonical import Canon, Goal, Part
 from ..space.compact import compact
+from ..space.rule_state import has_pod_rules
 from ..space.tasks import Found, NotFound, Put, Steps
-from ..space.tied_state import is_tied
 from .extras import Growth
 from .objective import Draft, groups_of, worth
 from .preferences import honour
@@ -82,16 +82,16 @@ def _laid_out(view: ClusterView, demand: Demand, selected: Selection, steps: Ste
 def _quickly(view: ClusterView, demand: Demand, steps: Steps) -> Outcome:
     plain = _attempt(view, demand, steps, {})
     best = plain.placed
-    wishes = [group for group in groups_of(demand.root) if group.preferred]
-    if best is None or not wishes or best.objective[3] == 0:
+    preferences = [group for group in groups_of(demand.root) if group.preferred]
+    if best is None or not preferences or best.objective[3] == 0:
         return plain
-    if len(wishes) > 1:
-        everyone = {group.id: group.preferred[0] for group in wishes}
+    if len(preferences) > 1:
+        everyone = {group.id: group.preferred[0] for group in preferences}
         best = _better(view, demand, steps, everyone, best) or best
         if best.objective[3] == 0:
             return Outcome(best)
     narrowed, trials = dict[int, str](), PREFERENCE_TRIALS
-    for group in wishes:
+    for group in preferences:
         for key in group.preferred:
             if trials <= 0:
                 break
@@ -148,7 +148,7 @@ def _draft(
     view: ClusterView, root: Group, found: Found, goal: Goal, canon: Canon, steps: Steps, narrowed: Mapping[int, str]
 ) -> Draft:
     draft = Draft()
-    if goal != "everything" and is_tied(canon.part(root, "everything")):
+    if goal != "everything" and has_pod_rules(canon.part(root, "everything")):
         grown = Growth(view, canon, goal, narrowed, steps)
         draft.add(grown.beyond(root, found))
         draft.proved = grown.proved

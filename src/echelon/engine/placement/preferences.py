@@ -28,38 +28,38 @@ DOMAINS = 256
 TURNS, FEWEST_TURNS, WORK = 512, 16, 1 << 22
 
 
-def has_wishes(table: NodeTable, pods: PodClass) -> bool:
+def has_preferences(table: NodeTable, pods: PodClass) -> bool:
     """Whether pods care for nodes, or others for them."""
     return pods.identity is not None or _cares(table, pods.shape)
 
 
 def _cares(table: NodeTable, shape: Shape) -> bool:
-    if shape.wishes or not table.soft_taints:
-        return bool(shape.wishes)
+    if shape.preferences or not table.soft_taints:
+        return bool(shape.preferences)
     return any(not tolerated(taint, shape.tolerations) for taint in table.soft_taints)
 
 
 def honour(view: ClusterView, demand: Demand, draft: Draft) -> bool:
     """Move pods with wishes to the nodes they like best, within what is decided; whether any have wishes."""
     shapes = {id(put.ask.shape): put.ask.shape for put in draft.puts}
-    wishing = {number for number, shape in shapes.items() if _cares(view.node_table, shape)}
+    preferring = {number for number, shape in shapes.items() if _cares(view.node_table, shape)}
     known = _identities(demand)
-    if not wishing and not known:
+    if not preferring and not known:
         return False
-    minding = any(put.ask.shape.tied for put in draft.puts)
+    minding = any(put.ask.shape.has_pod_rules for put in draft.puts)
     if minding and not (len(draft.puts) == 1 and settled(view.node_table, view.pod_index, draft.puts[0].ask.shape)):
         return False  # a pod that moves could spoil what is right
     mover = _Mover(view, draft, known)
     mover.choose_domain(demand)
     # Those who care for pods come after those who care for nodes only: then they see where these are.
     for number, put in sorted(enumerate(draft.puts), key=lambda item: _is_sociable(item[1].ask.shape)):
-        if id(put.ask.shape) in wishing or mover.identity(put) is not None:
+        if id(put.ask.shape) in preferring or mover.identity(put) is not None:
             mover.move(number)
     return True
 
 
 def _is_sociable(shape: Shape) -> bool:
-    return any(not isinstance(wish.about, NodeTerm) for wish in shape.wishes)
+    return any(not isinstance(preference.about, NodeTerm) for preference in shape.preferences)
 
 
 #: What pods of a leaf, shape and role are known by.

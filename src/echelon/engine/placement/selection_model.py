@@ -26,8 +26,8 @@ from ..records.demand import Composite, Demand, Exclusive, Group, Leaf, Shape
 from ..records.verdict import Objective, Placed
 from ..space.canonical import Canon, merge, walk
 from ..space.cpsat import Solver
+from ..space.rule_state import RuleState, has_pod_rules, is_counted
 from ..space.tasks import NotFound, Steps
-from ..space.tied_state import Tied, is_counted, is_tied
 from .objective import groups_of, keys_of
 from .selection import Kind, Selection, counted
 
@@ -47,7 +47,7 @@ def select(view: ClusterView, demand: Demand, known: Placed | None, steps: Steps
     if known is not None:
         model.begin_with(known)
     settled = known is not None and known.objective[:3] == known.bound[:3]
-    return _wishes(model, known.objective, steps) if known is not None and settled else _everything(model, steps)
+    return _preferences(model, known.objective, steps) if known is not None and settled else _everything(model, steps)
 
 
 def _everything(model: _Model, steps: Steps) -> Selection | NotFound:
@@ -56,14 +56,14 @@ def _everything(model: _Model, steps: Steps) -> Selection | NotFound:
         return NotFound(proved=model.solver.ended)
     selected = model.selection()
     selected.bound = (*model.parts_of(model.solver.bound), 0, 0)
-    if not model.solver.ended or not model.wishing:
+    if not model.solver.ended or not model.preferring:
         return selected
     model.begin_here()
-    better = _wishes(model, selected.bound, steps)
+    better = _preferences(model, selected.bound, steps)
     return better if isinstance(better, Selection) else selected
 
 
-def _wishes(model: _Model, left_out: Objective, steps: Steps) -> Selection | NotFound:
+def _preferences(model: _Model, left_out: Objective, steps: Steps) -> Selection | NotFound:
     """The fewest wishes missed by those who leave so much out and no more."""
     model.cp.add(model.left_out() == model.weight_of(left_out))
     if not model.solve(model.missed(), steps):
@@ -79,16 +79,16 @@ def _is_listed(view: ClusterView, demand: Demand) -> bool:
     return all(exclusive is None or exclusive.key in view.node_table.level_of for exclusive in wanted)
 
 
-def _minding(view: ClusterView, demand: Demand) -> Tied | None:
+def _minding(view: ClusterView, demand: Demand) -> RuleState | None:
     """The room with its rules if pods mind one another."""
     part = Canon(view).part(demand.root, "everything")
-    if not is_tied(part) or is_counted(view, part, CLUSTER):
+    if not has_pod_rules(part) or is_counted(view, part, CLUSTER):
         return None
-    return Tied(view, list(walk(part)), (), CLUSTER.level)
+    return RuleState(view, list(walk(part)), (), CLUSTER.level)
 
 
 class _Model:
-    def __init__(self, view: ClusterView, demand: Demand, room: Tied | None, places: dict[int, Ints]) -> None:
+    def __init__(self, view: ClusterView, demand: Demand, room: RuleState | None, places: dict[int, Ints]) -> None:
         self.view, self.table, self.demand, self.room, self.places = view, view.node_table, demand, room, places
         self.solver = Solver()
         self.cp, self.sum, self.weighted = self.solver.cp, self.solver.sum, self.solver.weighted
@@ -106,7 +106,7 @@ class _Model:
         self._alone()
         if room is not None:
             write(self.cp, room.rules, self._numbers())
-        self.wishing = [group for group in self.groups if group.preferred]
+        self.preferring = [group for group in self.groups if group.preferred]
         self._honoured: dict[int, dict[str, Any]] = {}
         self._roles = [flag for leaf in self.leaves for flag in self._missing_roles(leaf)]
         self._members = [variable for rows in self._classes() for variable in rows.values()]
@@ -250,7 +250,7 @@ class _Model:
     def missed(self) -> Any:
         """Preferred keys missed; the rules that go with them are written down now."""
         weights, flags, all_of_them = list[int](), list[Any](), 0
-        for group in self.wishing:
+        for group in self.preferring:
             length = len(group.preferred)
             honoured = {key: self._flag() for key in group.preferred}
             for number, (key, flag) in enumerate(honoured.items()):
@@ -325,7 +325,7 @@ class _Model:
                     yield row, count
 
 
-def _places(view: ClusterView, demand: Demand, room: Tied | None) -> dict[int, Ints]:
+def _places(view: ClusterView, demand: Demand, room: RuleState | None) -> dict[int, Ints]:
     """Rows that need not be told apart, by the first of them: where pods are equal, those of the same domains."""
     table, groups = view.node_table, groups_of(demand.root)
     rows = np.arange(table.size, dtype=np.int64)

@@ -15,7 +15,7 @@ from ..cluster.slots import UNLIMITED
 from ..cluster.view import ClusterView
 from ..records.demand import Shape
 from ..space.canonical import Part, shapes_of
-from ..space.tied_state import Tied, is_tied
+from ..space.rule_state import RuleState, has_pod_rules
 from ..space.trial_state import Packing
 
 
@@ -26,8 +26,8 @@ class Ground:
         self.view, self.table = view, view.node_table
         self.shapes: list[Shape] = shapes_of(root)
         self._numbers = {shape: number for number, shape in enumerate(self.shapes)}
-        self._room = Tied(view, parts, (), -1) if is_tied(root) else Packing(view, parts, (), -1)
-        self._rules = self._room if isinstance(self._room, Tied) and self._room.between_pods else None
+        self._room = RuleState(view, parts, (), -1) if has_pod_rules(root) else Packing(view, parts, (), -1)
+        self._rules = self._room if isinstance(self._room, RuleState) and self._room.between_pods else None
         self.company_wanted = self._room.company_wanted
         known = self.table.resources
         names = sorted({name for shape in self.shapes for name, amount in shape.requests if amount > 0} & known.keys())
@@ -91,7 +91,7 @@ class Ground:
         found = self._sums.get((shape, region.key))
         if found is None:
             found = 0
-            if not self.shapes[shape].tied:
+            if not self.shapes[shape].has_pod_rules:
                 found = int(self.view.slot_cache.slots(self.shapes[shape]).rows[self.rows(region)].sum())
             self._sums[shape, region.key] = found
         return found

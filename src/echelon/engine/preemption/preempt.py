@@ -19,8 +19,8 @@ from ..placement.place import place
 from ..records.demand import Demand, Limits
 from ..records.verdict import Evict, LossBound
 from ..space.canonical import Canon, Part, bare, just
+from ..space.rule_state import has_pod_rules
 from ..space.tasks import Steps
-from ..space.tied_state import is_tied
 from .loss import EvictionTrial, Incumbent
 from .region_search import RegionSearch
 from .slot_gains import SlotGains
@@ -100,7 +100,7 @@ def _by_region(view: ClusterView, part: Part, victims: Victims) -> list[tuple[Re
     """The domains of the root's first key, or the whole cluster, with the victims that touch them."""
     table = view.node_table
     level = table.level_of.get(part.keys[0]) if part.keys else None
-    if level is None or is_tied(part):
+    if level is None or has_pod_rules(part):
         return [(CLUSTER, victims)]
     pinned = distinct(table.domains(level)[list(part.pins)].tolist()).tolist()
     named = table.named(level)

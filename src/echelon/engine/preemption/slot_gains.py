@@ -136,7 +136,7 @@ def is_uniform(table: NodeTable, part: Part, level: int) -> bool:
     """Whether counting copies is exact for a part in a domain of a level: equal pods, children alike, keys nesting."""
     if part.exclusive is not None or not part.need or len(part.keys) > 1:
         return False
-    if any(child.pins for child in part.children) or any(shape.tied for shape in shapes_of(part)):
+    if any(child.pins for child in part.children) or any(shape.has_pod_rules for shape in shapes_of(part)):
         return False
     own = table.level_of.get(part.keys[0], -2) if part.keys else level
     if own < level or len(shapes_of(part)) != 1:

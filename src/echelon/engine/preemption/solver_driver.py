@@ -162,7 +162,7 @@ class SolverDriver:
         return {
             plain: np.sum([np.where(one_each(table, shape), 1, UNLIMITED) for shape in shapes], axis=0)
             for plain, shapes in alike.items()
-            if any(shape.tied for shape in shapes)
+            if any(shape.has_pod_rules for shape in shapes)
         }
 
     # ---- asking

@@ -107,8 +107,8 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """A soft term: such nodes rather than others, near to such pods, far from them (weight below 0), or even."""
+class Preference:
+    """A soft term: about nodes, about pods to be near to (or far from, if the weight is below 0), or an even spread."""
 
     weight: int
     about: NodeTerm | PodTerm | Spread
@@ -139,7 +139,7 @@ class Shape:
     #: Set where terms of this demand or of running pods could mean this pod; it may leave out labels that none names.
     identity: Identity | None = None
     #: What decides among nodes that are equally good.
-    wishes: tuple[Wish, ...] = ()
+    preferences: tuple[Preference, ...] = ()
     #: Shapes are keys of many tables, and long to hash: 0 until it was done.
     _hash: int = field(default=0, init=False, repr=False, compare=False)
 
@@ -147,14 +147,14 @@ class Shape:
         if not self._hash:
             content = (
                 self.requests, self.node_selector, self.node_terms, self.tolerations, self.unsupported, self.volumes,
-                self.waits, self.affinity, self.anti_affinity, self.spread, self.identity, self.wishes,
+                self.waits, self.affinity, self.anti_affinity, self.spread, self.identity, self.preferences,
             )  # fmt: skip
             object.__setattr__(self, "_hash", hash(content))
         return self._hash
 
     @property
-    def tied(self) -> bool:
-        """Whether other pods have a say in where it goes."""
+    def has_pod_rules(self) -> bool:
+        """Whether terms about pods, its own or those of others, decide where it goes."""
         return bool(self.identity or self.affinity or self.anti_affinity or self.spread)
 
 

@@ -23,10 +23,10 @@ from ..space.bounds import inside, own_level
 from ..space.canonical import Part, main_resource, shapes_of, walk
 from ..space.compact import compact
 from ..space.resource_bounds import enough
+from ..space.rule_state import RuleState
 from ..space.tasks import Agenda, Choose, Found, NotFound, Pick, Put, Seat, Spread, Steps, Task
-from ..space.tied_state import Tied
 from ..space.trial_state import Counting, Packing
-from .closed_form import preference
+from .closed_form import domain_order
 
 #: A step over nodes costs more than one over counts.
 PACKING_STEP = 10
@@ -55,7 +55,7 @@ def tightest_first(room: Packing, shape: Shape, region: Region, count: int) -> t
 
 def one_by_one(room: Packing, shape: Shape, region: Region, count: int) -> tuple[Ints, Ints]:
     """Nodes for equal pods that mind one another, one after the other."""
-    assert isinstance(room, Tied)
+    assert isinstance(room, RuleState)
     return room.one_by_one(shape, region, count)
 
 
@@ -282,7 +282,7 @@ class Backtrack:
         slots = np.zeros(len(found), dtype=np.int64)
         for shape in shapes_of(part):
             slots += self.room.slots(shape, level)[low + found]
-        return preference(part, slots)
+        return domain_order(part, slots)
 
     def _narrowed(self, region: Region, level: int, index: int) -> Iterator[Region]:
         inner = narrow(self.table, region, level, index)
@@ -313,7 +313,7 @@ class Backtrack:
         slots = room.slots_by_row(shape)
         if int(slots[rows].sum()) < spread.pods or not self._others_fit(spread, rows):
             return
-        if isinstance(room, Tied) and room.most(shape, rows) < spread.pods:
+        if isinstance(room, RuleState) and room.most(shape, rows) < spread.pods:
             return
         habit = self.habit or (one_by_one if room.between_pods else tightest_first)
         found, counts = habit(room, shape, spread.region, spread.pods)
@@ -344,7 +344,7 @@ class Backtrack:
         assert isinstance(room, Packing)
         row, at = int(pick.order[pick.at]), pick.at
         most = min(int(pick.slots[at]), pick.left)
-        if isinstance(room, Tied):
+        if isinstance(room, RuleState):
             shape = pick.spread.part.asks[pick.spread.ask].shape
             if room.most(shape, pick.order[at:]) < pick.left:
                 return

@@ -48,7 +48,7 @@ def _each_alone(view: ClusterView, part: Part, region: Region) -> Found | NotFou
     level, found, slots = domains
     if len(found) < number or first.need > first.supply:
         return NotFound(proved=True)
-    order = preference(first, slots).argsort(kind="stable")[:number]
+    order = domain_order(first, slots).argsort(kind="stable")[:number]
     seats = [Region(level, index) for index in found[order].tolist()]
     placed = list(zip(part.children, seats, strict=True))
     return Found([(part, region), *placed], [_put(view, child, seat) for child, seat in placed])
@@ -60,7 +60,7 @@ def _put(view: ClusterView, part: Part, region: Region) -> Put:
     return Put(part, ask, *compact(view.node_table, ask.shape, slots.rows, region, part.need, slots.roll))
 
 
-def preference(part: Part, slots: Ints) -> Ints:
+def domain_order(part: Part, slots: Ints) -> Ints:
     """Smaller is better: most members first, then the tightest domain (or the roomiest for growing groups)."""
     slots = np.minimum(slots, MANY)
     if part.growing:
@@ -82,7 +82,7 @@ def _choose(view: ClusterView, part: Part, region: Region) -> Region | NotFound 
     level, found, counts = domains
     if not len(found) or part.need > part.supply:
         return NotFound(proved=True)
-    return Region(level, found.item(preference(part, counts).argmin()))
+    return Region(level, found.item(domain_order(part, counts).argmin()))
 
 
 def _fitting(view: ClusterView, alike: Sequence[Part], region: Region) -> tuple[int, Ints, Ints] | None:

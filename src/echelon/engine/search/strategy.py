@@ -15,8 +15,8 @@ from ..models.placement_model import exact
 from ..packing.level_pack import nest
 from ..space.canonical import Part, shapes_of, walk
 from ..space.compact import compact
+from ..space.rule_state import RuleState, anchors_first, has_pod_rules, is_counted
 from ..space.tasks import Found, NotFound, Put, Steps
-from ..space.tied_state import Tied, anchors_first, is_counted, is_tied
 from ..space.trial_state import Claims, Counting, Packing
 from .backtrack import Backtrack, Habit, close_together, descent, one_by_one, tightest_first
 from .closed_form import settle
@@ -28,7 +28,7 @@ QUICK = 2_000
 def search(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims = ()) -> Found | NotFound:
     """Place a part inside a region, or find out that it cannot be done."""
     room: Counting | Packing
-    if is_tied(part) and not is_counted(view, part, region):
+    if has_pod_rules(part) and not is_counted(view, part, region):
         part = anchors_first(part)
         room = model(view, part, region, claims)
         if room.between_pods:
@@ -118,8 +118,8 @@ def _share(steps: Steps, most: int) -> Iterator[Steps]:
 def model(view: ClusterView, part: Part, region: Region, claims: Claims = ()) -> Counting | Packing:
     """Counting where it is exact: one shape, listed levels only."""
     parts = list(walk(part))
-    if is_tied(part) and not is_counted(view, part, region):
-        return Tied(view, parts, claims, region.level)
+    if has_pod_rules(part) and not is_counted(view, part, region):
+        return RuleState(view, parts, claims, region.level)
     shapes = shapes_of(part)
     listed = all(key in view.node_table.level_of for each in parts for key in each.keys)
     if len(shapes) == 1 and listed and region.rows is None:

@@ -249,7 +249,7 @@ def shapes_of(part: Part) -> list[Shape]:
 
 def bare(part: Part) -> Part:
     """The same part, but for what its pods think of others."""
-    if not any(shape.tied for shape in shapes_of(part)):
+    if not any(shape.has_pod_rules for shape in shapes_of(part)):
         return part
     least = Counter[Shape]()
     for shape, count in part.least.items():

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..cluster.arrays import Bools, Ints
 from ..cluster.node_table import NodeTable
-from ..cluster.pod_index import PodIndex, Question
+from ..cluster.pod_index import PodIndex, PodQuery
 from ..cluster.running_terms import anchors_of, domain_of, eligible, has_anchor, joins, matches, tally
 from ..cluster.slots import UNLIMITED
 from ..cluster.view import ClusterView
@@ -33,7 +33,7 @@ class Apart:
         self.domain = domain_of(table, term.key)
         self.having = {shape for shape in shapes if term in shape.anti_affinity}
         self.meant = {shape for shape in shapes if matches(term.peers, shape)}
-        self.meant_pods = tally(table, self.domain, pod_index.of(Question((term.peers,))))
+        self.meant_pods = tally(table, self.domain, pod_index.of(PodQuery((term.peers,))))
         self.having_pods = tally(table, self.domain, pod_index.repelling().get(term, {}))
 
     def put(self, shape: Shape, rows: Ints, counts: Ints) -> None:
@@ -190,7 +190,7 @@ class Even:
         self.meant = {shape for shape in supply if matches(spread.peers, shape)}
         at_home = np.where(self.counted, self.domain, -1)
         self.pods = tally(table, self.domain, {})
-        running = tally(table, at_home, view.pod_index.of(Question((spread.peers,), staying=True)))
+        running = tally(table, at_home, view.pod_index.of(PodQuery((spread.peers,), staying=True)))
         self.pods[: len(running) - 1] += running[:-1]
         self.used = np.zeros_like(self.pods)
         present = np.zeros(len(self.pods), dtype=np.bool_)

@@ -103,7 +103,7 @@ class Holdings:
             identity=member.identity,
             repels=shape.anti_affinity,
             coming=not placed,
-            wishes=pod_affinity.wishes_of(shape) if shape.wishes or shape.affinity else (),
+            preferences=pod_affinity.preferences_of(shape) if shape.preferences or shape.affinity else (),
         )
 
     def _retire_unit(self, unit: int) -> None:

@@ -27,10 +27,10 @@ from ...engine import (
     PodClass,
     PodIndex,
     PodTerm,
+    Preference,
     Requirement,
     Shape,
     Spread,
-    Wish,
     means,
 )
 from ...engine import Group as Wanted
@@ -57,7 +57,7 @@ class Terms:
     affinity: tuple[PodTerm, ...] = ()
     anti_affinity: tuple[PodTerm, ...] = ()
     spread: tuple[Spread, ...] = ()
-    wishes: tuple[Wish, ...] = ()
+    preferences: tuple[Preference, ...] = ()
     odd: tuple[str, ...] = ()
 
 
@@ -72,14 +72,17 @@ def terms_of(pod: Object) -> Terms:
     odd: list[str] = []
     near = _pod_terms(pod, affinity.get("podAffinity"), "spec.affinity.podAffinity", odd)
     far = _pod_terms(pod, affinity.get("podAntiAffinity"), "spec.affinity.podAntiAffinity", odd)
-    wishes = [*_wishes(pod, affinity.get("podAffinity"), 1), *_wishes(pod, affinity.get("podAntiAffinity"), -1)]
+    preferences = [
+        *_preferences(pod, affinity.get("podAffinity"), 1),
+        *_preferences(pod, affinity.get("podAntiAffinity"), -1),
+    ]
     spread = []
     for index, one in enumerate(pod["spec"].get("topologySpreadConstraints") or ()):
         if one.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule":
             spread.append(_spread(pod, one, f"spec.topologySpreadConstraints[{index}]", odd))
         else:
-            wishes.append(Wish(1, _spread(pod, one, "", [])))
-    return Terms(near, far, tuple(spread), tuple(wishes), tuple(odd))
+            preferences.append(Preference(1, _spread(pod, one, "", [])))
+    return Terms(near, far, tuple(spread), tuple(preferences), tuple(odd))
 
 
 def _pod_terms(pod: Object, holder: Mapping[str, Any] | None, path: str, odd: list[str]) -> tuple[PodTerm, ...]:
@@ -100,10 +103,10 @@ def _pod_term(pod: Object, term: Mapping[str, Any], path: str, odd: list[str]) -
     return PodTerm(term["topologyKey"], Peers(labels, named, spaces))
 
 
-def _wishes(pod: Object, holder: Mapping[str, Any] | None, sign: int) -> Iterator[Wish]:
+def _preferences(pod: Object, holder: Mapping[str, Any] | None, sign: int) -> Iterator[Preference]:
     """Preferred terms; what cannot be read of them is no reason to keep a pod waiting."""
     for one in (holder or {}).get(_PREFERRED) or ():
-        yield Wish(sign * int(one["weight"]), _pod_term(pod, one["podAffinityTerm"], "", []))
+        yield Preference(sign * int(one["weight"]), _pod_term(pod, one["podAffinityTerm"], "", []))
 
 
 def _spread(pod: Object, one: Mapping[str, Any], path: str, odd: list[str]) -> Spread:
@@ -153,27 +156,27 @@ def _sorted(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
 def introduced(demand: Demand, members: Mapping[int, Member], pod_index: PodIndex) -> Demand:
     """The demand with the identity of those that a term of its own or of running pods could mean."""
     binding = dict.fromkeys(term.peers for term in pod_index.repelling())
-    soft = dict.fromkeys(_peers(pod_index.wishing()))
+    soft = dict.fromkeys(_peers(pod_index.preferring()))
     for leaf in demand.leaves():
         for pods in leaf.classes:
             binding |= dict.fromkeys(wanted(pods))
             binding |= dict.fromkeys(term.peers for term in pods.shape.anti_affinity)
-            soft |= dict.fromkeys(_peers(pods.shape.wishes))
+            soft |= dict.fromkeys(_peers(pods.shape.preferences))
     if not binding and not soft:
         return demand
     return replace(demand, root=_introduced(demand.root, members, _Glance(list(binding)), _Glance(list(soft))))
 
 
-def _peers(wishes: Iterable[Wish]) -> Iterator[Peers]:
-    return (wish.about.peers for wish in wishes if not isinstance(wish.about, NodeTerm))
+def _peers(preferences: Iterable[Preference]) -> Iterator[Peers]:
+    return (preference.about.peers for preference in preferences if not isinstance(preference.about, NodeTerm))
 
 
-def wishes_of(shape: Shape) -> tuple[Wish, ...]:
+def preferences_of(shape: Shape) -> tuple[Preference, ...]:
     """What a running pod wishes of those to come; whom it needs near, it is glad to see more of."""
-    if not shape.wishes and not shape.affinity:
+    if not shape.preferences and not shape.affinity:
         return ()
-    needed = (Wish(HARD_AFFINITY_WEIGHT, term) for term in shape.affinity)
-    return (*(wish for wish in shape.wishes if isinstance(wish.about, PodTerm)), *needed)
+    needed = (Preference(HARD_AFFINITY_WEIGHT, term) for term in shape.affinity)
+    return (*(preference for preference in shape.preferences if isinstance(preference.about, PodTerm)), *needed)
 
 
 def wanted(pods: PodClass | Member) -> list[Peers]:

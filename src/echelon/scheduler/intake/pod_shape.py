@@ -1,7 +1,7 @@
 """From a pod to its `Shape`: everything that decides where it fits.
 
 What placement cannot honour yet goes to `Shape.unsupported` by its field path, so that the pod stays pending and
-says why; nothing a pod asks for is ignored.  Soft preferences become `Shape.wishes`.
+says why; nothing a pod asks for is ignored.  Soft preferences become `Shape.preferences`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from ...api.objects import meta
 from ...api.scheme import Object
 from ...base import quantity
-from ...engine import PORT, PORT_SHARES, NodeTerm, Requirement, Shape, Toleration, Wish
+from ...engine import PORT, PORT_SHARES, NodeTerm, Preference, Requirement, Shape, Toleration
 from . import pod_affinity
 
 _NODE_OPERATORS = frozenset(("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"))
@@ -82,7 +82,7 @@ def of_pod(pod: Object) -> Shape:
         affinity=others.affinity,
         anti_affinity=others.anti_affinity,
         spread=others.spread,
-        wishes=(*_node_wishes(spec), *others.wishes),
+        preferences=(*_node_preferences(spec), *others.preferences),
     )
 
 
@@ -192,14 +192,14 @@ def node_terms(selector: Mapping[str, Any], path: str) -> tuple[tuple[NodeTerm, 
     return tuple(terms), odd
 
 
-def _node_wishes(spec: Mapping[str, Any]) -> Iterator[Wish]:
+def _node_preferences(spec: Mapping[str, Any]) -> Iterator[Preference]:
     """Preferred node affinity; terms that cannot be read are no reason to keep a pod waiting."""
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    for wish in affinity.get(_PREFERRED) or ():
-        labels, odd_labels = _requirements(wish["preference"].get("matchExpressions") or (), "")
-        fields, odd_fields = _requirements(wish["preference"].get("matchFields") or (), "")
+    for preference in affinity.get(_PREFERRED) or ():
+        labels, odd_labels = _requirements(preference["preference"].get("matchExpressions") or (), "")
+        fields, odd_fields = _requirements(preference["preference"].get("matchFields") or (), "")
         if not odd_labels and not odd_fields:
-            yield Wish(int(wish["weight"]), NodeTerm(labels, fields))
+            yield Preference(int(preference["weight"]), NodeTerm(labels, fields))
 
 
 def _requirements(expressions: Iterable[Mapping[str, Any]], path: str) -> tuple[tuple[Requirement, ...], list[str]]:

@@ -20,11 +20,11 @@ from echelon.engine import (
     problems,
     sentence,
 )
-from echelon.engine.cluster.pod_index import Question
+from echelon.engine.cluster.pod_index import PodQuery
 from echelon.engine.cluster.regions import CLUSTER
 from echelon.engine.search.strategy import model
 from echelon.engine.space.canonical import Canon
-from echelon.engine.space.tied_state import Tied
+from echelon.engine.space.rule_state import RuleState
 from echelon.engine.space.trial_state import Counting
 from echelon.testing.placement import LEVELS, NOW, Cluster, blocked, composite, gang, pods
 
@@ -54,11 +54,11 @@ def racks(sizes: dict[str, int], cpu: int = 8) -> Cluster:
     ("key", "kind", "most"),
     [
         pytest.param(HOST, Counting, 5, id="per-node: a matter of counting"),
-        pytest.param(RACK, Tied, 2, id="per-rack: the rules between pods are needed"),
+        pytest.param(RACK, RuleState, 2, id="per-rack: the rules between pods are needed"),
     ],
 )
 @pytest.mark.parametrize("more", [0, 1])
-def test_one_per_domain(key: str, kind: type[Counting | Tied], most: int, more: int) -> None:
+def test_one_per_domain(key: str, kind: type[Counting | RuleState], most: int, more: int) -> None:
     cluster, leaf = racks({"a": 2, "b": 3}), gang(most + more, one_per(key, most + more))
     assert isinstance(model(cluster.view, Canon(cluster.view).part(leaf, "minimum"), CLUSTER), kind)
     verdict = cluster.decide(leaf)
@@ -232,15 +232,15 @@ def test_followers_in_two_racks_bring_a_leader_to_each() -> None:
 
 @pytest.mark.parametrize("asked", [True, False], ids=["asked before", "asked only now"])
 def test_who_came_and_went_before_the_first_question(asked: bool) -> None:
-    cluster, question = racks({"a": 2}), Question((peers("x"),))
+    cluster, query = racks({"a": 2}), PodQuery((peers("x"),))
     if asked:
-        assert not cluster.view.pod_index.of(question)
+        assert not cluster.view.pod_index.of(query)
     for pod, (node, name) in enumerate([("a-0", "x"), ("a-1", "x"), ("a-1", "y")]):
         cluster.run(node, cpu=1, pod=pod, identity=app(name))
     cluster.view.unbind(1)
     with cluster.view.without(list(cluster.view.all_running())):
         pass
-    found = cluster.view.pod_index.of(question)
+    found = cluster.view.pod_index.of(query)
     assert {node: number for node, number in found.items() if number} == {"a-0": 1}
     cluster.view.unbind_all([0, 2])
-    assert not any(cluster.view.pod_index.of(question).values())
+    assert not any(cluster.view.pod_index.of(query).values())

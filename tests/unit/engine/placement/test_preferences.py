@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.engine import Group, Identity, NodeTerm, Peers, PodTerm, Requirement, Shape, Spread, Taint, Wish
+from echelon.engine import Group, Identity, NodeTerm, Peers, PodTerm, Preference, Requirement, Shape, Spread, Taint
 from echelon.engine.placement.node_score import Liking
 from echelon.testing.placement import LEVELS, Cluster, basic, composite, gang, pods, shape, tolerate
 
@@ -12,8 +12,8 @@ WEB = Peers((Requirement("app", "In", ("web",)),), ("ns",))
 A_WEB = Identity("ns", (("app", "web"),))
 
 
-def likes(label: str, value: str, weight: int = 1) -> Wish:
-    return Wish(weight, NodeTerm((Requirement(label, "In", (value,)),)))
+def likes(label: str, value: str, weight: int = 1) -> Preference:
+    return Preference(weight, NodeTerm((Requirement(label, "In", (value,)),)))
 
 
 def placed(cluster: Cluster, root: Group) -> list[str]:
@@ -41,25 +41,25 @@ def four() -> Cluster:
 
 
 def test_a_pod_goes_to_the_node_it_likes() -> None:
-    assert placed(four(), basic(pods(1, cpu=1, wishes=(likes("disk", "ssd"),)))) == ["b"]
-    assert placed(four(), basic(pods(1, cpu=1, wishes=(likes("kubernetes.io/hostname", "c"),)))) == ["c"]
+    assert placed(four(), basic(pods(1, cpu=1, preferences=(likes("disk", "ssd"),)))) == ["b"]
+    assert placed(four(), basic(pods(1, cpu=1, preferences=(likes("kubernetes.io/hostname", "c"),)))) == ["c"]
 
 
 def test_the_heavier_wish_wins_and_wishes_add_up() -> None:
     light, heavy = likes("disk", "ssd", 10), likes(LEVELS["zone"], "y", 50)
-    one = shape(cpu=1, wishes=(light, heavy))
+    one = shape(cpu=1, preferences=(light, heavy))
     assert score(four(), one) == {"a": 300, "b": 300 + 2 * 16, "c": 300 + 2 * 83, "d": 300 + 200}
-    assert placed(four(), basic(pods(1, cpu=1, wishes=(light, heavy)))) == ["d"]
+    assert placed(four(), basic(pods(1, cpu=1, preferences=(light, heavy)))) == ["d"]
 
 
 def test_a_wish_keeps_nobody_out() -> None:
-    assert len(placed(four(), gang(8, pods(8, cpu=1, wishes=(likes("disk", "ssd"),))))) == 8
-    assert len(placed(four(), basic(pods(1, cpu=1, wishes=(likes("disk", "tape"),))))) == 1
+    assert len(placed(four(), gang(8, pods(8, cpu=1, preferences=(likes("disk", "ssd"),))))) == 8
+    assert len(placed(four(), basic(pods(1, cpu=1, preferences=(likes("disk", "tape"),))))) == 1
 
 
 def test_a_gang_takes_the_nodes_it_likes_best_and_no_more_others_than_it_must() -> None:
-    assert placed(four(), gang(4, pods(4, cpu=1, wishes=(likes("disk", "ssd"),)))) == ["b", "b", "d", "d"]
-    assert placed(four(), gang(5, pods(5, cpu=1, wishes=(likes("disk", "ssd"),))))[1:] == ["b", "b", "d", "d"]
+    assert placed(four(), gang(4, pods(4, cpu=1, preferences=(likes("disk", "ssd"),)))) == ["b", "b", "d", "d"]
+    assert placed(four(), gang(5, pods(5, cpu=1, preferences=(likes("disk", "ssd"),))))[1:] == ["b", "b", "d", "d"]
 
 
 def test_soft_taints_are_avoided_unless_tolerated() -> None:
@@ -74,41 +74,41 @@ def test_soft_taints_are_avoided_unless_tolerated() -> None:
 def test_running_pods_attract_and_repel(weight: int, nodes: set[str]) -> None:
     cluster = four()
     cluster.run("b", identity=A_WEB)
-    wish = Wish(weight, PodTerm(LEVELS["zone"], WEB))
-    assert set(placed(cluster, basic(pods(1, cpu=1, wishes=(wish,))))) <= nodes
+    preference = Preference(weight, PodTerm(LEVELS["zone"], WEB))
+    assert set(placed(cluster, basic(pods(1, cpu=1, preferences=(preference,))))) <= nodes
 
 
 def test_a_soft_spread_goes_where_fewest_are() -> None:
     cluster = four()
     for name in ("a", "b", "c"):
         cluster.run(name, identity=A_WEB)
-    wish = Wish(1, Spread(LEVELS["host"], 1, WEB))
-    assert placed(cluster, basic(pods(1, cpu=1, wishes=(wish,)))) == ["d"]
-    by_zone = Wish(1, Spread(LEVELS["zone"], 1, WEB))
-    assert set(placed(cluster, basic(pods(1, cpu=1, wishes=(by_zone,))))) <= {"c", "d"}
+    preference = Preference(1, Spread(LEVELS["host"], 1, WEB))
+    assert placed(cluster, basic(pods(1, cpu=1, preferences=(preference,)))) == ["d"]
+    by_zone = Preference(1, Spread(LEVELS["zone"], 1, WEB))
+    assert set(placed(cluster, basic(pods(1, cpu=1, preferences=(by_zone,))))) <= {"c", "d"}
 
 
 def test_of_domains_that_are_equally_tight_the_best_liked_is_taken() -> None:
-    wish = likes(LEVELS["host"], "d")
-    assert placed(four(), gang(2, pods(2, cpu=1, wishes=(wish,)), key="zone")) == ["d", "d"]
+    preference = likes(LEVELS["host"], "d")
+    assert placed(four(), gang(2, pods(2, cpu=1, preferences=(preference,)), key="zone")) == ["d", "d"]
 
 
 def test_a_tighter_domain_comes_before_a_better_liked_one() -> None:
     cluster = four()
     cluster.run("a", cpu=1, priority=100)
-    wish = likes(LEVELS["zone"], "y")
-    assert set(placed(cluster, gang(3, pods(3, cpu=1, wishes=(wish,)), key="zone"))) == {"a", "b"}
+    preference = likes(LEVELS["zone"], "y")
+    assert set(placed(cluster, gang(3, pods(3, cpu=1, preferences=(preference,)), key="zone"))) == {"a", "b"}
 
 
 def test_groups_of_a_tree_do_not_take_each_others_room() -> None:
-    wish = likes("disk", "ssd")
-    tree = composite(2, *(gang(4, pods(4, cpu=1, wishes=(wish,)), key="zone") for _ in range(2)))
+    preference = likes("disk", "ssd")
+    tree = composite(2, *(gang(4, pods(4, cpu=1, preferences=(preference,)), key="zone") for _ in range(2)))
     assert placed(four(), tree) == ["a", "a", "b", "b", "c", "c", "d", "d"]
 
 
 def test_what_a_placement_is_worth_does_not_depend_on_wishes() -> None:
     plain, wishing = (
         gang(3, pods(3, cpu=1), key="zone"),
-        gang(3, pods(3, cpu=1, wishes=(likes("disk", "ssd"),)), key="zone"),
+        gang(3, pods(3, cpu=1, preferences=(likes("disk", "ssd"),)), key="zone"),
     )
     assert four().place(plain).objective == four().place(wishing).objective

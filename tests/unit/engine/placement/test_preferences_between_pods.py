@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from echelon.engine import Group, Identity, NodeTerm, Peers, PodClass, PodTerm, Requirement, Wish
+from echelon.engine import Group, Identity, NodeTerm, Peers, PodClass, PodTerm, Preference, Requirement
 from echelon.engine import Spread as Evenly
 from echelon.testing.placement import LEVELS, Cluster, basic, composite, gang, pods
 
@@ -16,12 +16,12 @@ DB = Peers((Requirement("app", "In", ("db",)),), ("ns",))
 A_WEB, A_DB = Identity("ns", (("app", "web"),)), Identity("ns", (("app", "db"),))
 
 
-def term(weight: int, level: str, peers: Peers = WEB) -> Wish:
-    return Wish(weight, PodTerm(LEVELS[level], peers))
+def term(weight: int, level: str, peers: Peers = WEB) -> Preference:
+    return Preference(weight, PodTerm(LEVELS[level], peers))
 
 
-def webs(number: int, *wishes: Wish, cpu: float = 1, identity: Identity = A_WEB) -> PodClass:
-    return replace(pods(number, cpu=cpu, wishes=wishes), identity=identity)
+def webs(number: int, *preferences: Preference, cpu: float = 1, identity: Identity = A_WEB) -> PodClass:
+    return replace(pods(number, cpu=cpu, preferences=preferences), identity=identity)
 
 
 def racks(number: int, nodes: int, cpu: float = 4) -> Cluster:
@@ -40,9 +40,9 @@ def by_rack(cluster: Cluster, root: Group) -> dict[str, int]:
 
 
 def test_a_gang_that_would_rather_be_apart_spreads_where_there_is_room() -> None:
-    wish = term(-1, "host")
-    assert sorted(by_node(racks(2, 2), gang(4, webs(4, wish))).values()) == [1, 1, 1, 1]
-    assert sorted(by_node(racks(2, 2), gang(6, webs(6, wish))).values()) == [1, 1, 2, 2]
+    preference = term(-1, "host")
+    assert sorted(by_node(racks(2, 2), gang(4, webs(4, preference))).values()) == [1, 1, 1, 1]
+    assert sorted(by_node(racks(2, 2), gang(6, webs(6, preference))).values()) == [1, 1, 2, 2]
     assert by_rack(racks(3, 2), gang(6, webs(6, term(-1, "rack")))) == {"r0": 2, "r1": 2, "r2": 2}
 
 
@@ -59,8 +59,8 @@ def test_a_required_rack_comes_before_the_wish_to_be_apart() -> None:
 
 
 def test_a_soft_spread_is_even_among_the_members() -> None:
-    wish = Wish(1, Evenly(LEVELS["rack"], 1, WEB))
-    assert by_rack(racks(3, 2), gang(9, webs(9, wish))) == {"r0": 3, "r1": 3, "r2": 3}
+    preference = Preference(1, Evenly(LEVELS["rack"], 1, WEB))
+    assert by_rack(racks(3, 2), gang(9, webs(9, preference))) == {"r0": 3, "r1": 3, "r2": 3}
 
 
 def test_members_count_with_those_that_run() -> None:
@@ -72,7 +72,7 @@ def test_members_count_with_those_that_run() -> None:
 
 @pytest.mark.parametrize(("weight", "together"), [(1, True), (-1, False)])
 def test_groups_of_one_tree_attract_and_repel_one_another(weight: int, together: bool) -> None:
-    db = gang(1, webs(1, Wish(1, _on("r1-0")), identity=A_DB))
+    db = gang(1, webs(1, Preference(1, _on("r1-0")), identity=A_DB))
     web = gang(2, webs(2, term(weight, "rack", DB)))
     found = racks(2, 2).place(composite(2, db, web)).assignment
     homes = {found[member].split("-")[0] for member in web.classes[0].members}
@@ -87,7 +87,7 @@ def _on(node: str) -> NodeTerm:
 @pytest.mark.parametrize(("weight", "node"), [(1, "r1"), (-1, "r0")])
 def test_running_pods_wish_something_of_the_newcomer(weight: int, node: str) -> None:
     cluster = racks(2, 1)
-    cluster.run("r1-0", cpu=1, identity=A_DB, wishes=(term(weight, "host"),))
+    cluster.run("r1-0", cpu=1, identity=A_DB, preferences=(term(weight, "host"),))
     assert by_rack(cluster, basic(webs(1))) == {node: 1}
 
 

@@ -35,8 +35,8 @@ def test_as_many_gangs_as_can_be_get_their_preferred_rack() -> None:
     cluster = Cluster()
     for rack, size in (("a", 10), ("b", 10), ("c", 12)):
         cluster.nodes(rack, size, gpu=1, rack=rack)
-    wish = {"preferred": (RACK,)}
-    verdict = cluster.decide(composite(3, leaf(10, **wish), leaf(10, **wish), leaf(12, **wish)))
+    preference = {"preferred": (RACK,)}
+    verdict = cluster.decide(composite(3, leaf(10, **preference), leaf(10, **preference), leaf(12, **preference)))
     assert isinstance(verdict, Placed)
     assert verdict.objective[:4] == (0, 0, 0, 0)
 

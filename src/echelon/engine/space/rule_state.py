@@ -23,8 +23,8 @@ from .pod_rules import Apart, Even, Near
 from .trial_state import Claims, Packing
 
 
-def is_tied(part: Part) -> bool:
-    return any(ask.shape.tied for each in walk(part) for ask in each.asks)
+def has_pod_rules(part: Part) -> bool:
+    return any(ask.shape.has_pod_rules for each in walk(part) for ask in each.asks)
 
 
 def is_counted(view: ClusterView, part: Part, region: Region) -> bool:
@@ -45,7 +45,7 @@ def _supply(parts: list[Part]) -> dict[Shape, int]:
     return found
 
 
-class Tied(Packing):
+class RuleState(Packing):
     """Free amounts of every node, and the rules between pods."""
 
     def __init__(self, view: ClusterView, parts: list[Part], claims: Claims, around: int) -> None:
