@@ -1,6 +1,8 @@
-"""Units that could be evicted, what they cost, and a trial in which some of them are gone.
+"""The loss of a set of victims, the best set so far, and a view from which victims are removed on trial.
 
-Losses are compared as `verdict.Loss` orders them: budget violations, highest priority, work, units, ids.
+Every step of preemption goes through these: it evaluates sets with `EvictionTrial.loss`, tests them on the view after
+`EvictionTrial.remove`, and offers those that suffice to the `Incumbent`.  Losses compare as `records.verdict.Loss`
+orders them: budget violations, highest priority, work, units, ids.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import numpy as np
 
 from ..cluster.arrays import Ints
 from ..cluster.view import ClusterView, Running
-from ..records.verdict import Loss
+from ..records.verdict import NO_LOSS_BOUND, Loss
 from .victim_table import Victim, Victims, VictimTable
 
 _STARTED = itemgetter(Running._fields.index("started"))
@@ -22,33 +24,35 @@ _STARTED = itemgetter(Running._fields.index("started"))
 
 @dataclass(slots=True)
 class Incumbent:
-    """The least loss so far."""
+    """The least loss found so far and the victims that have it."""
 
     loss: Loss | None = None
     victims: tuple[Victim, ...] = ()
 
     def offer(self, loss: Loss, victims: Iterable[Victim]) -> None:
+        """Keep these victims if their loss is less."""
         if self.loss is None or loss < self.loss:
             self.loss, self.victims = loss, tuple(victims)
 
 
 class EvictionTrial:
-    """The view while victims are taken out and put back; `close` leaves it as it was."""
+    """The view with victims removed and put back; `close` restores it."""
 
     def __init__(self, view: ClusterView, now: float, cost: Callable[[Running], int] | None = None) -> None:
         self.view = view
         self._now = now
-        #: What the loss of a pod is, if not the work it has done.
+        #: The cost of losing a pod; by default the time it has run.
         self._cost = cost
-        self._gone: dict[int, Victim] = {}
+        #: Victims that are removed at the moment, by unit.
+        self._removed: dict[int, Victim] = {}
 
     def victims(self, below: int) -> Victims:
-        """Everything of lower priority that can be evicted, cheapest first."""
-        columns = VictimTable(self.view, below, self._works)
-        return Victims(columns, np.arange(len(columns.units)))
+        """All units below a priority that have evictable pods, cheapest first."""
+        table = VictimTable(self.view, below, self._works)
+        return Victims(table, np.arange(len(table.units)))
 
     def _works(self, pods: list[Running]) -> Ints:
-        """What the loss of each pod is."""
+        """The cost of losing each pod."""
         if self._cost is not None:
             return np.array(list(map(self._cost, pods)), dtype=np.int64)
         started = np.fromiter(map(_STARTED, pods), dtype=np.float64, count=len(pods))
@@ -56,35 +60,40 @@ class EvictionTrial:
         return np.maximum(done, 0)
 
     def loss(self, victims: Iterable[Victim]) -> Loss:
+        """What evicting these victims together costs."""
         chosen = list(victims)
-        covered: Counter[int] = Counter()
+        evicted_pods: Counter[int] = Counter()
         for victim in chosen:
             if victim.budgets:
-                covered.update(victim.budgets)
-        over = sum(max(0, number - self.allowed(budget)) for budget, number in covered.items())
-        highest = max((victim.priority for victim in chosen), default=-(1 << 62))
+                evicted_pods.update(victim.budgets)
+        violations = sum(max(0, number - self.allowed(budget)) for budget, number in evicted_pods.items())
+        highest = max((victim.priority for victim in chosen), default=NO_LOSS_BOUND.highest_priority)
         work = sum(victim.work for victim in chosen)
-        return Loss(over, highest, work, len(chosen), tuple(sorted(victim.unit for victim in chosen)))
+        return Loss(violations, highest, work, len(chosen), tuple(sorted(victim.unit for victim in chosen)))
 
-    def violates(self, victim: Victim) -> int:
-        """Budget violations of this victim alone."""
+    def violations_alone(self, victim: Victim) -> int:
+        """Budget violations if this victim alone is evicted."""
         return sum(max(0, number - self.allowed(budget)) for budget, number in victim.budgets.items())
 
-    def take_out(self, victims: Iterable[Victim]) -> None:
-        """Make exactly these victims gone."""
+    def remove(self, victims: Iterable[Victim]) -> None:
+        """Have exactly these victims removed from the view; all others are there."""
         wanted = {victim.unit: victim for victim in victims}
-        for unit in [unit for unit in self._gone if unit not in wanted]:
-            self._hold(self._gone.pop(unit), 1)
+        for unit in [unit for unit in self._removed if unit not in wanted]:
+            self._count(self._removed.pop(unit), 1)
         for unit, victim in wanted.items():
-            if unit not in self._gone:
-                self._hold(victim, -1)
-                self._gone[unit] = victim
+            if unit not in self._removed:
+                self._count(victim, -1)
+                self._removed[unit] = victim
 
     def close(self) -> None:
-        self.take_out(())
+        """Put every victim back."""
+        self.remove(())
 
-    def _hold(self, victim: Victim, times: int) -> None:
-        """The sums per row stand for the pods, except where others care who they are."""
+    def _count(self, victim: Victim, times: int) -> None:
+        """Count a victim into the view (1) or out of it (-1).
+
+        Amounts are charged once per row; pods are counted one by one only for exclusive domains and pod terms.
+        """
         for row, freed in victim.freed.items():
             self.view.node_table.charge(row, freed.items(), times)
         for pod in victim.pods:
@@ -94,6 +103,6 @@ class EvictionTrial:
                 self.view.pod_index.count(pod, times)
 
     def allowed(self, budget_id: int) -> int:
-        """How many more pods a budget lets go."""
+        """How many more pods of a budget can be evicted without a violation."""
         budget = self.view.budget(budget_id)
         return 0 if budget is None else max(0, budget.allowed)

@@ -43,7 +43,7 @@ def preempt(
         bound = _least_loss(trial, demand, victims, limits, best)
         if best.loss is None:
             return None
-        trial.take_out(best.victims)
+        trial.remove(best.victims)
         placed = place(view, demand, Steps(limits.steps)).placed
         return None if placed is None else Evict(best.loss.ids, best.loss, placed, min(bound, best.loss.as_bound))
     finally:

@@ -233,7 +233,7 @@ class RegionSearch:
         return self._known[key]
 
     def _look(self, key: tuple[bool, frozenset[int]], aim: Part, gone: Sequence[Victim], most: int) -> None:
-        self.trial.take_out(gone)
+        self.trial.remove(gone)
         outcome = self._searched(aim, most)
         self._known[key] = isinstance(outcome, Found)
         self._in_doubt.discard(key)
@@ -302,7 +302,7 @@ class RegionSearch:
         return picked if picked is not None and self.fits(picked) else start
 
     def _price(self, victim: Victim) -> tuple[int, int, int, int]:
-        return (self.trial.violates(victim), victim.priority, victim.work, victim.unit)
+        return (self.trial.violations_alone(victim), victim.priority, victim.work, victim.unit)
 
     def spare(self, start: Sequence[Victim]) -> list[Victim]:
         """Spare the dearest as long as the rest suffices, until none can be spared any more."""

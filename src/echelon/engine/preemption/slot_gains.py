@@ -50,7 +50,7 @@ class SlotGains:
         self.requests = [
             (name, self.table.resources[name], amount) for name, amount in requests if name in self.table.resources
         ]
-        trial.take_out(())
+        trial.remove(())
         self.free = self.table.free.copy()
         self.now = trial.view.slot_cache.slots(self.shape).rows.copy()
         self._usable = allowed(self.table, self.shape) & (len(self.requests) == self._asked())
@@ -236,7 +236,7 @@ class SlotPrices:
     def __init__(self, trial: EvictionTrial, gaps: SlotGains, region: Region, victims: Sequence[Victim]) -> None:
         self.table, self.region, self.gaps = gaps.table, region, gaps
         spread = {victim.unit: max(1, len(victim.freed)) for victim in victims}
-        price = {v.unit: (v.work + 1 + VIOLATION * trial.violates(v)) / spread[v.unit] for v in victims}
+        price = {v.unit: (v.work + 1 + VIOLATION * trial.violations_alone(v)) / spread[v.unit] for v in victims}
         self._on_row: dict[int, list[Victim]] = {}
         for victim in sorted(victims, key=lambda victim: (price[victim.unit], victim.unit)):
             for row in victim.freed:

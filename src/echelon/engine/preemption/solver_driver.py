@@ -170,7 +170,7 @@ class SolverDriver:
     def _choice(
         self, victims: Sequence[Victim], cost: Mapping[int, int], budgets: BudgetLimits | None, limit: int | None = None
     ) -> VictimModel:
-        self.trial.take_out(())
+        self.trial.remove(())
         inquiry = self.inquiry
         choice = VictimModel(
             inquiry.gaps.table, inquiry.bare, inquiry.region, victims, cost, budgets, limit, self._caps
