@@ -69,7 +69,7 @@ class RegionSearch:
         self.lacking = gaps.lacking(region)
         #: Whether slots decide; they do not for pods that mind others.
         self.counted = gaps.shape is not None and region.rows is None and is_uniform(gaps.table, aim, region.level)
-        few_rows = victims.entries <= SPREAD * len(victims)
+        few_rows = victims.entry_count <= SPREAD * len(victims)
         self.ledger = SlotCounter(gaps, region) if self._is_plain() and few_rows else None
         #: Whether the solver has named victims that suffice, which spares a lengthy search for a first answer.
         self._answered = False
@@ -92,7 +92,7 @@ class RegionSearch:
             return []
         methods: list[Callable[[Victims, Incumbent], list[LossBound]]] = [self._first, self._branched, self._asked]
         if len(self.victims) > FEW:
-            reckonable = self.counted and not self.victims.is_covered
+            reckonable = self.counted and not self.victims.any_under_budget
             early = [self._first, self._asked] if reckonable else [self._asked, self._first]
             methods = [*early, self._branched]
         left: list[LossBound] = []
@@ -139,7 +139,7 @@ class RegionSearch:
     def _branched(self, start: Victims, best: Incumbent) -> list[LossBound]:
         """Take or leave, one after the other, if they are few."""
         # Priorities come after violations: where there are budgets, higher ones may be better.
-        victims = self.victims if self.victims.is_covered else start
+        victims = self.victims if self.victims.any_under_budget else start
         return BranchAndBound(self, victims, best).explore() if len(victims) <= BRANCHED else [self.promise]
 
     def _reckon(self, start: Victims) -> _SlotAnswer | None:
@@ -265,7 +265,7 @@ class RegionSearch:
     def cost(self, missing: int, victims: Sequence[Victim]) -> tuple[int, int]:
         """The least work and the fewest units with which these victims can add so many slots."""
         numbers = numbers_of(victims)
-        return least_cost(missing, self.victims.columns.works[numbers], self.gains[numbers])
+        return least_cost(missing, self.victims.table.works[numbers], self.gains[numbers])
 
     def _bound(self, start: Victims) -> LossBound:
         """No eviction here loses less: of those up to this priority, some must go."""

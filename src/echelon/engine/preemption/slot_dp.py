@@ -68,17 +68,17 @@ class SlotProgram:
 
     def _file(self, victims: Victims) -> None:
         """Tell units that are on one row from those that span several, by what they hold inside the region."""
-        gaps, goes = self.gaps, np.zeros(len(victims.columns.units), dtype=np.bool_)
+        gaps, goes = self.gaps, np.zeros(len(victims.table.units), dtype=np.bool_)
         goes[victims.numbers] = True
         inside = np.zeros(gaps.table.size, dtype=np.bool_)
         inside[rows_of(gaps.table, self.region)] = True
         entries = np.flatnonzero(goes[gaps.owners] & inside[gaps.rows])
         owners = gaps.owners[entries]
         alone = np.bincount(owners)[owners] == 1
-        self._file_singles(entries[alone], victims.columns.units[owners[alone]])
+        self._file_singles(entries[alone], victims.table.units[owners[alone]])
         by_unit: dict[int, list[int]] = {}
         spanning = entries[~alone]
-        units, rows = victims.columns.units[gaps.owners[spanning]], gaps.rows[spanning]
+        units, rows = victims.table.units[gaps.owners[spanning]], gaps.rows[spanning]
         for entry, unit, row in zip(spanning.tolist(), units.tolist(), rows.tolist(), strict=True):
             by_unit.setdefault(unit, []).append(row)
             self._pieces[unit, row] = entry

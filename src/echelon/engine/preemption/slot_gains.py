@@ -42,7 +42,7 @@ class SlotGains:
         self.table: NodeTable = trial.view.node_table
         self.need = aim.least[self.shape] if self.shape else 0
         #: One entry for each victim and row: whose, and where.
-        self.owners, self.rows = everyone.columns.owners, everyone.columns.rows
+        self.owners, self.rows = everyone.table.owners, everyone.table.rows
         self._everyone = len(everyone)
         if self.shape is None:
             return
@@ -56,7 +56,7 @@ class SlotGains:
         self._usable = allowed(self.table, self.shape) & (len(self.requests) == self._asked())
         #: By entry, how much it gives back of each resource that the shape asks for.
         self.given = [
-            np.array(given_of(everyone.columns.records, name), dtype=np.int64)[everyone.columns.which]
+            np.array(given_of(everyone.table.records, name), dtype=np.int64)[everyone.table.record_of]
             for name, _, _ in self.requests
         ]
         self.most = self._slots(np.ones(len(self.rows), dtype=np.bool_))

@@ -43,7 +43,7 @@ class SolverDriver:
     def __init__(self, inquiry: RegionSearch, best: Incumbent) -> None:
         self.inquiry, self.best, self.trial = inquiry, best, inquiry.trial
         covered: Counter[int] = Counter()
-        if inquiry.victims.is_covered:
+        if inquiry.victims.any_under_budget:
             for victim in inquiry.victims:
                 covered.update(victim.budgets)
         allowed = {budget: self.trial.allowed(budget) for budget in sorted(covered)}

@@ -1,9 +1,9 @@
-"""Everyone who could be evicted, as columns: a number for each, and an entry for each and every node it is on.
+"""All potential victims as columns: a number for each victim, and an entry for each victim and node.
 
-    view ─► VictimTable ─► Victims, all of them or some   read as arrays by `gaps` and `knapsack`
-                         └──► Victim                made when somebody looks at one
+    view ─► VictimTable ─► Victims, all or a subset   read as arrays by `slot_gains` and `slot_dp`
+                             └──► Victim              made on first access
 
-Among ten thousand victims arithmetic mostly looks at a few dozen, so the others never become objects.
+Among ten thousand victims most steps look at a few dozen, so the others never become objects.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ..cluster.view import ClusterView, Running
 
 Requests = tuple[tuple[str, int], ...]
 
-#: Most pods are under none.
+#: Shared by the victims that no budget covers, which are most.
 NO_BUDGETS: Counter[int] = Counter()
-#: Looking up rows one by one takes longer than numbering all nodes if there are more units than a share of these.
-ROWS_PER_UNIT = 8
-#: Asking units for their pods takes longer than going through all that run if these are fewer for each.
+#: Rows are looked up one by one below one unit in so many nodes; beyond that numbering all nodes is faster.
+NODES_PER_UNIT = 8
+#: With fewer running pods per unit than this, one pass over all running pods is faster than asking each unit.
 PODS_PER_UNIT = 4
-#: Priority and work are sorted as one number below this.
+#: Priority and work are sorted as one number as long as it stays below this.
 LARGEST_KEY = 1 << 62
 
 _NODE, _REQUESTS, _UNIT, _BUDGETS = (
@@ -38,29 +38,29 @@ _NODE, _REQUESTS, _UNIT, _BUDGETS = (
 
 @dataclass(slots=True, eq=False)
 class Victim:
-    """A unit of lower priority, all of it."""
+    """A unit of lower priority with all its evictable pods; it is evicted as a whole or not at all."""
 
-    #: Its place among all who could go.
+    #: Its place in the table, which is ordered from the cheapest.
     number: int
     unit: int
     priority: int
     work: int
     pods: list[Running]
     budgets: Counter[int]
-    #: row -> resource -> what it gives back there; the inner ones are shared
+    #: row -> resource -> amount freed there; the inner mappings are shared between victims
     freed: dict[int, Mapping[str, int]]
 
 
 class VictimTable:
-    """All units below a priority of which something can be evicted, numbered from the cheapest."""
+    """All units below a priority that have evictable pods, numbered from the cheapest."""
 
     def __init__(self, view: ClusterView, below: int, work: Callable[[list[Running]], Ints]) -> None:
-        """`work` says what the loss of each pod is."""
+        """`work` returns the cost of losing each pod."""
         levels = view.ids_below(below)
         ids = np.fromiter(chain.from_iterable(level for _, level in levels), dtype=np.int64)
         sizes = np.array([len(level) for _, level in levels], dtype=np.int64)
         priorities = np.repeat(np.array([priority for priority, _ in levels], dtype=np.int64), sizes)
-        # Units are known by their place in the order of ids, until they are in order of what they cost.
+        # Until they are sorted by cost, units are known by their place in the order of ids.
         by_id = np.argsort(ids)
         pods, owners = _evictable(view, ids[by_id])
         pods_each = np.bincount(owners, minlength=len(ids))
@@ -71,42 +71,42 @@ class VictimTable:
         self.units, self.priorities, self.works = ids[by_id][order], priorities[by_id][order], works[order]
         numbers = np.full(len(ids), -1, dtype=np.int64)
         numbers[order] = np.arange(len(order))
-        homes = numbers[owners]
-        self._pods, self._made = pods, dict[int, Victim]()
-        #: The pods in order of their victims, and where those of each victim begin.
-        self._first_pod = _starts(homes, len(order))
-        self._order = _grouped(homes, self._first_pod)
-        self._budgets = self._covering(view, homes)
-        self._file(homes, _rows(view, len(ids), pods))
+        victim_of = numbers[owners]
+        self._pods, self._victims = pods, dict[int, Victim]()
+        #: The pods in order of their victims, and where the pods of each victim begin.
+        self._first_pod = _starts(victim_of, len(order))
+        self._order = _order_by_owner(victim_of, self._first_pod)
+        self._budgets = self._budgets_by_victim(view, victim_of)
+        self._index_entries(victim_of, _rows(view, len(ids), pods))
 
-    def _covering(self, view: ClusterView, homes: Ints) -> dict[int, Counter[int]]:
-        """The budgets that cover pods of a victim, where any do."""
+    def _budgets_by_victim(self, view: ClusterView, victim_of: Ints) -> dict[int, Counter[int]]:
+        """For each victim with pods under budgets: how many of its pods each budget covers."""
         if not any(map(_BUDGETS, self._pods)):
             return {}
         found = {}
-        under_some = np.array([bool(pod.budgets) for pod in self._pods], dtype=np.bool_)
-        for number in distinct(homes[under_some].tolist()).tolist():
+        covered = np.array([bool(pod.budgets) for pod in self._pods], dtype=np.bool_)
+        for number in distinct(victim_of[covered].tolist()).tolist():
             known = (budget for pod in self._pods_of(number) for budget in pod.budgets)
             budgets = Counter(budget for budget in known if view.budget(budget) is not None)
             if budgets:
                 found[number] = budgets
         return found
 
-    def _file(self, homes: Ints, rows: Ints) -> None:
-        """One entry for each victim and row: whose, where, and which of the records says what is given back."""
-        which, requests = _alike(self._pods)
-        #: What is given back, by resource.
+    def _index_entries(self, victim_of: Ints, rows: Ints) -> None:
+        """One entry for each victim and row: owner, row, and the record of the amounts freed there."""
+        record_of, requests = _distinct_requests(self._pods)
+        #: Amounts freed, by resource; entries refer to them by index.
         self.records: list[Mapping[str, int]] = list(map(dict, requests))
         pods = self._order[rows[self._order] >= 0]
         if len(self._pods) > len(self.units):
-            pods = self._one_for_each_row(pods, homes, rows, which)
-        self.owners, self.rows, self.which = homes[pods], rows[pods], which[pods]
-        #: Where those of each victim begin, and the end.
+            pods = self._merged_by_row(pods, victim_of, rows, record_of)
+        self.owners, self.rows, self.record_of = victim_of[pods], rows[pods], record_of[pods]
+        #: Where the entries of each victim begin, and the end.
         self.first_entry = _starts(self.owners, len(self.units))
 
-    def _one_for_each_row(self, pods: Ints, homes: Ints, rows: Ints, which: Ints) -> Ints:
-        """Of pods of a victim that share a row only the first; it stands for a record of what all of them give back."""
-        spots = homes[pods] * (int(rows.max(initial=0)) + 1) + rows[pods]
+    def _merged_by_row(self, pods: Ints, victim_of: Ints, rows: Ints, record_of: Ints) -> Ints:
+        """Of the pods of a victim that share a row only the first; its record becomes the sum of all of them."""
+        spots = victim_of[pods] * (int(rows.max(initial=0)) + 1) + rows[pods]
         order = np.argsort(spots, kind="stable")
         starts = np.flatnonzero(np.diff(spots[order], prepend=-1))
         ends = np.append(starts[1:], len(pods))
@@ -115,7 +115,7 @@ class VictimTable:
             for at in sharing:
                 for resource, amount in self._pods[at].requests:
                     sums[resource] = sums.get(resource, 0) + amount
-            which[sharing[0]] = len(self.records)
+            record_of[sharing[0]] = len(self.records)
             self.records.append(sums)
         return pods[np.sort(order[starts])]
 
@@ -123,16 +123,17 @@ class VictimTable:
         low, high = self._first_pod.item(number), self._first_pod.item(number + 1)
         return [self._pods[at] for at in self._order[low:high].tolist()]
 
-    def is_covered(self, numbers: Ints) -> bool:
-        """Whether any of these is under a budget."""
+    def any_under_budget(self, numbers: Ints) -> bool:
+        """Whether a budget covers any of these victims."""
         return bool(self._budgets) and not self._budgets.keys().isdisjoint(numbers.tolist())
 
     def victim(self, number: int) -> Victim:
-        found = self._made.get(number)
+        """The victim with a number, made on first access."""
+        found = self._victims.get(number)
         if found is None:
             low, high = self.first_entry.item(number), self.first_entry.item(number + 1)
-            records = (self.records[which] for which in self.which[low:high].tolist())
-            found = self._made[number] = Victim(
+            records = (self.records[index] for index in self.record_of[low:high].tolist())
+            found = self._victims[number] = Victim(
                 number,
                 self.units.item(number),
                 self.priorities.item(number),
@@ -145,12 +146,12 @@ class VictimTable:
 
 
 class Victims(Sequence[Victim]):
-    """Some of those who could go, the cheapest first."""
+    """A subset of a victim table, the cheapest first."""
 
-    __slots__ = ("columns", "numbers")
+    __slots__ = ("numbers", "table")
 
-    def __init__(self, columns: VictimTable, numbers: Ints) -> None:
-        self.columns, self.numbers = columns, numbers
+    def __init__(self, table: VictimTable, numbers: Ints) -> None:
+        self.table, self.numbers = table, numbers
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -161,80 +162,82 @@ class Victims(Sequence[Victim]):
     def __getitem__(self, at: slice) -> Victims: ...
     def __getitem__(self, at: int | slice) -> Victim | Victims:
         if isinstance(at, slice):
-            return Victims(self.columns, self.numbers[at])
-        return self.columns.victim(self.numbers.item(at))
+            return Victims(self.table, self.numbers[at])
+        return self.table.victim(self.numbers.item(at))
 
     def __iter__(self) -> Iterator[Victim]:
-        return map(self.columns.victim, self.numbers.tolist())
+        return map(self.table.victim, self.numbers.tolist())
 
     @property
     def units(self) -> Ints:
-        return self.columns.units[self.numbers]
+        return self.table.units[self.numbers]
 
     @property
     def priorities(self) -> Ints:
-        return self.columns.priorities[self.numbers]
+        return self.table.priorities[self.numbers]
 
     @property
     def works(self) -> Ints:
-        return self.columns.works[self.numbers]
+        return self.table.works[self.numbers]
 
     @property
     def highest(self) -> int:
-        return int(self.columns.priorities[self.numbers[-1]])
+        return int(self.table.priorities[self.numbers[-1]])
 
     @property
     def lowest(self) -> int:
-        return int(self.columns.priorities[self.numbers[0]])
+        return int(self.table.priorities[self.numbers[0]])
 
     @property
-    def is_covered(self) -> bool:
-        """Whether any of them is under a budget."""
-        return self.columns.is_covered(self.numbers)
+    def any_under_budget(self) -> bool:
+        return self.table.any_under_budget(self.numbers)
 
     @property
-    def entries(self) -> int:
-        """How many rows they are on, each counted for itself."""
-        return int((self.columns.first_entry[self.numbers + 1] - self.columns.first_entry[self.numbers]).sum())
+    def entry_count(self) -> int:
+        """Pairs of a victim and a row that it is on."""
+        return int((self.table.first_entry[self.numbers + 1] - self.table.first_entry[self.numbers]).sum())
 
     def by_domain(self, domains: Ints) -> list[tuple[int, Victims]]:
-        """All of them, given the domain of every row: for each domain, in order, those who are in it."""
-        owners, places = self.columns.owners, domains[self.columns.rows]
+        """The whole table by domain, given the domain of every row; a victim in several domains is in each of them."""
+        owners, places = self.table.owners, domains[self.table.rows]
         order = np.lexsort((owners, places))
         owners, places = owners[order], places[order]
-        # Whoever is on several rows of a domain is counted once.
+        # A victim on several rows of a domain is listed once.
         first = np.ones(len(order), dtype=np.bool_)
         first[1:] = (np.diff(owners) != 0) | (np.diff(places) != 0)
         owners, places = owners[first], places[first]
         ends = [*(np.flatnonzero(np.diff(places)) + 1).tolist(), len(places)]
         starts = [0, *ends[:-1]] if len(places) else []
         return [
-            (places.item(low), Victims(self.columns, owners[low:high])) for low, high in zip(starts, ends, strict=False)
+            (places.item(low), Victims(self.table, owners[low:high])) for low, high in zip(starts, ends, strict=False)
         ]
 
     def below(self, priority: int) -> Victims:
+        """Those of a lower priority."""
         return self[: int(np.searchsorted(self.priorities, priority))]
 
     def with_units(self, units: Collection[int]) -> list[Victim]:
-        """Those of them that are meant."""
+        """Those whose unit is among these."""
         each = zip(self.numbers.tolist(), self.units.tolist(), strict=True)
-        return [self.columns.victim(number) for number, unit in each if unit in units]
+        return [self.table.victim(number) for number, unit in each if unit in units]
 
     def only(self, victims: Iterable[Victim]) -> Victims:
-        """Some of them, in the same order."""
-        return Victims(self.columns, np.array([victim.number for victim in victims], dtype=np.int64))
+        """A subset as a selection of the same table."""
+        return Victims(self.table, np.array([victim.number for victim in victims], dtype=np.int64))
 
 
 def numbers_of(victims: Sequence[Victim]) -> Ints | list[int]:
+    """Their numbers in the table, without making objects of a selection."""
     return victims.numbers if isinstance(victims, Victims) else [victim.number for victim in victims]
 
 
 def units_of(victims: Iterable[Victim]) -> list[int]:
+    """Their units, without making objects of a selection."""
     return victims.units.tolist() if isinstance(victims, Victims) else [victim.unit for victim in victims]
 
 
 def _evictable(view: ClusterView, ids: Ints) -> tuple[list[Running], Ints]:
-    """The pods of these units that can be evicted, and for each the place of its unit; ids ascend."""
+    """The evictable pods of these units, and for each the place of its unit among `ids`, which ascend."""
     if PODS_PER_UNIT * len(ids) < view.running_count:
         pods = [pod for unit in ids.tolist() for pod in view.pods_of(unit) if pod.evictable]
     else:
@@ -244,13 +247,13 @@ def _evictable(view: ClusterView, ids: Ints) -> tuple[list[Running], Ints]:
     known = places < len(ids)
     known[known] = ids[places[known]] == units[known]
     if not known.all():
-        pods = [pod for pod, meant in zip(pods, known.tolist(), strict=True) if meant]
+        pods = [pod for pod, is_known in zip(pods, known.tolist(), strict=True) if is_known]
         places = places[known]
     return pods, places
 
 
 def _ordered(priorities: Ints, works: Ints) -> Ints:
-    """The order by priority and work, equals as they come."""
+    """The stable order by priority, then work."""
     steps = np.searchsorted(distinct(priorities.tolist()), priorities)
     width = int(works.max(initial=0)) + 1
     if width * (len(steps) + 1) < LARGEST_KEY and int(works.min(initial=0)) >= 0:
@@ -259,16 +262,19 @@ def _ordered(priorities: Ints, works: Ints) -> Ints:
 
 
 def _rows(view: ClusterView, units: int, pods: list[Running]) -> Ints:
-    """The row of every pod's node, -1 for a node that is not there."""
-    if units > view.node_table.size // ROWS_PER_UNIT:
+    """The row of every pod's node, -1 for an unknown node."""
+    if units > view.node_table.size // NODES_PER_UNIT:
         row_of = {name: row for row, name in enumerate(view.node_names())}.get
         return np.array([row_of(name, -1) for name in map(_NODE, pods)], dtype=np.int64)
     known = map(view.node_table.row, map(_NODE, pods))
     return np.array([-1 if row is None else row for row in known], dtype=np.int64)
 
 
-def _alike(pods: list[Running]) -> tuple[Ints, list[Requests]]:
-    """Thousands of pods have a few requests: these, as far as they are one object, and which of them each pod has."""
+def _distinct_requests(pods: list[Running]) -> tuple[Ints, list[Requests]]:
+    """For each pod the index of its requests among the distinct ones, and these; thousands of pods share a few.
+
+    Requests are told apart by object identity, which is fast; equal ones may be listed more than once.
+    """
     ids = np.fromiter(map(id, map(_REQUESTS, pods)), dtype=np.int64, count=len(pods))
     order = np.argsort(ids)
     first = order[np.flatnonzero(np.diff(ids[order], prepend=-1))]
@@ -276,15 +282,15 @@ def _alike(pods: list[Running]) -> tuple[Ints, list[Requests]]:
 
 
 def _starts(owners: Ints, number: int) -> Ints:
-    """Where the things of each owner begin once they are in order of owners, and the end."""
+    """Where the items of each owner begin once they are sorted by owner, and the end."""
     starts = np.zeros(number + 1, dtype=np.int64)
     np.cumsum(np.bincount(owners, minlength=number), out=starts[1:])
     return starts
 
 
-def _grouped(owners: Ints, starts: Ints) -> Ints:
-    """The order that puts the things of each owner together."""
-    if (np.diff(starts) == 1).all():  # one each
+def _order_by_owner(owners: Ints, starts: Ints) -> Ints:
+    """The order that sorts items by owner."""
+    if (np.diff(starts) == 1).all():  # one item each: a permutation, no sort needed
         order = np.empty(len(owners), dtype=np.int64)
         order[owners] = np.arange(len(owners))
         return order

@@ -81,38 +81,38 @@ def told(victim: Victim) -> Told:
 @pytest.mark.parametrize("seed", range(20))
 def test_victims_are_what_the_view_says_the_cheapest_first(seed: int, others: int) -> None:
     view = occupied(seed, others).view
-    crowd, plain = EvictionTrial(view, NOW).victims(BELOW), expected(view)
-    assert list(map(told, crowd)) == plain
-    assert crowd.units.tolist() == [each.unit for each in plain]
-    assert crowd.works.tolist() == [each.work for each in plain]
-    assert crowd.entries == sum(len(each.freed) for each in plain)
-    assert crowd.is_covered == any(each.budgets for each in plain)
+    victims, plain = EvictionTrial(view, NOW).victims(BELOW), expected(view)
+    assert list(map(told, victims)) == plain
+    assert victims.units.tolist() == [each.unit for each in plain]
+    assert victims.works.tolist() == [each.work for each in plain]
+    assert victims.entry_count == sum(len(each.freed) for each in plain)
+    assert victims.any_under_budget == any(each.budgets for each in plain)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_those_of_each_domain_are_told_once_and_in_order(seed: int) -> None:
     view = occupied(seed, 0).view
-    crowd, plain = EvictionTrial(view, NOW).victims(BELOW), expected(view)
+    victims, plain = EvictionTrial(view, NOW).victims(BELOW), expected(view)
     racks = np.arange(view.node_table.size) // 2
-    by_rack = {rack: inside.units.tolist() for rack, inside in crowd.by_domain(racks)}
+    by_rack = {rack: inside.units.tolist() for rack, inside in victims.by_domain(racks)}
     touched = {rack: [each.unit for each in plain if {2 * rack, 2 * rack + 1} & set(each.freed)] for rack in range(3)}
     assert by_rack == {rack: units for rack, units in touched.items() if units}
     assert list(by_rack) == sorted(by_rack)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_part_of_a_crowd_knows_its_priorities(seed: int) -> None:
-    crowd = EvictionTrial(occupied(seed, 0).view, NOW).victims(BELOW)
-    for end in range(1, len(crowd) + 1):
-        some = crowd[:end]
+def test_a_subset_knows_its_priorities(seed: int) -> None:
+    victims = EvictionTrial(occupied(seed, 0).view, NOW).victims(BELOW)
+    for end in range(1, len(victims) + 1):
+        some = victims[:end]
         assert isinstance(some, Victims)
-        assert (some.lowest, some.highest) == (crowd[0].priority, crowd[end - 1].priority)
+        assert (some.lowest, some.highest) == (victims[0].priority, victims[end - 1].priority)
         assert [victim.unit for victim in some.below(some.highest)] == [
             victim.unit for victim in some if victim.priority < some.highest
         ]
 
 
-def test_nobody_to_evict_is_an_empty_crowd() -> None:
-    crowd = EvictionTrial(Cluster().node("n", cpu=1).view, NOW).victims(BELOW)
-    assert not crowd
-    assert crowd.by_domain(np.zeros(1, dtype=np.int64)) == []
+def test_nobody_to_evict_is_an_empty_table() -> None:
+    victims = EvictionTrial(Cluster().node("n", cpu=1).view, NOW).victims(BELOW)
+    assert not victims
+    assert victims.by_domain(np.zeros(1, dtype=np.int64)) == []
