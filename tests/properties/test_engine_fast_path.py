@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.engine import Demand, Leaf, Steps, problems
-from echelon.engine.placement.fast_path import at_once
+from echelon.engine.placement.fast_path import place_plain_leaf
 from echelon.engine.placement.place import place
 from echelon.testing.placement import NOW, Cluster, exclusive, fresh_id, gang, pods
 from tests.properties.hierarchies import examples
@@ -47,7 +47,7 @@ def plain_leaves(draw: st.DrawFn) -> Leaf:
 @given(clusters(), plain_leaves())
 def test_the_short_road_leads_where_the_long_one_does(cluster: Cluster, leaf: Leaf) -> None:
     view, demand = cluster.view, Demand(leaf, may_preempt=False)
-    short = at_once(view, demand)
+    short = place_plain_leaf(view, demand)
     long = place(view, demand, Steps(10_000)).placed
     if short is None:
         unlisted = "pool" in (leaf.topology, leaf.exclusive and leaf.exclusive.key)

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from echelon.engine import Demand, Group, Placed, Steps, decide, problems
 from echelon.engine.cluster.regions import CLUSTER, Region
-from echelon.engine.packing.bin_fill import Counts, Filling, FillProblem, Style
-from echelon.engine.packing.flow_pack import by_flow
-from echelon.engine.packing.level_pack import nest
+from echelon.engine.packing.bin_fill import BinFill, Counts, FillOrder, FillProblem
+from echelon.engine.packing.flow_pack import fill_by_flow
+from echelon.engine.packing.level_pack import pack_levels
 from echelon.engine.placement import place
 from echelon.engine.search import strategy as door
 from echelon.engine.search.backtrack import Backtrack
-from echelon.engine.search.strategy import model, search
-from echelon.engine.space.canonical import Canon, Part
+from echelon.engine.search.strategy import search, trial_state_for
+from echelon.engine.space.canonical import Part, PartBuilder
 from echelon.engine.space.tasks import Found, NotFound
 from echelon.testing.placement import NOW, Cluster, composite, gang, pods
 from tests.properties.brute_force import feasible
@@ -34,12 +34,12 @@ def racks(sizes: list[list[int]]) -> Cluster:
 
 
 def answer(cluster: Cluster, root: Group, steps: int = 20_000) -> Found | NotFound | None:
-    part = Canon(cluster.view).part(root, "minimum")
+    part = PartBuilder(cluster.view).part(root, "minimum")
 
     def inside(tree: Part, region: Region, share: Steps) -> Found | NotFound:
         return search(cluster.view, tree, region, share)
 
-    return nest(model(cluster.view, part, CLUSTER), part, CLUSTER, Steps(steps), inside)
+    return pack_levels(trial_state_for(cluster.view, part, CLUSTER), part, CLUSTER, Steps(steps), inside)
 
 
 @examples(150)
@@ -210,8 +210,8 @@ def test_a_flow_finds_what_filling_domain_by_domain_finds(seed: int) -> None:
         0, [(size,) for size in sizes], tuple(rng.randint(1, 3) for _ in sizes), [(room,) for room in rooms],
         rooms, exact=True,
     )  # fmt: skip
-    filled = by_flow(problem, Steps(20_000))
-    complete = Filling(problem, Style(), lambda *_: True, lambda _: None).run()
+    filled = fill_by_flow(problem, Steps(20_000))
+    complete = BinFill(problem, FillOrder(), lambda *_: True, lambda _: None).run()
     assert (filled is None) == (complete is None)
     if filled is not None:
         assert _sum([taken for _, taken in filled]) == problem.numbers

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from echelon.engine import Demand, Group, Identity, Peers, Placed, PodTerm, Requirement, Steps, decide, problems
 from echelon.engine.cluster.regions import CLUSTER
-from echelon.engine.models.placement_model import exact
+from echelon.engine.models.placement_model import solve_placement
 from echelon.engine.search import strategy as door
-from echelon.engine.search.strategy import model
-from echelon.engine.space.canonical import Canon
+from echelon.engine.search.strategy import trial_state_for
+from echelon.engine.space.canonical import PartBuilder
 from echelon.engine.space.tasks import Found, NotFound
 from echelon.testing.placement import LEVELS, NOW, Cluster, composite, exclusive, gang, pods
 from tests.properties.brute_force import feasible
@@ -22,8 +22,8 @@ from tests.properties.hierarchies import Instance, examples, instances
 
 
 def answer(cluster: Cluster, root: Group, steps: int = 50_000) -> Found | NotFound | None:
-    part = Canon(cluster.view).part(root, "minimum")
-    return exact(model(cluster.view, part, CLUSTER), part, CLUSTER, Steps(steps))
+    part = PartBuilder(cluster.view).part(root, "minimum")
+    return solve_placement(trial_state_for(cluster.view, part, CLUSTER), part, CLUSTER, Steps(steps))
 
 
 @examples(250)

@@ -25,7 +25,7 @@ from .cluster.potential import Potential, Reached, Thresholds
 from .cluster.view import ClusterView, Node
 from .records.demand import Demand, Shape
 from .records.verdict import Blocked
-from .space.canonical import Canon, Part, shapes_of, walk
+from .space.canonical import Part, PartBuilder, shapes_of, walk
 
 #: A demand with more alternatives than this gets no certificate.
 _MOST_NEEDS = 64
@@ -70,7 +70,7 @@ class LeafNeed:
 def needs_of(view: ClusterView, demand: Demand) -> tuple[LeafNeed, ...] | None:
     """The needs of which one must be met for a demand to hold, or to hold more; None if counting is not enough."""
     table, found = view.node_table, dict[LeafNeed, None]()
-    for aim in Canon(view).aims(demand.root):
+    for aim in PartBuilder(view).aims(demand.root):
         parts = list(walk(aim))
         if any(part.exclusive for part in parts) or any(shape.has_pod_rules for shape in shapes_of(aim)):
             return None

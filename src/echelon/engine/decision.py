@@ -8,7 +8,7 @@ from .cluster.view import ClusterView
 from .explain.contradict import contradicted
 from .explain.diagnose import present, shortages
 from .explain.fixes import fixes
-from .placement.fast_path import at_once
+from .placement.fast_path import place_plain_leaf
 from .placement.place import place
 from .preemption.preempt import preempt
 from .records.demand import Composite, Demand, Group, Limits, given
@@ -28,7 +28,7 @@ def decide(
     inspect(demand)
     if not view.node_table.size:
         return Blocked(True, tuple(_nothing_for(demand.root)), preemption_tried=demand.may_preempt)
-    placed = at_once(view, demand)
+    placed = place_plain_leaf(view, demand)
     if placed is not None:
         return placed
     try:

@@ -131,7 +131,7 @@ class Slots:
         self._rolls.clear()
 
     def _count(self, rows: Rows) -> Ints:
-        return np.where(self._fits[rows], room(self._table, self._table.free[:, rows], self.shape), 0)
+        return np.where(self._fits[rows], slots_in(self._table, self._table.free[:, rows], self.shape), 0)
 
     def _renew(self, rows: Ints) -> None:
         fresh = self._count(rows)
@@ -251,7 +251,7 @@ def _tightest(boxes: Ints, first: int, end: int, count: int) -> tuple[int, int]:
     return (-1, NEVER) if have == NEVER else (first + best, have)
 
 
-def room(table: NodeTable, free: Ints, shape: Shape) -> Ints:
+def slots_in(table: NodeTable, free: Ints, shape: Shape) -> Ints:
     """How many pods of the shape fit into each column of `free`, by resources alone."""
     count = np.full(free.shape[1], UNLIMITED, dtype=np.int64)
     for resource, amount in shape.requests:

@@ -22,11 +22,11 @@ from ..cluster.view import ClusterView
 from ..records.demand import Composite, Demand, Group, Leaf, Limits, Shape, given
 from ..records.verdict import DomainCount, Shortage
 from ..search.backtrack import descent
-from ..search.strategy import model, search
+from ..search.strategy import search, trial_state_for
 from ..space.bounds import copies, own_level
-from ..space.canonical import Canon, Part, walk, weight
+from ..space.canonical import Part, PartBuilder, walk, weight
 from ..space.tasks import Found, NotFound, Steps
-from ..space.trial_state import Counting, Packing
+from ..space.trial_state import AmountState, SlotState
 
 RegionAt = Callable[[int], Region]
 
@@ -42,7 +42,7 @@ def shortages(view: ClusterView, demand: Demand, limits: Limits = Limits()) -> t
 
     A group is judged inside the best domain of the keyed groups above it, since that is where it would have to be.
     """
-    canon, known = Canon(view), dict[tuple[object, ...], tuple[Shortage, Region]]()
+    builder, known = PartBuilder(view), dict[tuple[object, ...], tuple[Shortage, Region]]()
     steps = Steps(max(FEWEST, limits.steps // SHARE))
     found: list[tuple[tuple[bool, int], Shortage]] = []
     level: list[tuple[Group, Region]] = [(demand.root, CLUSTER)]
@@ -50,7 +50,7 @@ def shortages(view: ClusterView, demand: Demand, limits: Limits = Limits()) -> t
     while level:
         below: list[tuple[Group, Region]] = []
         for group, around in level:
-            part = canon.part(group, "minimum")
+            part = builder.part(group, "minimum")
             # Groups that are alike lack the same.
             kind = (part.type, *_held(group), around.key)
             if kind not in known:
@@ -86,7 +86,7 @@ class _Group:
         #: What was reached in domains that are alike; bound members and exclusive holders tell some apart.
         self._known: dict[object, int] = {}
         self._alike = not any(one.pins or one.exclusive for one in walk(part))
-        self.room: Counting | Packing = model(view, self.part, around)
+        self.state: SlotState | AmountState = trial_state_for(view, self.part, around)
         self.need, self.bound = _held(group)
         if self.part.supply and self.bound >= self.need and isinstance(group, Leaf):
             self.need = self.bound + 1  # the minimum is there; one more pod is what it waits for
@@ -152,11 +152,11 @@ class _Group:
         return sum(self._share(child, region) for child in kinds.values())
 
     def _share(self, child: Part, region: Region) -> float:
-        own = max(own_level(self.room, child), region.level)
-        if own not in self.room.levels:
+        own = max(own_level(self.state, child), region.level)
+        if own not in self.state.levels:
             return 0.0
         low, high = self.table.inner(region.level, region.index, own)
-        most = int(promised(self.room, child, own, low, high).max(initial=0))
+        most = int(promised(self.state, child, own, low, high).max(initial=0))
         return min(most, child.need) / max(1, child.need)
 
     def _offers(self) -> tuple[RegionAt, Ints]:
@@ -199,12 +199,12 @@ class _Group:
         return regions.__getitem__, np.array(offers, dtype=np.int64)
 
     def _promised(self, level: int, low: int, high: int) -> Ints:
-        total = promised(self.room, self.part, level, low, high)
+        total = promised(self.state, self.part, level, low, high)
         if not isinstance(self.group, Leaf):
             return total
         total += self.bound
         if self.part.exclusive and self.table.level_of.get(self.part.exclusive.key) == level:
-            total[self.room.held_domains(self.part)[low:high]] = self.bound
+            total[self.state.held_domains(self.part)[low:high]] = self.bound
         return total
 
     def _count(self, region: Region, promised: int) -> DomainCount:
@@ -222,13 +222,13 @@ class _Group:
         return len(rows), int((self.view.slot_cache.slots(shape).rows[rows] > 0).sum())
 
     def _exact(self) -> bool:
-        return isinstance(self.group, Leaf) and isinstance(self.room, Counting)
+        return isinstance(self.group, Leaf) and isinstance(self.state, SlotState)
 
     def _reached(self, region: Region, promised: int) -> int:
         """The most that fits in a region, by trying; of domains that are alike one is tried."""
         if region.rows is not None or not self._alike:
             return self._tried(region, promised)
-        alike = (promised, self.room.content(region.level, region.index))
+        alike = (promised, self.state.content(region.level, region.index))
         if alike not in self._known:
             self._known[alike] = self._tried(region, promised)
         return self._known[alike]
@@ -306,19 +306,19 @@ class _Group:
         return excluded_nodes(self.view, shape) if shape is not None and isinstance(self.group, Leaf) else {}
 
 
-def promised(room: Counting | Packing, part: Part, level: int, low: int, high: int) -> Ints:
+def promised(state: SlotState | AmountState, part: Part, level: int, low: int, high: int) -> Ints:
     """For the domains low..high of a level: pods of a leaf, or children of a composite, that the bound lets in."""
     total = np.zeros(high - low, dtype=np.int64)
     if part.is_leaf:
         for shape, most in _supply(part).items():
-            total += np.minimum(room.slots(shape, level)[low:high], most)
+            total += np.minimum(state.slots(shape, level)[low:high], most)
         return total
     for kind, number in Counter(child.type for child in part.children).items():
         child = next(child for child in part.children if child.type == kind)
-        total += np.minimum(copies(room, child, level, low, high), number)
-    if isinstance(room, Counting):
+        total += np.minimum(copies(state, child, level, low, high), number)
+    if isinstance(state, SlotState):
         sizes = np.cumsum(sorted(child.pods for child in part.children))
-        slots = room.slots(room.shape, level)[low:high]
+        slots = state.slots(state.shape, level)[low:high]
         total = np.minimum(total, np.searchsorted(sizes, slots, side="right"))
     return total
 
@@ -334,8 +334,8 @@ def excluded_nodes(view: ClusterView, shape: Shape) -> dict[str, int]:
     """Nodes that take no pod of a shape, each counted once under its first reason."""
     table, reasons = view.node_table, dict[str, int]()
     open_rows = np.ones(table.size, dtype=np.bool_)
-    pod_index = closures(table, view.pod_index, shape) if shape.has_pod_rules else ()
-    for reason, shut in (*exclusions(table, shape), *pod_index, *_full(table, shape)):
+    closed_by_pods = closures(table, view.pod_index, shape) if shape.has_pod_rules else ()
+    for reason, shut in (*exclusions(table, shape), *closed_by_pods, *_full(table, shape)):
         number = int((open_rows & shut).sum())
         if number:
             reasons[reason] = reasons.get(reason, 0) + number  # taints of one key and value may differ in effect

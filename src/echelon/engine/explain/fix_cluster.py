@@ -10,7 +10,7 @@ from ...base.paths import spoken
 from ..cluster.node_filters import allowed
 from ..cluster.node_table import NodeTable
 from ..cluster.regions import Region, path_of, rows_of
-from ..cluster.slots import room
+from ..cluster.slots import slots_in
 from ..cluster.view import Node
 from ..preemption.preempt import preempt
 from ..records.demand import Leaf, Limits, Shape, given
@@ -185,7 +185,7 @@ class ClusterFixes:
             return None
         alone = NodeTable(self.view.levels)
         alone.insert([(clone, clone.allocatable)])
-        each = int(room(alone, alone.free, shape)[0]) if allowed(alone, shape)[0] else 0
+        each = int(slots_in(alone, alone.free, shape)[0]) if allowed(alone, shape)[0] else 0
         have = int(self.view.slot_cache.slots(shape).roll(region.level)[region.index])
         return lambda count: have + count * each >= shortage.need
 

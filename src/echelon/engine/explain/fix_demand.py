@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from ..records.demand import Group, Leaf
 from ..records.verdict import Cost, Fix, Shortage
-from ..space.canonical import Canon
+from ..space.canonical import PartBuilder
 from .altered_demand import rebuilt, releasing, supported, with_minimum, with_topology
 from .fix_trials import Trials, fewest, listed
 
@@ -84,8 +84,8 @@ class DemandFixes:
 
     def _given_up(self, groups: tuple[int, ...], minimum: int) -> int:
         """Pods by which the minimum of the whole falls."""
-        canon, lowered = Canon(self.view), self._with_minimum(groups, minimum)
-        return canon.part(self.demand.root, "minimum").pods - canon.part(lowered, "minimum").pods
+        builder, lowered = PartBuilder(self.view), self._with_minimum(groups, minimum)
+        return builder.part(self.demand.root, "minimum").pods - builder.part(lowered, "minimum").pods
 
 
 def _all(alike: list[Shortage]) -> str:

@@ -8,13 +8,13 @@ import numpy as np
 
 from ..cluster.node_filters import allowed
 from ..cluster.regions import CLUSTER, Region, rows_of
-from ..cluster.slots import room
+from ..cluster.slots import slots_in
 from ..cluster.view import ClusterView, Running
 from ..placement.objective import groups_of
 from ..records.demand import Demand, Group, Shape
 from ..records.verdict import Shortage
 from ..search.strategy import search
-from ..space.canonical import Canon, weight
+from ..space.canonical import PartBuilder, weight
 from ..space.tasks import Found, Steps
 
 #: Steps for one trial and for all of them; an open answer counts as "does not fit".
@@ -43,7 +43,7 @@ class Trials:
     def fits(self, root: Group, view: ClusterView | None = None) -> bool:
         """Whether the tree would advance, here or in a view that was changed: come to hold, or hold more than now."""
         view = view or self.view
-        for aim in Canon(view).aims(root):
+        for aim in PartBuilder(view).aims(root):
             self.steps.left -= STEPS_PER_GROUP * len(self.groups)
             if self.steps.left <= 0:
                 return False
@@ -87,7 +87,7 @@ class Trials:
         table = self.view.node_table
         rows = rows_of(table, region)
         rows = rows[allowed(table, shape, rows)]
-        slots = room(table, table.free[:, rows], shape)
+        slots = slots_in(table, table.free[:, rows], shape)
         order = np.lexsort((rows, -slots))
         names = [table.name(row) for row in rows[order].tolist()]
         return sorted(names, key=self.view.number_on)

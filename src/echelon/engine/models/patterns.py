@@ -17,14 +17,14 @@ import numpy as np
 from ..cluster.arrays import Ints
 from ..cluster.regions import Region, rows_of
 from ..packing.bin_fill import Amounts, Counts
-from ..packing.node_pack import Order, deal
+from ..packing.node_pack import PodOrder, divide_among
 from ..records.demand import Shape
 from ..space.canonical import Part
 from ..space.cpsat import Solver
 from ..space.resource_bounds import Measure
 from ..space.tasks import Put
-from ..space.trial_state import Packing
-from .pod_rule_constraints import Number, on_nodes
+from ..space.trial_state import AmountState
+from .pod_rule_constraints import PodCount, on_nodes
 
 #: Ways to fill a node that are written down; nodes that can be filled in more ways are left open.
 MOST_FILLS = 2_000
@@ -44,8 +44,8 @@ def place_of(region: Region) -> Place:
 class Cells:
     """Nodes of a region by the narrowest domain that any leaf may have and by whatever else tells nodes apart."""
 
-    def __init__(self, room: Packing, region: Region, places: dict[Place, Region], marks: list[Ints]) -> None:
-        table = room.table
+    def __init__(self, state: AmountState, region: Region, places: dict[Place, Region], marks: list[Ints]) -> None:
+        table = state.table
         self.rows = rows_of(table, region)
         self.rows_of = {place: rows_of(table, inner) for place, inner in places.items()}
         level = max((place.level for place in places.values()), default=region.level)
@@ -59,29 +59,29 @@ class Cells:
         return found
 
 
-class Fills:
+class NodePatterns:
     """Variables for nodes; whoever asks for pods adds to what is asked of each cell, and `close` writes it down."""
 
     def __init__(
-        self, room: Packing, cp: Any, integer: Callable[[int], Any], shapes: list[Shape], cells: Cells
+        self, state: AmountState, cp: Any, integer: Callable[[int], Any], shapes: list[Shape], cells: Cells
     ) -> None:
-        self.table, self.shapes, self.cells, self._cp, self._integer = room.table, shapes, cells, cp, integer
+        self.table, self.shapes, self.cells, self._cp, self._integer = state.table, shapes, cells, cp, integer
         #: The size of each shape.
         self._size: list[int] = []
         #: By cell: rows of one kind, and the variable for each way to fill one.
         self.ways: dict[int, list[tuple[list[int], list[tuple[Counts, Any]]]]] = {}
-        self._write_ways(room)
+        self._write_ways(state)
         self._asked: dict[tuple[Place, int], list[Any]] = {}
         #: Pods of a shape that the leaves of a place have in a cell.
         self._shares: dict[tuple[Place, int], dict[int, Any]] = {}
         #: After solving, the pods of each shape on each row that are dealt to nobody yet, by place.
         self._dealt: dict[Place, Ints] = {}
 
-    def _write_ways(self, room: Packing) -> None:
-        measure = Measure(room, self.shapes)
-        sizes = self._sizes(room, measure)
-        takes, apart = [measure.takes(shape) for shape in sizes], _apart(room, sizes, self.cells.rows)
-        may = np.stack([room.slots_by_row(shape) > 0 for shape in sizes]).T.tolist()
+    def _write_ways(self, state: AmountState) -> None:
+        measure = Measure(state, self.shapes)
+        sizes = self._sizes(state, measure)
+        takes, apart = [measure.takes(shape) for shape in sizes], _apart(state, sizes, self.cells.rows)
+        may = np.stack([state.slots_by_row(shape) > 0 for shape in sizes]).T.tolist()
         offers, cells = measure.offers.T.tolist(), self.cells.cell.tolist()
         kinds: dict[tuple[int, Amounts, tuple[bool, ...]], list[int]] = {}
         for row in self.cells.rows.tolist():
@@ -90,17 +90,17 @@ class Fills:
         known: dict[object, list[Counts]] = {}
         for (cell, amounts, allowed), alike in kinds.items():
             if (amounts, allowed) not in known:
-                known[amounts, allowed] = full_sets(takes, amounts, allowed, apart)
+                known[amounts, allowed] = full_patterns(takes, amounts, allowed, apart)
             ways = [(fill, self._integer(len(alike))) for fill in known[amounts, allowed]]
             self._cp.add(sum(variable for _, variable in ways) <= len(alike))
             self.ways.setdefault(cell, []).append((alike, ways))
 
-    def _sizes(self, room: Packing, measure: Measure) -> list[Shape]:
+    def _sizes(self, state: AmountState, measure: Measure) -> list[Shape]:
         """One shape of each size: pods of a size take the same, may use the same nodes, and mind nobody on a node."""
-        apart, found = _apart(room, self.shapes, self.cells.rows), dict[object, Shape]()
+        apart, found = _apart(state, self.shapes, self.cells.rows), dict[object, Shape]()
         for number, shape in enumerate(self.shapes):
             minds = any(having[number] or meant[number] for having, meant in apart)
-            may = (room.slots_by_row(shape)[self.cells.rows] > 0).tobytes()
+            may = (state.slots_by_row(shape)[self.cells.rows] > 0).tobytes()
             size = (measure.takes(shape), may, number if minds else -1)
             found.setdefault(size, shape)
             self._size.append(list(found).index(size))
@@ -124,16 +124,16 @@ class Fills:
             sets = [(fill[size], variable) for _, ways in self.ways[cell] for fill, variable in ways if fill[size]]
             self._cp.add(sum(asked) <= sum(number * variable for number, variable in sets))
 
-    def numbers(self) -> dict[Shape, dict[int, Number]]:
+    def numbers(self) -> dict[Shape, dict[int, PodCount]]:
         """Pods of each shape in each cell, by a row of it."""
-        found: dict[Shape, dict[int, Number]] = {shape: {} for shape in self.shapes}
+        found: dict[Shape, dict[int, PodCount]] = {shape: {} for shape in self.shapes}
         asked: dict[tuple[int, int], list[Any]] = {}
         for (_, shape), shares in self._shares.items():
             for cell, share in shares.items():
                 asked.setdefault((cell, shape), []).append(share)
         for (cell, shape), pods in asked.items():
             row = self.ways[cell][0][0][0]
-            found[self.shapes[shape]][row] = Number(sum(pods), self._most(cell, shape))
+            found[self.shapes[shape]][row] = PodCount(sum(pods), self._most(cell, shape))
         return found
 
     def _most(self, cell: int, shape: int) -> int:
@@ -173,7 +173,7 @@ class Fills:
         rows, pods = self.cells.rows_of[place], self._dealt[place]
         for ask, wanted in zip(part.asks, shares, strict=True):
             have = pods[self.shapes.index(ask.shape)]
-            for put in deal([Order(part, ask, wanted)], rows, {ask.shape: have[rows]}):
+            for put in divide_among([PodOrder(part, ask, wanted)], rows, {ask.shape: have[rows]}):
                 have[put.rows] -= put.counts
                 yield put
 
@@ -182,13 +182,13 @@ class Fills:
 _Apart = list[tuple[list[bool], list[bool]]]
 
 
-def _apart(room: Packing, shapes: list[Shape], rows: Ints) -> _Apart:
+def _apart(state: AmountState, shapes: list[Shape], rows: Ints) -> _Apart:
     """The terms by which pods of the demand keep off one another's nodes."""
-    rules = on_nodes(room, rows)
+    rules = on_nodes(state, rows)
     return [([shape in rule.having for shape in shapes], [shape in rule.meant for shape in shapes]) for rule in rules]
 
 
-def full_sets(takes: list[Amounts], offers: Amounts, may: tuple[bool, ...], apart: _Apart) -> list[Counts]:
+def full_patterns(takes: list[Amounts], offers: Amounts, may: tuple[bool, ...], apart: _Apart) -> list[Counts]:
     """The sets of pods that fill a node so that no other pod could be added."""
     found: list[Counts] = []
     pending: list[tuple[Counts, Amounts]] = [((), offers)]

@@ -20,27 +20,29 @@ from ..space.bounds import inside
 from ..space.canonical import Part, walk
 from ..space.cpsat import Solver
 from ..space.tasks import Found, NotFound, Steps
-from ..space.trial_state import Counting, Packing
-from .patterns import Cells, Fills, Place, TooLarge, place_of
-from .pod_rule_constraints import between_nodes, marks, write
+from ..space.trial_state import AmountState, SlotState
+from .patterns import Cells, NodePatterns, Place, TooLarge, place_of
+from .pod_rule_constraints import add_rules, between_nodes, row_marks
 from .portions import portions
 
 #: Variables beyond this are not even written down.
 LARGEST_MODEL = 60_000
 
 
-def exact(room: Counting | Packing, part: Part, region: Region, steps: Steps) -> Found | NotFound | None:
+def solve_placement(
+    state: SlotState | AmountState, part: Part, region: Region, steps: Steps
+) -> Found | NotFound | None:
     """Place the tree, or prove that it cannot be; None if it is too large for the budget."""
     if steps.left <= 0:
         return NotFound(proved=False)
-    model = _Model(room, Solver(), min(LARGEST_MODEL, steps.left))
+    model = _Model(state, Solver(), min(LARGEST_MODEL, steps.left))
     try:
         model.build(part, region)
     except TooLarge:
         return None
     finally:
         steps.left -= model.size  # writing a variable down takes as long as a step
-    found = model.solver.solve(steps, linearization=2, probing=not room.between_pods)
+    found = model.solver.solve(steps, linearization=2, probing=not state.has_rules)
     return model.found() if found else NotFound(proved=found is False)
 
 
@@ -55,11 +57,11 @@ class _Seat:
 
 
 class _Model:
-    def __init__(self, room: Counting | Packing, solver: Solver, largest: int) -> None:
-        self.room, self.table, self.solver, self.cp = room, room.table, solver, solver.cp
+    def __init__(self, state: SlotState | AmountState, solver: Solver, largest: int) -> None:
+        self.state, self.table, self.solver, self.cp = state, state.table, solver, solver.cp
         self.seats: list[_Seat] = []
         self.regions: dict[Place, Region] = {}
-        self.fills: Fills | None = None
+        self.fills: NodePatterns | None = None
         #: For every domain that groups want for themselves, the variables of those that may be seated there.
         self._wanted: dict[tuple[Exclusive, int | str], list[Any]] = {}
         self._known: dict[object, list[Region]] = {}
@@ -73,17 +75,17 @@ class _Model:
         for wanting in self._wanted.values():
             self.cp.add(sum(wanting) <= 1)
         leaves = [seat for seat in self.seats if seat.parts[0].is_leaf and self._most(seat.parts[0])]
-        if isinstance(self.room, Counting):
-            self._counted(leaves, self.room)
+        if isinstance(self.state, SlotState):
+            self._counted(leaves, self.state)
         elif leaves:
             asks = {ask.shape: None for seat in leaves for ask in seat.parts[0].asks}
             unlisted = {key: None for part in walk(root) for key in part.keys if key not in self.table.level_of}
-            rules = between_nodes(self.room, rows_of(self.table, region))
-            apart = [*(self.table.column(key).ids for key in unlisted), *marks(rules)]
-            cells = Cells(self.room, region, self._used(leaves), apart)
-            self.fills = Fills(self.room, self.cp, self.integer, list(asks), cells)
+            rules = between_nodes(self.state, rows_of(self.table, region))
+            apart = [*(self.table.column(key).ids for key in unlisted), *row_marks(rules)]
+            cells = Cells(self.state, region, self._used(leaves), apart)
+            self.fills = NodePatterns(self.state, self.cp, self.integer, list(asks), cells)
             self._ask_for_pods(self.fills, leaves)
-            write(self.cp, rules, self.fills.numbers())
+            add_rules(self.cp, rules, self.fills.numbers())
 
     def integer(self, most: int) -> Any:
         self.size += 1
@@ -107,7 +109,7 @@ class _Model:
         if parent.is_leaf:
             return
         must = parent.need >= len(parent.children)
-        seats = [self._within(parts, seat, must) for parts in parent.kinds(exactly=not self.room.company_wanted)]
+        seats = [self._within(parts, seat, must) for parts in parent.kinds(exactly=not self.state.extras_may_help)]
         if not must:
             self.cp.add(_total(seats) >= parent.need * sum(seat.where.values()))
         for inner in seats:
@@ -123,8 +125,8 @@ class _Model:
             total = sum(here.values())
             self.cp.add(total == number * there if must else total <= number * there)
         self.seats.append(seat)
-        if part.is_leaf and self._most(part) and part.need != part.supply and isinstance(self.room, Packing):
-            seat.pods = portions(self.cp, self.integer, parts, seat.where, exactly=not self.room.company_wanted)
+        if part.is_leaf and self._most(part) and part.need != part.supply and isinstance(self.state, AmountState):
+            seat.pods = portions(self.cp, self.integer, parts, seat.where, exactly=not self.state.extras_may_help)
         if part.exclusive is not None:
             for place, variable in seat.where.items():
                 self._wanted.setdefault((part.exclusive, self._held_as(part, self.regions[place])), []).append(variable)
@@ -132,11 +134,11 @@ class _Model:
 
     def _most(self, part: Part) -> int:
         """More pods than needed never help, unless others want their company."""
-        return part.supply if self.room.company_wanted else part.need
+        return part.supply if self.state.extras_may_help else part.need
 
-    def _counted(self, leaves: list[_Seat], room: Counting) -> None:
+    def _counted(self, leaves: list[_Seat], state: SlotState) -> None:
         """For every domain: no more pods in it, or in its parts, than it has slots."""
-        for level in room.levels:
+        for level in state.levels:
             inside_of: dict[int, list[Any]] = {}
             for seat in leaves:
                 for place, there in seat.where.items():
@@ -145,11 +147,11 @@ class _Model:
                         row = int(self.table.starts(region.level)[region.index])
                         pods = seat.parts[0].need * there
                         inside_of.setdefault(int(self.table.domains(level)[row]), []).append(pods)
-            slots = room.slots(room.shape, level)
+            slots = state.slots(state.shape, level)
             for domain, each in inside_of.items():
                 self.cp.add(sum(each) <= int(slots[domain]))
 
-    def _ask_for_pods(self, fills: Fills, leaves: list[_Seat]) -> None:
+    def _ask_for_pods(self, fills: NodePatterns, leaves: list[_Seat]) -> None:
         for seat in leaves:
             for place, there in seat.where.items():
                 for number, ask in enumerate(seat.parts[0].asks):
@@ -166,11 +168,11 @@ class _Model:
         whole = [region for region in found if region.rows is None]
         if whole:
             level, low = whole[0].level, min(region.index for region in whole)
-            copies = inside(self.room, part, level, low, max(region.index for region in whole) + 1)
+            copies = inside(self.state, part, level, low, max(region.index for region in whole) + 1)
             found = [region for region in found if region.rows is not None or copies[region.index - low] >= 1]
         found = [region for region in found if region.rows is None or self._has_slots(part, region)]
         if part.exclusive is not None:
-            found = [region for region in found if not self.room.held(part, self._held_as(part, region))]
+            found = [region for region in found if not self.state.held(part, self._held_as(part, region))]
         return found
 
     def _domains(self, part: Part, around: Region) -> list[Region]:
@@ -202,14 +204,14 @@ class _Model:
 
     def _has_slots(self, part: Part, region: Region) -> bool:
         """Whether the nodes of one value of an unlisted key have room for each shape by itself."""
-        assert isinstance(self.room, Packing)
-        room, rows = self.room, region.rows
-        return all(int(room.slots_by_row(shape)[rows].sum()) >= least for shape, least in part.least.items())
+        assert isinstance(self.state, AmountState)
+        state, rows = self.state, region.rows
+        return all(int(state.slots_by_row(shape)[rows].sum()) >= least for shape, least in part.least.items())
 
     def _held_as(self, part: Part, region: Region) -> int | str:
         """The domain that an exclusive part holds if it is seated in a region."""
         assert part.exclusive is not None
-        domain = self.room.exclusivity.domain(part.exclusive.key, int(rows_of(self.table, region)[0]))
+        domain = self.state.exclusivity.domain(part.exclusive.key, int(rows_of(self.table, region)[0]))
         assert domain is not None  # its key is among the part's, and the region has a value for it
         return domain
 
@@ -236,7 +238,7 @@ class _Model:
         """Pods of each ask that a part gets."""
         if part.need == part.supply:
             return [ask.most for ask in part.asks]
-        if len(part.asks) == 1 and not self.room.company_wanted:
+        if len(part.asks) == 1 and not self.state.extras_may_help:
             return [part.need]
         place = places[part.group]
         return [self.solver.value(seat.pods[place, number]) for number in range(len(part.asks))]

@@ -37,7 +37,7 @@ PIECES_PER_STEP = 8
 FEW_UNITS, FEW_KINDS, FIELD, MOST_WASTE = 512, 64, 40, 8
 
 
-class OutOfSteps(Exception):
+class BudgetEnded(Exception):
     """The budget of this question has ended."""
 
 
@@ -45,7 +45,7 @@ class Unsuited(Exception):
     """The question is too large or too fine for this method."""
 
 
-class Style(NamedTuple):
+class FillOrder(NamedTuple):
     """In which order alternatives are tried; any order leads to the same answer in the end."""
 
     #: Kinds are ranked by size, give or take chance; 0 for no chance.
@@ -65,7 +65,7 @@ class Style(NamedTuple):
         return sorted(weights, key=lambda kind: (-weights[kind], kind))
 
 
-def styles(first: int = FIRST_TRY, uneven: bool = True, flow: bool = False) -> Iterator[tuple[Style, int]]:
+def fill_orders(first: int = FIRST_TRY, uneven: bool = True, flow: bool = False) -> Iterator[tuple[FillOrder, int]]:
     """Orders to try one after the other and the steps for each, without end; the first few have `first` steps.
 
     How long a search takes depends on luck with the first choices, so many short tries are better than a long one;
@@ -75,12 +75,12 @@ def styles(first: int = FIRST_TRY, uneven: bool = True, flow: bool = False) -> I
     seed, steps = 0, first
     while True:
         for _ in range(TRIES):
-            yield Style(seed, large_domains_first=True, even=not uneven), steps
-            yield Style(seed, large_domains_first=False), steps
+            yield FillOrder(seed, large_domains_first=True, even=not uneven), steps
+            yield FillOrder(seed, large_domains_first=False), steps
             seed += 1
-        yield Style(seed - TRIES, hardest_first=True), steps * LONGER
+        yield FillOrder(seed - TRIES, hardest_first=True), steps * LONGER
         if flow:
-            yield Style(seed - TRIES, flow=True), steps * FLOW
+            yield FillOrder(seed - TRIES, flow=True), steps * FLOW
         steps *= 2
 
 
@@ -98,13 +98,17 @@ class FillProblem:
     exact: bool
 
 
-class Filling:
+class BinFill:
     """`fits` says whether a set of parts can share a domain, amounts apart; `step` takes steps or raises OutOfSteps."""
 
     def __init__(
-        self, asked: FillProblem, style: Style, fits: Callable[[int, Counts], bool], step: Callable[[int], None]
+        self,
+        asked: FillProblem,
+        fill_order: FillOrder,
+        fits: Callable[[int, Counts], bool],
+        step: Callable[[int], None],
     ) -> None:
-        self.style, self._fits, self._step = style, fits, step
+        self.fill_order, self._fits, self._step = fill_order, fits, step
         self.exact = asked.exact
         main = asked.main
         #: The scarcest amount of kinds and domains, in its common unit.
@@ -112,16 +116,16 @@ class Filling:
         self.kinds = list(asked.kinds)
         self.numbers = asked.numbers
         self.sizes = [kind[main] // unit for kind in asked.kinds]
-        direction = -1 if style.large_domains_first else 1
+        direction = -1 if fill_order.large_domains_first else 1
         self.order = sorted(range(len(asked.domains)), key=lambda spot: (direction * asked.domains[spot][main], spot))
-        self.slot_cache = [asked.domains[spot] for spot in self.order]
-        self.rooms = [amounts[main] // unit for amounts in self.slot_cache]
+        self.capacities = [asked.domains[spot] for spot in self.order]
+        self.rooms = [amounts[main] // unit for amounts in self.capacities]
         if len(self.order) > DOMAINS or max(self.rooms, default=0) > FINEST:
             raise Unsuited
         self.others = [dim for dim in range(len(self.kinds[0])) if dim != main]
         #: What this and all later domains have of each amount, the scarcest in its unit.
         self.ahead = _sums_from(self.rooms)
-        self.others_ahead = [_sums_from([amounts[dim] for amounts in self.slot_cache]) for dim in self.others]
+        self.others_ahead = [_sums_from([amounts[dim] for amounts in self.capacities]) for dim in self.others]
         #: From which domain on all are alike: whatever goes into one of them may go into the first.
         self.alike = len(self.order)
         while self.alike and asked.marks[self.order[self.alike - 1]] == asked.marks[self.order[-1]]:
@@ -180,7 +184,7 @@ class Filling:
         """How much of a domain to use, in the order of trying: all of it, or first a fair share."""
         room = self.rooms[at]
         uses = range(room, max(0, room - slack) - 1, -1)
-        if not self.style.even:
+        if not self.fill_order.even:
             return uses
         fair = room - slack * room // max(1, self.ahead[at])
         return sorted(uses, key=lambda used: abs(used - fair))
@@ -226,7 +230,7 @@ class Filling:
         if at < self.alike:
             return -1
         room, waiting = self.rooms[at], [kind for kind, number in enumerate(left) if number]
-        if not self.style.hardest_first or room > FEW_UNITS or len(waiting) > FEW_KINDS:
+        if not self.fill_order.hardest_first or room > FEW_UNITS or len(waiting) > FEW_KINDS:
             return waiting[0]
         self._step(len(waiting) // PIECES_PER_STEP)
         ways, mask = 1, (1 << FIELD * (room + 1)) - 1
@@ -254,7 +258,7 @@ class Filling:
     def _wasted(self, at: int, taken: Counts) -> list[int]:
         """What a set leaves of the other amounts."""
         return [
-            self.slot_cache[at][dim] - sum(number * kind[dim] for number, kind in zip(taken, self.kinds, strict=True))
+            self.capacities[at][dim] - sum(number * kind[dim] for number, kind in zip(taken, self.kinds, strict=True))
             for dim in self.others
         ]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..space.cpsat import Solver
 from ..space.tasks import Steps
-from .bin_fill import Counts, FillProblem, OutOfSteps, Unsuited
+from .bin_fill import BudgetEnded, Counts, FillProblem, Unsuited
 
 #: Where a part begins in its domain, and its kind.
 Arc = tuple[int, int]
@@ -21,7 +21,7 @@ Arc = tuple[int, int]
 MOST_ARCS = 8_000
 
 
-def by_flow(asked: FillProblem, steps: Steps) -> list[tuple[int, Counts]] | None:
+def fill_by_flow(asked: FillProblem, steps: Steps) -> list[tuple[int, Counts]] | None:
     """What domains take, those that take anything; None if there is no way."""
     if not asked.exact or len(asked.kinds[0]) > 1 or not all(size for (size,) in asked.kinds):
         raise Unsuited
@@ -30,7 +30,7 @@ def by_flow(asked: FillProblem, steps: Steps) -> list[tuple[int, Counts]] | None
     flow = _Flow(sizes, asked.numbers, rooms)
     found = flow.solver.solve(steps, linearization=1, probing=False)
     if found is None:
-        raise OutOfSteps
+        raise BudgetEnded
     return flow.filled() if found else None
 
 

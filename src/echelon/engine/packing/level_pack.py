@@ -1,10 +1,10 @@
 """Nested packing, for trees in which groups must hold in domains of one key side by side and little may be left over.
 
 Composites go into blocks, their gangs into racks, pods onto nodes: at each level the same question, which parts go
-into which domain (`filling`), and whether a set's children fit inside is the same question one level down.  Where
-amounts decide (`amounts.Measure`) no node is looked at until all is settled; elsewhere pods that share a domain are
-packed node by node (`pack`).  From the depth on at which a tree is no longer regular (optional groups, members beyond
-a minimum, several keys), what shares a domain is a question for the whole search (`inner`).  The search deals in
+into which domain (`bin_fill`), and whether a set's children fit inside is the same question one level down.  Where
+amounts decide (`resource_bounds`) no node is looked at until all is settled; elsewhere pods that share a domain are
+packed node by node (`node_pack`).  From the depth on at which a tree is no longer regular (optional groups, members
+beyond a minimum, several keys), what shares a domain is a question for the whole search (`subproblem`).  It deals in
 kinds of parts: those that need the same are one kind.  Rounds of growing budget try different orders in turn; if one
 of them has nothing left to try and nothing was given up on the way, that is a proof.
 """
@@ -25,18 +25,29 @@ from ..space.bounds import own_level
 from ..space.canonical import Part, shapes_of
 from ..space.resource_bounds import SAFE, Measure
 from ..space.tasks import Found, NotFound, Put, Steps
-from ..space.trial_state import Counting, Packing
-from .bin_fill import FIRST_TRY, Amounts, Counts, Filling, FillProblem, OutOfSteps, Style, Unsuited, scarcest, styles
-from .flow_pack import by_flow
-from .node_pack import Nodes, Order, deal, pack
-from .regular_trees import at_depth, plain, regular
-from .subproblem import Inner, carried_over, inner
+from ..space.trial_state import AmountState, SlotState
+from .bin_fill import (
+    FIRST_TRY,
+    Amounts,
+    BinFill,
+    BudgetEnded,
+    Counts,
+    FillOrder,
+    FillProblem,
+    Unsuited,
+    fill_orders,
+    scarcest,
+)
+from .flow_pack import fill_by_flow
+from .node_pack import NodeBins, PodOrder, divide_among, pack_nodes
+from .regular_trees import are_whole_leaves, at_depth, regular_depth
+from .subproblem import Subproblem, as_subproblem, transferred
 
 #: Kinds and how many of each, in order.
-Bag = tuple[tuple[int, int], ...]
+KindCounts = tuple[tuple[int, int], ...]
 
 #: Asks the whole search about what is inside a domain.
-Inside = Callable[[Part, Region, Steps], Found | NotFound]
+SearchInside = Callable[[Part, Region, Steps], Found | NotFound]
 
 #: The share of a round that the content of one domain may take, and where the whole search must be asked.
 INSIDE, INSIDE_SEARCH = 4, 2
@@ -50,23 +61,25 @@ class _Plan:
     """What goes where inside a domain, in kinds; or, for pods, how many of each shape each of its nodes takes."""
 
     #: Inner domains, counted from the first inside; what is seated in each, and how that is arranged.
-    inner: list[tuple[int, Bag, _Plan]] = field(default_factory=list)
+    inner: list[tuple[int, KindCounts, _Plan]] = field(default_factory=list)
     pods: dict[Shape, Ints] | None = None
     #: Or what the whole search has found, for these parts in this domain.
-    answer: tuple[Inner, Found, Region] | None = None
+    answer: tuple[Subproblem, Found, Region] | None = None
 
 
-def nest(room: Counting | Packing, part: Part, region: Region, steps: Steps, inside: Inside) -> Found | NotFound | None:
+def pack_levels(
+    state: SlotState | AmountState, part: Part, region: Region, steps: Steps, inside: SearchInside
+) -> Found | NotFound | None:
     """Place the tree, or prove that it cannot be; None if the tree is of another kind."""
-    depth = 0 if region.rows is not None or part.keys else regular(room, part, region)
+    depth = 0 if region.rows is not None or part.keys else regular_depth(state, part, region)
     if not depth:
         return None
-    packing = _Nest(room, part, depth, inside)
-    for style, share in styles(FIRST_TRY * packing.effort, uneven=packing.effort == 1, flow=packing.flows):
+    packing = _LevelPacking(state, part, depth, inside)
+    for fill_order, share in fill_orders(FIRST_TRY * packing.effort, uneven=packing.effort == 1, flow=packing.flows):
         budget = Steps(min(share, steps.left))
         steps.left -= budget.left
         try:
-            outcome = packing.round(part, region, style, budget)
+            outcome = packing.round(part, region, fill_order, budget)
         except Unsuited:
             return None
         steps.left += max(0, budget.left)
@@ -77,15 +90,15 @@ def nest(room: Counting | Packing, part: Part, region: Region, steps: Steps, ins
     return NotFound(proved=False)
 
 
-class _Nest:
+class _LevelPacking:
     """What all rounds share: amounts and kinds, and what is known of sets of parts in domains."""
 
-    def __init__(self, room: Counting | Packing, part: Part, depth: int, inside: Inside) -> None:
-        self.room, self.table, self._depth, self._inside = room, room.table, depth, inside
+    def __init__(self, state: SlotState | AmountState, part: Part, depth: int, inside: SearchInside) -> None:
+        self.state, self.table, self._depth, self._inside = state, state.table, depth, inside
         #: Whether the innermost parts are packed here.
-        self._plain = plain(room, at_depth(part, depth))
+        self._plain = are_whole_leaves(state, at_depth(part, depth))
         self._shapes = shapes_of(part)
-        self.measure = Measure(room, self._shapes)
+        self.measure = Measure(state, self._shapes)
         #: Whether amounts decide alone what fits.
         self._exact = self._plain and self.measure.exact
         #: Whether a level can be solved as a flow.
@@ -100,23 +113,23 @@ class _Nest:
         self._kind_of: dict[int, int] = {}
         self._offers: dict[int, list[Amounts]] = {}
         self._marks: dict[tuple[int, int], object] = {}
-        self._looked_at: dict[object, Nodes] = {}
+        self._looked_at: dict[object, NodeBins] = {}
         #: How sets of kinds fit into domains that are alike; None where that is impossible.
-        self._known: dict[tuple[object, Bag], _Plan | None] = {}
+        self._known: dict[tuple[object, KindCounts], _Plan | None] = {}
         #: What was given up in this round, and how often that stood in the way.
-        self._given_up: set[tuple[object, Bag]] = set()
+        self._given_up: set[tuple[object, KindCounts]] = set()
         self._doubts = 0
-        self._style, self._steps, self._floor, self._share = Style(), Steps(0), 0, 0
+        self._fill_order, self._steps, self._floor, self._share = FillOrder(), Steps(0), 0, 0
 
-    def round(self, part: Part, region: Region, style: Style, budget: Steps) -> Found | NotFound | None:
+    def round(self, part: Part, region: Region, fill_order: FillOrder, budget: Steps) -> Found | NotFound | None:
         """One try within a budget; None if it ends first."""
         self._given_up.clear()
         self._doubts = 0
-        self._style, self._steps, self._floor = style, budget, 0
+        self._fill_order, self._steps, self._floor = fill_order, budget, 0
         self._share = budget.left // (INSIDE if self._plain else INSIDE_SEARCH)
         try:
             plan = self._plan(((self.kind(part, 0), 1),), region)
-        except OutOfSteps:
+        except BudgetEnded:
             return None
         if plan is None:
             return None if self._doubts else NotFound(proved=True)
@@ -152,7 +165,7 @@ class _Nest:
         if part.children:
             each = [self._least(child) for child in part.children]
             return tuple(sum(sorted(amounts)[: part.need]) for amounts in zip(*each, strict=True))
-        if isinstance(self.room, Counting):
+        if isinstance(self.state, SlotState):
             return (part.need,)
         more = part.need - sum(ask.least for ask in part.asks)
         takes = [self.measure.takes(ask.shape) for ask in part.asks]
@@ -176,12 +189,12 @@ class _Nest:
         """Equal for domains that are alike."""
         found = self._marks.get((level, index))
         if found is None:
-            found = self._marks[level, index] = self.room.content(level, index)
+            found = self._marks[level, index] = self.state.content(level, index)
         return found
 
     # ---- one domain
 
-    def _plan(self, bag: Bag, region: Region) -> _Plan | None:
+    def _plan(self, bag: KindCounts, region: Region) -> _Plan | None:
         """How parts that are all seated in a region fit into it together; None if they cannot."""
         children = Counter[int]()
         for kind, number in bag:
@@ -195,7 +208,7 @@ class _Nest:
 
     def _domains(self, children: Counter[int], region: Region) -> _Plan | None:
         """Parts of one level into the domains of their key inside a region."""
-        level = own_level(self.room, self._like[next(iter(children))])
+        level = own_level(self.state, self._like[next(iter(children))])
         low, high = self.table.inner(region.level, region.index, level)
         named, offered = self.table.named(level), self._offered(level)
         indexes = [index for index in range(low, high) if named[index]]
@@ -204,7 +217,7 @@ class _Nest:
         have = [offered[index] for index in indexes]
         needs = [self._needs[kind] for kind in children]
         main = scarcest(needs, tuple(children.values()), have)
-        kinds = self._style.ranked({kind: self._needs[kind][main] for kind in children})
+        kinds = self._fill_order.ranked({kind: self._needs[kind][main] for kind in children})
         decided = self._exact and not self._children[kinds[0]]
 
         def fits(spot: int, taken: Counts) -> bool:
@@ -214,8 +227,8 @@ class _Nest:
             main, [self._needs[kind] for kind in kinds], tuple(children[kind] for kind in kinds), have,
             [self._mark(level, index) for index in indexes], decided,
         )  # fmt: skip
-        filled = self._by_flow(problem) if decided and self._style.flow else None
-        filled = filled or Filling(problem, self._style, fits, self._step).run()
+        filled = self._by_flow(problem) if decided and self._fill_order.flow else None
+        filled = filled or BinFill(problem, self._fill_order, fits, self._step).run()
         if filled is None:
             return None
         plan = _Plan()
@@ -231,13 +244,13 @@ class _Nest:
         budget = Steps(self._steps.left - self._floor)
         before = budget.left
         try:
-            return by_flow(problem, budget)
+            return fill_by_flow(problem, budget)
         except Unsuited:
             return None
         finally:
             self._step(before - budget.left)
 
-    def _arranged(self, bag: Bag, region: Region) -> _Plan | None:
+    def _arranged(self, bag: KindCounts, region: Region) -> _Plan | None:
         """The same as `_plan`, from memory if possible, and within a share of the round."""
         key = (self._mark(region.level, region.index), bag)
         if key not in self._known and key not in self._given_up and bag:
@@ -246,12 +259,12 @@ class _Nest:
             self._doubts += 1
         return self._known.get(key) if bag else _Plan()
 
-    def _arrange(self, key: tuple[object, Bag], bag: Bag, region: Region) -> None:
+    def _arrange(self, key: tuple[object, KindCounts], bag: KindCounts, region: Region) -> None:
         floor, doubts, plan = self._floor, self._doubts, None
         self._floor = max(floor, self._steps.left - self._share)
         try:
             plan = self._plan(bag, region)
-        except OutOfSteps:
+        except BudgetEnded:
             if self._steps.left <= floor:
                 raise
             doubts = -1
@@ -265,40 +278,40 @@ class _Nest:
     def _step(self, number: int) -> None:
         self._steps.left -= number
         if self._steps.left <= self._floor:
-            raise OutOfSteps
+            raise BudgetEnded
 
     # ---- pods
 
-    def _packed(self, bag: Bag, region: Region) -> _Plan | None:
+    def _packed(self, bag: KindCounts, region: Region) -> _Plan | None:
         """Pods of all parts onto the nodes of a domain."""
-        assert isinstance(self.room, Packing)
+        assert isinstance(self.state, AmountState)
         wanted = Counter[Shape]()
         for kind, number in bag:
             for ask in self._like[kind].asks:
                 wanted[ask.shape] += ask.most * number
         budget = Steps(self._steps.left - self._floor)
         before = budget.left
-        packed = pack(self._nodes(region), wanted, budget)
+        packed = pack_nodes(self._nodes(region), wanted, budget)
         self._step(before - budget.left)
         if packed is None:
             raise Unsuited
         if packed.counts is None and not packed.proved:
-            raise OutOfSteps
+            raise BudgetEnded
         return None if packed.counts is None else _Plan(pods=packed.counts)
 
-    def _nodes(self, region: Region) -> Nodes:
+    def _nodes(self, region: Region) -> NodeBins:
         """The nodes of a domain, looked at once for all domains that are alike."""
         mark = self._mark(region.level, region.index)
         found = self._looked_at.get(mark)
         if found is None:
-            assert isinstance(self.room, Packing)
+            assert isinstance(self.state, AmountState)
             rows = rows_of(self.table, region)
-            found = self._looked_at[mark] = Nodes(self.room, self._shapes, rows, self.measure)
+            found = self._looked_at[mark] = NodeBins(self.state, self._shapes, rows, self.measure)
         return found
 
-    def _searched(self, bag: Bag, region: Region) -> _Plan | None:
+    def _searched(self, bag: KindCounts, region: Region) -> _Plan | None:
         """Parts of any kind inside a domain."""
-        asked = inner([self._like[kind] for kind, number in bag for _ in range(number)])
+        asked = as_subproblem([self._like[kind] for kind, number in bag for _ in range(number)])
         budget = Steps(self._steps.left - self._floor)
         before = budget.left
         answer = self._inside(asked.tree, region, budget)
@@ -313,9 +326,9 @@ class _Nest:
         """Parts for kinds, nodes for pods."""
         if plan.answer is not None:
             asked, answer, domain = plan.answer
-            there = carried_over(self.table, asked, answer, domain, parts, region)
+            there = transferred(self.table, asked, answer, domain, parts, region)
             found.seats += there.seats
-            if isinstance(self.room, Packing):  # where slots are counted, nodes are chosen when all is settled
+            if isinstance(self.state, AmountState):  # where slots are counted, nodes are chosen when all is settled
                 found.puts += there.puts
             return
         found.seats += [(part, region) for part in parts]
@@ -324,20 +337,22 @@ class _Nest:
             for part in parts:
                 for child in part.children:
                     waiting.setdefault(self.kind(child, depth + 1), []).append(child)
-        if not waiting and isinstance(self.room, Packing):
-            orders = [Order(part, ask, ask.most) for part in parts for ask in part.asks]
+        if not waiting and isinstance(self.state, AmountState):
+            orders = [PodOrder(part, ask, ask.most) for part in parts for ask in part.asks]
             rows = rows_of(self.table, region)
-            found.puts += self._largest_first(orders, rows) if plan.pods is None else deal(orders, rows, plan.pods)
+            found.puts += (
+                self._largest_first(orders, rows) if plan.pods is None else divide_among(orders, rows, plan.pods)
+            )
         for spot, bag, plan_inside in plan.inner:
             taken = [waiting[kind].pop() for kind, number in bag for _ in range(number)]
-            level = own_level(self.room, taken[0])
+            level = own_level(self.state, taken[0])
             first, _ = self.table.inner(region.level, region.index, level)
             self._realise(plan_inside, taken, Region(level, first + spot), found, depth + 1)
 
-    def _largest_first(self, orders: list[Order], rows: Ints) -> list[Put]:
+    def _largest_first(self, orders: list[PodOrder], rows: Ints) -> list[Put]:
         """Pods onto nodes, largest first into the tightest: right where amounts decide."""
-        room = self.room
-        assert isinstance(room, Packing)
+        state = self.state
+        assert isinstance(state, AmountState)
         puts: list[Put] = []
         left = self.measure.offers[0, rows].copy()
         for order in sorted(orders, key=lambda order: self.measure.takes(order.ask.shape), reverse=True):
@@ -352,7 +367,7 @@ class _Nest:
         return puts
 
 
-def _bag(kinds: list[int], taken: Counts) -> Bag:
+def _bag(kinds: list[int], taken: Counts) -> KindCounts:
     return tuple((kind, number) for kind, number in zip(kinds, taken, strict=True) if number)
 
 

@@ -18,11 +18,11 @@ from ..records.demand import Shape
 from ..space.canonical import Ask, Part
 from ..space.resource_bounds import Measure
 from ..space.tasks import Put, Steps
-from ..space.trial_state import Packing
-from .bin_fill import Amounts, Counts, Filling, FillProblem, OutOfSteps, Style, Unsuited, scarcest, styles
+from ..space.trial_state import AmountState
+from .bin_fill import Amounts, BinFill, BudgetEnded, Counts, FillOrder, FillProblem, Unsuited, fill_orders, scarcest
 
 
-class Order(NamedTuple):
+class PodOrder(NamedTuple):
     """So many pods of one ask of a leaf."""
 
     part: Part
@@ -31,22 +31,22 @@ class Order(NamedTuple):
 
 
 @dataclass(slots=True)
-class Packed:
+class PackResult:
     """How many pods of each shape each row takes; None with `proved` false if the budget ended first."""
 
     counts: dict[Shape, Ints] | None
     proved: bool = True
 
 
-class Nodes:
+class NodeBins:
     """Rows as packing sees them: what each offers, which shapes it is open to, what a pod of each shape takes.
 
     Whoever asks often about rows that stay as they are keeps this; it costs as much as many steps.
     """
 
-    def __init__(self, room: Packing, shapes: list[Shape], rows: Ints, measure: Measure | None = None) -> None:
-        measure = measure or Measure(room, shapes)
-        slots = np.stack([room.slots_by_row(shape)[rows] for shape in shapes])
+    def __init__(self, state: AmountState, shapes: list[Shape], rows: Ints, measure: Measure | None = None) -> None:
+        measure = measure or Measure(state, shapes)
+        slots = np.stack([state.slots_by_row(shape)[rows] for shape in shapes])
         used = np.flatnonzero((slots > 0).any(axis=0))
         self.size, self.used = len(rows), used
         #: Pods of each shape that the rows take if they take no others.
@@ -56,30 +56,30 @@ class Nodes:
         may = (slots[:, used] > 0).tolist()
         self.may: dict[Shape, list[bool]] = dict(zip(shapes, may, strict=True))
         #: Whether all shapes may use the same rows.
-        self.alike = len({room.fits(shape)[rows].tobytes() for shape in shapes}) == 1
+        self.alike = len({state.fits(shape)[rows].tobytes() for shape in shapes}) == 1
 
 
-def pack(nodes: Nodes, wanted: Mapping[Shape, int], steps: Steps) -> Packed | None:
+def pack_nodes(nodes: NodeBins, wanted: Mapping[Shape, int], steps: Steps) -> PackResult | None:
     """Put so many pods of each shape on the rows; None if that is too much for this method."""
     if any(pods > nodes.slots[shape] for shape, pods in wanted.items()):
-        return Packed(None)
+        return PackResult(None)
     packer = _Packer(nodes, wanted)
-    for style, share in styles():
+    for fill_order, share in fill_orders():
         budget = Steps(min(share, steps.left))
         steps.left -= budget.left
         try:
-            return Packed(packer.run(style, budget))
-        except OutOfSteps:
+            return PackResult(packer.run(fill_order, budget))
+        except BudgetEnded:
             if steps.left <= 0:
                 break
         except Unsuited:
             return None
         finally:
             steps.left += max(0, budget.left)
-    return Packed(None, proved=False)
+    return PackResult(None, proved=False)
 
 
-def deal(orders: Iterable[Order], rows: Ints, counts: Mapping[Shape, Ints]) -> Iterator[Put]:
+def divide_among(orders: Iterable[PodOrder], rows: Ints, counts: Mapping[Shape, Ints]) -> Iterator[Put]:
     """Divide packed pods among those who asked for them, in order."""
     left = {shape: taken.copy() for shape, taken in counts.items()}
     for order in orders:
@@ -94,15 +94,15 @@ def deal(orders: Iterable[Order], rows: Ints, counts: Mapping[Shape, Ints]) -> I
 class _Packer:
     """Shapes as kinds, rows as domains."""
 
-    def __init__(self, nodes: Nodes, wanted: Mapping[Shape, int]) -> None:
+    def __init__(self, nodes: NodeBins, wanted: Mapping[Shape, int]) -> None:
         self.nodes, self.shapes, self.numbers = nodes, list(wanted), tuple(wanted.values())
         self.takes = [nodes.takes[shape] for shape in wanted]
         self.may = list(zip(*(nodes.may[shape] for shape in wanted), strict=True))
         self.main = scarcest(self.takes, self.numbers, nodes.offers)
 
-    def run(self, style: Style, budget: Steps) -> dict[Shape, Ints] | None:
+    def run(self, fill_order: FillOrder, budget: Steps) -> dict[Shape, Ints] | None:
         nodes = self.nodes
-        order = style.ranked({number: takes[self.main] for number, takes in enumerate(self.takes)})
+        order = fill_order.ranked({number: takes[self.main] for number, takes in enumerate(self.takes)})
 
         def fits(row: int, taken: Counts) -> bool:
             return nodes.alike or all(self.may[row][order[kind]] for kind, number in enumerate(taken) if number)
@@ -110,13 +110,13 @@ class _Packer:
         def step(number: int) -> None:
             budget.left -= number
             if budget.left <= 0:
-                raise OutOfSteps
+                raise BudgetEnded
 
         problem = FillProblem(
             self.main, [self.takes[number] for number in order], tuple(self.numbers[number] for number in order),
             nodes.offers, list(zip(nodes.offers, self.may, strict=True)), nodes.alike,
         )  # fmt: skip
-        filled = Filling(problem, style, fits, step).run()
+        filled = BinFill(problem, fill_order, fits, step).run()
         if filled is None:
             return None
         counts = np.zeros((len(self.shapes), nodes.size), dtype=np.int64)

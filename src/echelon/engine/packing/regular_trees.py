@@ -5,38 +5,38 @@ from __future__ import annotations
 from ..cluster.regions import Region
 from ..space.bounds import own_level
 from ..space.canonical import Part, walk
-from ..space.trial_state import Counting, Packing
+from ..space.trial_state import AmountState, SlotState
 
 
-def regular(room: Counting | Packing, root: Part, region: Region) -> int:
+def regular_depth(state: SlotState | AmountState, root: Part, region: Region) -> int:
     """To which depth all groups must hold, those of one depth in domains of one level inside those of the depth above.
 
     0 if that is not so at all, if something anywhere makes domains differ that look alike or ties them together, or
     if there is but one domain and the whole search would be asked the same again.
     """
-    if any(part.pins or part.exclusive is not None or _unlisted(room, part) for part in walk(root)):
+    if any(part.pins or part.exclusive is not None or _unlisted(state, part) for part in walk(root)):
         return 0
     parts, depth, around = [root], 0, region.level
     while all(part.children and part.need >= len(part.children) for part in parts):
         below = [child for part in parts for child in part.children]
-        levels = {own_level(room, part) for part in below}
+        levels = {own_level(state, part) for part in below}
         if len(levels) > 1 or min(levels) <= around or any(len(part.keys) != 1 for part in below):
             break
         parts, depth, (around,) = below, depth + 1, levels
-    low, high = room.table.inner(region.level, region.index, around)
-    return depth if high - low > 1 or plain(room, parts) else 0
+    low, high = state.table.inner(region.level, region.index, around)
+    return depth if high - low > 1 or are_whole_leaves(state, parts) else 0
 
 
-def plain(room: Counting | Packing, parts: list[Part]) -> bool:
+def are_whole_leaves(state: SlotState | AmountState, parts: list[Part]) -> bool:
     """Whether parts are leaves that take all of their members, or so many of equal ones."""
-    counted = isinstance(room, Counting)
+    counted = isinstance(state, SlotState)
     return all(
         part.is_leaf and 0 < part.need <= part.supply and (counted or part.need == part.supply) for part in parts
     )
 
 
-def _unlisted(room: Counting | Packing, part: Part) -> bool:
-    return any(key not in room.table.level_of for key in part.keys)
+def _unlisted(state: SlotState | AmountState, part: Part) -> bool:
+    return any(key not in state.table.level_of for key in part.keys)
 
 
 def at_depth(root: Part, depth: int) -> list[Part]:

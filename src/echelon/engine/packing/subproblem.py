@@ -20,19 +20,19 @@ from ..space.tasks import Found, Put
 
 
 @dataclass(frozen=True, slots=True)
-class Inner:
+class Subproblem:
     """Groups that all have one domain: stand-ins for them, and one tree that holds if and only if all of them do."""
 
     parts: tuple[Part, ...]
     tree: Part
 
 
-def inner(parts: Sequence[Part]) -> Inner:
+def as_subproblem(parts: Sequence[Part]) -> Subproblem:
     """The question whether parts fit into the domain of their key together."""
     ids = count(1)
     copies = tuple(_renamed(replace(part, keys=()), ids) for part in parts)
     if len(copies) == 1:
-        return Inner(copies, copies[0])
+        return Subproblem(copies, copies[0])
     pooled: list[Part] = []
     for part in copies:
         everyone = part.children and part.need >= len(part.children)
@@ -42,7 +42,7 @@ def inner(parts: Sequence[Part]) -> Inner:
     for part in pooled:
         least.update(part.least)
     pods = sum(part.pods for part in pooled)
-    return Inner(copies, Part(0, -1, (), (), len(pooled), pods, least, children=tuple(pooled)))
+    return Subproblem(copies, Part(0, -1, (), (), len(pooled), pods, least, children=tuple(pooled)))
 
 
 def _renamed(part: Part, ids: Iterator[int]) -> Part:
@@ -51,8 +51,8 @@ def _renamed(part: Part, ids: Iterator[int]) -> Part:
     return replace(part, group=group, children=tuple(_renamed(child, ids) for child in part.children))
 
 
-def carried_over(
-    table: NodeTable, asked: Inner, answer: Found, domain: Region, parts: Sequence[Part], there: Region
+def transferred(
+    table: NodeTable, asked: Subproblem, answer: Found, domain: Region, parts: Sequence[Part], there: Region
 ) -> Found:
     """An answer for `domain`, for the parts that are meant and a domain that is alike."""
     meant: dict[int, tuple[Part, Part]] = {}

@@ -13,7 +13,7 @@ from ..cluster.regions import CLUSTER
 from ..cluster.view import ClusterView
 from ..records.demand import Group, Leaf
 from ..search.strategy import search
-from ..space.canonical import Canon, Goal
+from ..space.canonical import Goal, PartBuilder
 from ..space.tasks import Found, Steps
 from .objective import groups_of
 
@@ -21,11 +21,13 @@ from .objective import groups_of
 ROUNDS = 3
 
 
-class Growth:
+class ExtrasUnderRules:
     """One tree beyond its minimum.  `proved` tells whether "nothing more" is certain."""
 
-    def __init__(self, view: ClusterView, canon: Canon, goal: Goal, narrowed: Mapping[int, str], steps: Steps) -> None:
-        self.view, self.canon, self.goal, self.narrowed, self.steps = view, canon, goal, narrowed, steps
+    def __init__(
+        self, view: ClusterView, builder: PartBuilder, goal: Goal, narrowed: Mapping[int, str], steps: Steps
+    ) -> None:
+        self.view, self.builder, self.goal, self.narrowed, self.steps = view, builder, goal, narrowed, steps
         self.proved = True
 
     def beyond(self, root: Group, found: Found) -> Found:
@@ -48,7 +50,7 @@ class Growth:
         while low < high:
             middle = (low + high + 1) // 2
             larger = _with(root, group.id, middle)
-            part = self.canon.part(larger, self.goal, self.narrowed)
+            part = self.builder.part(larger, self.goal, self.narrowed)
             again = search(self.view, part, CLUSTER, self.steps.some(16))
             if isinstance(again, Found) and _size(again) >= _size(found):
                 root, found, low = larger, again, middle

@@ -23,7 +23,7 @@ from .objective import is_measured
 from .preferences import has_preferences
 
 
-def at_once(view: ClusterView, demand: Demand) -> Placed | None:
+def place_plain_leaf(view: ClusterView, demand: Demand) -> Placed | None:
     """The verdict for one leaf of equal pods that all fit; None if it is not as plain as that or does not fit whole.
 
     The same as the long road through parts and search would lead to, at a fraction of its cost.

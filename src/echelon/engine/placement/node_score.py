@@ -1,8 +1,8 @@
 """How much a pod likes a node: preferred node affinity, nearness and distance to other pods, spread, soft taints.
 
 The score follows kube-scheduler: each kind is brought to 0 … 100 over the nodes that can take the pod, and kinds are
-weighed against one another as there.  Other pods are those that run and those that the same demand places (`Crowd`);
-what they wish of the newcomer counts like what it wishes of them.
+weighed against one another as there.  Other pods are those that run and those that the same demand places
+(`DemandPods`); their preferences about the new pod count like its preferences about them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TAINTS, NODES, PODS, EVEN = 3, 2, 2, 2
 FULL = 100
 
 
-class Crowd:
+class DemandPods:
     """The pods that one demand places, by row: what others know them by, and what they wish of others."""
 
     def __init__(self, size: int) -> None:
@@ -80,14 +80,19 @@ class _Evenness:
             self.pods[self.counted[spot]] += number
 
 
-class Liking:
+class NodeScore:
     """How much pods of one kind like each of some rows, while they are placed one after the other."""
 
     def __init__(
-        self, view: ClusterView, shape: Shape, identity: Identity | None, rows: Ints, crowd: Crowd | None = None
+        self,
+        view: ClusterView,
+        shape: Shape,
+        identity: Identity | None,
+        rows: Ints,
+        demand_pods: DemandPods | None = None,
     ) -> None:
         self.view, self.shape, self.identity, self.rows = view, shape, identity, rows
-        self.crowd = crowd or Crowd(view.node_table.size)
+        self.demand_pods = demand_pods or DemandPods(view.node_table.size)
         self._still = TAINTS * _taints(view, shape, rows) + NODES * _nodes(view, shape, rows)
         self._near = [*self._own_preferences(), *self._preferences_of_others()]
         self._even = [
@@ -133,7 +138,7 @@ class Liking:
             if isinstance(preference.about, PodTerm):
                 domain = domain_of(table, preference.about.key)
                 there = tally(table, domain, pod_index.of(PodQuery((preference.about.peers,))))
-                _gather(there, domain, self.crowd.meant(preference.about.peers))
+                _gather(there, domain, self.demand_pods.meant(preference.about.peers))
                 # One of its own kind counts twice: as it is wished, and as one that wishes.
                 own = 2 * preference.weight if self._is_meant(preference.about.peers) else 0
                 yield _Nearness(domain, there * preference.weight, self.rows, own)
@@ -144,7 +149,7 @@ class Liking:
             if isinstance(preference.about, PodTerm) and self._is_meant(preference.about.peers):
                 domain = domain_of(table, preference.about.key)
                 yield _Nearness(domain, tally(table, domain, nodes) * preference.weight, self.rows, 0)
-        for preference, pods in self.crowd.preferring.items():
+        for preference, pods in self.demand_pods.preferring.items():
             if isinstance(preference.about, PodTerm) and self._is_meant(preference.about.peers):
                 domain = domain_of(table, preference.about.key)
                 there = tally(table, domain, {})
@@ -171,7 +176,7 @@ class Liking:
         pods = tally(table, domain, {})
         there = tally(table, counted, running)
         pods[: len(there) - 1] += there[:-1]
-        _gather(pods, counted, self.crowd.meant(spread.peers))
+        _gather(pods, counted, self.demand_pods.meant(spread.peers))
         return _Evenness(domain, counted, pods, self.rows, spread, self._is_meant(spread.peers))
 
     def _evenly(self) -> Ints:

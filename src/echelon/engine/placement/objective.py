@@ -21,14 +21,14 @@ from ..cluster.view import ClusterView
 from ..records.demand import Composite, Demand, Group, Leaf, Shape
 from ..records.verdict import Objective
 from ..space.tasks import Found, Put
-from .objective_bound import Floor
+from .objective_bound import LeftOutBound
 
 #: More slots than any domain has.
 LARGEST_NUMBER = int(np.iinfo(np.int64).max)
 
 
 @dataclass(slots=True)
-class Draft:
+class DraftPlacement:
     """A placement in the making: the region of every group that holds, pods on rows."""
 
     seats: dict[int, Region] = field(default_factory=dict)
@@ -73,7 +73,7 @@ def inner_regions(table: NodeTable, region: Region, key: str) -> list[Region]:
 # ---- preferred keys
 
 
-def settle_homes(view: ClusterView, root: Group, draft: Draft) -> dict[int, int]:
+def count_missed_preferences(view: ClusterView, root: Group, draft: DraftPlacement) -> dict[int, int]:
     """How many preferred keys each group with wishes missed; its region and those below become as narrow as that."""
     preferences = [group for group in groups_of(root) if group.preferred]
     if not preferences:
@@ -88,14 +88,14 @@ def settle_homes(view: ClusterView, root: Group, draft: Draft) -> dict[int, int]
     return missed
 
 
-def find_homes(view: ClusterView, root: Group, draft: Draft) -> None:
+def find_regions(view: ClusterView, root: Group, draft: DraftPlacement) -> None:
     """The regions of groups that hold, where only their pods are known."""
     everyone = groups_of(root)
     rows = _rows_below(view, root, draft)
     _narrow(view.node_table, root, CLUSTER, draft, rows, {group.id: len(group.preferred) for group in everyone})
 
 
-def _rows_below(view: ClusterView, group: Group, draft: Draft) -> dict[int, list[int]]:
+def _rows_below(view: ClusterView, group: Group, draft: DraftPlacement) -> dict[int, list[int]]:
     """The rows of all pods of each group, new and bound."""
     found: dict[int, list[int]] = {}
     new: dict[int, list[int]] = {}
@@ -132,7 +132,12 @@ def _shared(table: NodeTable, key: str, rows: list[int]) -> bool:
 
 
 def _narrow(
-    table: NodeTable, group: Group, around: Region, draft: Draft, rows: dict[int, list[int]], missed: Mapping[int, int]
+    table: NodeTable,
+    group: Group,
+    around: Region,
+    draft: DraftPlacement,
+    rows: dict[int, list[int]],
+    missed: Mapping[int, int],
 ) -> None:
     if group.id not in draft.seats:
         return
@@ -159,11 +164,11 @@ def _around(table: NodeTable, region: Region, key: str, row: int) -> Region:
 # ---- the objective
 
 
-def worth(
-    view: ClusterView, demand: Demand, draft: Draft, assignment: Mapping[int, str]
+def objective_and_bound(
+    view: ClusterView, demand: Demand, draft: DraftPlacement, assignment: Mapping[int, str]
 ) -> tuple[Objective, Objective]:
     """The objective of a draft and what is known at once about the least there could be."""
-    missed = settle_homes(view, demand.root, draft)
+    missed = count_missed_preferences(view, demand.root, draft)
     groups, leaves = groups_of(demand.root), list(demand.leaves())
     asked = sum(len(pods.members) for leaf in leaves for pods in leaf.classes)
     left_out = (
@@ -180,7 +185,7 @@ def _bound(view: ClusterView, demand: Demand, left_out: tuple[int, int, int, int
     """The least there could be; `least` is the spare around groups that are all there and miss the same keys."""
     if not any(left_out):
         return (0, 0, 0, 0, least)
-    floor = Floor(view)
+    floor = LeftOutBound(view)
     if any(left_out[:3]):
         return (*floor.left_out(demand), 0, 0)
     missed = floor.missed(group for group in groups_of(demand.root) if group.preferred)
@@ -203,7 +208,7 @@ def is_measured(leaf: Leaf) -> bool:
     return leaf.final_size <= len(leaf.bound) + sum(len(pods.members) for pods in leaf.classes)
 
 
-def _around_groups(view: ClusterView, leaves: Iterable[Leaf], draft: Draft) -> tuple[int, int]:
+def _around_groups(view: ClusterView, leaves: Iterable[Leaf], draft: DraftPlacement) -> tuple[int, int]:
     """Slots that stay free around the pods of each leaf and shape, and the fewest that could if all others were gone.
 
     Slots beside pods that mind others are no measure of a domain and count for nothing.

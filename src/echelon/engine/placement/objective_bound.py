@@ -15,7 +15,7 @@ from ..cluster.view import ClusterView
 from ..records.demand import Demand, Group, Leaf, Shape
 
 
-class Floor:
+class LeftOutBound:
     """Slots of one view, as far as they were asked for."""
 
     def __init__(self, view: ClusterView) -> None:

@@ -16,14 +16,14 @@ from ..cluster.view import ClusterView
 from ..records.demand import Composite, Demand, Exclusive, Group, Leaf
 from ..records.verdict import Placed
 from ..search.strategy import search
-from ..space.canonical import Canon, Goal, Part
+from ..space.canonical import Goal, Part, PartBuilder
 from ..space.compact import compact
 from ..space.rule_state import has_pod_rules
 from ..space.tasks import Found, NotFound, Put, Steps
-from .extras import Growth
-from .objective import Draft, groups_of, worth
-from .preferences import honour
-from .ranks import members, straighten
+from .extras import ExtrasUnderRules
+from .objective import DraftPlacement, groups_of, objective_and_bound
+from .preferences import apply_preferences
+from .ranks import assign_members, order_by_topology
 from .selection import Selection, as_draft, counted, reduced
 from .selection_model import select
 from .small_exact import improve, is_small
@@ -33,14 +33,14 @@ PREFERENCE_TRIALS = 64
 
 
 @dataclass(slots=True)
-class Outcome:
+class PlaceResult:
     """What trying led to: a placement, or whether its absence is proved."""
 
     placed: Placed | None
     proved: bool = True
 
 
-def place(view: ClusterView, demand: Demand, steps: Steps) -> Outcome:
+def place(view: ClusterView, demand: Demand, steps: Steps) -> PlaceResult:
     """Place a demand on what is free now, as well as can be told within the budget."""
     budget = steps.left
     quick = _quickly(view, demand, steps)
@@ -55,19 +55,19 @@ def place(view: ClusterView, demand: Demand, steps: Steps) -> Outcome:
     better = _verdict(view, demand, exact.draft).placed if exact.draft else placed
     if better is not None and exact.proved:
         better = replace(better, bound=better.objective)
-    return Outcome(better, exact.proved)
+    return PlaceResult(better, exact.proved)
 
 
-def _selected(view: ClusterView, demand: Demand, placed: Placed | None, steps: Steps) -> Outcome:
+def _selected(view: ClusterView, demand: Demand, placed: Placed | None, steps: Steps) -> PlaceResult:
     """A placement that leaves less out or misses fewer wishes: the solver says what, the search says where."""
     if placed is not None and placed.objective[:4] <= placed.bound[:4]:
-        return Outcome(placed)
+        return PlaceResult(placed)
     selected = select(view, demand, placed, steps)
     if isinstance(selected, NotFound):
-        return Outcome(placed, selected.proved)
+        return PlaceResult(placed, selected.proved)
     better = _verdict(view, demand, as_draft(view, demand.root, _laid_out(view, demand, selected, steps))).placed
     best = min(filter(None, (placed, better)), key=lambda found: found.objective)
-    return Outcome(replace(best, bound=max(best.bound, selected.bound)))
+    return PlaceResult(replace(best, bound=max(best.bound, selected.bound)))
 
 
 def _laid_out(view: ClusterView, demand: Demand, selected: Selection, steps: Steps) -> Selection:
@@ -79,7 +79,7 @@ def _laid_out(view: ClusterView, demand: Demand, selected: Selection, steps: Ste
     return selected if found is None else replace(selected, pods=counted(view, demand, found))
 
 
-def _quickly(view: ClusterView, demand: Demand, steps: Steps) -> Outcome:
+def _quickly(view: ClusterView, demand: Demand, steps: Steps) -> PlaceResult:
     plain = _attempt(view, demand, steps, {})
     best = plain.placed
     preferences = [group for group in groups_of(demand.root) if group.preferred]
@@ -89,7 +89,7 @@ def _quickly(view: ClusterView, demand: Demand, steps: Steps) -> Outcome:
         everyone = {group.id: group.preferred[0] for group in preferences}
         best = _better(view, demand, steps, everyone, best) or best
         if best.objective[3] == 0:
-            return Outcome(best)
+            return PlaceResult(best)
     narrowed, trials = dict[int, str](), PREFERENCE_TRIALS
     for group in preferences:
         for key in group.preferred:
@@ -100,7 +100,7 @@ def _quickly(view: ClusterView, demand: Demand, steps: Steps) -> Outcome:
             if better is not None:
                 best, narrowed = better, {**narrowed, group.id: key}
                 break
-    return Outcome(best)
+    return PlaceResult(best)
 
 
 def _better(
@@ -111,28 +111,28 @@ def _better(
     return tried if tried is not None and tried.objective < best.objective else None
 
 
-def _attempt(view: ClusterView, demand: Demand, steps: Steps, narrowed: Mapping[int, str]) -> Outcome:
-    canon, root, proved = Canon(view), demand.root, False
-    for part, goal, decides in _goals(canon, root, narrowed):
+def _attempt(view: ClusterView, demand: Demand, steps: Steps, narrowed: Mapping[int, str]) -> PlaceResult:
+    builder, root, proved = PartBuilder(view), demand.root, False
+    for part, goal, decides in _goals(builder, root, narrowed):
         trial = steps if decides else steps.some(8)
         before = trial.left
         found = search(view, part, CLUSTER, trial)
         if not decides:
             steps.left -= before - trial.left
         if isinstance(found, Found):
-            return _verdict(view, demand, _draft(view, root, found, goal, canon, steps, narrowed))
+            return _verdict(view, demand, _draft(view, root, found, goal, builder, steps, narrowed))
         proved = found.proved
-    return Outcome(None, proved)
+    return PlaceResult(None, proved)
 
 
-def _goals(canon: Canon, root: Group, narrowed: Mapping[int, str]) -> Iterator[tuple[Part, Goal, bool]]:
+def _goals(builder: PartBuilder, root: Group, narrowed: Mapping[int, str]) -> Iterator[tuple[Part, Goal, bool]]:
     """What to try in turn, no question twice; the last and weakest decides and may take all of the budget."""
-    everything = canon.part(root, "everything", narrowed)
+    everything = builder.part(root, "everything", narrowed)
     if all(map(_needs_all, groups_of(root))):
         yield everything, "everything", True
         return
     yield everything, "everything", False
-    roles, minimum = canon.part(root, "roles", narrowed), canon.part(root, "minimum", narrowed)
+    roles, minimum = builder.part(root, "roles", narrowed), builder.part(root, "minimum", narrowed)
     if roles.type not in (everything.type, minimum.type):
         yield roles, "roles", False
     yield minimum, "everything" if minimum.type == everything.type else "minimum", True
@@ -145,58 +145,70 @@ def _needs_all(group: Group) -> bool:
 
 
 def _draft(
-    view: ClusterView, root: Group, found: Found, goal: Goal, canon: Canon, steps: Steps, narrowed: Mapping[int, str]
-) -> Draft:
-    draft = Draft()
-    if goal != "everything" and has_pod_rules(canon.part(root, "everything")):
-        grown = Growth(view, canon, goal, narrowed, steps)
+    view: ClusterView,
+    root: Group,
+    found: Found,
+    goal: Goal,
+    builder: PartBuilder,
+    steps: Steps,
+    narrowed: Mapping[int, str],
+) -> DraftPlacement:
+    draft = DraftPlacement()
+    if goal != "everything" and has_pod_rules(builder.part(root, "everything")):
+        grown = ExtrasUnderRules(view, builder, goal, narrowed, steps)
         draft.add(grown.beyond(root, found))
         draft.proved = grown.proved
         return draft
     draft.add(found)
     if goal != "everything":
-        _grow(view, root, draft, canon, steps)
+        _grow(view, root, draft, builder, steps)
     return draft
 
 
-def _verdict(view: ClusterView, demand: Demand, draft: Draft) -> Outcome:
+def _verdict(view: ClusterView, demand: Demand, draft: DraftPlacement) -> PlaceResult:
     """Nothing placed although something waits is no placement."""
     waiting = any(pods.members for leaf in demand.leaves() for pods in leaf.classes)
     if waiting and not draft.puts:
-        return Outcome(None, draft.proved)
-    straighten(view, demand.root, draft)
-    assignment = members(view, demand, draft)
-    objective, bound = worth(view, demand, draft, assignment)
-    if honour(view, demand, draft):
-        assignment = members(view, demand, draft)
+        return PlaceResult(None, draft.proved)
+    order_by_topology(view, demand.root, draft)
+    assignment = assign_members(view, demand, draft)
+    objective, bound = objective_and_bound(view, demand, draft, assignment)
+    if apply_preferences(view, demand, draft):
+        assignment = assign_members(view, demand, draft)
     domains = {group: path_of(view.node_table, region) for group, region in sorted(draft.seats.items())}
-    return Outcome(Placed(assignment, domains, frozenset(draft.seats), objective, bound))
+    return PlaceResult(Placed(assignment, domains, frozenset(draft.seats), objective, bound))
 
 
 # ---- extras
 
 
-def _grow(view: ClusterView, root: Group, draft: Draft, canon: Canon, steps: Steps) -> None:
+def _grow(view: ClusterView, root: Group, draft: DraftPlacement, builder: PartBuilder, steps: Steps) -> None:
     """After the minimum: more children, then more members, on what is left."""
     with ExitStack() as trial:
         for put in draft.puts:
             trial.enter_context(view.with_more(put.rows, put.ask.shape.requests, put.counts))
         for group in groups_of(root):
             if isinstance(group, Composite) and group.id in draft.seats:
-                _more_children(view, root, group, draft, canon, steps, trial)
+                _more_children(view, root, group, draft, builder, steps, trial)
         for group in groups_of(root):
             if isinstance(group, Leaf) and group.id in draft.seats:
-                _more_members(view, group, draft, canon, trial)
+                _more_members(view, group, draft, builder, trial)
 
 
 def _more_children(
-    view: ClusterView, root: Group, group: Composite, draft: Draft, canon: Canon, steps: Steps, trial: ExitStack
+    view: ClusterView,
+    root: Group,
+    group: Composite,
+    draft: DraftPlacement,
+    builder: PartBuilder,
+    steps: Steps,
+    trial: ExitStack,
 ) -> None:
     hopeless: set[int] = set()
     for child in sorted(group.children, key=lambda child: child.id):
         if child.id in draft.seats:
             continue
-        part = canon.part(child, "minimum")
+        part = builder.part(child, "minimum")
         if part.type in hopeless:
             continue
         found = search(view, part, draft.seats[group.id], steps.some(16), _claims(root, draft))
@@ -209,8 +221,8 @@ def _more_children(
             draft.proved = draft.proved and found.proved
 
 
-def _more_members(view: ClusterView, leaf: Leaf, draft: Draft, canon: Canon, trial: ExitStack) -> None:
-    part, region = canon.part(leaf, "everything"), draft.seats[leaf.id]
+def _more_members(view: ClusterView, leaf: Leaf, draft: DraftPlacement, builder: PartBuilder, trial: ExitStack) -> None:
+    part, region = builder.part(leaf, "everything"), draft.seats[leaf.id]
     present = {bound.role for bound in leaf.bound}
     used: dict[tuple[object, str], int] = {}
     for put in draft.puts:
@@ -228,7 +240,7 @@ def _more_members(view: ClusterView, leaf: Leaf, draft: Draft, canon: Canon, tri
             trial.enter_context(view.with_more(put.rows, ask.shape.requests, put.counts))
 
 
-def _claims(root: Group, draft: Draft) -> list[tuple[Exclusive, int, Region]]:
+def _claims(root: Group, draft: DraftPlacement) -> list[tuple[Exclusive, int, Region]]:
     leaves = (group for group in groups_of(root) if isinstance(group, Leaf))
     return [
         (leaf.exclusive, leaf.id, draft.seats[leaf.id])

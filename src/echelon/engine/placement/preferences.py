@@ -14,13 +14,13 @@ from ..cluster.node_filters import tolerated
 from ..cluster.node_table import NodeTable
 from ..cluster.regions import CLUSTER, Region, rows_of
 from ..cluster.running_terms import settled
-from ..cluster.slots import room
+from ..cluster.slots import slots_in
 from ..cluster.view import ClusterView
 from ..records.demand import Demand, Identity, Leaf, NodeTerm, PodClass, Shape
 from ..space.compact import compact
 from ..space.tasks import Put
-from .node_score import Crowd, Liking
-from .objective import Draft, inner_regions, keys_of
+from .node_score import DemandPods, NodeScore
+from .objective import DraftPlacement, inner_regions, keys_of
 
 #: Domains that are compared for one group.
 DOMAINS = 256
@@ -39,7 +39,7 @@ def _cares(table: NodeTable, shape: Shape) -> bool:
     return any(not tolerated(taint, shape.tolerations) for taint in table.soft_taints)
 
 
-def honour(view: ClusterView, demand: Demand, draft: Draft) -> bool:
+def apply_preferences(view: ClusterView, demand: Demand, draft: DraftPlacement) -> bool:
     """Move pods with wishes to the nodes they like best, within what is decided; whether any have wishes."""
     shapes = {id(put.ask.shape): put.ask.shape for put in draft.puts}
     preferring = {number for number, shape in shapes.items() if _cares(view.node_table, shape)}
@@ -79,9 +79,9 @@ def _identities(demand: Demand) -> Known:
 class _Mover:
     """Moves the pods of a draft, put by put, on what the others leave free."""
 
-    def __init__(self, view: ClusterView, draft: Draft, known: Known) -> None:
+    def __init__(self, view: ClusterView, draft: DraftPlacement, known: Known) -> None:
         self.view, self.table, self.draft, self.known = view, view.node_table, draft, known
-        self.crowd = Crowd(view.node_table.size)
+        self.demand_pods = DemandPods(view.node_table.size)
 
     def identity(self, put: Put) -> Identity | None:
         return self.known.get((put.part.group, put.ask.shape, put.ask.role)) if self.known else None
@@ -97,23 +97,23 @@ class _Mover:
             known = self.table.resources.get(resource)
             if known is not None:
                 self.free[known, put.rows] -= amount * times * put.counts
-        self.crowd.count(put.ask.shape, self.identity(put), put.rows, times * put.counts)
+        self.demand_pods.count(put.ask.shape, self.identity(put), put.rows, times * put.counts)
 
     def move(self, number: int) -> None:
         put = self.draft.puts[number]
         shape, region = put.ask.shape, self.draft.seats[put.part.group]
         self._charge(put, -1)
-        slots = np.minimum(self.view.slot_cache.slots(shape).rows, room(self.table, self.free, shape))
+        slots = np.minimum(self.view.slot_cache.slots(shape).rows, slots_in(self.table, self.free, shape))
         rows = rows_of(self.table, region)
         rows = rows[slots[rows] > 0]
-        liking = Liking(self.view, shape, self.identity(put), rows, self.crowd)
-        taken = self._in_turns(put, liking, slots) if liking.changes else self._best(put, liking, slots, region)
+        score = NodeScore(self.view, shape, self.identity(put), rows, self.demand_pods)
+        taken = self._in_turns(put, score, slots) if score.changes else self._best(put, score, slots, region)
         self.draft.puts[number] = moved = put._replace(rows=taken[0], counts=taken[1])
         self._charge(moved, 1)
 
-    def _best(self, put: Put, liking: Liking, slots: Ints, region: Region) -> tuple[Ints, Ints]:
+    def _best(self, put: Put, score: NodeScore, slots: Ints, region: Region) -> tuple[Ints, Ints]:
         """The nodes with the highest scores, whole; of those that are liked equally at the end as few as will do."""
-        rows, count, found = liking.rows, int(put.counts.sum()), liking.scores()
+        rows, count, found = score.rows, int(put.counts.sum()), score.scores()
         order = np.argsort(-found, kind="stable")
         last = order[int(np.searchsorted(np.cumsum(slots[rows[order]]), count))]
         whole, rest = rows[found > found[last]], np.zeros_like(slots)
@@ -123,29 +123,29 @@ class _Mover:
         along = np.argsort(taken, kind="stable")
         return taken[along], counts[along]
 
-    def _in_turns(self, put: Put, liking: Liking, slots: Ints) -> tuple[Ints, Ints]:
+    def _in_turns(self, put: Put, score: NodeScore, slots: Ints) -> tuple[Ints, Ints]:
         """One after the other where it is liked best; where that makes no difference, as it was planned."""
-        rows, count = liking.rows, int(put.counts.sum())
+        rows, count = score.rows, int(put.counts.sum())
         left, taken = slots[rows], np.zeros(len(rows), dtype=np.int64)
         planned = np.zeros(len(slots), dtype=np.int64)
         planned[put.rows] = put.counts
         planned = planned[rows]
         portion = -(-count // max(FEWEST_TURNS, min(TURNS, WORK // len(rows))))
-        apart = liking.ranks() if portion > 1 and not liking.draws else np.zeros_like(left)
+        apart = score.ranks() if portion > 1 and not score.draws else np.zeros_like(left)
         while count:
-            for spot in self._next(liking, left, planned, apart, min(portion, count)):
-                number = min(int(left[spot]), portion, count) if liking.draws else min(1, count)
+            for spot in self._next(score, left, planned, apart, min(portion, count)):
+                number = min(int(left[spot]), portion, count) if score.draws else min(1, count)
                 left[spot] -= number
                 planned[spot] -= number
                 taken[spot] += number
                 count -= number
-                liking.take(spot, number)
+                score.take(spot, number)
         used = taken > 0
         return rows[used], taken[used]
 
-    def _next(self, liking: Liking, left: Ints, planned: Ints, apart: Ints, number: int) -> list[int]:
+    def _next(self, score: NodeScore, left: Ints, planned: Ints, apart: Ints, number: int) -> list[int]:
         """Where the next few pods would like to go best, and of that where they were to go."""
-        scores = np.where(left > 0, liking.scores(), -1)
+        scores = np.where(left > 0, score.scores(), -1)
         if number == 1:
             best = scores == scores.max()
             as_planned = best & (planned > 0)
@@ -171,16 +171,16 @@ class _Mover:
         rows = np.concatenate([rows_of(table, home) for home in alike]) if alike else np.zeros(0, dtype=np.int64)
         rows = rows[slots.rows[rows] > 0]
         value = np.zeros(table.size, dtype=np.int64)
-        value[rows] = Liking(self.view, shape, self.identity(put), rows).scores()
+        value[rows] = NodeScore(self.view, shape, self.identity(put), rows).scores()
 
-        def liking(home: Region) -> int:
+        def score(home: Region) -> int:
             inside = rows_of(table, home)
             each = np.repeat(value[inside], np.minimum(slots.rows[inside], count))
             return int(np.sort(each)[-count:].sum())
 
         if alike:
-            best = max(alike, key=liking)
-            if liking(best) > liking(here):
+            best = max(alike, key=score)
+            if score(best) > score(here):
                 self.draft.seats[leaf.id] = best
                 taken, counts = compact(table, shape, slots.rows, best, count)
                 self.draft.puts[0] = put._replace(rows=taken, counts=counts)

@@ -15,10 +15,10 @@ from ..cluster.view import ClusterView
 from ..records.demand import Composite, Demand, Group, Leaf
 from ..space.canonical import merge
 from ..space.tasks import Put
-from .objective import Draft
+from .objective import DraftPlacement
 
 
-def members(view: ClusterView, demand: Demand, draft: Draft) -> dict[int, str]:
+def assign_members(view: ClusterView, demand: Demand, draft: DraftPlacement) -> dict[int, str]:
     """The node of every member that is placed."""
     spots: dict[int, list[Put]] = {}
     for put in draft.puts:
@@ -42,17 +42,17 @@ def _by_rank(view: ClusterView, leaf: Leaf, puts: list[Put]) -> Iterator[tuple[i
 # ---- groups that are alike
 
 
-def straighten(view: ClusterView, root: Group, draft: Draft) -> None:
+def order_by_topology(view: ClusterView, root: Group, draft: DraftPlacement) -> None:
     """Exchange groups that are alike until they follow the topology in the order of their parent."""
     if isinstance(root, Composite):
-        straightener = _Straightener(view, draft)
-        straightener.order(root)
-        if straightener.changed:
-            draft.puts = [put for puts in straightener.puts.values() for put in puts]
+        ordering = _TopologyOrder(view, draft)
+        ordering.order(root)
+        if ordering.changed:
+            draft.puts = [put for puts in ordering.puts.values() for put in puts]
 
 
-class _Straightener:
-    def __init__(self, view: ClusterView, draft: Draft) -> None:
+class _TopologyOrder:
+    def __init__(self, view: ClusterView, draft: DraftPlacement) -> None:
         self.view, self.seats = view, draft.seats
         self.changed = False
         self.puts: dict[int, list[Put]] = {}

@@ -12,9 +12,9 @@ from ..cluster.regions import CLUSTER
 from ..cluster.view import ClusterView
 from ..records.demand import Demand, Group, Leaf, PodClass, Shape
 from ..records.verdict import Objective, Placed
-from ..space.canonical import Canon, Part, merge, walk
+from ..space.canonical import Part, PartBuilder, merge, walk
 from ..space.tasks import Put
-from .objective import Draft, find_homes, groups_of
+from .objective import DraftPlacement, find_regions, groups_of
 
 Kind = tuple[Shape, str]
 #: How many pods of a leaf and class are on which row.
@@ -69,15 +69,15 @@ def counted(view: ClusterView, demand: Demand, placed: Placed) -> Pods:
     return found
 
 
-def as_draft(view: ClusterView, root: Group, selected: Selection) -> Draft:
+def as_draft(view: ClusterView, root: Group, selected: Selection) -> DraftPlacement:
     """A selection as a placement."""
-    parts = {part.group: part for part in walk(Canon(view).part(root, "everything"))}
-    draft = Draft({group.id: CLUSTER for group in groups_of(root) if group.id in selected.holding})
+    parts = {part.group: part for part in walk(PartBuilder(view).part(root, "everything"))}
+    draft = DraftPlacement({group.id: CLUSTER for group in groups_of(root) if group.id in selected.holding})
     for leaf, classes in selected.pods.items():
         for kind, rows in classes.items():
             if rows:
                 draft.puts.append(_put(parts[leaf], kind, rows))
-    find_homes(view, root, draft)
+    find_regions(view, root, draft)
     return draft
 
 

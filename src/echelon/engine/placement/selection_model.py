@@ -21,10 +21,10 @@ from ..cluster.arrays import Ints
 from ..cluster.node_table import NodeTable
 from ..cluster.regions import CLUSTER
 from ..cluster.view import ClusterView
-from ..models.pod_rule_constraints import Number, marks, write
+from ..models.pod_rule_constraints import PodCount, add_rules, row_marks
 from ..records.demand import Composite, Demand, Exclusive, Group, Leaf, Shape
 from ..records.verdict import Objective, Placed
-from ..space.canonical import Canon, merge, walk
+from ..space.canonical import PartBuilder, merge, walk
 from ..space.cpsat import Solver
 from ..space.rule_state import RuleState, has_pod_rules, is_counted
 from ..space.tasks import NotFound, Steps
@@ -39,11 +39,11 @@ def select(view: ClusterView, demand: Demand, known: Placed | None, steps: Steps
     """Which groups and members to place; nothing if that is proved, or the solver cannot be asked or is not done."""
     if steps.left <= 0 or not _is_listed(view, demand):
         return NotFound(proved=False)
-    room = _minding(view, demand)
-    places = _places(view, demand, room)
+    state = _rule_state(view, demand)
+    places = _places(view, demand, state)
     if len(places) * sum(len(leaf.classes) for leaf in demand.leaves()) > LARGEST_MODEL:
         return NotFound(proved=False)
-    model = _Model(view, demand, room, places)
+    model = _Model(view, demand, state, places)
     if known is not None:
         model.begin_with(known)
     settled = known is not None and known.objective[:3] == known.bound[:3]
@@ -79,17 +79,17 @@ def _is_listed(view: ClusterView, demand: Demand) -> bool:
     return all(exclusive is None or exclusive.key in view.node_table.level_of for exclusive in wanted)
 
 
-def _minding(view: ClusterView, demand: Demand) -> RuleState | None:
+def _rule_state(view: ClusterView, demand: Demand) -> RuleState | None:
     """The room with its rules if pods mind one another."""
-    part = Canon(view).part(demand.root, "everything")
+    part = PartBuilder(view).part(demand.root, "everything")
     if not has_pod_rules(part) or is_counted(view, part, CLUSTER):
         return None
     return RuleState(view, list(walk(part)), (), CLUSTER.level)
 
 
 class _Model:
-    def __init__(self, view: ClusterView, demand: Demand, room: RuleState | None, places: dict[int, Ints]) -> None:
-        self.view, self.table, self.demand, self.room, self.places = view, view.node_table, demand, room, places
+    def __init__(self, view: ClusterView, demand: Demand, state: RuleState | None, places: dict[int, Ints]) -> None:
+        self.view, self.table, self.demand, self.state, self.places = view, view.node_table, demand, state, places
         self.solver = Solver()
         self.cp, self.sum, self.weighted = self.solver.cp, self.solver.sum, self.solver.weighted
         self.groups = groups_of(demand.root)
@@ -104,8 +104,8 @@ class _Model:
             for key in keys_of(group, None, self.table):
                 self._together(group, key, self.holds[group.id], 0)
         self._alone()
-        if room is not None:
-            write(self.cp, room.rules, self._numbers())
+        if state is not None:
+            add_rules(self.cp, state.rules, self._numbers())
         self.preferring = [group for group in self.groups if group.preferred]
         self._honoured: dict[int, dict[str, Any]] = {}
         self._roles = [flag for leaf in self.leaves for flag in self._missing_roles(leaf)]
@@ -120,9 +120,9 @@ class _Model:
         return {first: self.cp.new_int_var(0, number, "") for first, number in most.items() if number > 0}
 
     def _slots(self, shape: Shape) -> Ints:
-        return self.view.slot_cache.slots(shape).rows if self.room is None else self.room.slots_by_row(shape)
+        return self.view.slot_cache.slots(shape).rows if self.state is None else self.state.slots_by_row(shape)
 
-    def _numbers(self) -> dict[Shape, dict[int, Number]]:
+    def _numbers(self) -> dict[Shape, dict[int, PodCount]]:
         """Pods of every shape by place."""
         variables: dict[Shape, dict[int, list[Any]]] = {}
         for classes in self.pods.values():
@@ -131,7 +131,7 @@ class _Model:
                     variables.setdefault(shape, {}).setdefault(first, []).append(variable)
         return {
             shape: {
-                first: Number(self.sum(pods), int(self._slots(shape)[self.places[first]].sum()))
+                first: PodCount(self.sum(pods), int(self._slots(shape)[self.places[first]].sum()))
                 for first, pods in places.items()
             }
             for shape, places in variables.items()
@@ -325,12 +325,12 @@ class _Model:
                     yield row, count
 
 
-def _places(view: ClusterView, demand: Demand, room: RuleState | None) -> dict[int, Ints]:
+def _places(view: ClusterView, demand: Demand, state: RuleState | None) -> dict[int, Ints]:
     """Rows that need not be told apart, by the first of them: where pods are equal, those of the same domains."""
     table, groups = view.node_table, groups_of(demand.root)
     rows = np.arange(table.size, dtype=np.int64)
     keys = {key for group in groups for key in (*keys_of(group, None, table), *group.preferred)}
-    columns = [*(_domains(table, key) for key in sorted(keys)), *marks(room.rules if room else ())]
+    columns = [*(_domains(table, key) for key in sorted(keys)), *row_marks(state.rules if state else ())]
     if len(_shapes(demand)) > 1:
         kinds = rows
     elif columns:

@@ -16,7 +16,7 @@ from ..cluster.view import ClusterView
 from ..records.demand import Shape
 from ..space.canonical import Part, shapes_of
 from ..space.rule_state import RuleState, has_pod_rules
-from ..space.trial_state import Packing
+from ..space.trial_state import AmountState
 
 
 class Ground:
@@ -26,9 +26,9 @@ class Ground:
         self.view, self.table = view, view.node_table
         self.shapes: list[Shape] = shapes_of(root)
         self._numbers = {shape: number for number, shape in enumerate(self.shapes)}
-        self._room = RuleState(view, parts, (), -1) if has_pod_rules(root) else Packing(view, parts, (), -1)
-        self._rules = self._room if isinstance(self._room, RuleState) and self._room.between_pods else None
-        self.company_wanted = self._room.company_wanted
+        self._room = RuleState(view, parts, (), -1) if has_pod_rules(root) else AmountState(view, parts, (), -1)
+        self._rules = self._room if isinstance(self._room, RuleState) and self._room.has_rules else None
+        self.extras_may_help = self._room.extras_may_help
         known = self.table.resources
         names = sorted({name for shape in self.shapes for name, amount in shape.requests if amount > 0} & known.keys())
         self.asked = [

@@ -20,9 +20,9 @@ from ..cluster.regions import CLUSTER, Region
 from ..cluster.view import ClusterView
 from ..records.demand import Composite, Demand, Group, Leaf
 from ..records.verdict import Objective
-from ..space.canonical import Canon, Part, walk
+from ..space.canonical import Part, PartBuilder, walk
 from ..space.tasks import Put, Steps
-from .objective import Draft, groups_of, inner_regions, is_measured, keys_of
+from .objective import DraftPlacement, groups_of, inner_regions, is_measured, keys_of
 from .small_cluster import Ground
 
 #: Beyond these sizes the quick answer and its bound have to do.
@@ -37,7 +37,7 @@ NOTHING: Objective = (0, 0, 0, 0, 0)
 class Exact:
     """The best placement, None if none is better than what was known; whether that is certain."""
 
-    draft: Draft | None
+    draft: DraftPlacement | None
     proved: bool
 
 
@@ -54,7 +54,7 @@ def improve(view: ClusterView, demand: Demand, known: Objective | None, steps: S
     before = search.left
     if known is None or known[:2] != (0, 0):
         # First which roles and groups: members beyond that only stand in the way.
-        search.run(known, frugal=not search.ground.company_wanted)
+        search.run(known, frugal=not search.ground.extras_may_help)
         known = search.best
     search.run(known, frugal=False)
     steps.left -= (before - max(0, search.left)) * PRICE
@@ -90,9 +90,9 @@ class _Search:
     def __init__(self, view: ClusterView, demand: Demand, left: int) -> None:
         self.table, self.left = view.node_table, left
         self.best: Objective | None = None
-        self.draft: Draft | None = None
+        self.draft: DraftPlacement | None = None
         self.frugal = False
-        root = Canon(view).part(demand.root, "everything")
+        root = PartBuilder(view).part(demand.root, "everything")
         parts = list(walk(root))
         keys = {key for group in groups_of(demand.root) for key in group.preferred}
         keys |= {key for part in parts for key in part.keys}
@@ -329,7 +329,7 @@ class _Search:
     def _finish(self, cost: Objective) -> None:
         if (self.waiting and not self._puts) or not self._beats(cost) or not self.ground.complete():
             return
-        self.best, self.draft = cost, Draft({self.groups[at].group.id: region for at, region in self._seats})
+        self.best, self.draft = cost, DraftPlacement({self.groups[at].group.id: region for at, region in self._seats})
         for at, number, row, count in self._puts:
             part = self.groups[at].part
             rows = np.array([row], dtype=np.int64)

@@ -18,7 +18,7 @@ from ..cluster.view import ClusterView, Running
 from ..placement.place import place
 from ..records.demand import Demand, Limits
 from ..records.verdict import Evict, LossBound
-from ..space.canonical import Canon, Part, bare, just
+from ..space.canonical import Part, PartBuilder, pods_of_shape, without_pod_rules
 from ..space.rule_state import has_pod_rules
 from ..space.tasks import Steps
 from .loss import EvictionTrial, Incumbent
@@ -56,8 +56,8 @@ def _least_loss(trial: EvictionTrial, demand: Demand, victims: Victims, limits: 
     effort = Steps(limits.steps)
     anchors = _anchors(demand, victims)
     inquiries = []
-    for aim in Canon(view).aims(demand.root):
-        gaps, simpler = SlotGains(trial, bare(aim), victims), _by_shape(trial, aim, victims)
+    for aim in PartBuilder(view).aims(demand.root):
+        gaps, simpler = SlotGains(trial, without_pod_rules(aim), victims), _by_shape(trial, aim, victims)
         for region, inside in _by_region(view, aim, victims):
             inquiries.append(RegionSearch(trial, aim, region, inside, anchors, gaps, simpler, effort))
     # The most promising first; once the rest cannot promise less than what is found, that is the least.
@@ -76,7 +76,7 @@ def _by_shape(trial: EvictionTrial, aim: Part, victims: Victims) -> Callable[[],
 
     @cache
     def found() -> list[tuple[Part, SlotGains]]:
-        parts = [just(shape, number) for shape, number in bare(aim).least.items() if number > 0]
+        parts = [pods_of_shape(shape, number) for shape, number in without_pod_rules(aim).least.items() if number > 0]
         return [(part, SlotGains(trial, part, victims)) for part in parts]
 
     return found

@@ -18,7 +18,7 @@ from ..cluster.arrays import Ints
 from ..cluster.regions import Region
 from ..records.verdict import LossBound
 from ..search.strategy import search
-from ..space.canonical import Part, bare, shapes_of
+from ..space.canonical import Part, shapes_of, without_pod_rules
 from ..space.tasks import Found, NotFound, Steps
 from .branch_and_bound import FEW, BranchAndBound
 from .loss import EvictionTrial, Incumbent
@@ -222,7 +222,7 @@ class RegionSearch:
 
     @cached_property
     def bare(self) -> Part:
-        return bare(self.aim)
+        return without_pod_rules(self.aim)
 
     def _found(self, aim: Part, gone: Sequence[Victim], patiently: bool = True) -> bool:
         key = self._key(aim, gone)

@@ -17,15 +17,15 @@ import numpy as np
 
 from ..cluster.arrays import Ints, distinct
 from ..cluster.regions import Region, narrow, rows_of, split_by_label
-from ..packing.node_pack import Nodes, Order, deal, pack
+from ..packing.node_pack import NodeBins, PodOrder, divide_among, pack_nodes
 from ..records.demand import Shape
 from ..space.bounds import inside, own_level
 from ..space.canonical import Part, main_resource, shapes_of, walk
 from ..space.compact import compact
 from ..space.resource_bounds import enough
 from ..space.rule_state import RuleState
-from ..space.tasks import Agenda, Choose, Found, NotFound, Pick, Put, Seat, Spread, Steps, Task
-from ..space.trial_state import Counting, Packing
+from ..space.tasks import ChooseChildren, ChooseDomain, FillNode, Found, NotFound, PlacePods, Put, Steps, Task, TaskList
+from ..space.trial_state import AmountState, SlotState
 from .closed_form import domain_order
 
 #: A step over nodes costs more than one over counts.
@@ -34,36 +34,36 @@ PACKING_STEP = 10
 PACKING_SETUP = 25
 
 #: Where equal pods go in a region.
-Habit = Callable[[Packing, Shape, Region, int], tuple[Ints, Ints]]
+NodeChoice = Callable[[AmountState, Shape, Region, int], tuple[Ints, Ints]]
 
 
-def close_together(room: Packing, shape: Shape, region: Region, count: int) -> tuple[Ints, Ints]:
+def close_together(state: AmountState, shape: Shape, region: Region, count: int) -> tuple[Ints, Ints]:
     """Nodes for equal pods: as few domains as can be."""
-    return compact(room.table, shape, room.slots_by_row(shape), region, count)
+    return compact(state.table, shape, state.slots_by_row(shape), region, count)
 
 
-def tightest_first(room: Packing, shape: Shape, region: Region, count: int) -> tuple[Ints, Ints]:
+def tightest_first(state: AmountState, shape: Shape, region: Region, count: int) -> tuple[Ints, Ints]:
     """Nodes for equal pods: those with the least left over, which leaves whole nodes to larger pods."""
-    rows, slots = rows_of(room.table, region), room.slots_by_row(shape)
+    rows, slots = rows_of(state.table, region), state.slots_by_row(shape)
     rows = rows[slots[rows] > 0]
-    main = room.table.resources[main_resource(shape)]
-    rows = rows[np.lexsort((rows, room.free[main, rows]))]
+    main = state.table.resources[main_resource(shape)]
+    rows = rows[np.lexsort((rows, state.free[main, rows]))]
     before = np.cumsum(slots[rows]) - slots[rows]
     counts = np.clip(count - before, 0, slots[rows])
     return rows[counts > 0], counts[counts > 0]
 
 
-def one_by_one(room: Packing, shape: Shape, region: Region, count: int) -> tuple[Ints, Ints]:
+def one_by_one(state: AmountState, shape: Shape, region: Region, count: int) -> tuple[Ints, Ints]:
     """Nodes for equal pods that mind one another, one after the other."""
-    assert isinstance(room, RuleState)
-    return room.one_by_one(shape, region, count)
+    assert isinstance(state, RuleState)
+    return state.one_by_one(shape, region, count)
 
 
 @dataclass(slots=True)
 class _Frame:
-    agenda: Agenda
-    state: object
-    alternatives: Iterator[Agenda | None] = field(default_factory=lambda: iter(()))
+    tasks: TaskList
+    signature: object
+    alternatives: Iterator[TaskList | None] = field(default_factory=lambda: iter(()))
 
 
 def descent(part: Part) -> int:
@@ -74,11 +74,13 @@ def descent(part: Part) -> int:
 class Backtrack:
     """One run.  With a `habit` it puts equal pods where the habit says and nowhere else: quick, and no proof."""
 
-    def __init__(self, room: Counting | Packing, part: Part, steps: Steps, habit: Habit | None = None) -> None:
+    def __init__(
+        self, state: SlotState | AmountState, part: Part, steps: Steps, node_choice: NodeChoice | None = None
+    ) -> None:
         parts = list(walk(part))
-        self.part, self.habit = part, habit
-        self.room = room
-        self.table = room.table
+        self.part, self.node_choice = part, node_choice
+        self.state = state
+        self.table = state.table
         self.steps = steps
         self.seats: list[tuple[Part, Region]] = []
         self.puts: list[Put] = []
@@ -91,64 +93,66 @@ class Backtrack:
         self.open = False
 
     def run(self, region: Region) -> Found | NotFound:
-        stack = [self._frame(self._agenda(Seat(self.part, region, 0), None))]
-        price = 1 if isinstance(self.room, Counting) else PACKING_STEP
+        stack = [self._frame(self._task_list(ChooseDomain(self.part, region, 0), None))]
+        price = 1 if isinstance(self.state, SlotState) else PACKING_STEP
         while stack:
             frame = stack[-1]
-            agenda = next(frame.alternatives, False)
-            if agenda is None and not self.room.complete():
+            tasks = next(frame.alternatives, False)
+            if tasks is None and not self.state.complete():
                 continue
-            if agenda is None:
+            if tasks is None:
                 return Found(list(self.seats), list(self.puts))
-            if agenda is False:
+            if tasks is False:
                 stack.pop()
                 self._backtracked = True
-                if frame.state is not None:
-                    self._dead.add((frame.agenda.key, frame.state))
+                if frame.signature is not None:
+                    self._dead.add((frame.tasks.key, frame.signature))
                 continue
-            assert isinstance(agenda, Agenda)
+            assert isinstance(tasks, TaskList)
             if self.steps.left <= 0:
                 return NotFound(proved=False)
             self.steps.left -= price
-            following = self._frame(agenda)
-            if following.state is None or (agenda.key, following.state) not in self._dead:
+            following = self._frame(tasks)
+            if following.signature is None or (tasks.key, following.signature) not in self._dead:
                 stack.append(following)
-        return NotFound(proved=self.habit is None and not self.open)
+        return NotFound(proved=self.node_choice is None and not self.open)
 
     # ---- bookkeeping
 
-    def _frame(self, agenda: Agenda) -> _Frame:
+    def _frame(self, tasks: TaskList) -> _Frame:
         # The first descent needs no memory of dead ends.
-        state = self.room.signature() if self._backtracked else None
-        return _Frame(agenda, state, self._alternatives(agenda))
+        signature = self.state.signature() if self._backtracked else None
+        return _Frame(tasks, signature, self._alternatives(tasks))
 
-    def _agenda(self, task: Task, rest: Agenda | None) -> Agenda:
+    def _task_list(self, task: Task, rest: TaskList | None) -> TaskList:
         match task:
-            case Seat(part, region, depth):
+            case ChooseDomain(part, region, depth):
                 content: tuple[object, ...] = ("seat", part.type, region.key, depth)
-            case Choose(part, region, index, have):
+            case ChooseChildren(part, region, index, have):
                 content = ("choose", part.type, region.key, index, have)
-            case Spread(part, ask, region, count):
+            case PlacePods(part, ask, region, count):
                 content = ("spread", part.type, ask, region.key, count)
-            case Pick(spread, order, _, _, at, left, before):
-                content = ("pick", spread.part.type, spread.ask, order[at:].tobytes(), left, before)
+            case FillNode(placing, order, _, _, at, left, before):
+                content = ("pick", placing.part.type, placing.ask, order[at:].tobytes(), left, before)
         key = (content, rest.key if rest else -1)
-        return Agenda(task, rest, self._keys.setdefault(key, len(self._keys)))
+        return TaskList(task, rest, self._keys.setdefault(key, len(self._keys)))
 
-    def _alternatives(self, agenda: Agenda) -> Iterator[Agenda | None]:
-        match agenda.task:
-            case Seat(part, region, depth):
-                return self._seat(part, region, depth, agenda.rest)
-            case Choose(part, region, index, have):
-                return self._choose(part, region, index, have, agenda.rest)
-            case Spread() as spread:
-                return self._spread(spread, agenda.rest)
-            case Pick() as pick:
-                return self._pick(pick, agenda.rest)
+    def _alternatives(self, tasks: TaskList) -> Iterator[TaskList | None]:
+        match tasks.task:
+            case ChooseDomain(part, region, depth):
+                return self._choose_domain(part, region, depth, tasks.rest)
+            case ChooseChildren(part, region, index, have):
+                return self._choose_children(part, region, index, have, tasks.rest)
+            case PlacePods() as placing:
+                return self._place_pods(placing, tasks.rest)
+            case FillNode() as filling:
+                return self._fill_node(filling, tasks.rest)
 
     # ---- groups
 
-    def _seat(self, part: Part, region: Region, depth: int, rest: Agenda | None) -> Iterator[Agenda | None]:
+    def _choose_domain(
+        self, part: Part, region: Region, depth: int, rest: TaskList | None
+    ) -> Iterator[TaskList | None]:
         if not part.keys and not self._admitted(part, region):
             return
         if depth == len(part.keys) and part.exclusive is None:
@@ -157,7 +161,7 @@ class Backtrack:
             self.seats.pop()
             return
         if depth == len(part.keys):
-            with self.room.claimed(part, region) as mine:
+            with self.state.claimed(part, region) as mine:
                 if mine:
                     self.seats.append((part, region))
                     yield from self._open(part, region, rest)
@@ -166,38 +170,38 @@ class Backtrack:
         failed: set[object] = set()
         for candidate in self._candidates(part, region, part.keys[depth]):
             if self._alike and self._backtracked and candidate.rows is None and candidate.level >= 0:
-                content = self.room.content(candidate.level, candidate.index)
+                content = self.state.content(candidate.level, candidate.index)
                 if content in failed:
                     continue
                 failed.add(content)
-            yield from self._seat(part, candidate, depth + 1, rest)
+            yield from self._choose_domain(part, candidate, depth + 1, rest)
 
     def _admitted(self, part: Part, region: Region) -> bool:
         """What the bound says of a part without a key, for which no domain is chosen."""
         if region.rows is not None or not part.children:
             return True
-        return bool(inside(self.room, part, region.level, region.index, region.index + 1)[0] >= 1)
+        return bool(inside(self.state, part, region.level, region.index, region.index + 1)[0] >= 1)
 
-    def _open(self, part: Part, region: Region, rest: Agenda | None) -> Iterator[Agenda | None]:
+    def _open(self, part: Part, region: Region, rest: TaskList | None) -> Iterator[TaskList | None]:
         """A part has its region: now its content."""
-        if isinstance(self.room, Packing) and not enough(self.room, part, rows_of(self.table, region)):
+        if isinstance(self.state, AmountState) and not enough(self.state, part, rows_of(self.table, region)):
             return
         if part.children:
-            yield self._agenda(Choose(part, region, 0, 0), rest)
+            yield self._task_list(ChooseChildren(part, region, 0, 0), rest)
         elif not self._most(part):
             yield rest
         elif part.need > part.supply:
             return
-        elif isinstance(self.room, Counting):
-            if self.room.take(region, part.need):
+        elif isinstance(self.state, SlotState):
+            if self.state.take(region, part.need):
                 yield rest
-                self.room.give(region, part.need)
+                self.state.give(region, part.need)
         else:
             for shares in compositions(part, self._most(part)):
                 if self.steps.left <= 0:  # there may be more ways than anyone can look at
                     self.open = True
                     return
-                if rest is None and self.habit is None and not self.room.between_pods:
+                if rest is None and self.node_choice is None and not self.state.has_rules:
                     packed = self._packed(part, region, shares)
                     if packed is not None:
                         yield from packed
@@ -205,48 +209,50 @@ class Backtrack:
                 following = rest
                 for number in range(len(shares) - 1, -1, -1):
                     if shares[number]:
-                        following = self._agenda(Spread(part, number, region, shares[number]), following)
+                        following = self._task_list(PlacePods(part, number, region, shares[number]), following)
                 yield following
 
     def _most(self, part: Part) -> int:
         """More pods than needed never help, unless others want their company."""
-        return part.supply if self.room.company_wanted and self.habit is None else part.need
+        return part.supply if self.state.extras_may_help and self.node_choice is None else part.need
 
-    def _packed(self, part: Part, region: Region, shares: list[int]) -> Iterator[Agenda | None] | None:
+    def _packed(self, part: Part, region: Region, shares: list[int]) -> Iterator[TaskList | None] | None:
         """The last leaf has its nodes for itself; None if they are too many or too unlike for that."""
-        assert isinstance(self.room, Packing)
-        orders = [Order(part, ask, share) for ask, share in zip(part.asks, shares, strict=True) if share]
+        assert isinstance(self.state, AmountState)
+        orders = [PodOrder(part, ask, share) for ask, share in zip(part.asks, shares, strict=True) if share]
         wanted = Counter[Shape]()
         for order in orders:
             wanted[order.ask.shape] += order.pods
         rows = rows_of(self.table, region)
         self.steps.left -= PACKING_SETUP
-        packed = pack(Nodes(self.room, list(wanted), rows), wanted, self.steps)
+        packed = pack_nodes(NodeBins(self.state, list(wanted), rows), wanted, self.steps)
         if packed is None:
             return None
         self.open |= not packed.proved
         if packed.counts is None:
             return iter(())
-        self.puts += deal(orders, rows, packed.counts)
+        self.puts += divide_among(orders, rows, packed.counts)
         return iter((None,))
 
-    def _choose(
-        self, part: Part, region: Region, index: int, have: int, rest: Agenda | None
-    ) -> Iterator[Agenda | None]:
+    def _choose_children(
+        self, part: Part, region: Region, index: int, have: int, rest: TaskList | None
+    ) -> Iterator[TaskList | None]:
         if have >= part.need:
             yield rest
-            if not self.room.company_wanted or index == len(part.children):
+            if not self.state.extras_may_help or index == len(part.children):
                 return  # more children never help the others, unless others want their company
         if have + len(part.children) - index < part.need:
             return
         child = part.children[index]
-        yield self._agenda(Seat(child, region, 0), self._agenda(Choose(part, region, index + 1, have + 1), rest))
+        yield self._task_list(
+            ChooseDomain(child, region, 0), self._task_list(ChooseChildren(part, region, index + 1, have + 1), rest)
+        )
         # Without this child; its equals would fare no better.
         after = index + 1
         while after < len(part.children) and part.children[after].type == child.type:
             after += 1
         if have + len(part.children) - after >= part.need:
-            yield self._agenda(Choose(part, region, after, have), rest)
+            yield self._task_list(ChooseChildren(part, region, after, have), rest)
 
     def _candidates(self, part: Part, region: Region, key: str) -> Iterator[Region]:
         """The domains of a key inside a region that the bound admits, best first."""
@@ -263,8 +269,8 @@ class Backtrack:
     def _domains(self, part: Part, region: Region, level: int) -> Iterator[Region]:
         low, high = self.table.inner(region.level, region.index, level)
         fitting = self.table.named(level)[low:high].copy()
-        if own_level(self.room, part) == level and region.rows is None:
-            fitting &= inside(self.room, part, level, low, high) >= 1
+        if own_level(self.state, part) == level and region.rows is None:
+            fitting &= inside(self.state, part, level, low, high) >= 1
         if part.pins:
             pinned = distinct(self.table.domains(level)[list(part.pins)].tolist())
             fitting &= np.isin(np.arange(low, high), pinned) & (len(pinned) == 1)
@@ -281,7 +287,7 @@ class Backtrack:
     def _preference(self, part: Part, level: int, low: int, found: Ints) -> Ints:
         slots = np.zeros(len(found), dtype=np.int64)
         for shape in shapes_of(part):
-            slots += self.room.slots(shape, level)[low + found]
+            slots += self.state.slots(shape, level)[low + found]
         return domain_order(part, slots)
 
     def _narrowed(self, region: Region, level: int, index: int) -> Iterator[Region]:
@@ -296,8 +302,8 @@ class Backtrack:
             assert inner.rows is not None
             if part.pins and not np.isin(part.pins, inner.rows).all():
                 continue
-            if isinstance(self.room, Packing):
-                slots = {shape: int(self.room.slots_by_row(shape)[inner.rows].sum()) for shape in shapes_of(part)}
+            if isinstance(self.state, AmountState):
+                slots = {shape: int(self.state.slots_by_row(shape)[inner.rows].sum()) for shape in shapes_of(part)}
                 if all(slots[shape] >= least for shape, least in part.least.items()):
                     ranked.append((sum(slots.values()), number, inner))
         for _, _, inner in sorted(ranked, key=lambda item: item[:2]):
@@ -305,83 +311,83 @@ class Backtrack:
 
     # ---- pods on nodes, where shapes differ
 
-    def _spread(self, spread: Spread, rest: Agenda | None) -> Iterator[Agenda | None]:
-        room = self.room
-        assert isinstance(room, Packing)
-        shape = spread.part.asks[spread.ask].shape
-        rows = rows_of(self.table, spread.region)
-        slots = room.slots_by_row(shape)
-        if int(slots[rows].sum()) < spread.pods or not self._others_fit(spread, rows):
+    def _place_pods(self, placing: PlacePods, rest: TaskList | None) -> Iterator[TaskList | None]:
+        state = self.state
+        assert isinstance(state, AmountState)
+        shape = placing.part.asks[placing.ask].shape
+        rows = rows_of(self.table, placing.region)
+        slots = state.slots_by_row(shape)
+        if int(slots[rows].sum()) < placing.pods or not self._others_fit(placing, rows):
             return
-        if isinstance(room, RuleState) and room.most(shape, rows) < spread.pods:
+        if isinstance(state, RuleState) and state.most(shape, rows) < placing.pods:
             return
-        habit = self.habit or (one_by_one if room.between_pods else tightest_first)
-        found, counts = habit(room, shape, spread.region, spread.pods)
-        if int(counts.sum()) == spread.pods:
-            yield from self._with(spread, found, counts, rest)
-        if self.habit is not None:
+        node_choice = self.node_choice or (one_by_one if state.has_rules else tightest_first)
+        found, counts = node_choice(state, shape, placing.region, placing.pods)
+        if int(counts.sum()) == placing.pods:
+            yield from self._with(placing, found, counts, rest)
+        if self.node_choice is not None:
             return
         usable = rows[slots[rows] > 0]
         order = usable[np.lexsort((usable, slots[usable]))]
         suffix = np.append(np.cumsum(slots[order][::-1])[::-1], 0)
-        yield self._agenda(Pick(spread, order, slots[order], suffix, 0, spread.pods, -1), rest)
+        yield self._task_list(FillNode(placing, order, slots[order], suffix, 0, placing.pods, -1), rest)
 
-    def _others_fit(self, spread: Spread, rows: Ints) -> bool:
+    def _others_fit(self, placing: PlacePods, rows: Ints) -> bool:
         """Whether the leaf's other must-haves could still find room, each by itself."""
-        room = self.room
-        assert isinstance(room, Packing)
+        state = self.state
+        assert isinstance(state, AmountState)
         return all(
-            int(room.slots_by_row(ask.shape)[rows].sum()) >= ask.least for ask in spread.part.asks[spread.ask + 1 :]
+            int(state.slots_by_row(ask.shape)[rows].sum()) >= ask.least for ask in placing.part.asks[placing.ask + 1 :]
         )
 
-    def _pick(self, pick: Pick, rest: Agenda | None) -> Iterator[Agenda | None]:
-        if not pick.left:
+    def _fill_node(self, filling: FillNode, rest: TaskList | None) -> Iterator[TaskList | None]:
+        if not filling.left:
             yield rest
             return
-        if pick.at == len(pick.order):
+        if filling.at == len(filling.order):
             return
-        room = self.room
-        assert isinstance(room, Packing)
-        row, at = int(pick.order[pick.at]), pick.at
-        most = min(int(pick.slots[at]), pick.left)
-        if isinstance(room, RuleState):
-            shape = pick.spread.part.asks[pick.spread.ask].shape
-            if room.most(shape, pick.order[at:]) < pick.left:
+        state = self.state
+        assert isinstance(state, AmountState)
+        row, at = int(filling.order[filling.at]), filling.at
+        most = min(int(filling.slots[at]), filling.left)
+        if isinstance(state, RuleState):
+            shape = filling.placing.part.asks[filling.placing.ask].shape
+            if state.most(shape, filling.order[at:]) < filling.left:
                 return
-            most = min(most, int(room.slots_by_row(shape)[row]))
-        if self._alike and pick.before >= 0 and self._twin(pick):
-            most = min(most, pick.before)
-        least = max(0, pick.left - int(pick.suffix[at + 1]))
+            most = min(most, int(state.slots_by_row(shape)[row]))
+        if self._alike and filling.before >= 0 and self._twin(filling):
+            most = min(most, filling.before)
+        least = max(0, filling.left - int(filling.suffix[at + 1]))
         for count in range(most, least - 1, -1):
-            following = self._agenda(pick._replace(at=at + 1, left=pick.left - count, before=count), rest)
+            following = self._task_list(filling._replace(at=at + 1, left=filling.left - count, before=count), rest)
             if count:
                 one = np.array([row], dtype=np.int64)
-                yield from self._with(pick.spread, one, np.array([count], dtype=np.int64), following)
+                yield from self._with(filling.placing, one, np.array([count], dtype=np.int64), following)
             else:
                 yield following
 
-    def _twin(self, pick: Pick) -> bool:
+    def _twin(self, filling: FillNode) -> bool:
         """Whether the node before was alike when this class began; it then takes at least as many."""
-        room = self.room
-        assert isinstance(room, Packing)
-        row, other = int(pick.order[pick.at]), int(pick.order[pick.at - 1])
-        shape = pick.spread.part.asks[pick.spread.ask].shape
-        one, count = np.array([other], dtype=np.int64), np.array([pick.before], dtype=np.int64)
-        room.put(one, shape, -count)
-        same = room.alike(row, other)
-        room.put(one, shape, count)
+        state = self.state
+        assert isinstance(state, AmountState)
+        row, other = int(filling.order[filling.at]), int(filling.order[filling.at - 1])
+        shape = filling.placing.part.asks[filling.placing.ask].shape
+        one, count = np.array([other], dtype=np.int64), np.array([filling.before], dtype=np.int64)
+        state.put(one, shape, -count)
+        same = state.alike(row, other)
+        state.put(one, shape, count)
         return same
 
-    def _with(self, spread: Spread, rows: Ints, counts: Ints, rest: Agenda | None) -> Iterator[Agenda | None]:
-        room = self.room
-        assert isinstance(room, Packing)
-        ask = spread.part.asks[spread.ask]
-        room.put(rows, ask.shape, counts)
-        if room.holds(rows, ask.shape):
-            self.puts.append(Put(spread.part, ask, rows, counts))
+    def _with(self, placing: PlacePods, rows: Ints, counts: Ints, rest: TaskList | None) -> Iterator[TaskList | None]:
+        state = self.state
+        assert isinstance(state, AmountState)
+        ask = placing.part.asks[placing.ask]
+        state.put(rows, ask.shape, counts)
+        if state.holds(rows, ask.shape):
+            self.puts.append(Put(placing.part, ask, rows, counts))
             yield rest
             self.puts.pop()
-        room.put(rows, ask.shape, -counts)
+        state.put(rows, ask.shape, -counts)
 
 
 def compositions(part: Part, most: int) -> Iterator[list[int]]:

@@ -1,8 +1,8 @@
 """The commonest questions, answered without search: one leaf of equal pods, anywhere in a region or in one domain of
 it, and leaves that are alike and want a domain each.
 
-Slots decide alone here, so one comparison over the domains of the key is a placement or a proof.  `settle` answers
-for a part of any tree; `at_once` goes from a demand that is nothing but one such leaf straight to the verdict.
+Slots decide alone here, so one comparison over the domains of the key is a placement or a proof.  `solve_closed_form`
+answers for a part of any tree; `fast_path` goes from a demand that is one such leaf straight to the verdict.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..space.tasks import Found, NotFound, Put
 MANY = 1 << 30
 
 
-def settle(view: ClusterView, part: Part, region: Region) -> Found | NotFound | None:
+def solve_closed_form(view: ClusterView, part: Part, region: Region) -> Found | NotFound | None:
     """The answer, or None if the part is not as plain as that."""
     if part.pins or not part.need or region.rows is not None:
         return None

@@ -11,15 +11,15 @@ import numpy as np
 from ..cluster.arrays import Ints
 from ..cluster.regions import Region
 from ..cluster.view import ClusterView
-from ..models.placement_model import exact
-from ..packing.level_pack import nest
+from ..models.placement_model import solve_placement
+from ..packing.level_pack import pack_levels
 from ..space.canonical import Part, shapes_of, walk
 from ..space.compact import compact
 from ..space.rule_state import RuleState, anchors_first, has_pod_rules, is_counted
 from ..space.tasks import Found, NotFound, Put, Steps
-from ..space.trial_state import Claims, Counting, Packing
-from .backtrack import Backtrack, Habit, close_together, descent, one_by_one, tightest_first
-from .closed_form import settle
+from ..space.trial_state import AmountState, Claims, SlotState
+from .backtrack import Backtrack, NodeChoice, close_together, descent, one_by_one, tightest_first
+from .closed_form import solve_closed_form
 
 #: Steps of a run that only follows a habit.
 QUICK = 2_000
@@ -27,64 +27,66 @@ QUICK = 2_000
 
 def search(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims = ()) -> Found | NotFound:
     """Place a part inside a region, or find out that it cannot be done."""
-    room: Counting | Packing
+    state: SlotState | AmountState
     if has_pod_rules(part) and not is_counted(view, part, region):
         part = anchors_first(part)
-        room = model(view, part, region, claims)
-        if room.between_pods:
-            return _minding(view, part, region, steps, claims)
+        state = trial_state_for(view, part, region, claims)
+        if state.has_rules:
+            return _with_rules(view, part, region, steps, claims)
     else:
-        answer = None if claims else settle(view, part, region)
+        answer = None if claims else solve_closed_form(view, part, region)
         if answer is not None:
             return answer
-        room = model(view, part, region, claims)
-    if isinstance(room, Counting):
+        state = trial_state_for(view, part, region, claims)
+    if isinstance(state, SlotState):
         with _share(steps, 200 + 2 * sum(1 for _ in walk(part))) as share:  # one descent and a little more
-            outcome = Backtrack(room, part, share).run(region)
+            outcome = Backtrack(state, part, share).run(region)
         if _open(outcome):
             outcome = _thoroughly(view, part, region, steps, claims)
-        return _locate(room, outcome)
-    outcome = _by_habit(room, part, region, steps, close_together)
+        return _locate(state, outcome)
+    outcome = _by_node_choice(state, part, region, steps, close_together)
     return outcome if isinstance(outcome, Found) else _thoroughly(view, part, region, steps, claims)
 
 
-def _minding(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims) -> Found | NotFound:
+def _with_rules(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims) -> Found | NotFound:
     """Pods that mind one another, one by one, then in all ways, then the solver."""
-    room = model(view, part, region, claims)
+    state = trial_state_for(view, part, region, claims)
     with _share(steps, min(QUICK, steps.left // 2)) as share:
-        outcome: Found | NotFound = Backtrack(room, part, share, one_by_one).run(region)
+        outcome: Found | NotFound = Backtrack(state, part, share, one_by_one).run(region)
     if isinstance(outcome, Found):
         return outcome
-    room = model(view, part, region, claims)
+    state = trial_state_for(view, part, region, claims)
     with _share(steps, steps.left // 4) as share:
-        outcome = Backtrack(room, part, share).run(region)
+        outcome = Backtrack(state, part, share).run(region)
     if _open(outcome) and steps.left > 0:
-        outcome = exact(model(view, part, region, claims), part, region, steps) or outcome
+        outcome = solve_placement(trial_state_for(view, part, region, claims), part, region, steps) or outcome
     if _open(outcome) and steps.left > 0:
-        outcome = Backtrack(model(view, part, region, claims), part, steps).run(region)
+        outcome = Backtrack(trial_state_for(view, part, region, claims), part, steps).run(region)
     return outcome
 
 
-def _by_habit(room: Packing, part: Part, region: Region, steps: Steps, habit: Habit) -> Found | NotFound:
+def _by_node_choice(
+    state: AmountState, part: Part, region: Region, steps: Steps, node_choice: NodeChoice
+) -> Found | NotFound:
     """One descent and a little more."""
     with _share(steps, min(descent(part) * 5 // 4, steps.left // 2)) as share:
-        return Backtrack(room, part, share, habit).run(region)
+        return Backtrack(state, part, share, node_choice).run(region)
 
 
 def _thoroughly(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims) -> Found | NotFound:
     """Nested packing where the tree is made for it, then the complete search, and the solver for what they leave."""
     outcome = _nested(view, part, region, steps, claims)
-    room = model(view, part, region, claims)
-    if _open(outcome) and isinstance(room, Packing):
-        outcome = _by_habit(room, part, region, steps, tightest_first)
-        room = model(view, part, region, claims)
+    state = trial_state_for(view, part, region, claims)
+    if _open(outcome) and isinstance(state, AmountState):
+        outcome = _by_node_choice(state, part, region, steps, tightest_first)
+        state = trial_state_for(view, part, region, claims)
     if _open(outcome):
         with _share(steps, steps.left // 4) as share:
-            outcome = Backtrack(room, part, share).run(region)
+            outcome = Backtrack(state, part, share).run(region)
     if _open(outcome) and steps.left > 0:
-        outcome = exact(model(view, part, region, claims), part, region, steps)
+        outcome = solve_placement(trial_state_for(view, part, region, claims), part, region, steps)
     if outcome is None:
-        outcome = Backtrack(model(view, part, region, claims), part, steps).run(region)
+        outcome = Backtrack(trial_state_for(view, part, region, claims), part, steps).run(region)
     return outcome
 
 
@@ -96,9 +98,13 @@ def _nested(view: ClusterView, part: Part, region: Region, steps: Steps, claims:
 
     with _share(steps, steps.left // 2) as share:
         if part.need >= len(part.children):
-            return nest(model(view, part, region, claims), part, region, share, inside)
+            return pack_levels(trial_state_for(view, part, region, claims), part, region, share, inside)
         fewer = replace(part, children=part.children[: part.need])
-        found = nest(model(view, fewer, region, claims), fewer, region, share, inside) if part.need else None
+        found = (
+            pack_levels(trial_state_for(view, fewer, region, claims), fewer, region, share, inside)
+            if part.need
+            else None
+        )
         return found if isinstance(found, Found) else None
 
 
@@ -115,7 +121,7 @@ def _share(steps: Steps, most: int) -> Iterator[Steps]:
     steps.left += max(0, share.left)
 
 
-def model(view: ClusterView, part: Part, region: Region, claims: Claims = ()) -> Counting | Packing:
+def trial_state_for(view: ClusterView, part: Part, region: Region, claims: Claims = ()) -> SlotState | AmountState:
     """Counting where it is exact: one shape, listed levels only."""
     parts = list(walk(part))
     if has_pod_rules(part) and not is_counted(view, part, region):
@@ -123,18 +129,18 @@ def model(view: ClusterView, part: Part, region: Region, claims: Claims = ()) ->
     shapes = shapes_of(part)
     listed = all(key in view.node_table.level_of for each in parts for key in each.keys)
     if len(shapes) == 1 and listed and region.rows is None:
-        return Counting(view, parts, claims, region.level, shapes[0])
-    return Packing(view, parts, claims, region.level)
+        return SlotState(view, parts, claims, region.level, shapes[0])
+    return AmountState(view, parts, claims, region.level)
 
 
-def _locate(room: Counting, outcome: Found | NotFound) -> Found | NotFound:
+def _locate(state: SlotState, outcome: Found | NotFound) -> Found | NotFound:
     """Choose nodes after counting: narrow domains first, so that wide ones take what those leave."""
     if isinstance(outcome, NotFound):
         return outcome
-    slots = room.rows.copy()
+    slots = state.rows.copy()
     leaves = [(part, region) for part, region in outcome.seats if part.is_leaf and part.need]
     for part, region in sorted(leaves, key=lambda seat: -seat[1].level):
-        rows, counts = compact(room.table, room.shape, slots, region, part.need)
+        rows, counts = compact(state.table, state.shape, slots, region, part.need)
         slots[rows] -= counts
         outcome.puts += _by_ask(part, rows, counts)
     return outcome

@@ -76,7 +76,7 @@ class Part:
         return list(kinds.values())
 
 
-class Canon:
+class PartBuilder:
     """Builds parts of one demand for one goal; equal content gets an equal type over all goals."""
 
     def __init__(self, view: ClusterView) -> None:
@@ -247,7 +247,7 @@ def shapes_of(part: Part) -> list[Shape]:
     return list(dict.fromkeys(ask.shape for each in walk(part) for ask in each.asks))
 
 
-def bare(part: Part) -> Part:
+def without_pod_rules(part: Part) -> Part:
     """The same part, but for what its pods think of others."""
     if not any(shape.has_pod_rules for shape in shapes_of(part)):
         return part
@@ -255,10 +255,10 @@ def bare(part: Part) -> Part:
     for shape, count in part.least.items():
         least[_alone(shape)] += count
     asks = tuple(replace(ask, shape=_alone(ask.shape)) for ask in part.asks)
-    return replace(part, least=least, asks=asks, children=tuple(map(bare, part.children)))
+    return replace(part, least=least, asks=asks, children=tuple(map(without_pod_rules, part.children)))
 
 
-def just(shape: Shape, number: int) -> Part:
+def pods_of_shape(shape: Shape, number: int) -> Part:
     """So many pods of one shape, anywhere."""
     return Part(-1, -1, (), (), number, number, {shape: number}, (Ask(shape, "", 0, number),))
 

@@ -23,10 +23,10 @@ from ..cluster.running_terms import anchors_of, domain_of, eligible, has_anchor,
 from ..cluster.slots import UNLIMITED
 from ..cluster.view import ClusterView
 from ..records.demand import PodTerm, Shape, Spread
-from .trial_state import Packing
+from .trial_state import AmountState
 
 
-class Apart:
+class AntiAffinityRule:
     """One term of anti-affinity that pods of the demand have and pods of the demand are meant by."""
 
     def __init__(self, table: NodeTable, pod_index: PodIndex, term: PodTerm, shapes: list[Shape]) -> None:
@@ -77,7 +77,7 @@ class Apart:
         yield self.domain, self.having_pods
 
 
-class Near:
+class AffinityRule:
     """The affinity terms of one or more shapes."""
 
     def __init__(self, view: ClusterView, like: Shape, shapes: list[Shape], supply: dict[Shape, int]) -> None:
@@ -179,10 +179,12 @@ class Near:
                 yield domain, pods[number]
 
 
-class Even:
+class SpreadRule:
     """One spread constraint of one shape."""
 
-    def __init__(self, room: Packing, view: ClusterView, like: Shape, spread: Spread, supply: dict[Shape, int]) -> None:
+    def __init__(
+        self, state: AmountState, view: ClusterView, like: Shape, spread: Spread, supply: dict[Shape, int]
+    ) -> None:
         table = view.node_table
         self.like, self.spread = like, spread
         self.counted = eligible(table, like, spread)
@@ -200,7 +202,7 @@ class Even:
         # No domain can rise above what it holds and the slots it has.
         slots = np.zeros_like(self.pods)
         for shape in self.meant:
-            _count(slots, at_home, np.minimum(room.slots_by_row(shape), self.left))
+            _count(slots, at_home, np.minimum(state.slots_by_row(shape), self.left))
         self.ceiling = int((self.pods + slots)[self.present].min(initial=UNLIMITED))
 
     def put(self, shape: Shape, rows: Ints, counts: Ints) -> None:

@@ -19,7 +19,7 @@ from ..cluster.arrays import Bools, Ints
 from ..cluster.free_amounts import clip
 from ..records.demand import Shape
 from .canonical import Part
-from .trial_state import Counting, Packing
+from .trial_state import AmountState, SlotState
 
 #: Sizes of one resource that are counted as pieces, beside the plain sum.
 PIECES = 12
@@ -27,15 +27,15 @@ PIECES = 12
 SAFE = 1 << 62
 
 
-def enough(room: Packing, part: Part, rows: Ints) -> bool:
+def enough(state: AmountState, part: Part, rows: Ints) -> bool:
     """Whether rows could hold a part by amounts; False is a proof that they cannot."""
     least = {shape: count for shape, count in part.least.items() if count > 0}
     if sum(least.values()) < 2:
         return True
-    open_rows = rows[np.logical_or.reduce([room.fits(shape)[rows] for shape in least])]
-    for resource, known in room.table.resources.items():
+    open_rows = rows[np.logical_or.reduce([state.fits(shape)[rows] for shape in least])]
+    for resource, known in state.table.resources.items():
         sizes = {shape: dict(shape.requests).get(resource, 0) for shape in least}
-        if any(sizes.values()) and not _enough_pieces(least, sizes, np.maximum(room.free[known, open_rows], 0)):
+        if any(sizes.values()) and not _enough_pieces(least, sizes, np.maximum(state.free[known, open_rows], 0)):
             return False
     return True
 
@@ -84,18 +84,18 @@ class _Amount:
 class Measure:
     """The amounts that matter for some shapes in a room; `exact` where enough of each means that pods fit."""
 
-    def __init__(self, room: Counting | Packing, shapes: Sequence[Shape]) -> None:
+    def __init__(self, state: SlotState | AmountState, shapes: Sequence[Shape]) -> None:
         self._number = {shape: number for number, shape in enumerate(shapes)}
-        if isinstance(room, Counting):
-            self.exact, amounts = True, [_Amount((1,), np.maximum(room.rows, 0))]
+        if isinstance(state, SlotState):
+            self.exact, amounts = True, [_Amount((1,), np.maximum(state.rows, 0))]
         elif len(shapes) == 1:
-            self.exact, amounts = True, [_Amount((1,), room.slots_by_row(shapes[0]))]
+            self.exact, amounts = True, [_Amount((1,), state.slots_by_row(shapes[0]))]
         else:
-            plain = _needed(list(_plain(room, shapes)))
-            self.exact = len(plain) == 1 and _divide(plain[0].takes) and _open_alike(room, shapes)
+            plain = _needed(list(_plain(state, shapes)))
+            self.exact = len(plain) == 1 and _divide(plain[0].takes) and _open_alike(state, shapes)
             pieces = [piece for amount in plain for piece in _pieces(amount)]
             amounts = plain if len(pieces) == len(plain) else _needed(pieces)
-            amounts = amounts or [_Amount((0,) * len(shapes), np.zeros(room.table.size, dtype=np.int64))]
+            amounts = amounts or [_Amount((0,) * len(shapes), np.zeros(state.table.size, dtype=np.int64))]
         #: One row for each amount, one column for each node.
         self.offers: Ints = np.stack([amount.offers for amount in amounts])
         self._takes = [amount.takes for amount in amounts]
@@ -106,15 +106,15 @@ class Measure:
         return tuple(takes[number] for takes in self._takes)
 
 
-def _plain(room: Packing, shapes: Sequence[Shape]) -> Iterator[_Amount]:
+def _plain(state: AmountState, shapes: Sequence[Shape]) -> Iterator[_Amount]:
     """Resources as they are, in their common unit; nodes closed to all pods offer nothing."""
-    open_rows: Bools = np.logical_or.reduce([room.fits(shape) for shape in shapes])
+    open_rows: Bools = np.logical_or.reduce([state.fits(shape) for shape in shapes])
     requests = [dict(shape.requests) for shape in shapes]
-    for resource, known in room.table.resources.items():
+    for resource, known in state.table.resources.items():
         takes = [clip(max(0, asked.get(resource, 0))) for asked in requests]
         unit = math.gcd(*takes)
         if unit:
-            offers = np.where(open_rows, np.maximum(room.free[known], 0) // unit, 0)
+            offers = np.where(open_rows, np.maximum(state.free[known], 0) // unit, 0)
             yield _Amount(tuple(amount // unit for amount in takes), offers)
 
 
@@ -139,9 +139,9 @@ def _divide(sizes: Sequence[int]) -> bool:
     return ordered[0] > 0 and len(ordered) <= PIECES and all(not large % small for small, large in pairwise(ordered))
 
 
-def _open_alike(room: Packing, shapes: Sequence[Shape]) -> bool:
+def _open_alike(state: AmountState, shapes: Sequence[Shape]) -> bool:
     """Whether all nodes are open to all shapes or to none, and have what they ask for."""
-    first, known = room.fits(shapes[0]), room.table.resources
+    first, known = state.fits(shapes[0]), state.table.resources
     if any(amount > 0 and name not in known for shape in shapes for name, amount in shape.requests):
         return False
-    return all(bool((room.fits(shape) == first).all()) for shape in shapes[1:])
+    return all(bool((state.fits(shape) == first).all()) for shape in shapes[1:])

@@ -19,8 +19,8 @@ from ..cluster.slots import roll_up
 from ..cluster.view import ClusterView
 from ..records.demand import Shape
 from .canonical import Part, shapes_of, walk
-from .pod_rules import Apart, Even, Near
-from .trial_state import Claims, Packing
+from .pod_rules import AffinityRule, AntiAffinityRule, SpreadRule
+from .trial_state import AmountState, Claims
 
 
 def has_pod_rules(part: Part) -> bool:
@@ -45,25 +45,25 @@ def _supply(parts: list[Part]) -> dict[Shape, int]:
     return found
 
 
-class RuleState(Packing):
+class RuleState(AmountState):
     """Free amounts of every node, and the rules between pods."""
 
     def __init__(self, view: ClusterView, parts: list[Part], claims: Claims, around: int) -> None:
         super().__init__(view, parts, claims, around)
-        self.rules: list[Apart | Near | Even] = []
+        self.rules: list[AntiAffinityRule | AffinityRule | SpreadRule] = []
         table, pod_index, supply = view.node_table, view.pod_index, _supply(parts)
         shapes = list(supply)
         for shape in shapes:
             self._fits[shape] = self._fits[shape] & left_open(table, pod_index, shape, alone=False)
         for term in carried(shapes):
             if any(matches(term.peers, shape) for shape in shapes):
-                self.rules.append(Apart(table, pod_index, term, shapes))
+                self.rules.append(AntiAffinityRule(table, pod_index, term, shapes))
         for like in {shape.affinity: shape for shape in shapes if shape.affinity}.values():
-            self.rules.append(Near(view, like, shapes, supply))
+            self.rules.append(AffinityRule(view, like, shapes, supply))
         evens = [(shape, spread) for shape in shapes for spread in shape.spread]
-        self.rules += [Even(self, view, shape, spread, supply) for shape, spread in evens]
-        self.between_pods = bool(self.rules)
-        self.company_wanted = any(not isinstance(rule, Apart) for rule in self.rules)
+        self.rules += [SpreadRule(self, view, shape, spread, supply) for shape, spread in evens]
+        self.has_rules = bool(self.rules)
+        self.extras_may_help = any(not isinstance(rule, AntiAffinityRule) for rule in self.rules)
         self._cache.clear()
         #: Rows per domain, to tell domains of one node.
         self._sizes = {id(rule): [np.bincount(d[d >= 0], minlength=1) for d, _ in rule.tables()] for rule in self.rules}
@@ -82,11 +82,11 @@ class RuleState(Packing):
     def slots(self, shape: Shape, level: int) -> Ints:
         slots = self.slots_by_row(shape)
         for rule in self.rules:
-            if isinstance(rule, Apart) and rule.single(shape) and self._covers(level, rule):
+            if isinstance(rule, AntiAffinityRule) and rule.single(shape) and self._covers(level, rule):
                 slots = _first_only(slots, rule.domain)
         return roll_up(self.table, slots, level)
 
-    def _covers(self, level: int, rule: Apart) -> bool:
+    def _covers(self, level: int, rule: AntiAffinityRule) -> bool:
         """Whether every domain of a term lies within one of a level."""
         outer = self.table.domains(level)
         named = rule.domain >= 0
@@ -100,9 +100,9 @@ class RuleState(Packing):
         slots[rows] = self.slots_by_row(shape)[rows]
         total = int(slots.sum())
         for rule in self.rules:
-            if isinstance(rule, Apart) and rule.single(shape):
+            if isinstance(rule, AntiAffinityRule) and rule.single(shape):
                 total = min(total, int(_first_only(slots, rule.domain).sum()))
-            elif isinstance(rule, Near) and rule.stays_together(shape):
+            elif isinstance(rule, AffinityRule) and rule.stays_together(shape):
                 total = min(total, rule.roomiest(slots))
         return total
 

@@ -44,7 +44,7 @@ class NotFound:
     proved: bool
 
 
-class Seat(NamedTuple):
+class ChooseDomain(NamedTuple):
     """Find a domain for a part's next key inside a region."""
 
     part: Part
@@ -52,7 +52,7 @@ class Seat(NamedTuple):
     depth: int
 
 
-class Choose(NamedTuple):
+class ChooseChildren(NamedTuple):
     """Let children hold until there are enough, beginning with child `index`."""
 
     part: Part
@@ -61,7 +61,7 @@ class Choose(NamedTuple):
     have: int
 
 
-class Spread(NamedTuple):
+class PlacePods(NamedTuple):
     """Put pods of one ask on nodes of the region."""
 
     part: Part
@@ -70,10 +70,10 @@ class Spread(NamedTuple):
     pods: int
 
 
-class Pick(NamedTuple):
+class FillNode(NamedTuple):
     """Decide how many of `left` pods the next node takes."""
 
-    spread: Spread
+    placing: PlacePods
     order: Ints
     slots: Ints
     suffix: Ints
@@ -82,13 +82,13 @@ class Pick(NamedTuple):
     before: int
 
 
-Task = Seat | Choose | Spread | Pick
+Task = ChooseDomain | ChooseChildren | PlacePods | FillNode
 
 
 @dataclass(slots=True, eq=False)
-class Agenda:
+class TaskList:
     """What is still to do, first task first; `key` is equal for agendas of equal content."""
 
     task: Task
-    rest: Agenda | None
+    rest: TaskList | None
     key: int

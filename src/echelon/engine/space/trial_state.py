@@ -1,8 +1,8 @@
 """What is left while a search tries things: two models with one face.
 
-`Counting` serves trees whose pods all have one shape and whose keys are listed levels.  Slots are interchangeable
+`SlotState` serves trees whose pods all have one shape and whose keys are listed levels.  Slots are interchangeable
 there and domains nest, so a placement exists exactly if, for every domain, the pods put into it or into its parts
-do not exceed its slots; nodes are chosen afterwards.  `Packing` serves all other trees and keeps every node's free
+do not exceed its slots; nodes are chosen afterwards.  `AmountState` serves all other trees and keeps every node's free
 amounts.  Both hold who has claimed a domain exclusively during the search.
 """
 
@@ -17,7 +17,7 @@ from ..cluster.arrays import Bools, Ints
 from ..cluster.node_filters import allowed
 from ..cluster.node_table import NodeTable
 from ..cluster.regions import Region, rows_of
-from ..cluster.slots import roll_up, room
+from ..cluster.slots import roll_up, slots_in
 from ..cluster.view import ClusterView
 from ..records.demand import Exclusive, Shape
 from .canonical import Part
@@ -26,12 +26,12 @@ from .canonical import Part
 Claims = Sequence[tuple[Exclusive, int, Region]]
 
 
-class Room:
+class TrialState:
     """What both models share: claims on domains, and a signature of everything that can change."""
 
     #: Whether pods bear on one another beyond the room they take (`ties`), and whether some want others near.
-    between_pods = False
-    company_wanted = False
+    has_rules = False
+    extras_may_help = False
 
     def __init__(self, view: ClusterView, parts: list[Part], claims: Claims, around: int) -> None:
         """`around` is the level of the region that everything happens in."""
@@ -111,7 +111,7 @@ class Room:
         return self.exclusivity.domain(exclusive.key, int(rows[0])) if len(rows) else None
 
 
-class Counting(Room):
+class SlotState(TrialState):
     """Slots of one shape, per domain of the levels that matter."""
 
     def __init__(self, view: ClusterView, parts: list[Part], claims: Claims, around: int, shape: Shape) -> None:
@@ -158,7 +158,7 @@ class Counting(Room):
         return [(level, int(domains(level)[row])) for level in self.levels if level <= region.level]
 
 
-class Packing(Room):
+class AmountState(TrialState):
     """Free amounts of every node, on a copy."""
 
     #: A signature beyond this many bytes costs more than it saves.
@@ -185,7 +185,7 @@ class Packing(Room):
     def slots_by_row(self, shape: Shape) -> Ints:
         known = self._cache.get((shape, -2))
         if known is None or known[0] != self._count:
-            slots = np.where(self._fits[shape], room(self.table, self.free, shape), 0)
+            slots = np.where(self._fits[shape], slots_in(self.table, self.free, shape), 0)
             known = self._cache[shape, -2] = (self._count, slots)
         return known[1]
 

@@ -22,10 +22,10 @@ from echelon.engine import (
 )
 from echelon.engine.cluster.pod_index import PodQuery
 from echelon.engine.cluster.regions import CLUSTER
-from echelon.engine.search.strategy import model
-from echelon.engine.space.canonical import Canon
+from echelon.engine.search.strategy import trial_state_for
+from echelon.engine.space.canonical import PartBuilder
 from echelon.engine.space.rule_state import RuleState
-from echelon.engine.space.trial_state import Counting
+from echelon.engine.space.trial_state import SlotState
 from echelon.testing.placement import LEVELS, NOW, Cluster, blocked, composite, gang, pods
 
 HOST, RACK, ZONE = LEVELS["host"], LEVELS["rack"], LEVELS["zone"]
@@ -53,14 +53,14 @@ def racks(sizes: dict[str, int], cpu: int = 8) -> Cluster:
 @pytest.mark.parametrize(
     ("key", "kind", "most"),
     [
-        pytest.param(HOST, Counting, 5, id="per-node: a matter of counting"),
+        pytest.param(HOST, SlotState, 5, id="per-node: a matter of counting"),
         pytest.param(RACK, RuleState, 2, id="per-rack: the rules between pods are needed"),
     ],
 )
 @pytest.mark.parametrize("more", [0, 1])
-def test_one_per_domain(key: str, kind: type[Counting | RuleState], most: int, more: int) -> None:
+def test_one_per_domain(key: str, kind: type[SlotState | RuleState], most: int, more: int) -> None:
     cluster, leaf = racks({"a": 2, "b": 3}), gang(most + more, one_per(key, most + more))
-    assert isinstance(model(cluster.view, Canon(cluster.view).part(leaf, "minimum"), CLUSTER), kind)
+    assert isinstance(trial_state_for(cluster.view, PartBuilder(cluster.view).part(leaf, "minimum"), CLUSTER), kind)
     verdict = cluster.decide(leaf)
     if isinstance(verdict, Placed):
         assert not more

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from echelon.engine import Group, Identity, NodeTerm, Peers, PodTerm, Preference, Requirement, Shape, Spread, Taint
-from echelon.engine.placement.node_score import Liking
+from echelon.engine.placement.node_score import NodeScore
 from echelon.testing.placement import LEVELS, Cluster, basic, composite, gang, pods, shape, tolerate
 
 WEB = Peers((Requirement("app", "In", ("web",)),), ("ns",))
@@ -26,7 +26,7 @@ def score(cluster: Cluster, one: Shape) -> dict[str, int]:
     return dict(
         zip(
             names,
-            Liking(cluster.view, one, None, table.domains(len(table.levels) - 1)).scores().tolist(),
+            NodeScore(cluster.view, one, None, table.domains(len(table.levels) - 1)).scores().tolist(),
             strict=True,
         )
     )
