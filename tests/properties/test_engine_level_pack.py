@@ -189,7 +189,7 @@ def test_what_is_put_together_from_domains_is_a_placement(seed: int) -> None:
     cluster, root = irregular(seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(door, "Backtrack", _OnlyInside)
-        patch.setattr(door, "exact", lambda *_: None)
+        patch.setattr(door, "solve_placement", lambda *_: None)
         patch.setattr(place, "is_small", lambda *_: False)
         verdict = decide(cluster.view, Demand(root, may_preempt=False), NOW)
     if isinstance(verdict, Placed):

@@ -42,7 +42,7 @@ def test_small_trees_are_answered_as_by_brute_force(instance: Instance) -> None:
 def test_what_the_solver_finds_is_a_placement(instance: Instance) -> None:
     """With the other searches out of the way, verdicts come from the solver, and the checker passes them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(door, "nest", lambda *_: None)
+        patch.setattr(door, "pack_levels", lambda *_: None)
         patch.setattr(door, "Backtrack", _Idle)
         demand = Demand(instance.demand.root, may_preempt=False)
         verdict = decide(instance.cluster.view, demand, NOW)
