@@ -29,11 +29,11 @@ from echelon.api.scheme import NODES, POD_GROUPS, PODS, Object
 from echelon.base.rng import Rng
 from echelon.client.informer import Caches
 from echelon.engine import ClusterView, Demand, Leaf, Node, Placed, PodClass, Running, Shape, Unit, decide
+from echelon.runtime.clocks import RealClock
 from echelon.runtime.components import assemble, levels_of
 from echelon.runtime.config import EMBEDDED_SCHEDULER_NAMES
 from echelon.runtime.plane import run_program
-from echelon.runtime.real_clock import RealClock
-from echelon.server.objects.trees import header_of
+from echelon.server.objects.object_cache import header_of
 from echelon.server.pipeline import Pipeline
 from echelon.store.interface import Change, Header, Store
 from echelon.store.sqlite import open_sqlite

@@ -21,11 +21,11 @@ from echelon.api.scheme import COMPOSITE_POD_GROUPS, NODES, POD_GROUPS, PODS, Ob
 from echelon.api.verbs import Verbs
 from echelon.base.rng import Rng
 from echelon.client.informer import Caches
+from echelon.runtime.clocks import RealClock
 from echelon.runtime.components import assemble
 from echelon.runtime.config import EMBEDDED_SCHEDULER_NAMES
 from echelon.runtime.plane import run_program
-from echelon.runtime.real_clock import RealClock
-from echelon.server.objects.trees import header_of
+from echelon.server.objects.object_cache import header_of
 from echelon.server.pipeline import Pipeline
 from echelon.store.sqlite import open_sqlite
 

@@ -25,7 +25,7 @@ from echelon.engine import (
     sentence,
     tree,
 )
-from echelon.testing.placement import GPU, NOW, Cluster, composite, gang, pods
+from echelon.testing.placement import GPU, NOW, ClusterBuilder, composite, gang, pods
 
 GPUS = 8
 #: What runs before: a node, the GPUs taken on it, and by whom; nobody here may evict it.
@@ -39,9 +39,9 @@ SERVING = {
 Names = dict[int, str]
 
 
-def small_cluster() -> Cluster:
+def small_cluster() -> ClusterBuilder:
     """Two blocks of three racks of three nodes with 8 GPUs each, partly in use."""
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for block in ("b1", "b2"):
         for rack in ("r1", "r2", "r3"):
             for node in ("n1", "n2", "n3"):

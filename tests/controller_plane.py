@@ -11,11 +11,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
 
-from echelon.agents.simulated import SimulatedNodes
+from echelon.agents.simulated_nodes import SimulatedNodes
 from echelon.api.cluster.pools import Cluster, parse
 from echelon.api.errors import ApiError
 from echelon.api.objects import meta
-from echelon.api.objects.runtimes import builtin_runtimes
+from echelon.api.objects.builtin_runtimes import builtin_runtimes
 from echelon.api.objects.vocabulary import HOSTNAME
 from echelon.api.scheme import EVENTS, JOBS, NAMESPACES, PODS, Object, Resource, by_kind
 from echelon.api.verbs import DeleteOptions, Patch, PatchType, Propagation, WatchEvent
@@ -29,9 +29,9 @@ from echelon.controllers.protection import CompositePodGroupProtection, PodGroup
 from echelon.controllers.runner import Controller, Runner
 from echelon.controllers.trainjob import TrainJobController
 from echelon.runtime import virtual_time
-from echelon.runtime.real_clock import LoopClock
+from echelon.runtime.clocks import LoopClock
 from echelon.scheduler.loop import Scheduler, Settings
-from echelon.server.objects.trees import header_of
+from echelon.server.objects.object_cache import header_of
 from echelon.server.pipeline import Pipeline
 from echelon.store.memory import open_memory
 

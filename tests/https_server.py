@@ -16,12 +16,12 @@ from typing import Any
 import uvloop
 
 from echelon.base.rng import Rng
-from echelon.runtime.real_clock import RealClock
-from echelon.server.app import Server, ServerSettings, serve
-from echelon.server.objects.trees import header_of
+from echelon.runtime.clocks import RealClock
+from echelon.server.https_server import Server, ServerSettings, serve
+from echelon.server.objects.object_cache import header_of
 from echelon.server.pipeline import Pipeline
-from echelon.store.hub import Window
 from echelon.store.sqlite import open_sqlite
+from echelon.store.watch_history import Window
 
 
 @asynccontextmanager

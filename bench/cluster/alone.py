@@ -30,9 +30,9 @@ from echelon.api.scheme import PODS, Object
 from echelon.client.http import HttpVerbs
 from echelon.client.informer import Caches
 from echelon.runtime import components as all_parts
-from echelon.runtime.components import Part
+from echelon.runtime.clocks import RealClock
+from echelon.runtime.components import Component
 from echelon.runtime.plane import run_program
-from echelon.runtime.real_clock import RealClock
 from echelon.runtime.supervision import supervised
 from echelon.scheduler.loop import Settings
 
@@ -90,7 +90,7 @@ async def _scheduled(scenario: Scenario, scale: float, rate: float, profile: cPr
         settings = Settings(names=(SCHEDULER,))
         _, parts = all_parts.scheduler(verbs, caches, clock, settings)
         done = _all_bound(caches, len(scenario.pods))
-        async with supervised([Part("caches", caches.run())]):
+        async with supervised([Component("caches", caches.run())]):
             await caches.wait_synced()
             for part in parts:
                 part.prepare()
@@ -149,7 +149,7 @@ def _row(spent: Spent) -> list[str]:
 
 @click.command()
 @click.option("--scenario", "names", multiple=True, type=click.Choice(list(SCENARIOS)), help="[default: all]")
-@click.option("--scale", type=click.FloatRange(0, 1, min_open=True), default=1.0, help="Part of the full size.")
+@click.option("--scale", type=click.FloatRange(0, 1, min_open=True), default=1.0, help="Component of the full size.")
 @click.option("--rounds", type=click.IntRange(1), default=5, show_default=True, help="Runs, of which the least counts.")
 @click.option("--rate", type=float, default=1500.0, show_default=True, help="Bindings answered in a second.")
 @click.option("--profile", type=click.Path(path_type=Path), help="Write where one more run spends its time here.")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from echelon.client.wire import Wire
+from echelon.client.connection_pool import ConnectionPool
 
 PATIENCE_SECONDS = 60.0
 
@@ -41,10 +41,10 @@ def binding(namespace: str, pod: str, node: str) -> tuple[str, bytes]:
 
 
 @asynccontextmanager
-async def connected(endpoint: Endpoint, connections: int) -> AsyncIterator[Wire]:
+async def connected(endpoint: Endpoint, connections: int) -> AsyncIterator[ConnectionPool]:
     """A client of that server with so many connections open."""
     headers = {"User-Agent": "bare", "Authorization": f"Bearer {endpoint.token}"}
-    wire = Wire(endpoint.url, endpoint.trust, headers, connections)
+    wire = ConnectionPool(endpoint.url, endpoint.trust, headers, connections)
     await wire.open(connections, PATIENCE_SECONDS)
     try:
         yield wire
@@ -52,7 +52,7 @@ async def connected(endpoint: Endpoint, connections: int) -> AsyncIterator[Wire]
         wire.close()
 
 
-async def bind_all(wire: Wire, requests: Sequence[tuple[str, bytes]], at_once: int) -> float:
+async def bind_all(wire: ConnectionPool, requests: Sequence[tuple[str, bytes]], at_once: int) -> float:
     """Send every request, so many at a time; when the first was sent."""
     line = iter(requests)
 

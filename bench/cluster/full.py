@@ -8,7 +8,7 @@ from dataclasses import replace
 from bench.blocked import Reason, time_to_reason
 from echelon.api.scheme import COMPOSITE_POD_GROUPS, NAMESPACES, POD_GROUPS
 from echelon.client.informer import Caches
-from echelon.runtime.real_clock import RealClock
+from echelon.runtime.clocks import RealClock
 
 from .contenders import echelon, running
 from .scenarios import full_cluster, trees_that_do_not_fit

@@ -20,7 +20,7 @@ from echelon.base.instants import parse
 from echelon.client import kubeconfig
 from echelon.client.http import HttpVerbs
 from echelon.client.lease import Lease
-from echelon.runtime.real_clock import RealClock
+from echelon.runtime.clocks import RealClock
 
 from .bare import PATIENCE_SECONDS, Endpoint, connected
 from .contenders import LEASE_NAMESPACE

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from echelon.engine import Blocked, Evict, Verdict, decide, judge, problems
-from echelon.runtime.collection import collect_rarely
+from echelon.runtime.gc_tuning import collect_rarely
 
 from . import contests, growth, neighbours, proofs, tight
 from .cases import CASES

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from echelon.agents.simulated import SimulatedNodes
+from echelon.agents.simulated_nodes import SimulatedNodes
 from echelon.api.cluster.pools import Cluster, nodes, parse
 from echelon.api.errors import ApiError
 from echelon.api.objects import meta
-from echelon.api.objects.runtimes import builtin_runtimes
+from echelon.api.objects.builtin_runtimes import builtin_runtimes
 from echelon.api.objects.vocabulary import RACK
 from echelon.api.schema.crd_manifests import custom_resource_definitions
 from echelon.api.scheme import (
@@ -42,7 +42,7 @@ from echelon.cli import main
 from echelon.client.informer import Caches
 from echelon.controllers.registry import CLUSTER_CONTROLLERS, cluster_controllers
 from echelon.runtime import components
-from echelon.runtime.real_clock import RealClock
+from echelon.runtime.clocks import RealClock
 from echelon.runtime.supervision import supervised
 from echelon.scheduler.loop import Settings
 
@@ -94,8 +94,8 @@ async def at_work(side: Side, kinds: Verbs) -> AsyncIterator[Verbs]:
     chosen = cluster_controllers(caches, CLUSTER_CONTROLLERS) if side.name == "real" else None
     running = components.controllers(kinds, caches, clock, chosen)
     running += components.scheduler(kinds, caches, clock, Settings())[1]
-    running.append(components.Part("nodes", SimulatedNodes(kinds, caches, clock, CLUSTER).run()))
-    async with supervised([*running, components.Part("caches", caches.run())]):
+    running.append(components.Component("nodes", SimulatedNodes(kinds, caches, clock, CLUSTER).run()))
+    async with supervised([*running, components.Component("caches", caches.run())]):
         yield kinds
     await _remove_nodes(kinds, CLUSTER)
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from echelon.api import rules, scheme
-from echelon.api.admit import admit_create
+from echelon.api.admission import admit_create
 from echelon.api.errors import ApiError, invalid_object
-from echelon.api.patching import languages
+from echelon.api.patching import apply_patch
 from echelon.api.schema import kind_schema
 from echelon.api.scheme import Object, Resource
 from echelon.api.verbs import Patch, PatchType
@@ -68,7 +68,7 @@ def _change(resource: Resource, name: str, change: Patch) -> Object:
     found = _cluster().get(resource, name, "golden")
     assert found is not None
     old = kind_schema.decode(resource, found).obj
-    new = kind_schema.decode(resource, languages.apply(resource, old, change)).obj
+    new = kind_schema.decode(resource, apply_patch.apply(resource, old, change)).obj
     rules.prepare_update(resource, new, old)
     return invalid_object(resource, name, rules.validate_update(resource, new, old)).status()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from echelon.server.app import Server
+from echelon.server.https_server import Server
 from tests.https_server import in_thread
 
 from . import kubectl as kubectl_module

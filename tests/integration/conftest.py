@@ -9,7 +9,7 @@ import pytest
 
 from echelon.base.clock import ManualClock
 from echelon.base.rng import Rng
-from echelon.server.objects.trees import header_of
+from echelon.server.objects.object_cache import header_of
 from echelon.server.pipeline import Pipeline
 from echelon.store.interface import Store
 from echelon.store.memory import open_memory

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from echelon.store.hub import Window
+from echelon.store.watch_history import Window
 from tests.https_server import Https, in_thread
 
 MAPS = "/api/v1/namespaces/default/configmaps"

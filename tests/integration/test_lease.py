@@ -12,14 +12,14 @@ import pytest
 from echelon.api.errors import ApiError
 from echelon.api.scheme import LEASES, Object
 from echelon.base.rng import Rng
-from echelon.client.lease import Lease, LeaseLost, Terms
+from echelon.client.lease import Lease, LeaseLost, LeaseTiming
 from echelon.runtime import virtual_time
-from echelon.runtime.real_clock import LoopClock
-from echelon.server.objects.trees import header_of
+from echelon.runtime.clocks import LoopClock
+from echelon.server.objects.object_cache import header_of
 from echelon.server.pipeline import Pipeline
 from echelon.store.memory import open_memory
 
-TERMS = Terms(duration=15, renew_deadline=10, retry=2)
+TERMS = LeaseTiming(duration=15, renew_deadline=10, retry=2)
 
 
 class Stage:
@@ -196,4 +196,4 @@ async def test_deleted_lease_is_made_again_by_its_holder(stage: Stage) -> None:
 @pytest.mark.parametrize("terms", [(10, 10, 2), (15, 2, 2), (15, 10, 0)])
 def test_terms_that_could_let_two_lead_are_refused(terms: tuple[float, float, float]) -> None:
     with pytest.raises(ValueError, match="duration > renew_deadline > retry > 0"):
-        Terms(*terms)
+        LeaseTiming(*terms)

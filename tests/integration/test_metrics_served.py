@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from echelon.api.scheme import POD_GROUPS, PODS
 from echelon.runtime.config import PlaneSettings
-from echelon.runtime.observing import Address, CannotListen, observable
+from echelon.runtime.metrics_server import Address, CannotListen, serve_metrics
 from echelon.runtime.plane import running
 from echelon.testing.builders import make_pod, make_pod_group
 
@@ -71,7 +71,7 @@ async def test_a_plane_tells_of_its_scheduler_and_its_server_whoever_has_its_tok
 
 async def test_health_is_one_thing_and_readiness_another() -> None:
     ready = False
-    async with observable(CollectorRegistry(), Address("127.0.0.1", 0), lambda: ready) as url:
+    async with serve_metrics(CollectorRegistry(), Address("127.0.0.1", 0), lambda: ready) as url:
         assert await asyncio.to_thread(get, f"{url}/healthz") == (200, "ok")
         assert (await asyncio.to_thread(get, f"{url}/readyz"))[0] == 503
         ready = True
@@ -80,8 +80,8 @@ async def test_health_is_one_thing_and_readiness_another() -> None:
 
 
 async def test_a_port_in_use_is_said_so() -> None:
-    async with observable(CollectorRegistry(), Address("127.0.0.1", 0), lambda: True) as url:
+    async with serve_metrics(CollectorRegistry(), Address("127.0.0.1", 0), lambda: True) as url:
         port = int(url.rpartition(":")[2])
         with pytest.raises(CannotListen, match=f"cannot serve metrics on 127.0.0.1:{port}: "):
-            async with observable(CollectorRegistry(), Address("127.0.0.1", port), lambda: True):
+            async with serve_metrics(CollectorRegistry(), Address("127.0.0.1", port), lambda: True):
                 pass

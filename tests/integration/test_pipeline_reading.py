@@ -15,12 +15,12 @@ from echelon.api.scheme import CONFIG_MAPS, POD_GROUPS_ALPHA, PODS, Object
 from echelon.api.verbs import DeleteOptions, ListOptions, Patch, PatchType, WatchEvent, WatchOptions
 from echelon.base.clock import ManualClock
 from echelon.base.rng import Rng
-from echelon.server.objects.trees import header_of
+from echelon.server.objects.object_cache import header_of
 from echelon.server.pipeline import Pipeline
 from echelon.server.verbs import watch as watching
-from echelon.store.hub import Window
 from echelon.store.memory import open_memory
 from echelon.store.sqlite import open_sqlite
+from echelon.store.watch_history import Window
 
 
 def config(name: str, **labels: str) -> Object:

@@ -18,8 +18,8 @@ from echelon.base.clock import ManualClock
 from echelon.base.instants import to_time
 from echelon.base.rng import Rng
 from echelon.runtime import virtual_time
-from echelon.runtime.real_clock import LoopClock
-from echelon.server.objects.trees import header_of
+from echelon.runtime.clocks import LoopClock
+from echelon.server.objects.object_cache import header_of
 from echelon.server.pipeline import Pipeline
 from echelon.store.memory import open_memory
 from echelon.store.sqlite import open_sqlite
@@ -92,7 +92,7 @@ from echelon.api.scheme import PODS
 from echelon.base.clock import ManualClock
 from echelon.base.rng import Rng
 from echelon.server.pipeline import Pipeline
-from echelon.server.objects.trees import header_of
+from echelon.server.objects.object_cache import header_of
 from echelon.store.sqlite import open_sqlite
 
 async def main():

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from echelon.base.rng import Rng
-from echelon.runtime.real_clock import RealClock
-from echelon.server.app import PortInUse, ServerSettings, serve
-from echelon.server.objects.trees import header_of
+from echelon.runtime.clocks import RealClock
+from echelon.server.https_server import PortInUse, ServerSettings, serve
+from echelon.server.objects.object_cache import header_of
 from echelon.server.pipeline import Pipeline
 from echelon.store.sqlite import open_sqlite
 from tests.https_server import Https, in_thread, running

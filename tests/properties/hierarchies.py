@@ -27,7 +27,7 @@ from echelon.engine import (
     Shape,
     Spread,
 )
-from echelon.testing.placement import GPU, LEVELS, NOW, Cluster, amounts, exclusive, fresh_id
+from echelon.testing.placement import GPU, LEVELS, NOW, ClusterBuilder, amounts, exclusive, fresh_id
 
 #: Topology keys a group may ask for; `pool` is no level of the configuration.
 KEYS = (LEVELS["zone"], LEVELS["block"], LEVELS["rack"], LEVELS["rack"], LEVELS["host"], "pool")
@@ -51,7 +51,7 @@ def examples(number: int) -> settings:
 @dataclass(frozen=True)
 class Instance:
     seed: int
-    cluster: Cluster
+    cluster: ClusterBuilder
     demand: Demand
 
     def __repr__(self) -> str:
@@ -151,7 +151,7 @@ def _shares(rng: Random, total: int, parts: int) -> list[int]:
 # ---- the cluster around a demand
 
 
-def _cluster(rng: Random, root: Group, nodes: int, victims: bool) -> Cluster:
+def _cluster(rng: Random, root: Group, nodes: int, victims: bool) -> ClusterBuilder:
     """Nodes that together hold a little less or a little more than the demand."""
     pods = [pod.shape for leaf in Demand(root).leaves() for pod in leaf.classes for _ in pod.members]
     room = [{"cpu": 0, GPU: 0} for _ in range(nodes)]
@@ -160,7 +160,7 @@ def _cluster(rng: Random, root: Group, nodes: int, victims: bool) -> Cluster:
             _give(room[_near(rng, nodes)], shape)
     for _ in range(rng.choice((0, 0, 1, 2))):
         _give(rng.choice(room), rng.choice(pods))
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     budgets = [cluster.budget(rng.randint(0, 1))] if victims and rng.random() < 0.3 else []
     held = [dict.fromkeys(offer, 0) for offer in room]
     names = [f"n{number}" for number in range(nodes)]
@@ -183,7 +183,7 @@ def _near(rng: Random, nodes: int) -> int:
     return min(rng.randrange(nodes), rng.randrange(nodes))
 
 
-def _node(rng: Random, cluster: Cluster, name: str, cpu: int, gpu: int) -> None:
+def _node(rng: Random, cluster: ClusterBuilder, name: str, cpu: int, gpu: int) -> None:
     domains = {"zone": rng.choice("ab"), "block": rng.choice("12"), "rack": rng.choice("rst")}
     domains = {level: value for level, value in domains.items() if rng.random() < 0.95}
     labels = {"pool": rng.choice("xy")} if rng.random() < 0.8 else {}
@@ -191,7 +191,7 @@ def _node(rng: Random, cluster: Cluster, name: str, cpu: int, gpu: int) -> None:
 
 
 def _hold(
-    rng: Random, cluster: Cluster, names: list[str], room: list[dict[str, int]], held: list[dict[str, int]],
+    rng: Random, cluster: ClusterBuilder, names: list[str], room: list[dict[str, int]], held: list[dict[str, int]],
     budgets: list[int],
 ) -> None:  # fmt: skip
     """Units of one to three pods on nodes that keep, more or less, the room the demand needs once they are gone."""
@@ -213,7 +213,7 @@ def _hold(
             offer[name] = max(offer[name], taken[name])
 
 
-def _with_bound(rng: Random, group: Group, cluster: Cluster) -> Group:
+def _with_bound(rng: Random, group: Group, cluster: ClusterBuilder) -> Group:
     """Let some leaves have members that run already."""
     if isinstance(group, Composite):
         children = tuple(_with_bound(rng, child, cluster) for child in group.children)

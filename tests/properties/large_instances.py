@@ -22,7 +22,7 @@ from echelon.engine import (
     Shape,
     Spread,
 )
-from echelon.testing.placement import LEVELS, Cluster, amounts, fresh_id
+from echelon.testing.placement import LEVELS, ClusterBuilder, amounts, fresh_id
 from tests.properties.hierarchies import Instance
 from tests.properties.pod_terms import domain_in, is_meant
 
@@ -117,16 +117,16 @@ def _leaf(rng: Random, shapes: list[Shape], pods: int) -> Leaf:
 # ---- the cluster around a demand
 
 
-def _cluster(rng: Random, nodes: int) -> Cluster:
+def _cluster(rng: Random, nodes: int) -> ClusterBuilder:
     """Two or three zones of a few racks each; nodes without any room yet."""
-    cluster, zones, racks = Cluster(), rng.randint(2, 3), rng.randint(2, 5)
+    cluster, zones, racks = ClusterBuilder(), rng.randint(2, 3), rng.randint(2, 5)
     for number in range(nodes):
         zone = f"z{number % zones}"
         cluster.node(f"n{number:03}", zone=zone, rack=f"r{number // zones % racks}")
     return cluster
 
 
-def _make_room(rng: Random, cluster: Cluster, root: Group) -> None:
+def _make_room(rng: Random, cluster: ClusterBuilder, root: Group) -> None:
     """Room for the pods, each where it breaks the fewest terms of a few places, and now and then for one more."""
     view, laid = cluster.view, list[tuple[Shape, str]]()
     names = view.node_names()
@@ -148,11 +148,11 @@ def _make_room(rng: Random, cluster: Cluster, root: Group) -> None:
         cluster.node(name, room[name] / 1000, 0, node.labels)
 
 
-def _together(cluster: Cluster, one: str, other: str, key: str) -> bool:
+def _together(cluster: ClusterBuilder, one: str, other: str, key: str) -> bool:
     return domain_in(cluster.view, one, key) == domain_in(cluster.view, other, key)
 
 
-def _broken(cluster: Cluster, shape: Shape, name: str, others: list[tuple[Shape, str]]) -> int:
+def _broken(cluster: ClusterBuilder, shape: Shape, name: str, others: list[tuple[Shape, str]]) -> int:
     """Roughly how many terms a pod breaks on a node."""
     broken = 0
     for other, where in others:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from echelon.engine import Bound, Composite, Demand, Group, Leaf, PodClass
-from echelon.testing.placement import LEVELS, NOW, Cluster, exclusive, fresh_id, shape
+from echelon.testing.placement import LEVELS, NOW, ClusterBuilder, exclusive, fresh_id, shape
 
 KEYS = (None, LEVELS["zone"], LEVELS["rack"], LEVELS["host"], "pool")
 
 
 @st.composite
-def clusters(draw: st.DrawFn, max_nodes: int = 6) -> Cluster:
-    cluster = Cluster()
+def clusters(draw: st.DrawFn, max_nodes: int = 6) -> ClusterBuilder:
+    cluster = ClusterBuilder()
     for number in range(draw(st.integers(1, max_nodes))):
         labels = {"pool": value} if (value := draw(st.sampled_from(["", "x", "y"]))) else {}
         domains = {
@@ -28,7 +28,7 @@ def clusters(draw: st.DrawFn, max_nodes: int = 6) -> Cluster:
 
 
 @st.composite
-def leaves(draw: st.DrawFn, cluster: Cluster, most: int, mixed: bool) -> Leaf:
+def leaves(draw: st.DrawFn, cluster: ClusterBuilder, most: int, mixed: bool) -> Leaf:
     classes = []
     for _ in range(draw(st.integers(1, 3)) if mixed else 1):
         size = draw(st.integers(1, most))
@@ -48,7 +48,7 @@ def leaves(draw: st.DrawFn, cluster: Cluster, most: int, mixed: bool) -> Leaf:
 
 
 @st.composite
-def trees(draw: st.DrawFn, cluster: Cluster, mixed: bool, depth: int = 2, most: int = 3) -> Group:
+def trees(draw: st.DrawFn, cluster: ClusterBuilder, mixed: bool, depth: int = 2, most: int = 3) -> Group:
     if depth == 0 or draw(st.booleans()):
         return draw(leaves(cluster, most, mixed))
     number = draw(st.integers(1, 2 if depth > 1 else 3))
@@ -57,7 +57,7 @@ def trees(draw: st.DrawFn, cluster: Cluster, mixed: bool, depth: int = 2, most: 
 
 
 @st.composite
-def instances(draw: st.DrawFn, mixed: bool) -> tuple[Cluster, Demand]:
+def instances(draw: st.DrawFn, mixed: bool) -> tuple[ClusterBuilder, Demand]:
     cluster = draw(clusters())
     if draw(st.integers(0, 4)) == 0:
         name = draw(st.sampled_from(cluster.view.node_names()))
@@ -66,7 +66,7 @@ def instances(draw: st.DrawFn, mixed: bool) -> tuple[Cluster, Demand]:
 
 
 @st.composite
-def contested(draw: st.DrawFn, mixed: bool) -> tuple[Cluster, Demand]:
+def contested(draw: st.DrawFn, mixed: bool) -> tuple[ClusterBuilder, Demand]:
     """Nodes full of units of several priorities, some of them gangs, some under a budget."""
     cluster = draw(clusters(max_nodes=5))
     budgets = [cluster.budget(draw(st.integers(0, 1))) for _ in range(draw(st.integers(0, 1)))]

@@ -28,7 +28,7 @@ from echelon.engine import (
     problems,
 )
 from echelon.engine.preemption import region_search
-from echelon.testing.placement import LEVELS, NOW, Cluster, composite, fresh_id, gang, pods
+from echelon.testing.placement import LEVELS, NOW, ClusterBuilder, composite, fresh_id, gang, pods
 from tests.properties.brute_force import feasible, least_loss
 from tests.properties.hierarchies import Instance, examples
 
@@ -39,7 +39,7 @@ PRIORITY = 10
 
 def draw(seed: int, minding: bool = False) -> Instance:
     """With `minding`, running pods have names, and newcomers want some of them near."""
-    rng, cluster = Random(seed), Cluster()
+    rng, cluster = Random(seed), ClusterBuilder()
     names = [f"n{number}" for number in range(rng.randint(1, 4))]
     room = {name: rng.randint(3, 6) for name in names}
     for name in names:
@@ -50,7 +50,7 @@ def draw(seed: int, minding: bool = False) -> Instance:
     return Instance(seed, cluster, Demand(_wanted(rng, sum(room.values()), minding), PRIORITY))
 
 
-def _unit(rng: Random, cluster: Cluster, room: dict[str, int], budgets: list[int], minding: bool) -> None:
+def _unit(rng: Random, cluster: ClusterBuilder, room: dict[str, int], budgets: list[int], minding: bool) -> None:
     """One to three pods that go together, where there is room; some are leaving, some were only promised a place."""
     unit, priority = fresh_id(), rng.choice((1, 1, 5, 9, PRIORITY, 20))
     started, stays, coming = NOW - rng.choice((0, 0, 10, 10, 20, 30)), rng.random() < 0.1, rng.random() < 0.15

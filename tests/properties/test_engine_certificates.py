@@ -17,7 +17,7 @@ from echelon.engine.cluster import potential
 from echelon.testing.placement import (
     LEVELS,
     NOW,
-    Cluster,
+    ClusterBuilder,
     amounts,
     composite,
     exclusive,
@@ -37,7 +37,7 @@ EVENTS = (
 
 @dataclass
 class Story:
-    cluster: Cluster
+    cluster: ClusterBuilder
     demands: list[Demand]
     certificates: Certificates = field(init=False)
     added: int = 0
@@ -136,13 +136,13 @@ class Story:
                 view.put_node(replace(node, labels={**node.labels, key: rng.choice(values)}))
 
 
-def _add_node(cluster: Cluster, name: str, rng: Random) -> None:
+def _add_node(cluster: ClusterBuilder, name: str, rng: Random) -> None:
     domains = {level: rng.choice(values) for level, values in (("zone", "ab"), ("rack", "12")) if rng.random() < 0.9}
     labels = {"pool": rng.choice("xy")} if rng.random() < 0.7 else {}
     cluster.node(name, cpu=rng.randint(1, 4), labels=labels, cordoned=rng.random() < 0.1, **domains)
 
 
-def _leaf(cluster: Cluster, rng: Random, most: int) -> Leaf:
+def _leaf(cluster: ClusterBuilder, rng: Random, most: int) -> Leaf:
     classes = []
     for _ in range(2 if rng.random() < 0.2 else 1):
         fields: dict[str, object] = {}
@@ -162,7 +162,7 @@ def _leaf(cluster: Cluster, rng: Random, most: int) -> Leaf:
     return replace(leaf, min_count=rng.randint(1, everyone) if rng.random() < 0.4 else everyone, bound=bound)
 
 
-def _tree(cluster: Cluster, rng: Random, depth: int) -> Group:
+def _tree(cluster: ClusterBuilder, rng: Random, depth: int) -> Group:
     if not depth or rng.random() < 0.6:
         return _leaf(cluster, rng, 6 if depth else 3)
     children = [_tree(cluster, rng, depth - 1) for _ in range(rng.randint(1, 3))]
@@ -170,7 +170,7 @@ def _tree(cluster: Cluster, rng: Random, depth: int) -> Group:
 
 
 def _story(seed: int) -> tuple[Story, Random]:
-    cluster, rng = Cluster(limits=Limits(fixes=0)), Random(seed)
+    cluster, rng = ClusterBuilder(limits=Limits(fixes=0)), Random(seed)
     for number in range(rng.randint(2, 7)):
         _add_node(cluster, f"n{number}", rng)
     for name in cluster.view.node_names():

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from echelon.engine import Demand, Leaf, Steps, problems
 from echelon.engine.placement.fast_path import place_plain_leaf
 from echelon.engine.placement.place import place
-from echelon.testing.placement import NOW, Cluster, exclusive, fresh_id, gang, pods
+from echelon.testing.placement import NOW, ClusterBuilder, exclusive, fresh_id, gang, pods
 from tests.properties.hierarchies import examples
 from tests.properties.small_instances import KEYS
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> Cluster:
+def clusters(draw: st.DrawFn) -> ClusterBuilder:
     """Up to 12 nodes, some without labels, with devices, cordoned or in use."""
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for number in range(draw(st.integers(1, 12))):
         name, domains = f"n{number:02}", {}
         for level, values in (("zone", "ab"), ("block", "xy"), ("rack", "123")):
@@ -45,7 +45,7 @@ def plain_leaves(draw: st.DrawFn) -> Leaf:
 
 @examples(200)
 @given(clusters(), plain_leaves())
-def test_the_short_road_leads_where_the_long_one_does(cluster: Cluster, leaf: Leaf) -> None:
+def test_the_short_road_leads_where_the_long_one_does(cluster: ClusterBuilder, leaf: Leaf) -> None:
     view, demand = cluster.view, Demand(leaf, may_preempt=False)
     short = place_plain_leaf(view, demand)
     long = place(view, demand, Steps(10_000)).placed

@@ -19,21 +19,21 @@ from echelon.engine.search.backtrack import Backtrack
 from echelon.engine.search.strategy import search, trial_state_for
 from echelon.engine.space.canonical import Part, PartBuilder
 from echelon.engine.space.tasks import Found, NotFound
-from echelon.testing.placement import NOW, Cluster, composite, gang, pods
+from echelon.testing.placement import NOW, ClusterBuilder, composite, gang, pods
 from tests.properties.brute_force import feasible
 from tests.properties.hierarchies import examples
 
 
-def racks(sizes: list[list[int]]) -> Cluster:
+def racks(sizes: list[list[int]]) -> ClusterBuilder:
     """Blocks of racks of so many one-core nodes."""
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for block, inside in enumerate(sizes):
         for rack, nodes in enumerate(inside):
             cluster.nodes(f"n-{block}-{rack}", nodes, cpu=1, block=f"b{block}", rack=f"r{rack}")
     return cluster
 
 
-def answer(cluster: Cluster, root: Group, steps: int = 20_000) -> Found | NotFound | None:
+def answer(cluster: ClusterBuilder, root: Group, steps: int = 20_000) -> Found | NotFound | None:
     part = PartBuilder(cluster.view).part(root, "minimum")
 
     def inside(tree: Part, region: Region, share: Steps) -> Found | NotFound:
@@ -82,7 +82,7 @@ def test_a_cluster_is_filled_to_the_last_slot(seed: int) -> None:
 
 
 def test_mixed_pods_fill_racks_to_the_last_gpu() -> None:
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for rack in ("r1", "r2"):
         cluster.nodes(rack, 2, cpu=64, gpu=8, rack=rack)
     shapes = {8: 1, 4: 2, 2: 3, 1: 2}
@@ -99,7 +99,7 @@ def test_mixed_pods_fill_racks_to_the_last_gpu() -> None:
 
 
 def test_composites_whose_gangs_have_keys_of_different_levels_are_not_mixed_up() -> None:
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for rack in ("r1", "r2"):
         cluster.nodes(rack, 2, cpu=2, block="b", rack=rack)
     in_racks = composite(1, gang(3, pods(3, cpu=1), key="rack"), key="block")
@@ -115,7 +115,7 @@ def test_composites_whose_gangs_have_keys_of_different_levels_are_not_mixed_up()
 def test_mixed_pods_in_rack_gangs_are_answered_as_by_brute_force(seed: int) -> None:
     """Sizes that divide one another and sizes that do not, one resource or two, nodes that are partly taken."""
     rng = Random(seed)
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for rack in range(rng.randint(1, 3)):
         for node in range(rng.randint(1, 2)):
             cluster.node(f"n-{rack}-{node}", cpu=rng.randint(2, 8), gpu=rng.randint(1, 5), rack=f"r{rack}")
@@ -153,11 +153,11 @@ class _OnlyInside(Backtrack):
         return NotFound(proved=False) if region.level < 0 else super().run(region)
 
 
-def irregular(seed: int) -> tuple[Cluster, Group]:
+def irregular(seed: int) -> tuple[ClusterBuilder, Group]:
     """Two or three blocks, some nodes in no rack; rack gangs with members to spare, gangs of a whole block, and
     composites that can do without a child."""
     rng = Random(seed)
-    cluster, equal = Cluster(), rng.random() < 0.4
+    cluster, equal = ClusterBuilder(), rng.random() < 0.4
     for block in range(rng.randint(2, 3)):
         for rack in range(rng.randint(1, 2)):
             labels = {} if rng.random() < 0.15 else {"rack": f"r{rack}"}
@@ -226,7 +226,7 @@ def test_racks_that_chance_rarely_fills_are_filled_by_the_flow() -> None:
     """Gangs that fill 16 racks to the last slot in few ways, found within a budget that short tries have used up."""
     sizes = [112, 109, 108, 101, 86, 84, 84, 80, 72, 71, 71, 70, 60, 59, 59, 55, 53, 53, 47, 46, 40, 39, 36, 34, 34]
     sizes += [30, 30, 29, 28, 28, 28, 26, 23, 22, 15, 14, 14, 13, 13, 12, 10, 10, 10, 8, 6, 6, 6, 4]
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for rack in range(16):
         cluster.nodes(f"r{rack}", 2, cpu=64, rack=f"r{rack}")
     root = composite(len(sizes), *(gang(size, pods(size, cpu=1), key="rack") for size in sizes))

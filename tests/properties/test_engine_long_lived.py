@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from echelon.engine import Demand, Identity, Placed, Running, Unit, decide
 from echelon.engine.cluster.slots import ROWS
-from echelon.testing.placement import LEVELS, NOW, Cluster, copied, fresh_id, gang, pods, shape
+from echelon.testing.placement import LEVELS, NOW, ClusterBuilder, copied, fresh_id, gang, pods, shape
 from tests.properties.hierarchies import examples
 
 #: More than the engine looks at one by one.
@@ -26,15 +26,15 @@ cordons = st.tuples(st.just("cordon"), st.integers(0, NODES - 1), st.booleans(),
 histories = st.lists(st.one_of(gangs, gangs, gangs, ends, cordons), min_size=5, max_size=30)
 
 
-def cluster_of(racked: bool, gpus: int) -> Cluster:
-    cluster = Cluster()
+def cluster_of(racked: bool, gpus: int) -> ClusterBuilder:
+    cluster = ClusterBuilder()
     for number in range(NODES):
         domains = {"zone": f"z{number // 50}", "rack": f"r{number // 2}"} if racked else {}
         cluster.node(f"n{number:02}", 4 + number % 3, gpus if number % 5 == 0 else 0, **domains)
     return cluster
 
 
-def entered(cluster: Cluster, placed: Placed, cpu: int, group: int) -> list[int]:
+def entered(cluster: ClusterBuilder, placed: Placed, cpu: int, group: int) -> list[int]:
     """Bind what was placed, and say who that is."""
     for member in placed.assignment:
         cluster.view.put_unit(Unit(member, 0))

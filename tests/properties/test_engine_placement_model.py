@@ -16,12 +16,12 @@ from echelon.engine.search import strategy as door
 from echelon.engine.search.strategy import trial_state_for
 from echelon.engine.space.canonical import PartBuilder
 from echelon.engine.space.tasks import Found, NotFound
-from echelon.testing.placement import LEVELS, NOW, Cluster, composite, exclusive, gang, pods
+from echelon.testing.placement import LEVELS, NOW, ClusterBuilder, composite, exclusive, gang, pods
 from tests.properties.brute_force import feasible
 from tests.properties.hierarchies import Instance, examples, instances
 
 
-def answer(cluster: Cluster, root: Group, steps: int = 50_000) -> Found | NotFound | None:
+def answer(cluster: ClusterBuilder, root: Group, steps: int = 50_000) -> Found | NotFound | None:
     part = PartBuilder(cluster.view).part(root, "minimum")
     return solve_placement(trial_state_for(cluster.view, part, CLUSTER), part, CLUSTER, Steps(steps))
 
@@ -59,9 +59,9 @@ class _Idle:
         return NotFound(proved=False)
 
 
-def irregular() -> tuple[Cluster, Group]:
+def irregular() -> tuple[ClusterBuilder, Group]:
     """Two blocks of two racks of four nodes: gangs of unlike pods, drivers anywhere in the block, one gang too many."""
-    cluster, blocks = Cluster(), []
+    cluster, blocks = ClusterBuilder(), []
     for block in ("b1", "b2"):
         for rack in ("r1", "r2"):
             cluster.nodes(f"{block}-{rack}", 4, cpu=8, gpu=8, block=block, rack=rack)
@@ -76,10 +76,10 @@ def test_an_irregular_tree_is_placed() -> None:
     assert isinstance(answer(cluster, root), Found)
 
 
-def alone(racks: int, key: str) -> tuple[Cluster, Group]:
+def alone(racks: int, key: str) -> tuple[ClusterBuilder, Group]:
     """Racks of three nodes in two islands each; three gangs of unlike pods that want a domain of a key for themselves,
     and one that goes where they leave room."""
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for rack in range(racks):
         for node in range(3):
             labels = {"island": f"i{rack}-{node % 2}"}
@@ -103,7 +103,7 @@ def test_a_domain_that_somebody_holds_is_not_given_to_another() -> None:
 
 def test_keys_outside_the_list_are_told() -> None:
     """Islands across racks, and racks inside islands: the driver is in the island that has two nodes in a rack."""
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for number, (rack, island) in enumerate((("r1", "x"), ("r1", "y"), ("r2", "y"), ("r2", "y"), ("r2", "x"))):
         cluster.node(f"n{number}", cpu=4, gpu=2, labels={"island": island}, rack=rack)
     inner = gang(3, pods(2, cpu=3, gpu=1), pods(1, cpu=1, gpu=1), key="rack")
@@ -117,9 +117,9 @@ def test_keys_outside_the_list_are_told() -> None:
     )
 
 
-def strangers(nodes: int) -> tuple[Cluster, Group]:
+def strangers(nodes: int) -> tuple[ClusterBuilder, Group]:
     """Pods that want no other of their kind on their node, pods that want none of those, and pods that do not mind."""
-    cluster = Cluster().nodes("n", nodes, cpu=8, gpu=8)
+    cluster = ClusterBuilder().nodes("n", nodes, cpu=8, gpu=8)
     keep_off = (PodTerm(LEVELS["host"], Peers((Requirement("app", "In", ("shy",)),), ("ns",))),)
     shy, other = Identity("ns", (("app", "shy"),)), Identity("ns", (("app", "other"),))
     return cluster, composite(3,
@@ -139,7 +139,7 @@ def test_pods_that_must_not_share_a_node_are_told(nodes: int, found: bool) -> No
 
 @pytest.mark.parametrize(("members", "found"), [(2, True), (3, False)])
 def test_pods_that_must_not_share_a_rack_are_told(members: int, found: bool) -> None:
-    cluster = Cluster().nodes("a", 2, cpu=8, rack="r1").nodes("b", 2, cpu=8, rack="r2")
+    cluster = ClusterBuilder().nodes("a", 2, cpu=8, rack="r1").nodes("b", 2, cpu=8, rack="r2")
     keep_off = (PodTerm(LEVELS["rack"], Peers((Requirement("app", "In", ("x",)),), ("ns",))),)
     root = gang(members, pods(members, cpu=1, identity=Identity("ns", (("app", "x"),)), anti_affinity=keep_off))
     assert isinstance(answer(cluster, root), Found) is found

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.engine import Blocked, Bound, Composite, Demand, Evict, Leaf, Placed, PodClass
-from echelon.testing.placement import NOW, Cluster, fresh_id, shape
+from echelon.testing.placement import NOW, ClusterBuilder, fresh_id, shape
 from tests.properties.brute_force import feasible, least_loss
 from tests.properties.hierarchies import examples
 from tests.properties.pod_terms import identities, terms, ties
@@ -14,7 +14,7 @@ from tests.properties.small_instances import KEYS, clusters
 
 
 @st.composite
-def leaves(draw: st.DrawFn, cluster: Cluster, most: int) -> Leaf:
+def leaves(draw: st.DrawFn, cluster: ClusterBuilder, most: int) -> Leaf:
     classes = []
     for _ in range(draw(st.integers(1, 2))):
         one = shape(cpu=draw(st.sampled_from([1, 1, 2])), **draw(ties()))
@@ -32,7 +32,7 @@ def leaves(draw: st.DrawFn, cluster: Cluster, most: int) -> Leaf:
 
 
 @st.composite
-def neighbourhoods(draw: st.DrawFn, priority: int) -> tuple[Cluster, Demand]:
+def neighbourhoods(draw: st.DrawFn, priority: int) -> tuple[ClusterBuilder, Demand]:
     """A few nodes, running pods with terms of their own, and one or two groups."""
     cluster = draw(clusters(max_nodes=4))
     names = cluster.view.node_names()
@@ -48,7 +48,7 @@ def neighbourhoods(draw: st.DrawFn, priority: int) -> tuple[Cluster, Demand]:
     return cluster, Demand(Composite(fresh_id(), draw(st.integers(1, 2)), children), priority=50)
 
 
-def places_exactly(cluster: Cluster, demand: Demand) -> None:
+def places_exactly(cluster: ClusterBuilder, demand: Demand) -> None:
     verdict = cluster.decide(demand.root, demand.priority, may_preempt=False)
     if not feasible(cluster.view, demand):
         assert isinstance(verdict, Blocked), verdict
@@ -58,7 +58,7 @@ def places_exactly(cluster: Cluster, demand: Demand) -> None:
         assert any(leaf.bound for leaf in demand.leaves()), verdict
 
 
-def evicts_whom_it_must(cluster: Cluster, demand: Demand) -> None:
+def evicts_whom_it_must(cluster: ClusterBuilder, demand: Demand) -> None:
     verdict = cluster.decide(demand.root, demand.priority)
     if any(leaf.bound for leaf in demand.leaves()):
         return
@@ -73,12 +73,12 @@ def evicts_whom_it_must(cluster: Cluster, demand: Demand) -> None:
 @examples(300)
 @given(neighbourhoods(priority=100))
 def test_pods_that_mind_others_are_placed_exactly_when_brute_force_places_them(
-    instance: tuple[Cluster, Demand],
+    instance: tuple[ClusterBuilder, Demand],
 ) -> None:
     places_exactly(*instance)
 
 
 @examples(100)
 @given(neighbourhoods(priority=10))
-def test_pods_that_mind_others_evict_whom_they_must(instance: tuple[Cluster, Demand]) -> None:
+def test_pods_that_mind_others_evict_whom_they_must(instance: tuple[ClusterBuilder, Demand]) -> None:
     evicts_whom_it_must(*instance)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 
 from echelon.engine import Blocked, Demand, Placed, problems
-from echelon.testing.placement import NOW, Cluster
+from echelon.testing.placement import NOW, ClusterBuilder
 from tests.properties.best_objective import optimum
 from tests.properties.brute_force import feasible
 from tests.properties.hierarchies import examples
@@ -13,7 +13,7 @@ from tests.properties.least_loss import loses_least
 from tests.properties.small_instances import contested, instances
 
 
-def agrees(cluster: Cluster, demand: Demand) -> None:
+def agrees(cluster: ClusterBuilder, demand: Demand) -> None:
     before = cluster.view.fingerprint()
     verdict = cluster.decide(demand.root, demand.priority, may_preempt=False)
     assert cluster.view.fingerprint() == before
@@ -30,25 +30,25 @@ def agrees(cluster: Cluster, demand: Demand) -> None:
 
 @examples(250)
 @given(instances(mixed=False))
-def test_equal_pods_are_placed_as_well_as_brute_force_places_them(instance: tuple[Cluster, Demand]) -> None:
+def test_equal_pods_are_placed_as_well_as_brute_force_places_them(instance: tuple[ClusterBuilder, Demand]) -> None:
     agrees(*instance)
 
 
 @examples(250)
 @given(instances(mixed=True))
-def test_mixed_pods_are_placed_as_well_as_brute_force_places_them(instance: tuple[Cluster, Demand]) -> None:
+def test_mixed_pods_are_placed_as_well_as_brute_force_places_them(instance: tuple[ClusterBuilder, Demand]) -> None:
     agrees(*instance)
 
 
 @examples(250)
 @given(contested(mixed=False))
-def test_equal_pods_evict_what_loses_least(instance: tuple[Cluster, Demand]) -> None:
+def test_equal_pods_evict_what_loses_least(instance: tuple[ClusterBuilder, Demand]) -> None:
     cluster, demand = instance
     loses_least(cluster.view, demand)
 
 
 @examples(250)
 @given(contested(mixed=True))
-def test_mixed_pods_evict_what_loses_least(instance: tuple[Cluster, Demand]) -> None:
+def test_mixed_pods_evict_what_loses_least(instance: tuple[ClusterBuilder, Demand]) -> None:
     cluster, demand = instance
     loses_least(cluster.view, demand)

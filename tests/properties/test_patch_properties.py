@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.api import scheme
-from echelon.api.patching import languages
+from echelon.api.patching import apply_patch
 from echelon.api.verbs import Patch, PatchType
 
 _SCALARS = st.integers(-5, 5) | st.booleans() | st.text("ab", max_size=2)
@@ -52,7 +52,7 @@ def _escaped(key: str) -> str:
 def test_the_merge_difference_of_two_objects_leads_from_one_to_the_other(
     old: dict[str, Any], new: dict[str, Any]
 ) -> None:
-    result = languages.apply(scheme.PODS, old, Patch(PatchType.MERGE, _merge_difference(old, new)))
+    result = apply_patch.apply(scheme.PODS, old, Patch(PatchType.MERGE, _merge_difference(old, new)))
     assert _same(result, new)
 
 
@@ -63,7 +63,7 @@ def test_json_patch_operations_lead_from_one_object_to_the_other_and_test_it(
     operations = [{"op": "remove", "path": "/" + _escaped(key)} for key in old]
     operations += [{"op": "add", "path": "/" + _escaped(key), "value": value} for key, value in new.items()]
     operations += [{"op": "test", "path": "", "value": new}]
-    assert _same(languages.apply(scheme.PODS, old, Patch(PatchType.JSON, operations)), new)
+    assert _same(apply_patch.apply(scheme.PODS, old, Patch(PatchType.JSON, operations)), new)
 
 
 _NAMES = st.sampled_from("abcdef")
@@ -79,6 +79,6 @@ def test_strategic_merge_treats_containers_as_a_map_by_name(
 
     deletions = [{"name": name, "$patch": "delete"} for name in sorted(dropped - set(changed))]
     body = {"spec": {"containers": listed(changed) + deletions}}
-    result = languages.apply(scheme.PODS, {"spec": {"containers": listed(old)}}, Patch(PatchType.STRATEGIC, body))
+    result = apply_patch.apply(scheme.PODS, {"spec": {"containers": listed(old)}}, Patch(PatchType.STRATEGIC, body))
     expected = {name: image for name, image in (old | changed).items() if name not in dropped or name in changed}
     assert result["spec"]["containers"] == listed(expected)

@@ -17,7 +17,7 @@ from echelon.api.scheme import Object, Resource
 from echelon.api.verbs import Patch, PatchType, WriteOptions
 from echelon.base.clock import ManualClock
 from echelon.base.rng import Rng
-from echelon.server.objects.trees import header_of
+from echelon.server.objects.object_cache import header_of
 from echelon.server.pipeline import Pipeline
 from echelon.store.memory import open_memory
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from ..runtime import cluster_mode
-from .cluster_mode import remote_options, work_until_interrupted
 from .failures import Refusal
+from .remote_command import remote_options, work_until_interrupted
 
 
 @click.command(short_help="Run the JobSet and TrainJob controllers on a cluster.")

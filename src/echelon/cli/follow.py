@@ -19,9 +19,9 @@ from ..api.scheme import NODES, Object
 from ..api.verbs import WriteOptions
 from ..runtime.config import PlaneSettings
 from ..runtime.plane import Plane, running
-from . import picture
+from . import chart
 from .failures import EXIT_BLOCKED, EXIT_FAILED, EXIT_INTERRUPTED, Refusal
-from .manifests import Entry, Manifest, ordered
+from .manifests import Manifest, ManifestObject, ordered
 from .progress import Progress
 from .shared_options import plain_console
 from .story import Line, Story
@@ -62,10 +62,10 @@ async def follow_to_the_end(settings: PlaneSettings, manifests: list[Manifest], 
         code = await _follow(console, plane, story, progress, due, begin, interrupted)
         for line in story.tell(last=True):
             _print(console, line, begin)
-        rows = picture.rows(plane.caches.of(NODES).all(), keys)
+        rows = chart.rows(plane.caches.of(NODES).all(), keys)
         if story.stays:
             console.print()
-            console.print(picture.draw(list(story.stays.values()), rows, begin, plane.clock.now()))
+            console.print(chart.draw(list(story.stays.values()), rows, begin, plane.clock.now()))
         console.print()
         console.print(progress.closing(code))
         return code
@@ -112,7 +112,7 @@ async def _submit(plane: Plane, manifest: Manifest, story: Story, progress: Prog
             told = True
 
 
-async def _create(plane: Plane, entry: Entry) -> Object:
+async def _create(plane: Plane, entry: ManifestObject) -> Object:
     namespace = ""
     if entry.resource.namespaced:
         namespace = meta.namespace(entry.obj) or "default"
@@ -126,7 +126,7 @@ async def _create(plane: Plane, entry: Entry) -> Object:
 
 def _say_hello(console: Console, plane: Plane, keys: tuple[str, ...]) -> None:
     nodes = plane.caches.of(NODES).all()
-    domains = picture.rows(nodes, keys)
+    domains = chart.rows(nodes, keys)
     console.print(
         Text.assemble(
             ("echelon", "bold"),

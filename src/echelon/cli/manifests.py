@@ -31,7 +31,7 @@ class BadManifest(Exception):
 
 
 @dataclass(frozen=True)
-class Entry:
+class ManifestObject:
     """One object of a file and the kind it belongs to."""
 
     resource: Resource
@@ -48,7 +48,7 @@ class Manifest:
     path: Path
     #: The file's opening comment: what its author says it is about.
     title: str
-    entries: tuple[Entry, ...]
+    entries: tuple[ManifestObject, ...]
 
 
 def load(path: Path) -> Manifest:
@@ -58,7 +58,7 @@ def load(path: Path) -> Manifest:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise BadManifest(f"{path}: {reason}") from error
-    entries: list[Entry] = []
+    entries: list[ManifestObject] = []
     try:
         for node in yaml.compose_all(text, Loader=yaml.CSafeLoader):
             line = node.start_mark.line + 1
@@ -74,13 +74,13 @@ def load(path: Path) -> Manifest:
     return Manifest(path, _title(text), tuple(entries))
 
 
-def ordered(entries: Iterable[Entry]) -> list[Entry]:
+def ordered(entries: Iterable[ManifestObject]) -> list[ManifestObject]:
     """Namespaces, priority classes and runtimes first; otherwise as written."""
     rank = {resource: index for index, resource in enumerate(_FIRST)}
     return sorted(entries, key=lambda entry: rank.get(entry.resource, len(_FIRST)))
 
 
-def _entries(document: object, place: str) -> list[Entry]:
+def _entries(document: object, place: str) -> list[ManifestObject]:
     if not isinstance(document, dict):
         raise BadManifest(f"{place}: expected an object with apiVersion and kind, found {type(document).__name__}")
     if str(document.get("kind", "")).endswith("List") and isinstance(document.get("items"), list):
@@ -95,7 +95,7 @@ def _entries(document: object, place: str) -> list[Entry]:
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
         raise BadManifest(f"{place}: metadata.name is missing")
-    return [Entry(resource, document)]
+    return [ManifestObject(resource, document)]
 
 
 def _unknown_kind(api_version: str, kind: str) -> str:

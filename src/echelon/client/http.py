@@ -1,6 +1,6 @@
 """The HTTPS transport: `Verbs` against any Kubernetes API server, ours or a real one.
 
-Lists go through an aiohttp session, single objects and watches over a `Wire`; every refusal becomes the same
+Lists go through an aiohttp session, single objects and watches over a `ConnectionPool`; every refusal becomes the same
 `ApiError` that the embedded server raises in process, so callers cannot tell the two apart.  A server that cannot be
 reached, breaks off or does not answer in time is one that refuses for now: 503 and 504.
 """
@@ -32,7 +32,7 @@ from ..api.verbs import (
     WatchOptions,
     WriteOptions,
 )
-from .wire import Wire
+from .connection_pool import ConnectionPool
 
 _CONNECTIONS = 128
 #: Lists of large clusters take a while; watches have their own limit.
@@ -61,7 +61,7 @@ class HttpVerbs(Verbs):
     def __init__(self, server: str, tls: ssl.SSLContext | None, headers: Mapping[str, str]) -> None:
         self._server = server.rstrip("/")
         known = {"User-Agent": "echelon", **headers}
-        self._wire = Wire(self._server, tls, known, _CONNECTIONS)
+        self._wire = ConnectionPool(self._server, tls, known, _CONNECTIONS)
         self._session = aiohttp.ClientSession(
             headers={"Accept": "application/json", **known},
             connector=aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=tls or True),

@@ -37,7 +37,7 @@ class LeaseLost(Exception):
 
 
 @dataclass(frozen=True)
-class Terms:
+class LeaseTiming:
     """How long a leader may be silent, when it gives up by itself, and how often contenders look."""
 
     duration: float = 15.0
@@ -53,7 +53,7 @@ class Lease:
     """A process's claim to one lease."""
 
     def __init__(
-        self, verbs: Verbs, clock: Clock, namespace: str, name: str, identity: str, terms: Terms = Terms()
+        self, verbs: Verbs, clock: Clock, namespace: str, name: str, identity: str, terms: LeaseTiming = LeaseTiming()
     ) -> None:
         self._verbs = verbs
         self._clock = clock

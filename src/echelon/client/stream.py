@@ -24,7 +24,7 @@ _STORM_SECONDS = 0.05
 _GATHER_SECONDS = 0.005
 
 
-class HungUp(ConnectionError):
+class ConnectionClosed(ConnectionError):
     """The server closed the connection before its answer was whole."""
 
 
@@ -152,14 +152,14 @@ class Stream(asyncio.BufferedProtocol):
         try:
             self._parser.feed_data(self._buffer[:size])
         except httptools.HttpParserError as error:
-            self._fail(HungUp(f"not an answer in HTTP: {error}"))
+            self._fail(ConnectionClosed(f"not an answer in HTTP: {error}"))
         self._waiting_bytes += size
         if self._heard - before < _STORM_SECONDS or self._waiting_bytes > _HIGH_WATER:
             self._gather()
         self._wake()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._fail(HungUp(str(error) if error else "the server hung up"))
+        self._fail(ConnectionClosed(str(error) if error else "the server hung up"))
 
     # -- what the parser calls -----------------------------------------------------------------------------
 

@@ -26,22 +26,22 @@ from ..client.lease import Lease
 from ..controllers.registry import CLUSTER_CONTROLLERS, cluster_controllers
 from ..scheduler.acting.reservation import Patience
 from ..scheduler.loop import Settings
-from . import components as all_parts
-from .components import Part
-from .observing import Address, CannotListen, metrics_registry, observable
+from . import components
+from .clocks import RealClock
+from .components import Component
+from .metrics_server import Address, CannotListen, metrics_registry, serve_metrics
 from .plane import CannotStart
-from .real_clock import RealClock
 from .supervision import supervised
 
 if TYPE_CHECKING:
     from ..client.http import HttpVerbs
 
-__all__ = ["CLUSTER_CONTROLLERS", "Address", "RemoteSettings", "controllers", "scheduler", "working"]
+__all__ = ["CLUSTER_CONTROLLERS", "Address", "RemoteSettings", "controllers", "running_in_cluster", "scheduler"]
 
 #: A leader often begins with a burst of writes.
 _WRITES_AT_ONCE = 72
 LEASE_NAMESPACE = "kube-system"
-MakeParts = Callable[[Verbs, Caches, Clock, CollectorRegistry], list[Part]]
+MakeComponents = Callable[[Verbs, Caches, Clock, CollectorRegistry], list[Component]]
 
 
 @dataclass(frozen=True)
@@ -55,39 +55,44 @@ class RemoteSettings:
     metrics: Address | None = None
 
 
-def scheduler(names: Sequence[str], reserve_after: float) -> MakeParts:
+def scheduler(names: Sequence[str], reserve_after: float) -> MakeComponents:
     """A scheduler that answers to these names and keeps room for those that starve after so many seconds."""
     settings = Settings(names=tuple(names), patience=Patience(after_seconds=reserve_after))
-    return lambda verbs, caches, clock, registry: all_parts.scheduler(verbs, caches, clock, settings, registry)[1]
+    return lambda verbs, caches, clock, registry: components.scheduler(verbs, caches, clock, settings, registry)[1]
 
 
-def controllers(names: Sequence[str]) -> MakeParts:
+def controllers(names: Sequence[str]) -> MakeComponents:
     """Those of `CLUSTER_CONTROLLERS`."""
-    return lambda verbs, caches, clock, _: all_parts.controllers(
+    return lambda verbs, caches, clock, _: components.controllers(
         verbs, caches, clock, cluster_controllers(caches, names)
     )
 
 
 @asynccontextmanager
-async def working(settings: RemoteSettings, make: MakeParts, tell: Callable[[str], None]) -> AsyncIterator[str]:
+async def running_in_cluster(
+    settings: RemoteSettings, make: MakeComponents, report: Callable[[str], None]
+) -> AsyncIterator[str]:
     """The parts at work while the block lasts, entered once this process leads; yields the server's address.
 
-    `tell` hears what a person waiting for it should know.  A part that breaks, or a lost lease, ends the block.
+    `report` hears what a person waiting for it should know.  A part that breaks, or a lost lease, ends the block.
     """
     clock = RealClock()
     verbs, server = _connect(settings)
-    parts: list[Part] = []
+    parts: list[Component] = []
     try:
         caches = Caches(verbs, clock)
         registry = metrics_registry()
         parts = make(verbs, caches, clock, registry)
         await _check(verbs, caches.resources, server)
-        async with _watched(settings.metrics, registry, caches, tell), supervised([Part("caches", caches.run())]):
+        async with (
+            _metrics_served(settings.metrics, registry, caches, report),
+            supervised([Component("caches", caches.run())]),
+        ):
             await caches.wait_synced()
             for part in parts:
                 part.prepare()
             await verbs.get_ready(_WRITES_AT_ONCE)
-            async with _leading(settings.lease, verbs, clock, tell) as duties, supervised([*duties, *parts]):
+            async with _leading(settings.lease, verbs, clock, report) as duties, supervised([*duties, *parts]):
                 yield server
     finally:
         for part in parts:
@@ -96,16 +101,16 @@ async def working(settings: RemoteSettings, make: MakeParts, tell: Callable[[str
 
 
 @asynccontextmanager
-async def _watched(
-    address: Address | None, registry: CollectorRegistry, caches: Caches, tell: Callable[[str], None]
+async def _metrics_served(
+    address: Address | None, registry: CollectorRegistry, caches: Caches, report: Callable[[str], None]
 ) -> AsyncIterator[None]:
     """Serve metrics and health, if somebody wants them."""
     if address is None:
         yield
         return
     try:
-        async with observable(registry, address, lambda: caches.synced) as url:
-            tell(f"metrics are at {url}/metrics")
+        async with serve_metrics(registry, address, lambda: caches.synced) as url:
+            report(f"metrics are at {url}/metrics")
             yield
     except CannotListen as error:
         raise CannotStart(str(error)) from error
@@ -123,19 +128,21 @@ def _connect(settings: RemoteSettings) -> tuple[HttpVerbs, str]:
 
 
 @asynccontextmanager
-async def _leading(name: str, verbs: Verbs, clock: Clock, tell: Callable[[str], None]) -> AsyncIterator[list[Part]]:
+async def _leading(
+    name: str, verbs: Verbs, clock: Clock, report: Callable[[str], None]
+) -> AsyncIterator[list[Component]]:
     """Entered when the lease is ours, with what keeps it so; given up at the end."""
     if not name:
         yield []
         return
     lease = Lease(verbs, clock, LEASE_NAMESPACE, name, f"{socket.gethostname()}_{secrets.token_hex(4)}")
-    tell(f"waiting to lead: lease {LEASE_NAMESPACE}/{name}")
+    report(f"waiting to lead: lease {LEASE_NAMESPACE}/{name}")
     try:
         await lease.acquire()
     except ApiError as error:
         raise CannotStart(f"cannot hold lease {LEASE_NAMESPACE}/{name}: {error}") from error
     try:
-        yield [Part("lease", lease.hold())]
+        yield [Component("lease", lease.hold())]
     finally:
         await lease.release()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from ..agents.simulated import SimulatedNodes
+from ..agents.simulated_nodes import SimulatedNodes
 from ..api.cluster.pools import Cluster
 from ..api.objects.vocabulary import DEFAULT_LEVELS, HOSTNAME
 from ..api.verbs import Verbs
@@ -24,7 +24,7 @@ from ..scheduler.loop import Scheduler, Settings
 
 
 @dataclass(frozen=True)
-class Part:
+class Component:
     """One thing that runs until cancelled."""
 
     name: str
@@ -41,23 +41,25 @@ def levels_of(cluster: Cluster) -> tuple[str, ...]:
     return own if own[-1] == HOSTNAME else (*own, HOSTNAME)
 
 
-def controllers(verbs: Verbs, caches: Caches, clock: Clock, chosen: Iterable[Controller] | None = None) -> list[Part]:
+def controllers(
+    verbs: Verbs, caches: Caches, clock: Clock, chosen: Iterable[Controller] | None = None
+) -> list[Component]:
     """The chosen controllers, else every one, each with a recorder of its own."""
-    parts: list[Part] = []
+    parts: list[Component] = []
     for controller in all_controllers(caches) if chosen is None else chosen:
         recorder = Recorder(verbs, clock, f"{controller.name}-controller")
-        parts.append(Part(controller.name, Runner(controller, verbs, caches, clock, recorder).run()))
-        parts.append(Part("events", recorder.run()))
+        parts.append(Component(controller.name, Runner(controller, verbs, caches, clock, recorder).run()))
+        parts.append(Component("events", recorder.run()))
     return parts
 
 
 def scheduler(
     verbs: Verbs, caches: Caches, clock: Clock, settings: Settings, registry: CollectorRegistry | None = None
-) -> tuple[Scheduler, list[Part]]:
+) -> tuple[Scheduler, list[Component]]:
     """The scheduler, for those who look into its view, and what runs it."""
     recorder = Recorder(verbs, clock, "echelon-scheduler")
     made = Scheduler(verbs, caches, clock, recorder, settings, registry)
-    return made, [Part("scheduler", made.run(), made.follow), Part("events", recorder.run())]
+    return made, [Component("scheduler", made.run(), made.follow), Component("events", recorder.run())]
 
 
 def assemble(
@@ -68,10 +70,10 @@ def assemble(
     levels: tuple[str, ...],
     names: Sequence[str],
     registry: CollectorRegistry | None = None,
-) -> list[Part]:
+) -> list[Component]:
     """Everything but the API; nodes are simulated if there is a cluster to simulate."""
     parts = controllers(verbs, caches, clock)
     parts += scheduler(verbs, caches, clock, Settings(names=tuple(names), levels=levels), registry)[1]
     if cluster is not None:
-        parts.append(Part("nodes", SimulatedNodes(verbs, caches, clock, cluster).run()))
-    return [*parts, Part("caches", caches.run())]
+        parts.append(Component("nodes", SimulatedNodes(verbs, caches, clock, cluster).run()))
+    return [*parts, Component("caches", caches.run())]

@@ -17,22 +17,22 @@ from typing import Any, TypeVar
 import uvloop
 from prometheus_client import generate_latest
 
-from ..api.objects.runtimes import builtin_runtimes
+from ..api.objects.builtin_runtimes import builtin_runtimes
 from ..api.scheme import NODES
 from ..api.verbs import Verbs
 from ..base.clock import Clock
 from ..base.rng import Rng
 from ..client.informer import Caches
-from ..server.app import PortInUse, ServerSettings, serve
-from ..server.objects.trees import header_of
+from ..server.https_server import PortInUse, ServerSettings, serve
+from ..server.objects.object_cache import header_of
 from ..server.pipeline import Pipeline
 from ..store.interface import Store, StoreBusy, StoreFailed
 from ..store.sqlite import open_sqlite
-from .collection import collect_rarely
-from .components import Part, assemble, levels_of
+from .clocks import RealClock
+from .components import Component, assemble, levels_of
 from .config import PlaneSettings
-from .observing import metrics_registry
-from .real_clock import RealClock
+from .gc_tuning import collect_rarely
+from .metrics_server import metrics_registry
 from .supervision import supervised
 
 T = TypeVar("T")
@@ -88,7 +88,7 @@ async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
         parts = assemble(
             pipeline, caches, clock, cluster, levels_of(settings.cluster), settings.scheduler_names, registry
         )
-        await stack.enter_async_context(supervised([*parts, Part("expiry", pipeline.run())]))
+        await stack.enter_async_context(supervised([*parts, Component("expiry", pipeline.run())]))
         await caches.wait_synced()
         await _nodes_are_there(caches, settings)
         yield Plane(pipeline, caches, clock, server.url, settings.kubeconfig_path)

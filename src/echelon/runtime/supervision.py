@@ -6,18 +6,18 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-from .components import Part
+from .components import Component
 
 
-class PartBroke(Exception):
+class ComponentFailed(Exception):
     """A part of the plane ended although nobody asked it to; its error is the cause."""
 
 
 @asynccontextmanager
-async def supervised(parts: Iterable[Part]) -> AsyncIterator[None]:
+async def supervised(parts: Iterable[Component]) -> AsyncIterator[None]:
     """Run the parts for as long as the block lasts.
 
-    What the block raises is raised unchanged.  A part that breaks cancels the block and is raised as `PartBroke`:
+    What the block raises is raised unchanged.  A part that breaks cancels the block and is raised as `ComponentFailed`:
     better no scheduler than half a one.
     """
     block = asyncio.current_task()
@@ -43,4 +43,4 @@ async def supervised(parts: Iterable[Part]) -> AsyncIterator[None]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
     if broken:
-        raise PartBroke(f"{broken[0].get_name()} broke") from broken[0].exception()
+        raise ComponentFailed(f"{broken[0].get_name()} broke") from broken[0].exception()

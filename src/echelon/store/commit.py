@@ -21,7 +21,7 @@ from .journal import Batch, Entry, Journal
 
 
 @dataclass(slots=True)
-class Write:
+class PendingWrite:
     """An accepted write on its way; `record` is None for a deletion."""
 
     entry: Entry
@@ -31,7 +31,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Forget:
+class Compaction:
     """Steps of the log that may go, with the mark above which history stays complete."""
 
     dead: tuple[int, ...]
@@ -39,20 +39,20 @@ class Forget:
 
 
 #: Called on the event loop when writes are durable, or with the error that stopped them.
-Settle = Callable[[Sequence[Write], Exception | None], None]
+Settle = Callable[[Sequence[PendingWrite], Exception | None], None]
 
 
 class Committer(Protocol):
-    def submit(self, item: Write | Forget) -> None: ...
+    def submit(self, item: PendingWrite | Compaction) -> None: ...
 
     async def close(self) -> None:
         """Settle everything submitted so far and close the journal."""
         ...
 
 
-def _batch(items: Sequence[Write | Forget]) -> tuple[list[Write], Batch]:
-    writes = [item for item in items if isinstance(item, Write)]
-    forgets = [item for item in items if isinstance(item, Forget)]
+def _batch(items: Sequence[PendingWrite | Compaction]) -> tuple[list[PendingWrite], Batch]:
+    writes = [item for item in items if isinstance(item, PendingWrite)]
+    forgets = [item for item in items if isinstance(item, Compaction)]
     dead = [revision for one in forgets for revision in one.dead]
     compacted = forgets[-1].compacted if forgets else 0
     return writes, Batch([write.entry for write in writes], dead, compacted)
@@ -66,7 +66,7 @@ class InlineCommitter:
         self._settle = settle
         self._broken: Exception | None = None
 
-    def submit(self, item: Write | Forget) -> None:
+    def submit(self, item: PendingWrite | Compaction) -> None:
         writes, batch = _batch([item])
         if self._broken is None:
             try:
@@ -91,13 +91,13 @@ class ThreadCommitter:
         self._loop = asyncio.get_running_loop()
         #: What was submitted in this turn of the event loop: to hand it over wakes the thread, and costs more than to
         #: accept a write.
-        self._gathered: list[Write | Forget] = []
-        self._queue: SimpleQueue[list[Write | Forget] | None] = SimpleQueue()
+        self._gathered: list[PendingWrite | Compaction] = []
+        self._queue: SimpleQueue[list[PendingWrite | Compaction] | None] = SimpleQueue()
         self._ended = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="store-commit", daemon=True)
         self._thread.start()
 
-    def submit(self, item: Write | Forget) -> None:
+    def submit(self, item: PendingWrite | Compaction) -> None:
         if not self._gathered:
             self._loop.call_soon(self._hand_over)
         self._gathered.append(item)
@@ -133,10 +133,10 @@ class ThreadCommitter:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(callback, *arguments)
 
-    def _take(self) -> tuple[list[Write | Forget], bool]:
+    def _take(self) -> tuple[list[PendingWrite | Compaction], bool]:
         """Everything that waits, at least one item; False with the last batch before closing."""
         more = self._queue.get()
-        items: list[Write | Forget] = []
+        items: list[PendingWrite | Compaction] = []
         while more is not None:
             items += more
             if len(items) >= self.MAX_BATCH:

@@ -54,7 +54,7 @@ class Change:
     tombstone: bytes = b""
 
 
-class Mismatch(Exception):
+class RevisionMismatch(Exception):
     """The key was not at the revision the writer expected; `current` is what it is at (0: absent)."""
 
     def __init__(self, key: str, current: int) -> None:
@@ -119,7 +119,7 @@ class Store(Protocol):
     async def put(self, key: str, encode: Encode, expect: int | None, header: Header | None = None) -> Record:
         """Write a value.  `expect` 0: must be absent; n: must be at revision n; None: whatever is there.
 
-        Raises `Mismatch` at once when the newest accepted write (durable or on its way) disagrees.
+        Raises `RevisionMismatch` at once when the newest accepted write (durable or on its way) disagrees.
         A writer that has the header at hand passes it and saves the store from asking for it.
         """
         ...
@@ -127,12 +127,12 @@ class Store(Protocol):
     async def delete(self, key: str, encode: Encode, expect: int | None) -> Record:
         """Remove a key and return its last record; `encode` makes the tombstone that watchers receive.
 
-        Raises `Mismatch` also when the key is absent.
+        Raises `RevisionMismatch` also when the key is absent.
         """
         ...
 
     async def settled(self, key: str) -> None:
-        """Wait until no write of that key is on its way: after a `Mismatch`, reading again is worth it only then."""
+        """Wait until no write of that key is pending; after a `RevisionMismatch`, wait for this, then read again."""
         ...
 
     def watch(self, prefix: str, after: int) -> Watch:

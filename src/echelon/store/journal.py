@@ -32,7 +32,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class JournalContents:
     """What a journal holds when it is opened: every step above `compacted`, and the state at `compacted`."""
 
     compacted: int
@@ -42,7 +42,7 @@ class Kept:
 class Journal(Protocol):
     """Called by one thread at a time."""
 
-    def load(self) -> Kept: ...
+    def load(self) -> JournalContents: ...
 
     def append(self, batch: Batch) -> None:
         """Return when the batch is on disk; any exception means that it is not and never will be."""

@@ -13,11 +13,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from .commit import Committer, Forget, Settle, Write
-from .hub import Hub, Subscription, Window, check_prefix
-from .interface import Change, Encode, Header, HeaderOf, Mismatch, Record, StoreFailed
+from .commit import Committer, Compaction, PendingWrite, Settle
+from .interface import Change, Encode, Header, HeaderOf, Record, RevisionMismatch, StoreFailed
 from .journal import Entry, Journal
 from .state import State
+from .watch_history import Subscription, WatchHistory, Window, check_prefix
 
 MakeCommitter = Callable[[Journal, Settle], Committer]
 
@@ -29,7 +29,7 @@ class Log:
         self._header_of = header_of
         self._state = State()
         #: The newest accepted write of each key that has one on its way.
-        self._accepted: dict[str, Write] = {}
+        self._accepted: dict[str, PendingWrite] = {}
         self._failed: Exception | None = None
         self.closed = False
         self._revision, self._hub = self._load(journal, window)
@@ -62,7 +62,7 @@ class Log:
 
     async def delete(self, key: str, encode: Encode, expect: int | None) -> Record:
         if self._compare(key, expect) == 0:
-            raise Mismatch(key, 0)
+            raise RevisionMismatch(key, 0)
         revision = self._next
         return await self._commit(Entry(revision, key, encode(revision), True), None)
 
@@ -89,14 +89,14 @@ class Log:
         record = on_its_way.record if on_its_way else self._state.get(key)
         current = record.revision if record else 0
         if expect is not None and expect != current:
-            raise Mismatch(key, current)
+            raise RevisionMismatch(key, current)
         return current
 
     async def _commit(self, entry: Entry, record: Record | None) -> Record:
         """Nothing can fail any more but the disk: take the revision and wait until it is durable."""
         self._next = entry.revision + 1
         done: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
-        write = self._accepted[entry.key] = Write(entry, record, done)
+        write = self._accepted[entry.key] = PendingWrite(entry, record, done)
         self._committer.submit(write)
         if done.done():
             # An inline commit never waits; give watchers their turn all the same.
@@ -104,7 +104,7 @@ class Log:
         # A writer that gives up waiting does not take its write back.
         return await asyncio.shield(done)
 
-    def _settle(self, writes: Sequence[Write], error: Exception | None) -> None:
+    def _settle(self, writes: Sequence[PendingWrite], error: Exception | None) -> None:
         if error is not None:
             self._fail(writes, error)
             return
@@ -128,7 +128,7 @@ class Log:
         previous = self._state.put(record)
         return Change(entry.revision, entry.key, record, previous), record
 
-    def _fail(self, writes: Sequence[Write], error: Exception) -> None:
+    def _fail(self, writes: Sequence[PendingWrite], error: Exception) -> None:
         if self._failed is None:
             self._failed = StoreFailed(f"the disk refused a commit, no more writes are taken: {error}")
         for write in writes:
@@ -146,7 +146,7 @@ class Log:
                 dead.append(change.previous.revision)
             if change.record is None:
                 dead.append(change.revision)
-        self._committer.submit(Forget(tuple(dead), gone[-1].revision))
+        self._committer.submit(Compaction(tuple(dead), gone[-1].revision))
 
     def _scan_back(self, prefix: str, at: int) -> list[Record]:
         """The state at an older revision: the current one with the changes since then undone."""
@@ -160,7 +160,7 @@ class Log:
                 records[change.key] = change.previous
         return [records[key] for key in sorted(records)]
 
-    def _load(self, journal: Journal, window: Window) -> tuple[int, Hub]:
+    def _load(self, journal: Journal, window: Window) -> tuple[int, WatchHistory]:
         kept = journal.load()
         history: list[Change] = []
         expected = kept.compacted + 1
@@ -175,4 +175,4 @@ class Log:
                 raise StoreFailed(f"the log is damaged: revision {expected} is missing")
             expected += 1
             history.append(change)
-        return expected - 1, Hub(window, kept.compacted, history)
+        return expected - 1, WatchHistory(window, kept.compacted, history)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from .commit import InlineCommitter
-from .hub import Window
 from .interface import HeaderOf
-from .journal import Batch, Kept
+from .journal import Batch, JournalContents
 from .log import Log
+from .watch_history import Window
 
 
 class _Nowhere:
     """A journal that keeps nothing."""
 
-    def load(self) -> Kept:
-        return Kept(0, ())
+    def load(self) -> JournalContents:
+        return JournalContents(0, ())
 
     def append(self, batch: Batch) -> None:
         pass

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .commit import InlineCommitter, ThreadCommitter
-from .hub import Window
 from .interface import HeaderOf, StoreBusy, StoreFailed
-from .journal import Batch, Entry, Journal, Kept
+from .journal import Batch, Entry, Journal, JournalContents
 from .log import Log
 from .migrations import migrate
+from .watch_history import Window
 
 _FILE = "echelon.db"
 #: The write-ahead log is moved into the database in steps of about this size …
@@ -117,9 +117,9 @@ class SqliteJournal:
         self._since_checkpoint = 0
         self._checkpointer = Checkpointer(path)
 
-    def load(self) -> Kept:
+    def load(self) -> JournalContents:
         (compacted,) = self._connection.execute("SELECT revision FROM mark WHERE name = 'compacted'").fetchone()
-        return Kept(compacted, self._entries())
+        return JournalContents(compacted, self._entries())
 
     def _entries(self) -> Iterator[Entry]:
         rows = self._connection.execute("SELECT revision, key, value, deleted FROM log ORDER BY revision")

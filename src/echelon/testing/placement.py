@@ -1,6 +1,6 @@
 """Clusters, demands and running pods for the placement engine, with defaults for whatever a test does not care about.
 
-cluster = Cluster().node("n1", cpu=4, rack="r1").node("n2", cpu=4, rack="r1")
+cluster = ClusterBuilder().node("n1", cpu=4, rack="r1").node("n2", cpu=4, rack="r1")
 verdict = cluster.decide(gang(3, pods(3, cpu=1), key="rack"))
 """
 
@@ -97,7 +97,7 @@ def exclusive(key: str, rank: int = 0) -> Exclusive:
     return Exclusive(LEVELS.get(key, key), rank)
 
 
-class Cluster:
+class ClusterBuilder:
     """A view under construction; every call returns the cluster."""
 
     def __init__(self, levels: tuple[str, ...] = tuple(LEVELS.values()), limits: Limits = Limits()) -> None:
@@ -106,7 +106,7 @@ class Cluster:
 
     def __repr__(self) -> str:
         nodes = [self.view.node(name) for name in self.view.node_names()]
-        return f"Cluster({nodes}, {list(self.view.all_running())}, {self.view.units()})"
+        return f"ClusterBuilder({nodes}, {list(self.view.all_running())}, {self.view.units()})"
 
     def node(
         self,
@@ -117,14 +117,14 @@ class Cluster:
         taints: tuple[Taint, ...] = (),
         cordoned: bool = False,
         **domains: str,
-    ) -> Cluster:
+    ) -> ClusterBuilder:
         """A node with 110 pod slots; domains by short name: `rack="r1"`."""
         all_labels = {LEVELS["host"]: name, **{LEVELS[level]: value for level, value in domains.items()}}
         all_labels.update(labels or {})
         self.view.put_node(Node(name, all_labels, dict(amounts(cpu, gpu, pods=110)), taints, cordoned))
         return self
 
-    def nodes(self, prefix: str, number: int, cpu: float = 0, gpu: int = 0, **domains: str) -> Cluster:
+    def nodes(self, prefix: str, number: int, cpu: float = 0, gpu: int = 0, **domains: str) -> ClusterBuilder:
         for index in range(number):
             self.node(f"{prefix}-{index}", cpu, gpu, None, (), False, **domains)
         return self
@@ -205,9 +205,9 @@ def copied(view: ClusterView, without: Callable[[Running], bool] = lambda pod: F
     return fresh
 
 
-def gpu_racks(*sizes: int) -> Cluster:
+def gpu_racks(*sizes: int) -> ClusterBuilder:
     """Racks `r1`, `r2`, … of one block, with so many nodes of 8 GPUs each: `r1-0`, `r1-1`, …"""
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for number, size in enumerate(sizes, 1):
         cluster.nodes(f"r{number}", size, gpu=8, block="b1", rack=f"r{number}")
     return cluster

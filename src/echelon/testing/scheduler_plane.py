@@ -26,10 +26,10 @@ from ..base.clock import Clock
 from ..base.rng import Rng
 from ..client.events import Recorder
 from ..client.informer import Caches
-from ..runtime.real_clock import LoopClock
+from ..runtime.clocks import LoopClock
 from ..runtime.virtual_time import run
 from ..scheduler.loop import Scheduler, Settings
-from ..server.objects.trees import header_of
+from ..server.objects.object_cache import header_of
 from ..server.pipeline import Pipeline
 from ..store.memory import open_memory
 from .builders import make_pod

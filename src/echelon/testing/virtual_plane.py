@@ -17,18 +17,18 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Literal
 
-from ..agents.simulated import SimulatedNodes
+from ..agents.simulated_nodes import SimulatedNodes
 from ..api.cluster.pools import Cluster
-from ..api.objects.runtimes import builtin_runtimes
+from ..api.objects.builtin_runtimes import builtin_runtimes
 from ..api.verbs import Verbs
 from ..base.clock import Clock
 from ..base.rng import Rng
 from ..client.informer import Caches
 from ..runtime import components
-from ..runtime.components import Part
-from ..runtime.real_clock import LoopClock
+from ..runtime.clocks import LoopClock
+from ..runtime.components import Component
 from ..scheduler.loop import Scheduler, Settings
-from ..server.objects.trees import header_of
+from ..server.objects.object_cache import header_of
 from ..server.pipeline import Pipeline
 from ..store.interface import Store
 from ..store.memory import open_memory
@@ -46,14 +46,14 @@ class Process:
         self.name = name
         self.caches = Caches(verbs, clock)
         self.scheduler: Scheduler | None = None
-        running: list[Part]
+        running: list[Component]
         if name == "scheduler":
             self.scheduler, running = components.scheduler(verbs, self.caches, clock, settings)
         elif name == "controllers":
             running = components.controllers(verbs, self.caches, clock)
         else:
-            running = [Part("nodes", SimulatedNodes(verbs, self.caches, clock, _NO_NODES).run())]
-        running.append(Part("caches", self.caches.run()))
+            running = [Component("nodes", SimulatedNodes(verbs, self.caches, clock, _NO_NODES).run())]
+        running.append(Component("caches", self.caches.run()))
         self._tasks = [asyncio.create_task(part.main, name=part.name) for part in running]
 
     def broken(self) -> BaseException | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from echelon.agents.lifecycle import Remove, Wait, WriteStatus, next_step, read_script
+from echelon.agents.pod_lifecycle import Remove, Wait, WriteStatus, next_step, read_script
 from echelon.api.scheme import Object
 from echelon.base.instants import to_time
 

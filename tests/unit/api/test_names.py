@@ -6,20 +6,20 @@ from collections.abc import Callable
 
 import pytest
 
-from echelon.api.objects import names
+from echelon.api.objects import name_formats
 
 
 @pytest.mark.parametrize(
     ("check", "text"),
     [
-        (names.dns1123_label, "my-name"),
-        (names.dns1123_label, "1a"),
-        (names.dns1123_subdomain, "a.b-c.d"),
-        (names.dns1035_label, "a1"),
-        (names.qualified_name, "example.com/My_Name.x"),
-        (names.qualified_name, "plain"),
-        (names.label_value, ""),
-        (names.label_value, "a_B.1"),
+        (name_formats.dns1123_label, "my-name"),
+        (name_formats.dns1123_label, "1a"),
+        (name_formats.dns1123_subdomain, "a.b-c.d"),
+        (name_formats.dns1035_label, "a1"),
+        (name_formats.qualified_name, "example.com/My_Name.x"),
+        (name_formats.qualified_name, "plain"),
+        (name_formats.label_value, ""),
+        (name_formats.label_value, "a_B.1"),
     ],
 )
 def test_good_names_pass(check: Callable[[str], list[str]], text: str) -> None:
@@ -29,17 +29,17 @@ def test_good_names_pass(check: Callable[[str], list[str]], text: str) -> None:
 @pytest.mark.parametrize(
     ("check", "text", "sentence"),
     [
-        (names.dns1123_label, "a.b", "a lowercase RFC 1123 label must consist of"),
-        (names.dns1123_label, "x" * 64, "must be no more than 63 bytes"),
-        (names.dns1123_subdomain, "Bad_Name", "a lowercase RFC 1123 subdomain must consist of"),
-        (names.dns1123_subdomain, "a\n", "a lowercase RFC 1123 subdomain must consist of"),
-        (names.dns1035_label, "1a", "a DNS-1035 label must consist of"),
-        (names.qualified_name, "not a key", "name part must consist of alphanumeric characters"),
-        (names.qualified_name, "/x", "prefix part must be non-empty"),
-        (names.qualified_name, "a/", "name part must be non-empty"),
-        (names.qualified_name, "Bad/x", "prefix part a lowercase RFC 1123 subdomain"),
-        (names.qualified_name, "a/b/c", "with an optional DNS subdomain prefix"),
-        (names.label_value, "-x", "a valid label must be an empty string or consist of"),
+        (name_formats.dns1123_label, "a.b", "a lowercase RFC 1123 label must consist of"),
+        (name_formats.dns1123_label, "x" * 64, "must be no more than 63 bytes"),
+        (name_formats.dns1123_subdomain, "Bad_Name", "a lowercase RFC 1123 subdomain must consist of"),
+        (name_formats.dns1123_subdomain, "a\n", "a lowercase RFC 1123 subdomain must consist of"),
+        (name_formats.dns1035_label, "1a", "a DNS-1035 label must consist of"),
+        (name_formats.qualified_name, "not a key", "name part must consist of alphanumeric characters"),
+        (name_formats.qualified_name, "/x", "prefix part must be non-empty"),
+        (name_formats.qualified_name, "a/", "name part must be non-empty"),
+        (name_formats.qualified_name, "Bad/x", "prefix part a lowercase RFC 1123 subdomain"),
+        (name_formats.qualified_name, "a/b/c", "with an optional DNS subdomain prefix"),
+        (name_formats.label_value, "-x", "a valid label must be an empty string or consist of"),
     ],
 )
 def test_bad_names_are_told_the_rule(check: Callable[[str], list[str]], text: str, sentence: str) -> None:

@@ -9,14 +9,14 @@ import pytest
 
 from echelon.api import scheme
 from echelon.api.errors import ApiError
-from echelon.api.patching import languages
+from echelon.api.patching import apply_patch
 from echelon.api.scheme import Object
 from echelon.api.verbs import Patch, PatchType
 
 
 def patched(obj: Object, kind: PatchType, body: Any, resource: scheme.Resource = scheme.PODS) -> Object:
     before = copy.deepcopy(obj)
-    result = languages.apply(resource, obj, Patch(kind, body))
+    result = apply_patch.apply(resource, obj, Patch(kind, body))
     assert obj == before, "the input was changed"
     return result
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from echelon.api.objects import meta
-from echelon.api.objects.runtimes import builtin_runtimes
+from echelon.api.objects.builtin_runtimes import builtin_runtimes
 from echelon.api.schema import kind_schema
 from echelon.api.scheme import CLUSTER_TRAINING_RUNTIMES, Object
 

@@ -7,7 +7,7 @@ from io import StringIO
 from rich.console import Console
 
 from echelon.api.cluster.pools import default_cluster, nodes
-from echelon.cli.picture import draw, rows
+from echelon.cli.chart import draw, rows
 from echelon.cli.story import Stay
 
 KEYS = ("topology.kubernetes.io/block", "topology.kubernetes.io/rack")

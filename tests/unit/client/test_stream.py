@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from echelon.client import stream as streams
-from echelon.client.stream import HungUp, Stream
-from echelon.client.wire import Wire
+from echelon.client.connection_pool import ConnectionPool
+from echelon.client.stream import ConnectionClosed, Stream
 from echelon.server.setup import certificates
 
 _PATIENCE = 20.0
@@ -61,7 +61,7 @@ async def told(
     server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=shown)
     async with server:
         scheme, port = "https" if secrets else "http", server.sockets[0].getsockname()[1]
-        wire = Wire(f"{scheme}://127.0.0.1:{port}", trusted, {}, 1)
+        wire = ConnectionPool(f"{scheme}://127.0.0.1:{port}", trusted, {}, 1)
         async with wire.stream("/watch", answer, silence) as stream:
             yield stream
 
@@ -138,7 +138,7 @@ async def test_what_came_before_the_line_broke_is_delivered() -> None:
     async with told(tell) as stream:
         batches = stream.batches()
         assert await anext(batches) == b"one\n"
-        with pytest.raises(HungUp):
+        with pytest.raises(ConnectionClosed):
             await anext(batches)
 
 

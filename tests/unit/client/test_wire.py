@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from echelon.client.stream import HungUp
-from echelon.client.wire import Wire
+from echelon.client.connection_pool import ConnectionPool
+from echelon.client.stream import ConnectionClosed
 
 _OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 _PATIENCE = 20.0
@@ -44,11 +44,11 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(script: Script, limit: int = 8) -> AsyncIterator[tuple[Desk, Wire]]:
+async def desk(script: Script, limit: int = 8) -> AsyncIterator[tuple[Desk, ConnectionPool]]:
     at = Desk(script)
     server = await asyncio.start_server(at.serve, "127.0.0.1", 0)
     async with server:
-        wire = Wire(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/base/", None, {"A": "b"}, limit)
+        wire = ConnectionPool(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/base/", None, {"A": "b"}, limit)
         try:
             yield at, wire
         finally:
@@ -60,11 +60,11 @@ async def say_ok(_: int, writer: Writer) -> bool:
     return True
 
 
-async def get(wire: Wire, path: str = "/p") -> bytes:
+async def get(wire: ConnectionPool, path: str = "/p") -> bytes:
     return (await wire.call("GET", path, None, "", _PATIENCE)).body
 
 
-async def post(wire: Wire, seconds: float = _PATIENCE) -> bytes:
+async def post(wire: ConnectionPool, seconds: float = _PATIENCE) -> bytes:
     return (await wire.call("POST", "/p", b"{}", "application/json", seconds)).body
 
 
@@ -183,7 +183,7 @@ async def test_only_what_changes_nothing_is_asked_again(method: str, tries: int)
         if method == "GET":
             assert await get(wire) == b"ok"
         else:
-            with pytest.raises(HungUp):
+            with pytest.raises(ConnectionClosed):
                 await post(wire)
         assert len(at.requests) == tries
 
@@ -295,7 +295,9 @@ async def test_a_request_that_fails_leaves_its_place(fate: str) -> None:
         if fate == "cancelled":
             task.cancel()
         (failed,) = await asyncio.gather(task, return_exceptions=True)
-        assert isinstance(failed, {"cancelled": asyncio.CancelledError, "late": TimeoutError, "refused": HungUp}[fate])
+        assert isinstance(
+            failed, {"cancelled": asyncio.CancelledError, "late": TimeoutError, "refused": ConnectionClosed}[fate]
+        )
         assert await asyncio.wait_for(post(wire), _PATIENCE) == b"ok"
         assert at.connections == 2
 

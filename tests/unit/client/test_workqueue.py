@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from echelon.client.workqueue import WorkQueue
 from echelon.runtime import virtual_time
-from echelon.runtime.real_clock import LoopClock
+from echelon.runtime.clocks import LoopClock
 
 
 def in_virtual_time(scenario: Callable[[WorkQueue, LoopClock], Awaitable[None]]) -> None:

@@ -8,14 +8,24 @@ import pytest
 
 from echelon.engine import Bound, Demand, Group, Identity, Peers, PodTerm, Requirement, Taint
 from echelon.engine.blocked_certificates import Certificates, needs_of
-from echelon.testing.placement import LEVELS, Cluster, blocked, composite, exclusive, fresh_id, gang, judged, pods
+from echelon.testing.placement import (
+    LEVELS,
+    ClusterBuilder,
+    blocked,
+    composite,
+    exclusive,
+    fresh_id,
+    gang,
+    judged,
+    pods,
+)
 
 
 class Waiting:
     """One demand that waits on a cluster of two racks of four nodes, a pod of its own on each."""
 
     def __init__(self, root: Group, *, running: int = 0, priority: int = 0, may_preempt: bool = True) -> None:
-        self.cluster = Cluster()
+        self.cluster = ClusterBuilder()
         self.pods: dict[str, int] = {}
         for rack in ("r1", "r2"):
             for number in range(4):
@@ -119,13 +129,13 @@ _SELF = PodTerm(LEVELS["host"], Peers((Requirement("app", "In", ("a",)),), ("",)
     ids=["exclusive", "anti-affinity", "child"],
 )
 def test_where_counting_does_not_tell_there_is_no_certificate(root: Group) -> None:
-    cluster = Cluster().node("n", cpu=4, rack="r")
+    cluster = ClusterBuilder().node("n", cpu=4, rack="r")
     assert needs_of(cluster.view, Demand(root)) is None
 
 
 def test_nor_is_there_one_for_what_neither_the_engine_nor_counting_has_proved() -> None:
     """Room for both shapes by themselves, and for nothing but one of them together."""
-    cluster = Cluster().node("n", cpu=4)
+    cluster = ClusterBuilder().node("n", cpu=4)
     demand = Demand(gang(2, pods(1, cpu=3), pods(1, cpu=2)))
     verdict = blocked(judged(cluster.view, demand))
     certificates = Certificates(cluster.view)

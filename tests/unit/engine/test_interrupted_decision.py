@@ -12,7 +12,7 @@ from types import FrameType
 import pytest
 
 from echelon.engine import ClusterView, Demand, Group, Identity, Node, decide, decision
-from echelon.testing.placement import NOW, Cluster, composite, exclusive, gang, pods, shape
+from echelon.testing.placement import NOW, ClusterBuilder, composite, exclusive, gang, pods, shape
 
 ENGINE = str(Path(decision.__file__).parent)
 
@@ -21,9 +21,9 @@ class BrokenOff(BaseException):
     """Like a cancellation: no error that anyone would catch on the way."""
 
 
-def contested() -> tuple[Cluster, Group]:
+def contested() -> tuple[ClusterBuilder, Group]:
     """Three racks of running units; a gang has to preempt in one of them."""
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for rack in ("r1", "r2", "r3"):
         cluster.nodes(rack, 3, cpu=2, rack=rack)
         for number in range(3):
@@ -31,18 +31,18 @@ def contested() -> tuple[Cluster, Group]:
     return cluster, composite(2, gang(2, pods(2, cpu=1), key="rack"), gang(2, pods(2, cpu=2), key="rack"))
 
 
-def crowded() -> tuple[Cluster, Group]:
+def crowded() -> tuple[ClusterBuilder, Group]:
     """Too little room and nothing that may be evicted: reasons and fixes are looked for."""
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for rack in ("r1", "r2"):
         cluster.nodes(rack, 2, cpu=2, rack=rack)
         cluster.run(f"{rack}-0", cpu=1, priority=100, identity=Identity("ns", (("app", rack),)))
     return cluster, gang(5, pods(5, cpu=1), key="rack")
 
 
-def with_extras() -> tuple[Cluster, Group]:
+def with_extras() -> tuple[ClusterBuilder, Group]:
     """The minimum fits, and some of the extras."""
-    cluster = Cluster().nodes("a", 3, cpu=2, rack="r1")
+    cluster = ClusterBuilder().nodes("a", 3, cpu=2, rack="r1")
     cluster.run("a-0", cpu=1, priority=100)
     return cluster, composite(1, gang(2, pods(4, cpu=1), key="rack"), gang(2, pods(3, cpu=2), key="rack"))
 
@@ -56,7 +56,7 @@ def derived(view: ClusterView) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("build", [contested, crowded, with_extras])
-def test_a_decision_broken_off_anywhere_leaves_no_trace(build: Callable[[], tuple[Cluster, Group]]) -> None:
+def test_a_decision_broken_off_anywhere_leaves_no_trace(build: Callable[[], tuple[ClusterBuilder, Group]]) -> None:
     cluster, root = build()
     demand = Demand(root, priority=50)
     before, whole = derived(cluster.view), decide(cluster.view, demand, NOW)
@@ -106,7 +106,7 @@ def test_what_was_looked_away_from_comes_back_once_if_a_decision_inside_is_broke
 
 def test_a_pod_that_gives_back_twice_in_a_trial_holds_its_rack_once_afterwards() -> None:
     """In between a node joins, so that who holds which rack is derived anew."""
-    cluster, alone = Cluster().nodes("a", 1, cpu=2, rack="r"), exclusive("rack", 1)
+    cluster, alone = ClusterBuilder().nodes("a", 1, cpu=2, rack="r"), exclusive("rack", 1)
     cluster.run("a-0", cpu=1, group=7, exclusive=alone)
     view = cluster.view
     held = view.pods_on("a-0")

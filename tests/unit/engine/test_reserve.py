@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from echelon.engine import Demand, Evict, Group, soonest
-from echelon.testing.placement import Cluster, gang, pods
+from echelon.testing.placement import ClusterBuilder, gang, pods
 
 
-def _ask(cluster: Cluster, root: Group, costs: Mapping[int, int], *leaving: int) -> Evict | None:
+def _ask(cluster: ClusterBuilder, root: Group, costs: Mapping[int, int], *leaving: int) -> Evict | None:
     """The answer for a demand of priority 10; the view must be as before."""
     before = cluster.view.fingerprint()
     gone = [pod for unit in leaving for pod in cluster.view.pods_of(unit)]
@@ -18,7 +18,7 @@ def _ask(cluster: Cluster, root: Group, costs: Mapping[int, int], *leaving: int)
 
 
 def test_pods_of_equal_priority_are_waited_for_and_those_that_end_soonest_first() -> None:
-    cluster = Cluster().nodes("n", 3, cpu=1)
+    cluster = ClusterBuilder().nodes("n", 3, cpu=1)
     running = [cluster.run(f"n-{index}", cpu=1, priority=10) for index in range(3)]
     found = _ask(cluster, gang(2, pods(2, cpu=1)), {running[1]: 5, running[2]: 7})
     assert found is not None
@@ -27,14 +27,14 @@ def test_pods_of_equal_priority_are_waited_for_and_those_that_end_soonest_first(
 
 
 def test_nobody_waits_for_pods_of_higher_priority() -> None:
-    cluster = Cluster().nodes("n", 2, cpu=1)
+    cluster = ClusterBuilder().nodes("n", 2, cpu=1)
     cluster.run("n-0", cpu=1, priority=11)
     cluster.run("n-1", cpu=1, priority=10)
     assert _ask(cluster, gang(2, pods(2, cpu=1)), {}) is None
 
 
 def test_the_domain_where_the_least_has_to_end() -> None:
-    cluster = Cluster().nodes("a", 3, cpu=1, rack="r1").nodes("b", 3, cpu=1, rack="r2")
+    cluster = ClusterBuilder().nodes("a", 3, cpu=1, rack="r1").nodes("b", 3, cpu=1, rack="r2")
     for index in range(3):
         cluster.run(f"a-{index}", cpu=1, priority=10)
     only = cluster.run("b-0", cpu=1, priority=10)
@@ -44,7 +44,7 @@ def test_the_domain_where_the_least_has_to_end() -> None:
 
 
 def test_room_of_pods_that_leave_already_costs_nothing() -> None:
-    cluster = Cluster().nodes("n", 2, cpu=1)
+    cluster = ClusterBuilder().nodes("n", 2, cpu=1)
     leaving = cluster.run("n-0", cpu=1, priority=99)
     cluster.run("n-1", cpu=1, priority=10)
     found = _ask(cluster, gang(1, pods(1, cpu=1)), {}, leaving)

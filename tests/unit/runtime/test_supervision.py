@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from echelon.runtime.components import Part
-from echelon.runtime.supervision import PartBroke, supervised
+from echelon.runtime.components import Component
+from echelon.runtime.supervision import ComponentFailed, supervised
 
 
 async def forever() -> None:
@@ -27,7 +27,7 @@ async def test_parts_end_with_the_block() -> None:
         task = asyncio.current_task()
         await forever()
 
-    async with supervised([Part("one", remembered())]):
+    async with supervised([Component("one", remembered())]):
         await asyncio.sleep(0)
     assert task is not None
     assert task.cancelled()
@@ -35,20 +35,20 @@ async def test_parts_end_with_the_block() -> None:
 
 async def test_what_the_block_raises_is_raised_unchanged() -> None:
     with pytest.raises(ValueError, match="mine"):
-        async with supervised([Part("one", forever())]):
+        async with supervised([Component("one", forever())]):
             raise ValueError("mine")
 
 
 async def test_a_part_that_breaks_ends_the_block() -> None:
-    with pytest.raises(PartBroke, match="scheduler broke") as error:
-        async with supervised([Part("scheduler", breaks()), Part("other", forever())]):
+    with pytest.raises(ComponentFailed, match="scheduler broke") as error:
+        async with supervised([Component("scheduler", breaks()), Component("other", forever())]):
             await forever()
     assert isinstance(error.value.__cause__, RuntimeError)
 
 
 async def test_cancelling_the_block_stays_a_cancellation() -> None:
     async def block() -> None:
-        async with supervised([Part("one", forever())]):
+        async with supervised([Component("one", forever())]):
             await forever()
 
     task = asyncio.create_task(block())

@@ -11,13 +11,13 @@ import pytest
 from echelon.engine import Demand, Evict, Loss, Placed, decide
 from echelon.scheduler import loop
 from echelon.scheduler.acting import reservation
-from echelon.testing.placement import NOW, Cluster, gang, pods
+from echelon.testing.placement import NOW, ClusterBuilder, gang, pods
 from tests.judging import DECIDE_DOORS, SOONEST_DOORS, Judge
 
 
 def question() -> tuple[Any, Demand, Placed]:
     """A view, a demand, and a placement on a node that is too small."""
-    cluster = Cluster().node("large", cpu=4).node("small", cpu=1)
+    cluster = ClusterBuilder().node("large", cpu=4).node("small", cpu=1)
     demand = Demand(gang(1, pods(1, cpu=4)))
     placed = decide(cluster.view, demand, NOW)
     assert isinstance(placed, Placed)

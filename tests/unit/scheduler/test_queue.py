@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from echelon.runtime.real_clock import LoopClock
+from echelon.runtime.clocks import LoopClock
 from echelon.runtime.virtual_time import run
 from echelon.scheduler.queueing.queue import ANY_ROOM, Queue, Rank
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from cryptography import x509
 
-from echelon.server.app import ServerSettings
+from echelon.server.https_server import ServerSettings
 from echelon.server.setup import admin_kubeconfig, certificates
 
 NOW = 1_800_000_000.0

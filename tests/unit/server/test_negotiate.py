@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from echelon.api.errors import ApiError
-from echelon.server.http.requests.negotiate import PLAIN, Form, form_of, wants_aggregated_discovery
+from echelon.server.http.requests.content_negotiation import PLAIN, Form, form_of, wants_aggregated_discovery
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 

@@ -12,8 +12,8 @@ from echelon.api import scheme
 from echelon.api.schema import kind_schema
 from echelon.api.scheme import Object, Resource
 from echelon.base import instants
-from echelon.server.http.replies.ages import duration
 from echelon.server.http.replies.columns import columns_of
+from echelon.server.http.replies.durations import duration
 from echelon.server.http.replies.tables import table
 
 GOLDEN: dict[str, Any] = msgspec.json.decode((Path(__file__).parent / "data" / "tables.json").read_bytes())

@@ -5,24 +5,24 @@ from __future__ import annotations
 import json
 
 from echelon.api.scheme import PODS, WORKLOADS
-from echelon.server.objects.trees import Trees, header_of, resource_of
+from echelon.server.objects.object_cache import ObjectCache, header_of, resource_of
 
 
 def test_a_tree_that_was_written_is_never_decoded() -> None:
-    trees, tree = Trees(), {"metadata": {}}
+    trees, tree = ObjectCache(), {"metadata": {}}
     trees.keep("/core/pods/a/x", 3, tree)
     assert trees.of("/core/pods/a/x", 3, b"not even JSON") is tree
 
 
 def test_every_revision_has_its_own_tree_and_readers_share_it() -> None:
-    trees = Trees()
+    trees = ObjectCache()
     first = trees.of("/core/pods/a/x", 1, b'{"n": 1}')
     assert trees.of("/core/pods/a/x", 2, b'{"n": 2}') == {"n": 2}
     assert trees.of("/core/pods/a/x", 1, b'{"n": 1}') is first
 
 
 def test_what_was_not_used_for_longest_goes_first() -> None:
-    trees = Trees(capacity=2)
+    trees = ObjectCache(capacity=2)
     kept = trees.of("a", 1, b"{}")
     gone = trees.of("b", 1, b"{}")
     trees.of("a", 1, b"{}")

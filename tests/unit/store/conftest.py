@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from echelon.store.hub import Window
 from echelon.store.log import Log
 from echelon.store.memory import open_memory
 from echelon.store.sqlite import open_sqlite
+from echelon.store.watch_history import Window
 
 from .store_values import Open, header_of
 

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from echelon.store.commit import InlineCommitter, ThreadCommitter
-from echelon.store.hub import Window
 from echelon.store.interface import StoreBusy, StoreFailed
 from echelon.store.journal import Batch
 from echelon.store.log import Log, MakeCommitter
 from echelon.store.sqlite import SqliteJournal, open_sqlite
+from echelon.store.watch_history import Window
 
 from .store_values import Open, header_of, value
 
@@ -203,7 +203,7 @@ import asyncio, json, os, sys, zlib
 from pathlib import Path
 from echelon.store.interface import Header
 from echelon.store.sqlite import open_sqlite
-from echelon.store.hub import Window
+from echelon.store.watch_history import Window
 
 def text(rev, name):
     body = f"{name}:{rev}:" + "x" * 2000

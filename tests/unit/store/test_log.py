@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from echelon.store.hub import Window
-from echelon.store.interface import Change, Compacted, Mismatch, StoreFailed, Watch
+from echelon.store.interface import Change, Compacted, RevisionMismatch, StoreFailed, Watch
 from echelon.store.log import Log
+from echelon.store.watch_history import Window
 
 from .store_values import Open, value
 
@@ -46,7 +46,7 @@ async def test_one_counter_for_all_keys_and_values_carry_their_revision(store: L
 @pytest.mark.parametrize("expect", [0, 7])
 async def test_a_write_that_expects_another_revision_is_refused(store: Log, expect: int) -> None:
     await store.put("/core/pods/a/x", value(), None)
-    with pytest.raises(Mismatch) as refused:
+    with pytest.raises(RevisionMismatch) as refused:
         await store.put("/core/pods/a/x", value(), expect)
     assert refused.value.current == 1
     assert store.revision == 1
@@ -57,7 +57,7 @@ async def test_writes_on_their_way_count_for_compare_and_set(store: Log) -> None
         return (await store.put("/core/pods/a/x", value(), 0)).revision
 
     results = await asyncio.gather(*(create() for _ in range(20)), return_exceptions=True)
-    assert sorted(type(r).__name__ for r in results) == sorted(["int"] + ["Mismatch"] * 19)
+    assert sorted(type(r).__name__ for r in results) == sorted(["int"] + ["RevisionMismatch"] * 19)
     assert store.revision == 1
 
 
@@ -82,7 +82,7 @@ async def test_deleting_returns_the_last_record_and_needs_one(store: Log) -> Non
     assert await store.delete("/core/pods/a/x", value("tomb"), written.revision) == written
     assert store.get("/core/pods/a/x") is None
     assert store.revision == 2
-    with pytest.raises(Mismatch):
+    with pytest.raises(RevisionMismatch):
         await store.delete("/core/pods/a/x", value(), None)
 
 

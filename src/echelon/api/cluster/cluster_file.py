@@ -12,7 +12,7 @@ from typing import NoReturn
 import yaml
 
 from ...base import quantity
-from ..objects import names
+from ..objects import name_formats
 from ..objects.vocabulary import HOSTNAME
 from ..scheme import Object
 from .pools import WELL_KNOWN_LEVELS, BadCluster, Cluster, Level, Pool
@@ -61,8 +61,8 @@ class _File:
             path = f"levels[{number}]"
             found = self._mapping(entry, path, ("name", "key"), required=("name", "key"))
             name, key = self._text(found["name"], f"{path}.name"), self._text(found["key"], f"{path}.key")
-            self._check(found["name"], f"{path}.name", names.dns1123_label(name))
-            self._check(found["key"], f"{path}.key", names.label_key(key))
+            self._check(found["name"], f"{path}.name", name_formats.dns1123_label(name))
+            self._check(found["key"], f"{path}.key", name_formats.label_key(key))
             if name == "node" or key == HOSTNAME:
                 self._fail(entry, path, "nodes are always the last level; leave them out")
             if any(one.name == name or one.key == key for one in levels):
@@ -74,7 +74,7 @@ class _File:
         keys = ("name", "counts", "capacity", "labels", "taints")
         found = self._mapping(node, path, keys, required=("name", "counts", "capacity"))
         name = self._text(found["name"], f"{path}.name")
-        self._check(found["name"], f"{path}.name", names.dns1123_label(name))
+        self._check(found["name"], f"{path}.name", name_formats.dns1123_label(name))
         return Pool(
             name=name,
             counts=self._counts(found["counts"], f"{path}.counts", levels),
@@ -93,7 +93,7 @@ class _File:
         capacity: dict[str, str] = {}
         for key, value in self._mapping(node, path).items():
             text = self._text(value, f"{path}.{key}")
-            self._check(value, f"{path}.{key}", names.qualified_name(key))
+            self._check(value, f"{path}.{key}", name_formats.qualified_name(key))
             try:
                 exact = quantity.parse(text)
             except ValueError as error:
@@ -107,7 +107,7 @@ class _File:
         labels: dict[str, str] = {}
         for key, value in self._mapping(node, path).items():
             labels[key] = self._text(value, f"{path}.{key}")
-            self._check(value, f"{path}.{key}", names.label_key(key) + names.label_value(labels[key]))
+            self._check(value, f"{path}.{key}", name_formats.label_key(key) + name_formats.label_value(labels[key]))
         return labels
 
     def _taints(self, node: yaml.Node, path: str) -> tuple[Object, ...]:
@@ -116,7 +116,7 @@ class _File:
             here = f"{path}[{number}]"
             found = self._mapping(entry, here, ("key", "value", "effect"), required=("key", "effect"))
             taint = {key: self._text(value, f"{here}.{key}") for key, value in found.items()}
-            self._check(found["key"], f"{here}.key", names.label_key(taint["key"]))
+            self._check(found["key"], f"{here}.key", name_formats.label_key(taint["key"]))
             if taint["effect"] not in _EFFECTS:
                 self._fail(found["effect"], f"{here}.effect", f"must be one of {', '.join(_EFFECTS)}")
             taints.append(taint)

@@ -13,14 +13,14 @@ from typing import Any, Literal
 
 from .. import errors
 from ..scheme import Object, Resource
-from . import names
+from . import name_formats
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 _TOKEN = re.compile(r"\s*(!=|==|=|!|,|\(|\)|[^\s!=,()]+)\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
+class LabelRequirement:
     """One condition on one label."""
 
     key: str
@@ -40,7 +40,7 @@ class Requirement:
 class LabelSelector:
     """All requirements must hold; without any, everything matches, unless the selector was absent altogether."""
 
-    requirements: tuple[Requirement, ...] = ()
+    requirements: tuple[LabelRequirement, ...] = ()
     #: An absent selector object (`null`) selects nothing, an empty one (`{}`) everything.
     nothing: bool = False
 
@@ -64,7 +64,7 @@ class LabelSelector:
         if selector is None:
             return LabelSelector(nothing=True)
         found = [
-            Requirement(key, "In", frozenset((value,)))
+            LabelRequirement(key, "In", frozenset((value,)))
             for key, value in sorted((selector.get("matchLabels") or {}).items())
         ]
         for expression in selector.get("matchExpressions") or ():
@@ -72,7 +72,7 @@ class LabelSelector:
             if operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
                 raise errors.bad_request(f'"{operator}" is not a valid label selector operator')
             found.append(
-                Requirement(str(expression.get("key", "")), operator, frozenset(expression.get("values") or ()))
+                LabelRequirement(str(expression.get("key", "")), operator, frozenset(expression.get("values") or ()))
             )
         return LabelSelector(tuple(found))
 
@@ -91,35 +91,35 @@ class _LabelParser:
             position = token.end()
         self._next = 0
 
-    def requirements(self) -> list[Requirement]:
+    def requirements(self) -> list[LabelRequirement]:
         found = [self._requirement()]
         while self._peek():
             self._expect(",")
             found.append(self._requirement())
         return found
 
-    def _requirement(self) -> Requirement:
+    def _requirement(self) -> LabelRequirement:
         if self._peek() == "!":
             self._take()
-            return Requirement(self._key(), "DoesNotExist")
+            return LabelRequirement(self._key(), "DoesNotExist")
         key = self._key()
         operator = self._peek()
         if operator in ("", ","):
-            return Requirement(key, "Exists")
+            return LabelRequirement(key, "Exists")
         self._take()
         if operator in ("=", "=="):
-            return Requirement(key, "In", frozenset((self._value(key),)))
+            return LabelRequirement(key, "In", frozenset((self._value(key),)))
         if operator == "!=":
-            return Requirement(key, "NotIn", frozenset((self._value(key),)))
+            return LabelRequirement(key, "NotIn", frozenset((self._value(key),)))
         if operator in ("in", "notin"):
-            return Requirement(key, "In" if operator == "in" else "NotIn", self._set(key))
+            return LabelRequirement(key, "In" if operator == "in" else "NotIn", self._set(key))
         raise errors.bad_request(
             f"unable to parse requirement: found '{operator}', expected: in, notin, =, ==, !=, ',' or the end"
         )
 
     def _key(self) -> str:
         key = self._take()
-        if complaints := names.label_key(key):
+        if complaints := name_formats.label_key(key):
             raise errors.bad_request(
                 f'unable to parse requirement: <nil>: Invalid value: "{key}": {"; ".join(complaints)}'
             )
@@ -127,7 +127,7 @@ class _LabelParser:
 
     def _value(self, key: str) -> str:
         value = "" if self._peek() in ("", ",", ")") else self._take()
-        if complaints := names.label_value(value):
+        if complaints := name_formats.label_value(value):
             text = "; ".join(complaints)
             raise errors.bad_request(f'unable to parse requirement: values[0][{key}]: Invalid value: "{value}": {text}')
         return value

@@ -1,6 +1,6 @@
 """Rules that a schema cannot say: defaults that look around, what a write may change, and what is refused.
 
-The server calls these between decoding and storing (api/admit resolves what needs other objects):
+The server calls these between decoding and storing (api/admission resolves what needs other objects):
 
     create   default → admit → prepare_create → validate_create
     update   default → prepare_update → admit → validate_update

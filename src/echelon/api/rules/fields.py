@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..errors import FieldError, duplicate, invalid, not_supported, required, too_many
-from ..objects import names
+from ..objects import name_formats
 
 Check = Callable[[str, Any], list[FieldError]]
 
@@ -31,14 +31,14 @@ def _by(sentences: Callable[[str], Sequence[str]]) -> Check:
 
 
 #: DNS-1123 subdomain, at most 253 characters.
-long_name: Check = _by(names.dns1123_subdomain)
+long_name: Check = _by(name_formats.dns1123_subdomain)
 #: DNS-1123 label, at most 63 characters.
-short_name: Check = _by(names.dns1123_label)
+short_name: Check = _by(name_formats.dns1123_label)
 #: DNS-1035 label: starts with a letter, at most 63 characters.
-service_name: Check = _by(names.dns1035_label)
+service_name: Check = _by(name_formats.dns1035_label)
 #: Optional DNS prefix, slash, name.
-label_key: Check = _by(names.qualified_name)
-label_value: Check = _by(names.label_value)
+label_key: Check = _by(name_formats.qualified_name)
+label_value: Check = _by(name_formats.label_value)
 
 
 def path_segment(path: str, value: Any) -> list[FieldError]:

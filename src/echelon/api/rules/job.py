@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import FieldError, invalid, not_supported, required, too_long
-from ..objects import meta, names
+from ..objects import meta, name_formats
 from ..objects.selectors import LabelSelector
 from ..objects.vocabulary import CONTROLLER_UID, JOB_NAME
 from ..scheme import Object
@@ -87,7 +87,7 @@ def _hostnames(obj: Object) -> list[FieldError]:
     if spec.get("completionMode") != INDEXED or completions <= 0:
         return []
     last = f"{name}-{completions - 1}"
-    if not names.dns1123_label(last):
+    if not name_formats.dns1123_label(last):
         return []
     return [invalid("metadata.name", name, f"will not able to create pod with invalid DNS label: {last}")]
 
@@ -135,7 +135,7 @@ def domain_prefixed_path(path: str, value: str) -> list[FieldError]:
     domain, slash, rest = value.partition("/")
     if not slash or not domain or not rest:
         return [invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
-    return [invalid(path, value, sentence) for sentence in names.dns1123_subdomain(domain)]
+    return [invalid(path, value, sentence) for sentence in name_formats.dns1123_subdomain(domain)]
 
 
 def _mode(spec: Part) -> list[FieldError]:
@@ -298,7 +298,7 @@ def _scheduling_update(new: Part | None, old: Part | None) -> list[FieldError]:
 
 def _warnings(obj: Object) -> list[str]:
     spec, found = obj.get("spec") or {}, []
-    complaints = names.dns1123_label(meta.name(obj))
+    complaints = name_formats.dns1123_label(meta.name(obj))
     if complaints:
         found.append(
             "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; "

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import FieldError, duplicate, invalid, not_supported, required, too_long
-from ..objects import index_sets
+from ..objects import completion_indexes
 from . import fields
 
 MOST_RULES = 20
@@ -119,7 +119,7 @@ def _success_rule(path: str, rule: Part, completions: int) -> list[FieldError]:
         if len(text) > LONGEST_INDEXES:
             problems.append(too_long(f"{path}.succeededIndexes", LONGEST_INDEXES))
         try:
-            listed = index_sets.count(index_sets.parse(text, completions))
+            listed = completion_indexes.count(completion_indexes.parse(text, completions))
         except ValueError as wrong:
             problems.append(invalid(f"{path}.succeededIndexes", text, f"error parsing succeededIndexes: {wrong}"))
     if least is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...base import instants
 from ..errors import FieldError, duplicate, invalid, required
-from ..objects import index_sets, meta
+from ..objects import completion_indexes, meta
 from ..scheme import Object
 from . import fields
 
@@ -140,9 +140,9 @@ def _index_texts(job: Object, status: Part) -> list[FieldError]:
     read: dict[str, list[tuple[int, int]]] = {}
     for field, text in (("completedIndexes", completed), ("failedIndexes", failed)):
         try:
-            read[field] = index_sets.parse(text or "", spec.get("completions") or 0)
+            read[field] = completion_indexes.parse(text or "", spec.get("completions") or 0)
         except ValueError as wrong:
             problems.append(invalid(f"status.{field}", text, f"error parsing {field}: {wrong}"))
-    if len(read) == 2 and index_sets.overlap(read["completedIndexes"], read["failedIndexes"]):
+    if len(read) == 2 and completion_indexes.overlap(read["completedIndexes"], read["failedIndexes"]):
         problems.append(invalid("status.failedIndexes", failed, "failedIndexes and completedIndexes overlap"))
     return problems

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import FieldError, invalid
-from ..objects import meta, names
+from ..objects import meta, name_formats
 from ..objects.vocabulary import JOBSET_EXCLUSIVE_TOPOLOGY
 from ..scheme import Object
 from . import fields, jobset_policies, jobset_scheduling, jobset_update
@@ -90,7 +90,10 @@ def _made_names(path: str, jobset: str, replicated: Part, job: Part) -> list[Fie
         if len(name) > LONGEST_NAME:
             detail = f"JobSet name is too long, {kind} names generated for this JobSet will exceed 63 characters"
             return [invalid("metadata.name", jobset, f"{detail}: {name}")]
-    return [invalid(f"{path}.name", replicated.get("name"), sentence) for sentence in names.dns1035_label(longest_job)]
+    return [
+        invalid(f"{path}.name", replicated.get("name"), sentence)
+        for sentence in name_formats.dns1035_label(longest_job)
+    ]
 
 
 def _network(spec: Part) -> list[FieldError]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import FieldError, duplicate, forbidden_field, invalid, not_supported, required
-from ..objects import names
+from ..objects import name_formats
 from . import fields
 
 SUCCEEDED = "Succeeded"
@@ -197,7 +197,7 @@ def coordinator(jobset: str, spec: Part) -> list[FieldError]:
     address = f"{jobset}-{name}-{job_index}-{pod_index}.{subdomain}"
     problems += [
         invalid(path, address, f"the coordinator's address must be a label value: {sentence}")
-        for sentence in names.label_value(address)
+        for sentence in name_formats.label_value(address)
     ]
     return problems
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import FieldError, forbidden_field, invalid, required, too_long
-from ..objects import names
+from ..objects import name_formats
 from ..scheme import NAMESPACES, SERVICES, Object, Resource
 from . import fields
 
@@ -21,10 +21,10 @@ _STANDARD_FINALIZERS = ("kubernetes", ORPHAN, FOREGROUND)
 
 def _name_sentences(resource: Resource) -> Callable[[str], list[str]]:
     if resource.plural == NAMESPACES.plural and not resource.group:
-        return names.dns1123_label
+        return name_formats.dns1123_label
     if resource.plural == SERVICES.plural and not resource.group:
-        return names.dns1035_label
-    return names.dns1123_subdomain
+        return name_formats.dns1035_label
+    return name_formats.dns1123_subdomain
 
 
 def validate(resource: Resource, meta: Mapping[str, Any]) -> list[FieldError]:
@@ -73,7 +73,7 @@ def check_annotations(path: str, value: Mapping[str, str] | None) -> list[FieldE
     problems: list[FieldError] = []
     size = 0
     for key, text in (value or {}).items():
-        problems += [invalid(path, key, sentence) for sentence in names.qualified_name(key.lower())]
+        problems += [invalid(path, key, sentence) for sentence in name_formats.qualified_name(key.lower())]
         size += len(key.encode()) + len(text.encode())
     if size > LARGEST_ANNOTATIONS:
         problems.append(too_long(path, LARGEST_ANNOTATIONS))

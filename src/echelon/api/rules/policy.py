@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import FieldError, invalid
 from ..scheme import Object
-from . import conditions, fields, pod_placement
+from . import fields, pod_placement, status_conditions
 from .kind import KindRules
 
 _PERCENT = re.compile(r"[0-9]+%")
@@ -45,7 +45,7 @@ def _amount(path: str, value: Any) -> list[FieldError]:
 
 def _status(new: Object, old: Object) -> list[FieldError]:
     status = new.get("status") or {}
-    problems = conditions.check("status.conditions", status.get("conditions"))
+    problems = status_conditions.check("status.conditions", status.get("conditions"))
     for counter in _COUNTERS:
         problems += fields.not_negative(f"status.{counter}", status.get(counter))
     return problems

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import FieldError, forbidden_field, invalid, required
 from ..scheme import Object
-from . import conditions, fields, grouping
+from . import fields, grouping, status_conditions
 from .kind import NOTHING, KindRules
 
 SYSTEM_PRIORITY_PREFIX = "system-"
@@ -50,7 +50,7 @@ def _group_update(minimum: str) -> Callable[[Object, Object], list[FieldError]]:
 
 def _group_status(new: Object, old: Object) -> list[FieldError]:
     status = new.get("status") or {}
-    problems = conditions.check("status.conditions", status.get("conditions"))
+    problems = status_conditions.check("status.conditions", status.get("conditions"))
     return problems + _claim_statuses(status.get("resourceClaimStatuses") or (), new.get("spec") or {})
 
 

@@ -1,6 +1,6 @@
 """Rules of TrainJob and the two kinds of training runtime that need nothing but the object: refused with 422.
 
-What needs the runtime a TrainJob refers to, or the JobSet it became, is refused by `admit.trainjob` with 403.
+What needs the runtime a TrainJob refers to, or the JobSet it became, is refused by `admission.trainjob` with 403.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from ...base.instants import to_time
 from ..errors import FieldError, invalid, required
-from ..objects import meta, names
+from ..objects import meta, name_formats
 from ..scheme import Object
 from . import jobset_policies
 from .kind import NOTHING, KindRules
@@ -45,7 +45,9 @@ def _train_job(obj: Object) -> list[FieldError]:
         return [required("spec")]
     spec: Part = obj["spec"]
     name = meta.name(obj)
-    problems = [invalid("metadata.name", name, sentence) for sentence in names.dns1035_label(name)] if name else []
+    problems = (
+        [invalid("metadata.name", name, sentence) for sentence in name_formats.dns1035_label(name)] if name else []
+    )
     manager = spec.get("managedBy", CONTROLLER)
     if manager not in (CONTROLLER, MULTIKUEUE):
         detail = f"ManagedBy must be {CONTROLLER} or {MULTIKUEUE} if set"

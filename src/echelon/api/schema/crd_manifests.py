@@ -11,10 +11,10 @@ from typing import Any
 
 from ..scheme import RESOURCES, Object, Resource
 from . import definitions
-from .checking import SPECIAL
 from .defaulting import schema_defaults
 from .definitions import Schema
 from .kind_schema import printer_columns
+from .schema_validation import SPECIAL
 
 _API_VERSION = "apiextensions.k8s.io/v1"
 #: Inside a template, metadata is what the template may give; the server owns the rest.

@@ -27,7 +27,7 @@ _WHOLE_SECONDS = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])T([01]\d|
 _INTEGER_LIMITS = {"int32": 2**31, "int64": 2**63}
 
 
-class Mismatch(Exception):
+class TypeMismatch(Exception):
     """A value Go's decoder would refuse.  Gathers the field path on its way out."""
 
     def __init__(self, what: str, *, go_type: str = "") -> None:
@@ -75,7 +75,7 @@ def _struct(name: str) -> Decoder:
 
     def decode(value: Any, strays: list[str]) -> Any:
         if type(value) is not dict:
-            raise Mismatch(json_kind(value), go_type=go_type)
+            raise TypeMismatch(json_kind(value), go_type=go_type)
         if not fields:
             fields.update(_compile_fields(name))
         made: Object = {}
@@ -91,7 +91,7 @@ def _struct(name: str) -> Decoder:
                 result = child(item, strays)
                 if result is not None:
                     made[field] = result
-        except Mismatch as mismatch:
+        except TypeMismatch as mismatch:
             mismatch.within(struct, field)
             raise
         return made
@@ -160,7 +160,7 @@ def _list(items: Schema) -> Decoder:
 
     def decode(value: Any, strays: list[str]) -> Any:
         if type(value) is not list:
-            raise Mismatch(json_kind(value), go_type=go_type)
+            raise TypeMismatch(json_kind(value), go_type=go_type)
         return [decode_item(item, strays) for item in value if item is not None]
 
     return decode
@@ -172,7 +172,7 @@ def _map(values: Schema) -> Decoder:
 
     def decode(value: Any, strays: list[str]) -> Any:
         if type(value) is not dict:
-            raise Mismatch(json_kind(value), go_type=go_type)
+            raise TypeMismatch(json_kind(value), go_type=go_type)
         return {key: decode_item(item, strays) for key, item in value.items() if item is not None}
 
     return decode
@@ -180,25 +180,25 @@ def _map(values: Schema) -> Decoder:
 
 def _string(value: Any, strays: list[str]) -> Any:
     if type(value) is not str:
-        raise Mismatch(json_kind(value), go_type="string")
+        raise TypeMismatch(json_kind(value), go_type="string")
     return value
 
 
 def _string_or_omit(value: Any, strays: list[str]) -> Any:
     if type(value) is not str:
-        raise Mismatch(json_kind(value), go_type="string")
+        raise TypeMismatch(json_kind(value), go_type="string")
     return value or None
 
 
 def _boolean(value: Any, strays: list[str]) -> Any:
     if type(value) is not bool:
-        raise Mismatch(json_kind(value), go_type="bool")
+        raise TypeMismatch(json_kind(value), go_type="bool")
     return value
 
 
 def _number(value: Any, strays: list[str]) -> Any:
     if type(value) is not int and type(value) is not float:
-        raise Mismatch(json_kind(value), go_type="float64")
+        raise TypeMismatch(json_kind(value), go_type="float64")
     return value
 
 
@@ -209,7 +209,7 @@ def _integer(width: str) -> Decoder:
     def decode(value: Any, strays: list[str]) -> Any:
         if type(value) is not int or not -limit <= value < limit:
             kind = json_kind(value)
-            raise Mismatch(f"number {value}" if kind == "number" else kind, go_type=width)
+            raise TypeMismatch(f"number {value}" if kind == "number" else kind, go_type=width)
         return value
 
     return decode
@@ -217,22 +217,22 @@ def _integer(width: str) -> Decoder:
 
 def _base64(value: Any, strays: list[str]) -> Any:
     if type(value) is not str:
-        raise Mismatch(json_kind(value), go_type="[]uint8")
+        raise TypeMismatch(json_kind(value), go_type="[]uint8")
     try:
         # Line breaks are allowed inside, as manifests wrap long values; what is stored has none.
         data = binascii.a2b_base64(value.replace("\n", "").replace("\r", ""), strict_mode=True)
     except ValueError as refused:
-        raise Mismatch("illegal base64 data: the value must be encoded in standard base64") from refused
+        raise TypeMismatch("illegal base64 data: the value must be encoded in standard base64") from refused
     return binascii.b2a_base64(data, newline=False).decode()
 
 
 def _quantity(value: Any, strays: list[str]) -> Any:
     if type(value) not in (str, int, float):
-        raise Mismatch(quantity.WRONG_FORMAT)
+        raise TypeMismatch(quantity.WRONG_FORMAT)
     try:
         return quantity.canonical(value)
     except ValueError as refused:
-        raise Mismatch(str(refused)) from refused
+        raise TypeMismatch(str(refused)) from refused
 
 
 def _int_or_string(value: Any, strays: list[str]) -> Any:
@@ -241,20 +241,20 @@ def _int_or_string(value: Any, strays: list[str]) -> Any:
     if type(value) is not int or not -(2**31) <= value < 2**31:
         kind = json_kind(value)
         shown = f"number {value}" if kind == "number" else kind
-        raise Mismatch(f"json: cannot unmarshal {shown} into Go value of type int32")
+        raise TypeMismatch(f"json: cannot unmarshal {shown} into Go value of type int32")
     return value
 
 
 def _instant(write: Callable[[float], str], layout: str) -> Decoder:
     def decode(value: Any, strays: list[str]) -> Any:
         if type(value) is not str:
-            raise Mismatch(f"json: cannot unmarshal {json_kind(value)} into Go value of type string")
+            raise TypeMismatch(f"json: cannot unmarshal {json_kind(value)} into Go value of type string")
         if layout == "2006-01-02T15:04:05Z07:00" and _WHOLE_SECONDS.fullmatch(value):
             return value
         try:
             return write(instants.parse(value))
         except ValueError as refused:
-            raise Mismatch(f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"') from refused
+            raise TypeMismatch(f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"') from refused
 
     return decode
 

@@ -17,9 +17,9 @@ from functools import cache
 from .. import errors
 from ..errors import ApiError, FieldError
 from ..scheme import Object, Resource
-from . import checking, decoding, defaulting, definitions, pruning
-from .bodies import duplicate_fields, parse
+from . import decoding, defaulting, definitions, pruning, schema_validation
 from .definitions import Schema, group_versions
+from .json_bodies import duplicate_fields, parse
 from .openapi import document as openapi_v3
 
 __all__ = [
@@ -51,7 +51,7 @@ def decode(resource: Resource, obj: Object) -> Decoded:
     strays: list[str] = []
     try:
         read = _decoder(resource)(obj, strays)
-    except decoding.Mismatch as mismatch:
+    except decoding.TypeMismatch as mismatch:
         raise cannot_handle(resource, mismatch.text()) from None
     except RecursionError:
         raise cannot_handle(resource, "json: exceeded max depth") from None
@@ -81,7 +81,7 @@ def _filler(resource: Resource) -> defaulting.Filler:
 
 def check(resource: Resource, obj: Object) -> list[FieldError]:
     """Every breach of a custom kind's structural schema; nothing for built-in kinds, whose rules are code."""
-    return [] if resource.builtin else checking.breaches(definitions.name_of(resource), obj)
+    return [] if resource.builtin else schema_validation.breaches(definitions.name_of(resource), obj)
 
 
 def definition(resource: Resource) -> Schema:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..scheme import Object
 from . import definitions
-from .decoding import SPECIAL, Decoder, Mismatch, copy_tree, json_kind, typed
+from .decoding import SPECIAL, Decoder, TypeMismatch, copy_tree, json_kind, typed
 from .definitions import Schema
 
 
@@ -24,12 +24,12 @@ def pruner(name: str) -> Decoder:
 
     def decode(value: Any, strays: list[str]) -> Any:
         if type(value) is not dict:
-            raise Mismatch(json_kind(value), go_type="map[string]interface {}")
+            raise TypeMismatch(json_kind(value), go_type="map[string]interface {}")
         made = prune({field: item for field, item in value.items() if field != "metadata"}, strays)
         if value.get("metadata") is not None:
             try:
                 made["metadata"] = metadata(value["metadata"], strays)
-            except Mismatch as mismatch:
+            except TypeMismatch as mismatch:
                 mismatch.within("", "metadata")
                 raise
         return made

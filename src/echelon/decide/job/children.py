@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...api.objects import index_sets
+from ...api.objects import completion_indexes
 from . import failure_policy
 from .model import FAILURE_COUNT, Job, JobPod
 
@@ -66,7 +66,7 @@ def _failed_indexes(job: Job, counted: Sequence[JobPod]) -> frozenset[int]:
     limit = job.backoff_limit_per_index
     if limit is None:
         return frozenset()
-    stored = index_sets.members(job.status.get("failedIndexes") or "", job.completions or 0)
+    stored = completion_indexes.members(job.status.get("failedIndexes") or "", job.completions or 0)
     return stored | {
         pod.index
         for pod in counted

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ...api.objects import index_sets, meta
+from ...api.objects import completion_indexes, meta
 from ...api.objects.vocabulary import COMPLETION_INDEX, JOB_TRACKING
 from ...api.scheme import Object
 from ...base.instants import parse as instant
@@ -90,7 +90,7 @@ class Job:
     @cached_property
     def completed_indexes(self) -> frozenset[int]:
         """Indexes that the stored status says have succeeded and that are still asked for."""
-        return index_sets.members(self.status.get("completedIndexes", ""), self.completions or 0)
+        return completion_indexes.members(self.status.get("completedIndexes", ""), self.completions or 0)
 
 
 def read(obj: Object) -> Job:

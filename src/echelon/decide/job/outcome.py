@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...api.objects import index_sets, meta
+from ...api.objects import completion_indexes, meta
 from . import failure_policy
 from .children import PodCounts
 from .model import Job, JobPod
@@ -108,7 +108,7 @@ def _success_policy(job: Job, counts: PodCounts) -> Outcome | None:
     for number, rule in enumerate(job.success_rules if done else ()):
         listed = done
         if "succeededIndexes" in rule:
-            wanted = index_sets.members(rule["succeededIndexes"], job.completions or 0)
+            wanted = completion_indexes.members(rule["succeededIndexes"], job.completions or 0)
             listed = done & wanted
             met = len(listed) >= rule.get("succeededCount", len(wanted))
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from ...api.patching import strategic
+from ...api.patching import strategic_merge
 from ...api.scheme import Object
 from .model import CannotBuild, TrainJob
 
@@ -34,7 +34,7 @@ def _patch_replicated_job(replicated_jobs: list[Object], change: Object) -> None
     pod_change = (job_change.get("spec") or {}).get("template")
     if pod_change:
         spec = job.setdefault("spec", {})
-        spec["template"] = strategic.merge(_POD_TEMPLATE, spec.get("template") or {}, pod_change)
+        spec["template"] = strategic_merge.merge(_POD_TEMPLATE, spec.get("template") or {}, pod_change)
 
 
 def _merge_metadata(target: Object, change: dict[str, Any] | None) -> None:

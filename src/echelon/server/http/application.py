@@ -16,9 +16,9 @@ from ...api.errors import ApiError, method_not_allowed
 from ...api.scheme import NAMESPACES, PODS
 from ...api.verbs import Verbs
 from ...base.clock import Clock
-from .handlers import deletes, nonresource, reads, subresources, writes
+from .handlers import deletes, mutations, nonresource, reads, subresources
 from .handlers.call import Call
-from .handlers.request_metrics import Metrics
+from .handlers.request_metrics import RequestMetrics
 from .handlers.watching import Watches
 from .replies.encode import error_response, text_response
 from .requests import routes
@@ -31,11 +31,11 @@ _Handler = Callable[[Call], Awaitable[Response]]
 
 _OBJECT: Mapping[str, _Handler] = {
     "GET": reads.get,
-    "PUT": writes.update,
-    "PATCH": writes.patch,
+    "PUT": mutations.update,
+    "PATCH": mutations.patch,
     "DELETE": deletes.delete,
 }
-_STATUS: Mapping[str, _Handler] = {"GET": reads.get, "PUT": writes.update, "PATCH": writes.patch}
+_STATUS: Mapping[str, _Handler] = {"GET": reads.get, "PUT": mutations.update, "PATCH": mutations.patch}
 _POD_SUBRESOURCES: Mapping[str, Mapping[str, _Handler]] = {
     "binding": {"POST": subresources.bind},
     "eviction": {"POST": subresources.evict},
@@ -55,7 +55,7 @@ class Application:
         self._clock = clock
         self._address = address
         self._watches = Watches()
-        self._metrics = Metrics(lambda: self._watches.open, more_metrics)
+        self._metrics = RequestMetrics(lambda: self._watches.open, more_metrics)
 
     def close(self) -> None:
         """End all watches, so that the server can stop."""
@@ -133,7 +133,7 @@ def _methods(target: Target) -> Mapping[str, _Handler]:
         if target.subresource == "status" and resource.has_status:
             return _STATUS
         if resource is NAMESPACES and target.subresource == "finalize":
-            return {"PUT": writes.update}
+            return {"PUT": mutations.update}
         if resource is PODS and target.subresource in _POD_SUBRESOURCES:
             return _POD_SUBRESOURCES[target.subresource]
         raise routes.unknown_resource()
@@ -141,7 +141,7 @@ def _methods(target: Target) -> Mapping[str, _Handler]:
         return _OBJECT
     methods: dict[str, _Handler] = {"GET": reads.list_}
     if bool(target.namespace) == resource.namespaced:
-        methods["POST"] = writes.create
+        methods["POST"] = mutations.create
         if resource is not NAMESPACES:
             methods["DELETE"] = deletes.delete_collection
     return methods

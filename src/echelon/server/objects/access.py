@@ -14,7 +14,7 @@ from ...api.scheme import Object, Resource
 from ...base.clock import Clock
 from ...base.rng import Rng
 from ...store.interface import Encode, Record, Store, StoreFailed
-from .trees import Trees, encode_json, header
+from .object_cache import ObjectCache, encode_json, header
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class Access:
         self.store = store
         self.clock = clock
         self.rng = rng
-        self.trees = Trees()
+        self.trees = ObjectCache()
 
     # -- reading ---------------------------------------------------------------------------------------
 

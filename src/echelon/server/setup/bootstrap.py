@@ -13,7 +13,7 @@ from ...api.scheme import PODS, Object, by_kind
 from ...api.verbs import WriteOptions
 from ...store.interface import Record
 from ..objects.access import Access
-from ..objects.trees import resource_of
+from ..objects.object_cache import resource_of
 from ..verbs.create import create
 from ..verbs.update import is_finished
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from ...api.errors import ApiError, conflict, invalid_object, required
 from ...api.scheme import PODS, Object
 from ...base.instants import to_time
-from ...store.interface import Mismatch
+from ...store.interface import RevisionMismatch
 from ..objects.access import Access
 
 
@@ -33,7 +33,7 @@ async def bind(
             return
         try:
             await access.replace(PODS, bound, record)
-        except Mismatch:
+        except RevisionMismatch:
             await access.store.settled(record.key)
         else:
             return

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ...api import admit, rules
+from ...api import admission, rules
 from ...api.errors import ApiError, already_exists, bad_request
 from ...api.objects.meta import deleting
 from ...api.schema import kind_schema
 from ...api.scheme import Object, Resource
 from ...api.verbs import WriteOptions
 from ...base.instants import to_time
-from ...store.interface import Mismatch
+from ...store.interface import RevisionMismatch
 from ..objects.access import Access, at_version
 from ..objects.incoming import decode, refuse_if, refuse_wrong_types
 
@@ -43,10 +43,10 @@ def _new_object(access: Access, resource: Resource, sent: Object, namespace: str
     kind_schema.apply_defaults(resource, tree)
     refuse_wrong_types(resource, tree, name)
     rules.default(resource, tree, None)
-    admit.admit_create(resource, tree, access)
+    admission.admit_create(resource, tree, access)
     rules.prepare_create(resource, tree, access.clock.now())
     refuse_if(kind_schema.check(resource, tree) + rules.validate_create(resource, tree), resource, name)
-    for warning in rules.warnings(resource, tree) + admit.warnings(resource, tree, access):
+    for warning in rules.warnings(resource, tree) + admission.warnings(resource, tree, access):
         options.warn(warning)
     return tree
 
@@ -85,7 +85,7 @@ async def _stored(access: Access, resource: Resource, tree: Object, options: Wri
         return access.get(resource, metadata["name"], metadata.get("namespace", "")) is None
     try:
         await access.insert(resource, tree)
-    except Mismatch:
+    except RevisionMismatch:
         return False
     return True
 

@@ -9,13 +9,13 @@ The garbage collector and the kubelet finish what is only marked here.
 
 from __future__ import annotations
 
-from ...api import admit
+from ...api import admission
 from ...api.errors import ApiError
 from ...api.rules.metadata import FOREGROUND, ORPHAN
 from ...api.scheme import JOBS, NAMESPACES, PODS, Object, Resource
 from ...api.verbs import DeleteOptions
 from ...base import instants
-from ...store.interface import Mismatch, Record
+from ...store.interface import Record, RevisionMismatch
 from ..objects.access import Access, at_version
 from .update import is_finished
 
@@ -27,12 +27,12 @@ async def delete(access: Access, resource: Resource, name: str, namespace: str, 
         record = access.record(resource, name, namespace)
         _check_preconditions(resource, name, record, options)
         old = access.trees.of_record(record)
-        admit.admit_delete(resource, old, access)
+        admission.admit_delete(resource, old, access)
         marked = _marked(access, resource, old, options)
         gone = is_finished(resource, marked)
         try:
             last = marked if options.dry_run else await _carry_out(access, resource, record, old, marked, gone=gone)
-        except Mismatch:
+        except RevisionMismatch:
             await access.store.settled(record.key)
             continue
         return at_version(resource, last)

@@ -10,7 +10,7 @@ from ...api.objects.selectors import LabelSelector
 from ...api.scheme import POD_DISRUPTION_BUDGETS, PODS, Object
 from ...api.verbs import DeleteOptions
 from ...base.instants import to_time
-from ...store.interface import Mismatch
+from ...store.interface import RevisionMismatch
 from ..objects.access import Access
 from .delete import delete
 
@@ -48,7 +48,7 @@ async def _spend_budget(access: Access, pod: Object, options: DeleteOptions) -> 
         record = access.record(POD_DISRUPTION_BUDGETS, name(budget), namespace(budget))
         try:
             await access.replace(POD_DISRUPTION_BUDGETS, spent, record)
-        except Mismatch:
+        except RevisionMismatch:
             await access.store.settled(record.key)
         else:
             return
@@ -94,7 +94,7 @@ async def _explain(access: Access, pod: Object, options: DeleteOptions) -> None:
         told = {**current, "metadata": {**current["metadata"]}, "status": {**status, "conditions": conditions}}
         try:
             await access.replace(PODS, told, record)
-        except Mismatch:
+        except RevisionMismatch:
             await access.store.settled(record.key)
         else:
             return

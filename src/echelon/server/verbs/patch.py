@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ...api.errors import immutable, invalid_object, stale
-from ...api.patching import languages as patches
+from ...api.patching import apply_patch
 from ...api.scheme import Object, Resource
 from ...api.verbs import Patch, PatchType, Subresource, WriteOptions
-from ...store.interface import Mismatch, Record
+from ...store.interface import Record, RevisionMismatch
 from ..objects.access import Access, at_version
 from .update import revise, store_revision
 
@@ -29,7 +29,7 @@ async def patch(
         new = revise(access, resource, record, sent, subresource, options, patched=True)
         try:
             return at_version(resource, await store_revision(access, resource, record, new, options))
-        except Mismatch:
+        except RevisionMismatch:
             await access.store.settled(record.key)
 
 
@@ -38,7 +38,7 @@ def _applied(access: Access, resource: Resource, record: Record, patch: Patch, s
     if subresource == "status" and patch.type is not PatchType.JSON:
         # A JSON patch may test any field; the other types can only write, and only status matters here.
         old = {field: old[field] for field in _STATUS_ENDPOINT if field in old}
-    sent = patches.apply(resource, old, patch)
+    sent = apply_patch.apply(resource, old, patch)
     before, after = old["metadata"], sent.get("metadata")
     if not isinstance(after, dict):
         # Nothing is meant by its absence, and decoding will say what is wrong with anything else.

@@ -7,13 +7,13 @@ A write that changes nothing is not made.  A write that takes the last finalizer
 
 from __future__ import annotations
 
-from ...api import admit, rules
+from ...api import admission, rules
 from ...api.errors import ApiError, bad_request, conflict, stale
 from ...api.objects.meta import name as name_of
 from ...api.schema import kind_schema
 from ...api.scheme import NAMESPACES, Object, Resource
 from ...api.verbs import Subresource, WriteOptions
-from ...store.interface import Mismatch, Record
+from ...store.interface import Record, RevisionMismatch
 from ..objects.access import Access, at_version
 from ..objects.incoming import decode, refuse_if, refuse_wrong_types
 from .create import create, place
@@ -46,7 +46,7 @@ async def update(
         new = revise(access, resource, record, {**sent, "metadata": metadata}, subresource, options)
         try:
             return at_version(resource, await store_revision(access, resource, record, new, options))
-        except Mismatch:
+        except RevisionMismatch:
             if metadata.get("resourceVersion"):
                 raise stale(resource, name) from None
             await access.store.settled(record.key)
@@ -109,7 +109,7 @@ def _with_spec(
     refuse_wrong_types(resource, new, name_of(old))
     rules.default(resource, new, old)
     rules.prepare_update(resource, new, old, "", access.clock.now())
-    admit.admit_update(resource, new, old, access)
+    admission.admit_update(resource, new, old, access)
     for warning in rules.warnings(resource, new):
         options.warn(warning)
     return new

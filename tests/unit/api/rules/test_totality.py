@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from echelon.api import admit, rules, scheme
+from echelon.api import admission, rules, scheme
 from echelon.api.errors import ApiError
 from echelon.api.schema import kind_schema
 from echelon.api.scheme import Object, Resource
@@ -143,5 +143,5 @@ def test_every_question_has_an_answer(case: tuple[Resource, Object]) -> None:
         rules.prepare_update(resource, changed, old)
         rules.validate_update(resource, changed, old)
         with suppress(ApiError):
-            admit.admit_create(resource, created, CLUSTER)
-        admit.admit_update(resource, changed, old, CLUSTER)
+            admission.admit_create(resource, created, CLUSTER)
+        admission.admit_update(resource, changed, old, CLUSTER)

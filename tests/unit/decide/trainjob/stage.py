@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 from echelon.api.objects import meta
-from echelon.api.objects.runtimes import builtin_runtimes
+from echelon.api.objects.builtin_runtimes import builtin_runtimes
 from echelon.api.scheme import JOB_SETS, POD_GROUPS, TRAIN_JOBS, WORKLOADS, Object, Resource
 from echelon.base.instants import to_time
 from echelon.decide.plan import Plan

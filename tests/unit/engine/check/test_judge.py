@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from echelon.engine import Blocked, Bound, Composite, Demand, Evict, Leaf, Placed, problems
-from echelon.testing.placement import NOW, Cluster, composite, exclusive, fresh_id, gang, pods
+from echelon.testing.placement import NOW, ClusterBuilder, composite, exclusive, fresh_id, gang, pods
 
 
-def scene() -> tuple[Cluster, Demand, Placed]:
+def scene() -> tuple[ClusterBuilder, Demand, Placed]:
     """Two rack gangs under a block, placed; each rack has one node too many, one of them tainted by a label."""
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for rack in ("r1", "r2"):
         cluster.nodes(rack, 2, gpu=8, block="b1", rack=rack)
     cluster.node("far", gpu=64, block="b2", rack="r1")
@@ -75,8 +75,8 @@ def test_unknown_members_and_nodes_are_seen() -> None:
     assert any("not asked for" in text for text in found)
 
 
-def contested() -> tuple[Cluster, Demand, Evict, int]:
-    cluster = Cluster().nodes("n", 3, cpu=1)
+def contested() -> tuple[ClusterBuilder, Demand, Evict, int]:
+    cluster = ClusterBuilder().nodes("n", 3, cpu=1)
     low = [cluster.run(f"n-{index}", cpu=1, priority=1) for index in range(3)]
     demand = Demand(gang(2, pods(2, cpu=1)), priority=5)
     verdict = cluster.decide(demand.root, demand.priority)
@@ -103,7 +103,7 @@ def test_victims_of_equal_priority_are_seen() -> None:
 
 
 def test_a_blocked_verdict_speaks_of_every_group() -> None:
-    cluster = Cluster().node("n", cpu=1)
+    cluster = ClusterBuilder().node("n", cpu=1)
     demand = Demand(composite(2, gang(1, pods(1, cpu=1)), gang(1, pods(1, cpu=1))))
     verdict = cluster.decide(demand.root)
     assert isinstance(verdict, Blocked)
@@ -115,7 +115,7 @@ def test_a_blocked_verdict_speaks_of_every_group() -> None:
 
 def test_groups_that_run_in_one_exclusive_rack_are_not_said_to_fit() -> None:
     """Both hold, neither has its rack to itself, and an advance of one needs the other to go on holding."""
-    cluster = Cluster().node("n0", cpu=1, rack="r").node("n1", rack="r")
+    cluster = ClusterBuilder().node("n0", cpu=1, rack="r").node("n1", rack="r")
     leaves = []
     for _ in range(2):
         member, wanted = fresh_id(), exclusive("rack", 7)

@@ -11,12 +11,12 @@ import pytest
 import echelon.engine
 from echelon.engine import Blocked, Demand, Group, judge, problems
 from echelon.engine.explain.diagnose import shortages
-from echelon.testing.placement import NOW, Cluster, composite, gang, pods
+from echelon.testing.placement import NOW, ClusterBuilder, composite, gang, pods
 
 
-def racks(*sizes: int, per_block: int = 4) -> Cluster:
+def racks(*sizes: int, per_block: int = 4) -> ClusterBuilder:
     """Racks of so many nodes of 8 GPUs."""
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for number, size in enumerate(sizes):
         cluster.nodes(f"r{number}", size, cpu=8, gpu=8, block=f"b{number // per_block}", rack=f"r{number}")
     return cluster
@@ -80,7 +80,7 @@ def test_what_takes_too_many_steps_is_not_confirmed_and_not_contradicted() -> No
 @pytest.mark.parametrize("hidden", ["younger", "of lower priority", "under no budget"])
 def test_a_loss_said_to_be_the_least_is_seen_among_many_units_if_someone_else_could_go(hidden: str) -> None:
     """A verdict from before some units were known; it was right then."""
-    cluster = Cluster().nodes("n", 40, cpu=1)
+    cluster = ClusterBuilder().nodes("n", 40, cpu=1)
     tight = cluster.budget(0)
     for number in range(30):
         cluster.run(f"n-{number}", cpu=1, priority=2, started=NOW - 50, budgets=(tight,))

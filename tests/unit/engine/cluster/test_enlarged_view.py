@@ -6,7 +6,7 @@ import pytest
 
 from echelon.engine import ClusterView, Node, Taint, Unit
 from echelon.engine.cluster.node_table import NodeTable
-from echelon.testing.placement import LEVELS, Cluster, amounts, exclusive, gpu_racks, shape
+from echelon.testing.placement import LEVELS, ClusterBuilder, amounts, exclusive, gpu_racks, shape
 
 
 def more(view: ClusterView, *names: str, rack: str = "r1") -> ClusterView:
@@ -53,7 +53,7 @@ def test_holders_of_domains_hold_them_with_more_nodes_too() -> None:
 
 @pytest.mark.parametrize("batch", [["b", "c"], ["a", "z"], ["a", "c", "m", "z"]], ids=["one spot", "ends", "all over"])
 def test_rows_come_in_order_wherever_they_are_inserted(batch: list[str]) -> None:
-    cluster = Cluster().node("b1", cpu=1).node("n", cpu=2)
+    cluster = ClusterBuilder().node("b1", cpu=1).node("n", cpu=2)
     for name in batch:
         cluster.node(name, cpu=3)
     names = sorted([*batch, "b1", "n"])
@@ -65,7 +65,7 @@ def test_rows_come_in_order_wherever_they_are_inserted(batch: list[str]) -> None
 
 @pytest.fixture(params=[True, False], ids=["zones", "no zones"])
 def racks(request: pytest.FixtureRequest) -> NodeTable:
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for block in ("b1", "b2"):
         for rack in ("r1", "r2"):
             cluster.node(f"{block}-{rack}", rack=rack, block=block, **({"zone": "z"} if request.param else {}))
@@ -82,7 +82,7 @@ def test_every_domain_is_found_by_its_path(racks: NodeTable) -> None:
 
 def test_a_domain_is_found_by_its_path_where_some_nodes_lack_labels() -> None:
     table = (
-        Cluster()
+        ClusterBuilder()
         .node("a", zone="x", rack="r")
         .node("b", block="x", rack="r")
         .node("c", zone="x", block="y", rack="r")
@@ -94,7 +94,7 @@ def test_a_domain_is_found_by_its_path_where_some_nodes_lack_labels() -> None:
 
 
 def test_units_are_found_by_the_priority_they_have_last() -> None:
-    view = Cluster().view
+    view = ClusterBuilder().view
     for unit in (Unit(1, 5), Unit(2, 3), Unit(3, 9), Unit(1, 4), Unit(3, 2), Unit(3, 9)):
         view.put_unit(unit)
     view.remove_unit(2)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from echelon.engine import Blocked, Demand, NodeTerm, Placed, Requirement, Taint, Toleration, problems
-from echelon.testing.placement import NOW, Cluster, gang, pods
+from echelon.testing.placement import NOW, ClusterBuilder, gang, pods
 
 
-def usable(cluster: Cluster, **fields: object) -> list[str]:
+def usable(cluster: ClusterBuilder, **fields: object) -> list[str]:
     """The nodes that a one-cpu pod with these fields can be on, found by asking for all of them."""
     found = []
     for name in cluster.view.node_names():
@@ -24,8 +24,8 @@ def usable(cluster: Cluster, **fields: object) -> list[str]:
     return found
 
 
-def labelled() -> Cluster:
-    cluster = Cluster().node("none", cpu=4)
+def labelled() -> ClusterBuilder:
+    cluster = ClusterBuilder().node("none", cpu=4)
     for name, value in (("one", "1"), ("five", "5"), ("word", "w")):
         cluster.node(name, cpu=4, labels={"size": value})
     return cluster
@@ -92,7 +92,7 @@ TAINTS = {
     ],
 )
 def test_taints_need_their_tolerations(toleration: Toleration | None, names: list[str]) -> None:
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for name, taints in TAINTS.items():
         cluster.node(name, cpu=4, taints=taints)
     cluster.node("cordoned", cpu=4, cordoned=True)
@@ -100,7 +100,7 @@ def test_taints_need_their_tolerations(toleration: Toleration | None, names: lis
 
 
 def test_an_uncordoned_node_takes_pods_again() -> None:
-    cluster = Cluster().node("n", cpu=4, cordoned=True)
+    cluster = ClusterBuilder().node("n", cpu=4, cordoned=True)
     leaf = gang(1, pods(1, cpu=1))
     assert isinstance(cluster.decide(leaf), Blocked)
     cluster.node("n", cpu=4)
@@ -108,13 +108,13 @@ def test_an_uncordoned_node_takes_pods_again() -> None:
 
 
 def test_a_resource_no_node_has_is_named() -> None:
-    verdict = Cluster().node("n", cpu=4).decide(gang(1, pods(1, gpu=1)))
+    verdict = ClusterBuilder().node("n", cpu=4).decide(gang(1, pods(1, gpu=1)))
     assert isinstance(verdict, Blocked)
     assert verdict.shortages[0].exclusions == {"short of nvidia.com/gpu": 1}
 
 
 def test_an_over_committed_node_has_no_room_and_does_no_harm() -> None:
-    cluster = Cluster().node("n1", cpu=2).node("n2", cpu=2)
+    cluster = ClusterBuilder().node("n1", cpu=2).node("n2", cpu=2)
     for _ in range(3):
         cluster.run("n1", cpu=1)
     verdict = cluster.decide(gang(2, pods(3, cpu=1)))
@@ -123,7 +123,7 @@ def test_an_over_committed_node_has_no_room_and_does_no_harm() -> None:
 
 
 def test_amounts_beyond_all_bounds_do_not_overflow() -> None:
-    cluster = Cluster().node("n", cpu=1 << 70)
+    cluster = ClusterBuilder().node("n", cpu=1 << 70)
     for _ in range(4):
         cluster.run("n", cpu=1 << 70)
     assert isinstance(cluster.decide(gang(1, pods(1, cpu=1))), Blocked)

@@ -6,12 +6,12 @@ import pytest
 
 from echelon.engine.cluster import potential
 from echelon.engine.cluster.potential import Potential, Thresholds
-from echelon.testing.placement import Cluster, fresh_id, shape
+from echelon.testing.placement import ClusterBuilder, fresh_id, shape
 
 
-def _cluster() -> tuple[Cluster, dict[str, int]]:
+def _cluster() -> tuple[ClusterBuilder, dict[str, int]]:
     """Two zones of two nodes of four cores, a pod on each."""
-    cluster, there = Cluster(), {}
+    cluster, there = ClusterBuilder(), {}
     for name, zone in (("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b")):
         cluster.node(name, cpu=4, labels={"pool": name}, zone=zone)
         there[name] = fresh_id()
@@ -19,7 +19,7 @@ def _cluster() -> tuple[Cluster, dict[str, int]]:
     return cluster, there
 
 
-def _row(cluster: Cluster, name: str) -> int:
+def _row(cluster: ClusterBuilder, name: str) -> int:
     row = cluster.view.node_table.row(name)
     assert row is not None
     return row

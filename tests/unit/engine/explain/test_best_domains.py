@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from echelon.engine import Blocked
-from echelon.testing.placement import Cluster, gang, pods
+from echelon.testing.placement import ClusterBuilder, gang, pods
 
 
-def full_racks(cluster: Cluster) -> Cluster:
+def full_racks(cluster: ClusterBuilder) -> ClusterBuilder:
     for rack in ("b", "c"):
         for number in range(2):
             cluster.node(f"{rack}{number}", gpu=8, rack=rack)
@@ -19,7 +19,7 @@ def full_racks(cluster: Cluster) -> Cluster:
 @pytest.mark.parametrize("taken", [False, True])
 def test_a_rack_that_could_never_help_is_told_last(taken: bool) -> None:
     """Rack a has no devices at all; the others have, and are full."""
-    cluster = full_racks(Cluster().nodes("a", 2, cpu=64, rack="a"))
+    cluster = full_racks(ClusterBuilder().nodes("a", 2, cpu=64, rack="a"))
     if taken:
         cluster.run("a-0", cpu=64)
     verdict = cluster.decide(gang(2, pods(2, gpu=8), key="rack"))
@@ -30,7 +30,7 @@ def test_a_rack_that_could_never_help_is_told_last(taken: bool) -> None:
 
 def test_where_the_best_rack_is_past_help_the_next_one_is_mended() -> None:
     """Rack a has room for one of two pods and no other node that could take one; rack b can be emptied."""
-    cluster = full_racks(Cluster().node("a0", gpu=8, rack="a").node("a1", gpu=4, rack="a"))
+    cluster = full_racks(ClusterBuilder().node("a0", gpu=8, rack="a").node("a1", gpu=4, rack="a"))
     cluster.run("a1", gpu=4, priority=1000)
     verdict = cluster.decide(gang(2, pods(2, gpu=8), key="rack"))
     assert isinstance(verdict, Blocked)

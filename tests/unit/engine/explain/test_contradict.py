@@ -20,7 +20,7 @@ from echelon.engine import (
     sentence,
     tree,
 )
-from echelon.testing.placement import LEVELS, Cluster, blocked, composite, fresh_id, gang, pods
+from echelon.testing.placement import LEVELS, ClusterBuilder, blocked, composite, fresh_id, gang, pods
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 ME = Identity("d", (("app", "x"),))
@@ -28,8 +28,8 @@ ITS_LIKE = Peers((Requirement("app", "In", ("x",)),), ("d",))
 OTHERS = Peers((Requirement("app", "In", ("db",)),), ("d",))
 
 
-def racks() -> Cluster:
-    cluster = Cluster()
+def racks() -> ClusterBuilder:
+    cluster = ClusterBuilder()
     for rack in ("r1", "r2"):
         cluster.nodes(rack, 3, cpu=8, gpu=8, zone="z", block="b", rack=rack)
     return cluster

@@ -6,7 +6,7 @@ import pytest
 
 from echelon.engine import Blocked, Bound, Cost, Limits
 from echelon.engine.explain.fix_trials import fewest
-from echelon.testing.placement import LEVELS, Cluster, blocked, composite, exclusive, gang, gpu_racks, pods
+from echelon.testing.placement import LEVELS, ClusterBuilder, blocked, composite, exclusive, gang, gpu_racks, pods
 
 
 def test_fixes_come_cheapest_first_own_wishes_before_machines_before_the_work_of_others() -> None:
@@ -59,7 +59,7 @@ def test_the_holder_of_an_exclusive_domain_is_named() -> None:
 
 
 def test_what_preemption_could_do_is_proposed_to_a_demand_that_may_not_preempt() -> None:
-    cluster = Cluster().node("n", cpu=2)
+    cluster = ClusterBuilder().node("n", cpu=2)
     unit = cluster.run("n", cpu=2, priority=1)
     verdict = blocked(cluster.decide(gang(1, pods(1, cpu=2)), priority=5, may_preempt=False))
     assert verdict.fixes[-1].text == f"evict unit-{unit} (priority 1)"
@@ -75,7 +75,7 @@ def test_a_minimum_is_lowered_to_what_the_others_leave() -> None:
 
 @pytest.mark.conformance("SCH-E17")
 def test_releasing_the_survivor_is_the_first_fix() -> None:
-    cluster = Cluster().nodes("a", 3, cpu=1, rack="r1").nodes("b", 8, cpu=1, rack="r2")
+    cluster = ClusterBuilder().nodes("a", 3, cpu=1, rack="r1").nodes("b", 8, cpu=1, rack="r2")
     leaf = gang(4, pods(3, cpu=1), key="rack", bound=(Bound(1, "a-0"),))
     cluster.run("a-0", cpu=1, pod=1, group=leaf.id)
     fix = blocked(cluster.decide(leaf)).fixes[0]
@@ -107,9 +107,9 @@ def test_adding_the_named_number_of_nodes_makes_it_fit() -> None:
 
 def test_no_more_fixes_are_looked_for_than_asked() -> None:
     leaf = gang(5, pods(5, gpu=8), key="rack")
-    cluster = Cluster(limits=Limits(fixes=1)).nodes("n", 4, gpu=8, rack="r")
+    cluster = ClusterBuilder(limits=Limits(fixes=1)).nodes("n", 4, gpu=8, rack="r")
     assert len(blocked(cluster.decide(leaf)).fixes) == 1
-    none = Cluster(limits=Limits(fixes=0)).nodes("n", 4, gpu=8, rack="r")
+    none = ClusterBuilder(limits=Limits(fixes=0)).nodes("n", 4, gpu=8, rack="r")
     assert blocked(none.decide(leaf)).fixes == ()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from echelon.engine import Evict, Loss, Placed, Taint, drawn, for_group, sentence, tree
-from echelon.testing.placement import Cluster, blocked, composite, exclusive, gang, gpu_racks, pods
+from echelon.testing.placement import ClusterBuilder, blocked, composite, exclusive, gang, gpu_racks, pods
 
 
 def test_a_gang_reads_what_is_missing_where_and_what_helps() -> None:
@@ -37,8 +37,8 @@ def test_groups_that_fit_one_by_one_but_not_together_count_what_fits() -> None:
     assert (shortage.group, shortage.need, shortage.have) == (root.id, 3, 2)
 
 
-def two_blocks_of_two_racks() -> Cluster:
-    cluster = Cluster()
+def two_blocks_of_two_racks() -> ClusterBuilder:
+    cluster = ClusterBuilder()
     for block in ("b0", "b1"):
         for rack in ("r0", "r1"):
             cluster.nodes(f"{block}-{rack}", 4, gpu=8, block=block, rack=rack)
@@ -68,7 +68,7 @@ def test_children_are_judged_where_they_come_furthest() -> None:
 
 
 def test_a_leaf_that_fits_elsewhere_is_short_where_its_parent_must_be() -> None:
-    cluster = Cluster().nodes("a", 5, gpu=8, block="b0", rack="r0").nodes("b", 2, gpu=8, block="b0", rack="r1")
+    cluster = ClusterBuilder().nodes("a", 5, gpu=8, block="b0", rack="r0").nodes("b", 2, gpu=8, block="b0", rack="r1")
     cluster.nodes("c", 6, gpu=8, block="b1", rack="r0")
     small, large = gang(2, pods(2, gpu=8), key="rack"), gang(6, pods(6, gpu=8), key="rack")
     other = gang(5, pods(5, gpu=8), key="rack")
@@ -94,7 +94,9 @@ def test_the_tree_tells_every_level_and_domain_with_its_arithmetic() -> None:
 
 
 def test_nodes_shut_out_are_counted_by_reason() -> None:
-    cluster = Cluster().node("tainted", cpu=8, taints=(Taint("team", "a", "NoSchedule"),)).node("c", 8, cordoned=True)
+    cluster = (
+        ClusterBuilder().node("tainted", cpu=8, taints=(Taint("team", "a", "NoSchedule"),)).node("c", 8, cordoned=True)
+    )
     cluster.node("other", cpu=8).node("full", cpu=1, labels={"disk": "ssd"})
     leaf = gang(1, pods(1, cpu=2, node_selector=(("disk", "ssd"),)))
     exclusions = blocked(cluster.decide(leaf)).shortages[0].exclusions
@@ -103,7 +105,7 @@ def test_nodes_shut_out_are_counted_by_reason() -> None:
 
 def test_an_unsupported_field_is_named() -> None:
     leaf = gang(1, pods(1, cpu=1, unsupported=("spec.volumes[0].persistentVolumeClaim",)))
-    text = sentence(blocked(Cluster().node("n", cpu=4).decide(leaf)), {leaf.id: "pod"})
+    text = sentence(blocked(ClusterBuilder().node("n", cpu=4).decide(leaf)), {leaf.id: "pod"})
     assert "spec.volumes[0].persistentVolumeClaim not supported yet" in text
 
 
@@ -126,7 +128,7 @@ def test_each_domain_names_the_unit_that_holds_it_there() -> None:
 
 def test_a_rack_that_is_held_is_not_told_like_one_that_only_looks_the_same() -> None:
     """Two gangs that want a rack each, in one rack: an empty one takes the first of them, the other is taken."""
-    cluster = Cluster().node("n1", cpu=1, rack="r1").node("n2", cpu=3, rack="r2")
+    cluster = ClusterBuilder().node("n1", cpu=1, rack="r1").node("n2", cpu=3, rack="r2")
     cluster.run("n2", cpu=2, group=7, exclusive=exclusive("rack"))
     own = [gang(1, pods(1, cpu=1), key="host", exclusive=exclusive("rack")) for _ in range(2)]
     verdict = blocked(cluster.decide(composite(2, *own, key="rack")))

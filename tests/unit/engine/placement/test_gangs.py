@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from echelon.engine import Blocked, Bound, Group
-from echelon.testing.placement import Cluster, basic, composite, gang, pods
+from echelon.testing.placement import ClusterBuilder, basic, composite, gang, pods
 
 
-def two_nodes(cpu: int) -> Cluster:
-    return Cluster().node("n1", cpu=cpu).node("n2", cpu=cpu)
+def two_nodes(cpu: int) -> ClusterBuilder:
+    return ClusterBuilder().node("n1", cpu=cpu).node("n2", cpu=cpu)
 
 
 @pytest.mark.conformance("SCH-E1")
@@ -26,7 +26,7 @@ def test_largest_first_alone_is_not_enough() -> None:
 
 @pytest.mark.conformance("SCH-E3")
 def test_flexible_pod_leaves_the_picky_pod_its_node() -> None:
-    cluster = Cluster().node("n1", cpu=5, labels={"name": "n1"}).node("n2", cpu=8)
+    cluster = ClusterBuilder().node("n1", cpu=5, labels={"name": "n1"}).node("n2", cpu=8)
     cluster.run("n2", cpu=4)
     flexible, picky = pods(1, cpu=4), pods(1, cpu=4, node_selector=(("name", "n1"),))
     verdict = cluster.place(gang(2, flexible, picky))
@@ -35,7 +35,7 @@ def test_flexible_pod_leaves_the_picky_pod_its_node() -> None:
 
 @pytest.mark.conformance("SCH-E4")
 def test_devices_count_before_cpu() -> None:
-    cluster = Cluster().node("a", cpu=96, gpu=8).node("b", cpu=96, gpu=8)
+    cluster = ClusterBuilder().node("a", cpu=96, gpu=8).node("b", cpu=96, gpu=8)
     cluster.run("a", cpu=48, gpu=4)
     small, big = pods(4, cpu=1, gpu=1), pods(1, cpu=8, gpu=8)
     verdict = cluster.place(gang(5, small, big))
@@ -46,7 +46,7 @@ def test_devices_count_before_cpu() -> None:
 @pytest.mark.conformance("SCH-E5")
 def test_extras_do_not_take_a_sibling_s_minimum() -> None:
     greedy, modest = gang(2, pods(4, cpu=1)), gang(2, pods(2, cpu=1))
-    verdict = Cluster().node("n", cpu=4).place(composite(2, greedy, modest))
+    verdict = ClusterBuilder().node("n", cpu=4).place(composite(2, greedy, modest))
     assert len(verdict.assignment) == 4
     assert {greedy.id, modest.id} <= verdict.groups
 
@@ -63,18 +63,18 @@ def test_sibling_shapes_share_nodes_in_any_order(swapped: bool) -> None:
 def test_the_children_that_fit_together_are_chosen() -> None:
     large, first, second = gang(5, pods(5, cpu=1)), gang(3, pods(3, cpu=1)), gang(3, pods(3, cpu=1))
     root = composite(2, large, first, second)
-    assert Cluster().node("n", cpu=6).place(root).groups == {root.id, first.id, second.id}
+    assert ClusterBuilder().node("n", cpu=6).place(root).groups == {root.id, first.id, second.id}
 
 
 @pytest.mark.conformance("SCH-E8")
 def test_a_basic_middle_layer_takes_no_more_than_its_share() -> None:
     a, b, c = (gang(2, pods(2, cpu=1)) for _ in range(3))
     first, second = composite(1, a, b), composite(1, c)
-    verdict = Cluster().node("n", cpu=4).place(composite(2, first, second))
+    verdict = ClusterBuilder().node("n", cpu=4).place(composite(2, first, second))
     assert {first.id, second.id, c.id} <= verdict.groups
 
 
-def free_racks(cluster: Cluster, rack: str, nodes: int, free: int, **domains: str) -> None:
+def free_racks(cluster: ClusterBuilder, rack: str, nodes: int, free: int, **domains: str) -> None:
     """One-cpu nodes of which all but `free` are full."""
     cluster.nodes(rack, nodes, cpu=1, rack=rack, **domains)
     for index in range(nodes - free):
@@ -83,7 +83,7 @@ def free_racks(cluster: Cluster, rack: str, nodes: int, free: int, **domains: st
 
 @pytest.mark.conformance("SCH-E9")
 def test_small_gang_takes_the_tight_rack() -> None:
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     free_racks(cluster, "a", 100, 6, zone="z")
     free_racks(cluster, "b", 10, 5, zone="z")
     small, large = gang(4, pods(4, cpu=1), key="rack"), gang(6, pods(6, cpu=1), key="rack")
@@ -93,7 +93,7 @@ def test_small_gang_takes_the_tight_rack() -> None:
 
 @pytest.mark.conformance("SCH-E10")
 def test_sub_tree_takes_the_block_that_leaves_the_other_one_room() -> None:
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for block, rack, nodes, free in [("1", "r1", 4, 2), ("1", "r2", 4, 2), ("1", "r5", 4, 1)]:
         free_racks(cluster, rack, nodes, free, zone="z", block=block)
     for rack, free in [("r3", 2), ("r4", 3)]:
@@ -108,7 +108,7 @@ def test_sub_tree_takes_the_block_that_leaves_the_other_one_room() -> None:
 
 @pytest.mark.conformance("SCH-E11")
 def test_order_inside_a_sub_tree_does_not_matter() -> None:
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     free_racks(cluster, "x", 40, 4, zone="z", block="b")
     free_racks(cluster, "y", 4, 3, zone="z", block="b")
     small, large = gang(2, pods(2, cpu=1), key="rack"), gang(4, pods(4, cpu=1), key="rack")
@@ -127,7 +127,7 @@ def test_mixed_shapes_three_levels_down() -> None:
 
 @pytest.mark.conformance("SCH-E17")
 def test_survivor_pins_its_rack_and_the_fix_is_to_release_it() -> None:
-    cluster = Cluster().nodes("a", 3, cpu=1, rack="r1").nodes("b", 8, cpu=1, rack="r2")
+    cluster = ClusterBuilder().nodes("a", 3, cpu=1, rack="r1").nodes("b", 8, cpu=1, rack="r2")
     survivor = 1
     leaf = gang(4, pods(3, cpu=1), key="rack", bound=(Bound(survivor, "a-0"),))
     cluster.run("a-0", cpu=1, pod=survivor, group=leaf.id)
@@ -141,7 +141,7 @@ def test_survivor_pins_its_rack_and_the_fix_is_to_release_it() -> None:
 @pytest.mark.conformance("SCH-E18")
 @pytest.mark.parametrize(("final_size", "rack"), [(None, "r1"), (2, "r2"), (3, "r1")])
 def test_basic_group_goes_where_it_can_grow(final_size: int | None, rack: str) -> None:
-    cluster = Cluster().node("n1", cpu=8, rack="r1").node("n2", cpu=2, rack="r2")
+    cluster = ClusterBuilder().node("n1", cpu=8, rack="r1").node("n2", cpu=2, rack="r2")
     cluster.run("n1", cpu=2)
     leaf = basic(pods(1, cpu=1), key="rack", final_size=final_size)
     assert cluster.place(leaf).domains[leaf.id] == (rack,)
@@ -149,7 +149,7 @@ def test_basic_group_goes_where_it_can_grow(final_size: int | None, rack: str) -
 
 @pytest.mark.conformance("SCH-E19")
 def test_equal_rack_names_in_two_zones_are_two_racks() -> None:
-    cluster = Cluster().node("n1", cpu=2, zone="z1", rack="r1").node("n2", cpu=2, zone="z2", rack="r1")
+    cluster = ClusterBuilder().node("n1", cpu=2, zone="z1", rack="r1").node("n2", cpu=2, zone="z2", rack="r1")
     verdict = cluster.decide(gang(4, pods(4, cpu=1), key="rack"))
     assert isinstance(verdict, Blocked)
     assert verdict.proved
@@ -159,6 +159,6 @@ def test_equal_rack_names_in_two_zones_are_two_racks() -> None:
 @pytest.mark.conformance("SCH-E22")
 def test_every_role_is_covered_before_members_are_counted() -> None:
     workers, driver = pods(4, cpu=2, role="worker"), pods(1, cpu=2, role="driver")
-    verdict = Cluster().node("n", cpu=8).place(gang(4, workers, driver))
+    verdict = ClusterBuilder().node("n", cpu=8).place(gang(4, workers, driver))
     assert driver.members[0] in verdict.assignment
     assert len(verdict.assignment) == 4

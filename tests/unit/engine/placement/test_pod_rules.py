@@ -26,7 +26,7 @@ from echelon.engine.search.strategy import trial_state_for
 from echelon.engine.space.canonical import PartBuilder
 from echelon.engine.space.rule_state import RuleState
 from echelon.engine.space.trial_state import SlotState
-from echelon.testing.placement import LEVELS, NOW, Cluster, blocked, composite, gang, pods
+from echelon.testing.placement import LEVELS, NOW, ClusterBuilder, blocked, composite, gang, pods
 
 HOST, RACK, ZONE = LEVELS["host"], LEVELS["rack"], LEVELS["zone"]
 
@@ -43,8 +43,8 @@ def one_per(key: str, number: int) -> PodClass:
     return pods(number, cpu=1, identity=app("x"), anti_affinity=(PodTerm(key, peers("x")),))
 
 
-def racks(sizes: dict[str, int], cpu: int = 8) -> Cluster:
-    cluster = Cluster()
+def racks(sizes: dict[str, int], cpu: int = 8) -> ClusterBuilder:
+    cluster = ClusterBuilder()
     for rack, size in sizes.items():
         cluster.nodes(rack, size, cpu=cpu, rack=rack)
     return cluster
@@ -82,7 +82,7 @@ def test_a_follower_is_placed_with_its_leader_whatever_their_order() -> None:
     follower = pods(1, cpu=1, affinity=(PodTerm(HOST, peers("leader")),))
     leader = pods(1, cpu=1, identity=app("leader"))
     for classes in ((follower, leader), (leader, follower)):
-        verdict = Cluster().node("n1", cpu=2).node("n2", cpu=1).decide(gang(2, *classes))
+        verdict = ClusterBuilder().node("n1", cpu=2).node("n2", cpu=1).decide(gang(2, *classes))
         assert isinstance(verdict, Placed)
         assert set(verdict.assignment.values()) == {"n1"}
 
@@ -112,7 +112,7 @@ def test_pods_that_want_their_own_company_go_where_the_first_goes() -> None:
 
 @pytest.mark.conformance("SCH-E15")
 def test_the_pod_whose_company_is_asked_for_is_not_evicted() -> None:
-    cluster = Cluster().node("n", cpu=4)
+    cluster = ClusterBuilder().node("n", cpu=4)
     cluster.run("n", cpu=1, priority=10, identity=app("db"))
     batch = cluster.run("n", cpu=3, priority=10, identity=app("batch"))
     verdict = cluster.decide(gang(2, pods(2, cpu=1, affinity=(PodTerm(HOST, peers("db")),))), priority=100)
@@ -121,7 +121,7 @@ def test_the_pod_whose_company_is_asked_for_is_not_evicted() -> None:
 
 
 def test_running_pods_keep_away_whom_they_do_not_want() -> None:
-    cluster = Cluster().node("n1", cpu=4).node("n2", cpu=4)
+    cluster = ClusterBuilder().node("n1", cpu=4).node("n2", cpu=4)
     cluster.run("n1", repels=(PodTerm(HOST, peers("x")),), identity=app("y"), priority=100)
     verdict = cluster.decide(gang(1, pods(1, cpu=1, identity=app("x"))))
     assert isinstance(verdict, Placed)
@@ -130,7 +130,7 @@ def test_running_pods_keep_away_whom_they_do_not_want() -> None:
 
 @pytest.mark.parametrize(("skew", "counts"), [(1, [2, 2, 3]), (3, [1, 3, 3])])
 def test_a_spread_holds_for_the_whole_group(skew: int, counts: list[int]) -> None:
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for zone, cpu in (("a", min(counts)), ("b", 4), ("c", 4)):
         cluster.node(f"n-{zone}", cpu=cpu, zone=zone)
     if skew == 1:
@@ -144,7 +144,7 @@ def test_a_spread_holds_for_the_whole_group(skew: int, counts: list[int]) -> Non
 
 
 def test_a_zone_that_is_full_blocks_a_strict_spread_for_sure() -> None:
-    cluster = Cluster().node("a", cpu=1, zone="a").node("b", cpu=8, zone="b")
+    cluster = ClusterBuilder().node("a", cpu=1, zone="a").node("b", cpu=8, zone="b")
     even = Spread(ZONE, 1, peers("x"))
     verdict = cluster.decide(gang(4, pods(4, cpu=1, identity=app("x"), spread=(even,))))
     assert isinstance(verdict, Blocked)
@@ -164,7 +164,7 @@ def test_the_judge_catches_a_pod_moved_against_a_term() -> None:
 
 
 def test_preemption_counts_no_slots_for_pods_that_keep_apart() -> None:
-    cluster = Cluster().node("n1", cpu=4).node("n2", cpu=4)
+    cluster = ClusterBuilder().node("n1", cpu=4).node("n2", cpu=4)
     beside = cluster.run("n1", priority=10, identity=app("x"))
     cluster.run("n2", priority=10, identity=app("y"))
     verdict = cluster.decide(gang(2, one_per(HOST, 2)), priority=100)

@@ -6,7 +6,7 @@ import pytest
 
 from echelon.engine import Group, Identity, NodeTerm, Peers, PodTerm, Preference, Requirement, Shape, Spread, Taint
 from echelon.engine.placement.node_score import NodeScore
-from echelon.testing.placement import LEVELS, Cluster, basic, composite, gang, pods, shape, tolerate
+from echelon.testing.placement import LEVELS, ClusterBuilder, basic, composite, gang, pods, shape, tolerate
 
 WEB = Peers((Requirement("app", "In", ("web",)),), ("ns",))
 A_WEB = Identity("ns", (("app", "web"),))
@@ -16,11 +16,11 @@ def likes(label: str, value: str, weight: int = 1) -> Preference:
     return Preference(weight, NodeTerm((Requirement(label, "In", (value,)),)))
 
 
-def placed(cluster: Cluster, root: Group) -> list[str]:
+def placed(cluster: ClusterBuilder, root: Group) -> list[str]:
     return sorted(cluster.place(root).assignment.values())
 
 
-def score(cluster: Cluster, one: Shape) -> dict[str, int]:
+def score(cluster: ClusterBuilder, one: Shape) -> dict[str, int]:
     table = cluster.view.node_table
     names = [table.name(row) for row in range(table.size)]
     return dict(
@@ -32,9 +32,9 @@ def score(cluster: Cluster, one: Shape) -> dict[str, int]:
     )
 
 
-def four() -> Cluster:
+def four() -> ClusterBuilder:
     """Two zones of two nodes, the last of each with a disk."""
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for name, zone, disk in (("a", "x", {}), ("b", "x", {"disk": "ssd"}), ("c", "y", {}), ("d", "y", {"disk": "ssd"})):
         cluster.node(name, 2, 0, disk, (), False, zone=zone)
     return cluster
@@ -64,7 +64,7 @@ def test_a_gang_takes_the_nodes_it_likes_best_and_no_more_others_than_it_must() 
 
 def test_soft_taints_are_avoided_unless_tolerated() -> None:
     taint = Taint("old", "", "PreferNoSchedule")
-    cluster = Cluster().node("a", cpu=1, taints=(taint,)).node("b", cpu=1)
+    cluster = ClusterBuilder().node("a", cpu=1, taints=(taint,)).node("b", cpu=1)
     assert placed(cluster, basic(pods(1, cpu=1))) == ["b"]
     assert placed(cluster, basic(pods(1, cpu=1, tolerations=tolerate("old")))) == ["a"]
     assert placed(cluster, gang(2, pods(2, cpu=1))) == ["a", "b"]

@@ -9,7 +9,7 @@ import pytest
 
 from echelon.engine import Group, Identity, NodeTerm, Peers, PodClass, PodTerm, Preference, Requirement
 from echelon.engine import Spread as Evenly
-from echelon.testing.placement import LEVELS, Cluster, basic, composite, gang, pods
+from echelon.testing.placement import LEVELS, ClusterBuilder, basic, composite, gang, pods
 
 WEB = Peers((Requirement("app", "In", ("web",)),), ("ns",))
 DB = Peers((Requirement("app", "In", ("db",)),), ("ns",))
@@ -24,18 +24,18 @@ def webs(number: int, *preferences: Preference, cpu: float = 1, identity: Identi
     return replace(pods(number, cpu=cpu, preferences=preferences), identity=identity)
 
 
-def racks(number: int, nodes: int, cpu: float = 4) -> Cluster:
-    cluster = Cluster()
+def racks(number: int, nodes: int, cpu: float = 4) -> ClusterBuilder:
+    cluster = ClusterBuilder()
     for rack in range(number):
         cluster.nodes(f"r{rack}", nodes, cpu=cpu, zone="z", rack=f"r{rack}")
     return cluster
 
 
-def by_node(cluster: Cluster, root: Group) -> dict[str, int]:
+def by_node(cluster: ClusterBuilder, root: Group) -> dict[str, int]:
     return dict(Counter(cluster.place(root).assignment.values()))
 
 
-def by_rack(cluster: Cluster, root: Group) -> dict[str, int]:
+def by_rack(cluster: ClusterBuilder, root: Group) -> dict[str, int]:
     return dict(Counter(name.split("-")[0] for name in cluster.place(root).assignment.values()))
 
 

@@ -7,14 +7,14 @@ from itertools import groupby
 import pytest
 
 from echelon.engine import Bound, Leaf, Placed, PodClass
-from echelon.testing.placement import LEVELS, Cluster, composite, exclusive, gang, pods
+from echelon.testing.placement import LEVELS, ClusterBuilder, composite, exclusive, gang, pods
 
 KEYS = ("zone", "block", "rack", "host")
 
 
-def cluster(cpu: int = 2, holes: tuple[str, ...] = ()) -> Cluster:
+def cluster(cpu: int = 2, holes: tuple[str, ...] = ()) -> ClusterBuilder:
     """2 zones × 2 blocks × 2 racks × 2 nodes; on nodes with holes one cpu is taken."""
-    made = Cluster()
+    made = ClusterBuilder()
     for number in range(16):
         path = {"zone": f"z{number // 8}", "block": f"b{number // 4}", "rack": f"r{number // 2}"}
         made.node(f"n{number:02d}", cpu, 0, None, (), False, **path)
@@ -23,7 +23,7 @@ def cluster(cpu: int = 2, holes: tuple[str, ...] = ()) -> Cluster:
     return made
 
 
-def in_blocks(where: Cluster, verdict: Placed, ranks: PodClass) -> bool:
+def in_blocks(where: ClusterBuilder, verdict: Placed, ranks: PodClass) -> bool:
     """Whether at every level the ranks in a domain are one block."""
     nodes = [verdict.assignment[member] for member in ranks.members if member in verdict.assignment]
     for level in KEYS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from echelon.engine import Blocked, Bound, Leaf, Placed
-from echelon.testing.placement import LEVELS, Cluster, composite, fresh_id, gang, pods
+from echelon.testing.placement import LEVELS, ClusterBuilder, composite, fresh_id, gang, pods
 
 RACK = LEVELS["rack"]
 
@@ -14,7 +14,7 @@ def leaf(size: int, minimum: int | None = None, **fields: object) -> Leaf:
 
 def test_of_gangs_that_do_not_all_fit_the_larger_sum_is_taken() -> None:
     """12 and 12 fit first, 12 and 18 fill the cluster."""
-    cluster = Cluster().nodes("n", 30, gpu=1)
+    cluster = ClusterBuilder().nodes("n", 30, gpu=1)
     verdict = cluster.decide(composite(1, leaf(12), leaf(12), leaf(18)))
     assert isinstance(verdict, Placed)
     assert len(verdict.assignment) == 30
@@ -23,7 +23,7 @@ def test_of_gangs_that_do_not_all_fit_the_larger_sum_is_taken() -> None:
 
 def test_a_minimum_that_stands_in_the_way_of_a_sibling_goes_elsewhere() -> None:
     """The gang of 8 is at home in either rack; in the smaller one it leaves the larger to the gang of 22."""
-    cluster = Cluster().nodes("a", 22, gpu=1, rack="a").nodes("b", 9, gpu=1, rack="b")
+    cluster = ClusterBuilder().nodes("a", 22, gpu=1, rack="a").nodes("b", 9, gpu=1, rack="b")
     verdict = cluster.decide(composite(1, leaf(10, 8, key="rack"), leaf(22, key="rack")))
     assert isinstance(verdict, Placed)
     assert verdict.objective[:3] == (0, 0, 1)
@@ -32,7 +32,7 @@ def test_a_minimum_that_stands_in_the_way_of_a_sibling_goes_elsewhere() -> None:
 
 def test_as_many_gangs_as_can_be_get_their_preferred_rack() -> None:
     """Racks of 10, 10 and 12: one gang of 12 and two of 10, if the first does not settle where two others could."""
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for rack, size in (("a", 10), ("b", 10), ("c", 12)):
         cluster.nodes(rack, size, gpu=1, rack=rack)
     preference = {"preferred": (RACK,)}
@@ -43,7 +43,7 @@ def test_as_many_gangs_as_can_be_get_their_preferred_rack() -> None:
 
 def test_members_that_run_in_a_group_left_out_still_hold_their_parent() -> None:
     """The parent's zone is where a lost gang's only member runs, however much room there is elsewhere."""
-    cluster = Cluster().nodes("a", 12, gpu=1, zone="a").nodes("b", 20, gpu=1, zone="b")
+    cluster = ClusterBuilder().nodes("a", 12, gpu=1, zone="a").nodes("b", 20, gpu=1, zone="b")
     member = fresh_id()
     cluster.run("a-0", gpu=1, pod=member)
     lost = gang(15, pods(14, gpu=1), bound=(Bound(member, "a-0"),))
@@ -55,7 +55,7 @@ def test_members_that_run_in_a_group_left_out_still_hold_their_parent() -> None:
 
 def test_what_the_search_leaves_open_may_still_be_proved() -> None:
     """Racks by a label that is no level, and exclusive: neither counting nor the search has much to go by."""
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for rack in range(5):
         for number in range(6):
             cluster.node(f"n{rack}-{number}", gpu=1, labels={"pool": f"p{rack}"})

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from echelon.engine import Blocked, Bound
-from echelon.testing.placement import LEVELS, Cluster, basic, composite, exclusive, gang, pods
+from echelon.testing.placement import LEVELS, ClusterBuilder, basic, composite, exclusive, gang, pods
 
 
-def racks(*sizes: int, zone: str = "z") -> Cluster:
+def racks(*sizes: int, zone: str = "z") -> ClusterBuilder:
     """Racks of two-cpu nodes."""
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for number, size in enumerate(sizes, 1):
         cluster.nodes(f"{zone}r{number}", size, cpu=2, zone=zone, rack=f"r{number}")
     return cluster
@@ -57,7 +57,7 @@ def test_members_in_two_domains_can_never_hold() -> None:
 
 @pytest.mark.conformance("SCH-99", "SCH-103")
 def test_keys_nest_over_four_levels() -> None:
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for zone in ("z1", "z2"):
         for block in ("b1", "b2"):
             for rack in ("r1", "r2"):
@@ -82,13 +82,13 @@ def test_an_unkeyed_root_lets_each_part_have_its_own_zone() -> None:
 
 
 def test_nodes_without_the_label_belong_to_no_domain() -> None:
-    cluster = Cluster().nodes("bare", 4, cpu=2).nodes("n", 1, cpu=2, rack="r")
+    cluster = ClusterBuilder().nodes("bare", 4, cpu=2).nodes("n", 1, cpu=2, rack="r")
     leaf = gang(2, pods(2, cpu=1), key="rack")
     assert set(cluster.place(leaf).assignment.values()) == {"n-0"}
 
 
 def test_an_unlisted_key_is_a_value_within_the_enclosing_domain() -> None:
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for zone in ("z1", "z2"):
         for index in range(4):
             cluster.node(f"{zone}-{index}", cpu=1, zone=zone, labels={"island": f"i{index // 2}"})
@@ -101,7 +101,7 @@ def test_an_unlisted_key_is_a_value_within_the_enclosing_domain() -> None:
 @pytest.mark.parametrize("mixed", [False, True])
 def test_a_block_whose_nodes_have_no_rack_is_not_taken_for_one_whose_nodes_have(mixed: bool) -> None:
     """Three blocks of equal nodes; only in the last are all nodes in racks, and two unequal gangs need two racks."""
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for block, first in (("b1", None), ("b2", None), ("b3", "r1")):
         cluster.nodes(f"{block}-x", 2, cpu=4, block=block, **({"rack": first} if first else {}))
         cluster.nodes(f"{block}-y", 2, cpu=4, block=block, rack="r2")
@@ -111,7 +111,7 @@ def test_a_block_whose_nodes_have_no_rack_is_not_taken_for_one_whose_nodes_have(
 
 
 def test_keys_that_do_not_nest_still_work() -> None:
-    cluster = Cluster().node("a", cpu=1, rack="r1", labels={"rail": "x"}).node("b", cpu=1, rack="r1")
+    cluster = ClusterBuilder().node("a", cpu=1, rack="r1", labels={"rail": "x"}).node("b", cpu=1, rack="r1")
     cluster.node("c", cpu=1, rack="r2", labels={"rail": "x"})
     by_rail, by_rack = gang(2, pods(2, cpu=1), key="rail"), gang(1, pods(1, cpu=1), key="rack")
     verdict = cluster.place(composite(2, by_rail, by_rack))
@@ -120,7 +120,7 @@ def test_keys_that_do_not_nest_still_work() -> None:
 
 @pytest.mark.parametrize(("size", "domain"), [(2, ("z", "b1", "r1")), (3, ("z", "b1")), (7, ("z",)), (9, ())])
 def test_the_narrowest_preferred_key_that_works_is_honoured(size: int, domain: tuple[str, ...]) -> None:
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     for block in ("b1", "b2"):
         for rack in ("r1", "r2"):
             cluster.nodes(f"{block}{rack}", 2, cpu=1, zone="z", block=block, rack=rack)
@@ -131,13 +131,13 @@ def test_the_narrowest_preferred_key_that_works_is_honoured(size: int, domain: t
 
 
 def test_a_preference_costs_no_member() -> None:
-    cluster = Cluster().nodes("a", 2, cpu=1, rack="r1").nodes("b", 2, cpu=1, rack="r2")
+    cluster = ClusterBuilder().nodes("a", 2, cpu=1, rack="r1").nodes("b", 2, cpu=1, rack="r2")
     leaf = gang(2, pods(3, cpu=1), preferred=("rack",))
     assert len(cluster.place(leaf).assignment) == 3
 
 
 def test_siblings_honour_preferences_each_as_far_as_it_can() -> None:
-    cluster = Cluster().nodes("a", 2, cpu=1, rack="r1").node("b", cpu=1, rack="r2").node("c", cpu=1, rack="r3")
+    cluster = ClusterBuilder().nodes("a", 2, cpu=1, rack="r1").node("b", cpu=1, rack="r2").node("c", cpu=1, rack="r3")
     first = gang(2, pods(2, cpu=1), preferred=("rack",))
     second = gang(2, pods(2, cpu=1), preferred=("rack",))
     verdict = cluster.place(composite(2, first, second))
@@ -188,7 +188,7 @@ def test_an_unkeyed_gang_stays_in_one_rack_if_one_holds_it() -> None:
 
 
 def test_levels_can_be_configured() -> None:
-    cluster = Cluster(levels=("dc", "row"))
+    cluster = ClusterBuilder(levels=("dc", "row"))
     cluster.node("a", cpu=1, labels={"dc": "1", "row": "x"}).node("b", cpu=1, labels={"dc": "2", "row": "x"})
     assert isinstance(cluster.decide(gang(2, pods(2, cpu=1), key="row")), Blocked)
     assert cluster.view.domain_of("a", "row") == ("1", "x")
@@ -196,9 +196,9 @@ def test_levels_can_be_configured() -> None:
 
 
 def test_empty_cluster_and_empty_tree_are_blocked_not_broken() -> None:
-    assert isinstance(Cluster().decide(gang(1, pods(1, cpu=1), key="rack")), Blocked)
-    assert isinstance(Cluster().node("n", cpu=1).decide(composite(1)), Blocked)
-    assert isinstance(Cluster().node("n", cpu=1).decide(gang(5, pods(1, cpu=1))), Blocked)
+    assert isinstance(ClusterBuilder().decide(gang(1, pods(1, cpu=1), key="rack")), Blocked)
+    assert isinstance(ClusterBuilder().node("n", cpu=1).decide(composite(1)), Blocked)
+    assert isinstance(ClusterBuilder().node("n", cpu=1).decide(gang(5, pods(1, cpu=1))), Blocked)
 
 
 @pytest.mark.conformance("SCH-85", "SCH-87")
@@ -211,7 +211,7 @@ def test_a_basic_group_places_what_fits() -> None:
 
 
 def test_pods_without_devices_leave_device_nodes_alone() -> None:
-    cluster = Cluster().node("gpu", cpu=2, gpu=8, rack="r1").node("cpu", cpu=8, rack="r1")
+    cluster = ClusterBuilder().node("gpu", cpu=2, gpu=8, rack="r1").node("cpu", cpu=8, rack="r1")
     leaf = gang(2, pods(2, cpu=1), key="rack")
     assert set(cluster.place(leaf).assignment.values()) == {"cpu"}
     crowd = gang(10, pods(10, cpu=1), key="rack")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from echelon.engine import Blocked, Bound, Demand, Evict, Group, Identity, Peers, Placed, PodTerm, Requirement, problems
-from echelon.testing.placement import LEVELS, NOW, Cluster, composite, exclusive, fresh_id, gang, pods
+from echelon.testing.placement import LEVELS, NOW, ClusterBuilder, composite, exclusive, fresh_id, gang, pods
 
 
-def evicted(cluster: Cluster, root: Group, priority: int = 100) -> list[int]:
+def evicted(cluster: ClusterBuilder, root: Group, priority: int = 100) -> list[int]:
     verdict = cluster.decide(root, priority)
     assert isinstance(verdict, Evict), verdict
     assert problems(cluster.view, Demand(root, priority), verdict, NOW) == []
@@ -17,7 +17,7 @@ def evicted(cluster: Cluster, root: Group, priority: int = 100) -> list[int]:
 
 @pytest.mark.conformance("SCH-E16")
 def test_the_rack_with_one_victim_is_taken_not_the_one_with_four() -> None:
-    cluster = Cluster().nodes("a", 4, cpu=1, rack="r1").nodes("b", 6, cpu=1, rack="r2")
+    cluster = ClusterBuilder().nodes("a", 4, cpu=1, rack="r1").nodes("b", 6, cpu=1, rack="r2")
     for index in range(4):
         cluster.run(f"a-{index}", cpu=1, priority=10)
     low = [cluster.run(f"b-{index}", cpu=1, priority=10) for index in range(3)]
@@ -28,14 +28,14 @@ def test_the_rack_with_one_victim_is_taken_not_the_one_with_four() -> None:
 
 @pytest.mark.conformance("SCH-E14")
 def test_a_packing_that_greedy_misses_is_found_behind_victims() -> None:
-    cluster = Cluster().node("n1", cpu=10).node("n2", cpu=10)
+    cluster = ClusterBuilder().node("n1", cpu=10).node("n2", cpu=10)
     low = [cluster.run(name, cpu=10, priority=10) for name in ("n1", "n2")]
     root = gang(5, pods(1, cpu=6), pods(2, cpu=4), pods(2, cpu=3))
     assert evicted(cluster, root) == sorted(low)
 
 
 def test_equal_priority_is_never_preempted() -> None:
-    cluster = Cluster().node("n", cpu=1)
+    cluster = ClusterBuilder().node("n", cpu=1)
     cluster.run("n", cpu=1, priority=100)
     verdict = cluster.decide(gang(1, pods(1, cpu=1)), priority=100)
     assert isinstance(verdict, Blocked)
@@ -44,7 +44,7 @@ def test_equal_priority_is_never_preempted() -> None:
 
 
 def test_a_demand_that_may_not_preempt_does_not() -> None:
-    cluster = Cluster().node("n", cpu=1)
+    cluster = ClusterBuilder().node("n", cpu=1)
     cluster.run("n", cpu=1, priority=1)
     verdict = cluster.decide(gang(1, pods(1, cpu=1)), priority=100, may_preempt=False)
     assert isinstance(verdict, Blocked)
@@ -52,7 +52,7 @@ def test_a_demand_that_may_not_preempt_does_not() -> None:
 
 
 def test_nothing_is_evicted_if_it_would_not_help() -> None:
-    cluster = Cluster().node("n", cpu=4)
+    cluster = ClusterBuilder().node("n", cpu=4)
     cluster.run("n", cpu=2, priority=100)
     cluster.run("n", cpu=2, priority=1)
     assert isinstance(cluster.decide(gang(1, pods(1, cpu=3)), priority=50), Blocked)
@@ -60,7 +60,7 @@ def test_nothing_is_evicted_if_it_would_not_help() -> None:
 
 @pytest.mark.conformance("SCH-13", "SCH-128")
 def test_the_lowest_priority_goes_first() -> None:
-    cluster = Cluster().node("n", cpu=4)
+    cluster = ClusterBuilder().node("n", cpu=4)
     low = [cluster.run("n", cpu=1, priority=5) for _ in range(2)]
     for _ in range(2):
         cluster.run("n", cpu=1, priority=10)
@@ -69,7 +69,7 @@ def test_the_lowest_priority_goes_first() -> None:
 
 @pytest.mark.conformance("SCH-129", "SCH-179")
 def test_a_unit_goes_as_a_whole() -> None:
-    cluster = Cluster().nodes("n", 3, cpu=1)
+    cluster = ClusterBuilder().nodes("n", 3, cpu=1)
     unit = fresh_id()
     for index in range(3):
         cluster.run(f"n-{index}", cpu=1, priority=1, unit=unit)
@@ -78,7 +78,7 @@ def test_a_unit_goes_as_a_whole() -> None:
 
 @pytest.mark.conformance("SCH-125")
 def test_budgets_are_kept_where_others_can_go() -> None:
-    cluster = Cluster().node("n", cpu=3)
+    cluster = ClusterBuilder().node("n", cpu=3)
     budget = cluster.budget(0)
     for _ in range(2):
         cluster.run("n", cpu=1, priority=1, budgets=(budget,))
@@ -87,7 +87,7 @@ def test_budgets_are_kept_where_others_can_go() -> None:
 
 
 def test_budgets_are_no_veto() -> None:
-    cluster = Cluster().node("n", cpu=1)
+    cluster = ClusterBuilder().node("n", cpu=1)
     unit = cluster.run("n", cpu=1, priority=1, budgets=(cluster.budget(0),))
     verdict = cluster.decide(gang(1, pods(1, cpu=1)), priority=9)
     assert isinstance(verdict, Evict)
@@ -95,20 +95,20 @@ def test_budgets_are_no_veto() -> None:
 
 
 def test_the_younger_work_goes_first() -> None:
-    cluster = Cluster().node("n", cpu=2)
+    cluster = ClusterBuilder().node("n", cpu=2)
     cluster.run("n", cpu=1, priority=1, started=NOW - 500)
     young = cluster.run("n", cpu=1, priority=1, started=NOW - 5)
     assert evicted(cluster, gang(1, pods(1, cpu=1))) == [young]
 
 
 def test_a_pod_that_is_leaving_already_is_no_victim() -> None:
-    cluster = Cluster().node("n", cpu=1)
+    cluster = ClusterBuilder().node("n", cpu=1)
     cluster.run("n", cpu=1, priority=1, evictable=False)
     assert isinstance(cluster.decide(gang(1, pods(1, cpu=1)), priority=9), Blocked)
 
 
 def test_rack_gangs_under_a_block_take_the_block_that_loses_least() -> None:
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     low: dict[str, int] = {}
     for block in ("b1", "b2"):
         for rack in ("r1", "r2"):
@@ -123,7 +123,7 @@ def test_rack_gangs_under_a_block_take_the_block_that_loses_least() -> None:
 
 
 def test_exclusive_holders_of_lower_rank_do_not_stand_in_the_way() -> None:
-    cluster = Cluster().nodes("n", 2, gpu=8, rack="r1")
+    cluster = ClusterBuilder().nodes("n", 2, gpu=8, rack="r1")
     cluster.run("n-0", gpu=8, priority=1, group=5, exclusive=exclusive("rack", 1))
     leaf = gang(1, pods(1, gpu=8), exclusive=exclusive("rack", 9))
     assert isinstance(cluster.decide(leaf, priority=9), Placed)
@@ -131,7 +131,7 @@ def test_exclusive_holders_of_lower_rank_do_not_stand_in_the_way() -> None:
 
 @pytest.mark.conformance("SCH-81")
 def test_an_extra_member_preempts_inside_its_rack_only() -> None:
-    cluster = Cluster().node("a", cpu=2, rack="r1").node("b", cpu=2, rack="r2")
+    cluster = ClusterBuilder().node("a", cpu=2, rack="r1").node("b", cpu=2, rack="r2")
     low = cluster.run("a", cpu=1, priority=1)
     leaf_id_pod = 4242
     leaf = gang(1, pods(1, cpu=1), key="rack", bound=(Bound(leaf_id_pod, "a"),))
@@ -141,7 +141,7 @@ def test_an_extra_member_preempts_inside_its_rack_only() -> None:
 
 @pytest.mark.conformance("SCH-131")
 def test_as_many_are_evicted_as_the_minimum_needs() -> None:
-    cluster = Cluster().nodes("n", 4, cpu=1)
+    cluster = ClusterBuilder().nodes("n", 4, cpu=1)
     low = [cluster.run(f"n-{index}", cpu=1, priority=10) for index in range(2)]
     for index in (2, 3):
         cluster.run(f"n-{index}", cpu=1, priority=200)
@@ -149,7 +149,7 @@ def test_as_many_are_evicted_as_the_minimum_needs() -> None:
 
 
 def test_roles_of_one_shape_need_their_slots_together() -> None:
-    cluster = Cluster().node("n", cpu=3)
+    cluster = ClusterBuilder().node("n", cpu=3)
     low = [cluster.run("n", cpu=1, priority=10) for _ in range(3)]
     root = gang(3, pods(2, cpu=1, role="driver"), pods(2, cpu=1, role="worker"))
     assert sorted(evicted(cluster, root)) == sorted(low)
@@ -160,7 +160,7 @@ NEAR_A = PodTerm(LEVELS["host"], Peers((Requirement("app", "In", ("a",)),), ("ns
 
 @pytest.mark.parametrize("anchors", [2, 5, 9])
 def test_of_many_wanted_neighbours_the_cheapest_go_and_one_stays(anchors: int) -> None:
-    cluster = Cluster().node("n", cpu=anchors)
+    cluster = ClusterBuilder().node("n", cpu=anchors)
     ages = [500 - 10 * number for number in range(anchors)]
     units = [
         cluster.run("n", cpu=1, priority=1, started=NOW - age, identity=Identity("ns", (("app", "a"),))) for age in ages
@@ -175,7 +175,7 @@ def test_of_many_wanted_neighbours_the_cheapest_go_and_one_stays(anchors: int) -
 
 def test_a_neighbour_is_evicted_where_another_serves_as_well() -> None:
     """Either company can go, but not both, and only the old one's room is enough."""
-    cluster = Cluster().node("n", cpu=3)
+    cluster = ClusterBuilder().node("n", cpu=3)
     mine = Identity("ns", (("app", "a"),))
     old = cluster.run("n", cpu=2, priority=1, started=NOW - 500, identity=mine)
     cluster.run("n", cpu=1, priority=1, started=NOW - 5, identity=mine)
@@ -183,7 +183,7 @@ def test_a_neighbour_is_evicted_where_another_serves_as_well() -> None:
 
 
 def test_the_verdict_says_whether_its_loss_is_proved_to_be_the_least() -> None:
-    cluster = Cluster().node("n", cpu=2)
+    cluster = ClusterBuilder().node("n", cpu=2)
     for age in (5, 500):
         cluster.run("n", cpu=1, priority=1, started=NOW - age)
     verdict = cluster.decide(gang(1, pods(1, cpu=1)), priority=9)

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from echelon.engine import Demand, Evict, Identity, Leaf, Peers, PodTerm, Requirement, Spread, decide, problems
-from echelon.testing.placement import LEVELS, NOW, Cluster, gang, pods
+from echelon.testing.placement import LEVELS, NOW, ClusterBuilder, gang, pods
 
 PRIORITY = 5
 
@@ -20,9 +20,9 @@ def meaning(*apps: str) -> Peers:
     return Peers((Requirement("app", "In", apps),), ("ns",))
 
 
-def crowded(rng: Random) -> Cluster:
+def crowded(rng: Random) -> ClusterBuilder:
     """Racks in zones, full of pods with names; a few are too high to go, a few keep the newcomers away."""
-    cluster, racks, nodes = Cluster(), rng.randint(2, 4), rng.randint(4, 8)
+    cluster, racks, nodes = ClusterBuilder(), rng.randint(2, 4), rng.randint(4, 8)
     for rack in range(racks):
         for number in range(nodes):
             name, left = f"n{rack}-{number}", 8
@@ -66,7 +66,7 @@ def test_victims_are_evicted_only_if_the_newcomers_fit_without_them(seed: int, k
 
 def test_cheap_victims_in_a_rack_that_stays_closed_are_spared() -> None:
     """Whoever keeps the newcomer out of the first rack is too high to go, so dearer ones go in the second."""
-    cluster = Cluster().nodes("a", 40, cpu=4, rack="r1").nodes("b", 40, cpu=4, rack="r2")
+    cluster = ClusterBuilder().nodes("a", 40, cpu=4, rack="r1").nodes("b", 40, cpu=4, rack="r2")
     cluster.node("keeper", cpu=1, rack="r1").run("keeper", 1, priority=9, identity=called("keeper"))
     for number in range(40):
         cluster.run(f"a-{number}", 4, priority=1, started=NOW - 1, identity=called("cheap"))

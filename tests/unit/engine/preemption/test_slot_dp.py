@@ -11,7 +11,7 @@ import pytest
 
 from echelon.engine import Evict, Group
 from echelon.engine.preemption import price_splitting, region_search, slot_dp, victim_model
-from echelon.testing.placement import NOW, Cluster, composite, fresh_id, gang, pods
+from echelon.testing.placement import NOW, ClusterBuilder, composite, fresh_id, gang, pods
 
 
 class Held(NamedTuple):
@@ -35,7 +35,7 @@ def least(units: list[Held], room: dict[str, int], fits: Callable[[dict[str, int
     return min(found, default=None)
 
 
-def occupy(rng: Random, cluster: Cluster, room: dict[str, int], spans: tuple[int, ...], most: int) -> list[Held]:
+def occupy(rng: Random, cluster: ClusterBuilder, room: dict[str, int], spans: tuple[int, ...], most: int) -> list[Held]:
     """Fill nodes with units of so many nodes each."""
     units = []
     while len(units) < most:
@@ -60,7 +60,7 @@ def reckoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(victim_model, "LARGEST_MODEL", 0)
 
 
-def loses_least(cluster: Cluster, root: Group, expected: tuple[int, int] | None) -> None:
+def loses_least(cluster: ClusterBuilder, root: Group, expected: tuple[int, int] | None) -> None:
     verdict = cluster.decide(root, priority=5)
     if expected is None or expected == (0, 0):
         assert not isinstance(verdict, Evict)
@@ -73,7 +73,7 @@ def loses_least(cluster: Cluster, root: Group, expected: tuple[int, int] | None)
 @pytest.mark.parametrize("spans", [(1,), (1, 1, 2), (1, 2, 3, 4)])
 @pytest.mark.parametrize("seed", range(12))
 def test_one_gang_evicts_the_least_work_and_then_the_fewest_units(seed: int, spans: tuple[int, ...]) -> None:
-    rng, cluster = Random(seed), Cluster()
+    rng, cluster = Random(seed), ClusterBuilder()
     room = dict.fromkeys(["a", "b", "c", "d"], 6)
     for node in room:
         cluster.node(node, cpu=6)
@@ -86,7 +86,7 @@ def test_one_gang_evicts_the_least_work_and_then_the_fewest_units(seed: int, spa
 
 @pytest.mark.parametrize("seed", range(20))
 def test_gangs_in_racks_evict_the_least_even_where_units_span_racks(seed: int) -> None:
-    rng, cluster = Random(seed), Cluster()
+    rng, cluster = Random(seed), ClusterBuilder()
     racks = {rack: [f"{rack}{number}" for number in range(2)] for rack in "rst"}
     room = {node: 4 for nodes in racks.values() for node in nodes}
     for rack, nodes in racks.items():
@@ -105,7 +105,7 @@ def test_gangs_in_racks_evict_the_least_even_where_units_span_racks(seed: int) -
 def test_what_was_not_settled_is_said_not_to_be_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(price_splitting, "LOOKS", 1)
     monkeypatch.setattr(slot_dp, "TOGETHER", 0)
-    cluster = Cluster().nodes("a", 2, cpu=2, rack="r").nodes("b", 2, cpu=2, rack="s")
+    cluster = ClusterBuilder().nodes("a", 2, cpu=2, rack="r").nodes("b", 2, cpu=2, rack="s")
     for first, second, age in (("a-0", "b-0", 5), ("a-0", "b-1", 6), ("a-1", "b-0", 7), ("a-1", "b-1", 9)):
         unit = fresh_id()
         for node in (first, second):

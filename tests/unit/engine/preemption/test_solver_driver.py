@@ -12,13 +12,13 @@ from echelon.engine import Demand, Evict, Identity, Peers, PodTerm, Requirement
 from echelon.engine.preemption import victim_model
 from echelon.engine.preemption.loss import EvictionTrial
 from echelon.engine.preemption.node_options import EvictionCosts, OptionTable
-from echelon.testing.placement import GPU, LEVELS, NOW, Cluster, composite, fresh_id, gang, judged, pods, shape
+from echelon.testing.placement import GPU, LEVELS, NOW, ClusterBuilder, composite, fresh_id, gang, judged, pods, shape
 
 Cost = tuple[int, int, int]
 NEVER: Cost = (1 << 60, 0, 0)
 
 
-def tenants(rng: Random, cluster: Cluster, nodes: int, covered: float) -> dict[str, list[tuple[int, Cost]]]:
+def tenants(rng: Random, cluster: ClusterBuilder, nodes: int, covered: float) -> dict[str, list[tuple[int, Cost]]]:
     """Full nodes of 8 GPUs; by node the size of every pod and what its eviction costs: violations, work, units."""
     found: dict[str, list[tuple[int, Cost]]] = {}
     for number in range(nodes):
@@ -58,7 +58,7 @@ def added(*costs: Cost) -> Cost:
 @pytest.mark.parametrize("covered", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("seed", range(4))
 def test_mixed_pods_among_many_units_evict_what_loses_least(seed: int, covered: float) -> None:
-    rng, cluster = Random(seed), Cluster()
+    rng, cluster = Random(seed), ClusterBuilder()
     held = tenants(rng, cluster, 24, covered)
     assert sum(map(len, held.values())) > 64
     large, small = rng.randint(2, 6), rng.randint(2, 6)
@@ -71,7 +71,7 @@ def test_mixed_pods_among_many_units_evict_what_loses_least(seed: int, covered: 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_pods_that_keep_apart_evict_on_the_nodes_where_room_for_one_is_cheapest(seed: int) -> None:
-    rng, cluster = Random(seed), Cluster()
+    rng, cluster = Random(seed), ClusterBuilder()
     held = tenants(rng, cluster, 30, 0.0)
     mine = Identity("ns", (("app", "a"),))
     like = PodTerm(LEVELS["host"], Peers((Requirement("app", "In", ("a",)),), ("ns",)))
@@ -84,9 +84,9 @@ def test_pods_that_keep_apart_evict_on_the_nodes_where_room_for_one_is_cheapest(
     assert verdict.least
 
 
-def contested(seed: int) -> tuple[Cluster, Demand]:
+def contested(seed: int) -> tuple[ClusterBuilder, Demand]:
     """Three racks held by gangs that go as one and by single pods, some under budgets; rack-gangs of mixed pods."""
-    rng, cluster = Random(seed), Cluster()
+    rng, cluster = Random(seed), ClusterBuilder()
     names = [f"{rack}{number}" for rack in "rst" for number in range(6)]
     for name in names:
         cluster.node(name, cpu=18, gpu=12, rack=name[0])
@@ -129,7 +129,7 @@ def test_without_the_solver_the_loss_is_no_less_and_no_more_is_promised(
 @pytest.mark.parametrize("seed", range(6))
 def test_every_set_of_tenants_is_matched_by_a_way_that_is_no_worse(seed: int) -> None:
     """Free amounts count in pieces that the newcomers can use: 2 GPUs with 3 cores, 3 GPUs with 1 core."""
-    rng, cluster = Random(seed), Cluster()
+    rng, cluster = Random(seed), ClusterBuilder()
     cluster.node("n", cpu=12, gpu=12).node("m", cpu=4, gpu=4)
     both = cluster.run("n", cpu=1, gpu=1)
     cluster.run("m", cpu=4, gpu=4, unit=both)

@@ -12,7 +12,7 @@ import pytest
 from echelon.engine import ClusterView
 from echelon.engine.preemption.loss import EvictionTrial
 from echelon.engine.preemption.victim_table import Victim, Victims
-from echelon.testing.placement import NOW, Cluster, fresh_id
+from echelon.testing.placement import NOW, ClusterBuilder, fresh_id
 
 BELOW = 4
 #: A budget that pods name and the view does not know.
@@ -30,9 +30,9 @@ class Told(NamedTuple):
     freed: dict[int, dict[str, int]]
 
 
-def occupied(seed: int, others: int) -> Cluster:
+def occupied(seed: int, others: int) -> ClusterBuilder:
     """Units of one to four pods, some under budgets, some being evicted, some on a node that is gone."""
-    rng, cluster = Random(seed), Cluster()
+    rng, cluster = Random(seed), ClusterBuilder()
     for number in range(6):
         cluster.node(f"n{number}", cpu=9, rack=f"r{number // 2}")
     one, two = cluster.budget(1), cluster.budget(0)
@@ -113,6 +113,6 @@ def test_a_subset_knows_its_priorities(seed: int) -> None:
 
 
 def test_nobody_to_evict_is_an_empty_table() -> None:
-    victims = EvictionTrial(Cluster().node("n", cpu=1).view, NOW).victims(BELOW)
+    victims = EvictionTrial(ClusterBuilder().node("n", cpu=1).view, NOW).victims(BELOW)
     assert not victims
     assert victims.by_domain(np.zeros(1, dtype=np.int64)) == []

@@ -23,7 +23,7 @@ from echelon.engine import (
     sentence,
 )
 from echelon.engine.records.demand import LARGEST
-from echelon.testing.placement import NOW, Cluster, composite, fresh_id, gang, pods
+from echelon.testing.placement import NOW, ClusterBuilder, composite, fresh_id, gang, pods
 
 #: CPU seconds; a demand of a million pods takes less than one on a quiet machine.
 A_FEW_SECONDS = 10.0
@@ -34,8 +34,8 @@ def asking(number: int = 1, **requests: object) -> PodClass:
     return PodClass(shape, tuple(fresh_id() for _ in range(number)))
 
 
-def having(number: int = 1, **allocatable: object) -> Cluster:
-    cluster = Cluster()
+def having(number: int = 1, **allocatable: object) -> ClusterBuilder:
+    cluster = ClusterBuilder()
     for index in range(number):
         cluster.view.put_node(Node(f"n{index}", {}, {"pods": 110, **allocatable}))  # type: ignore[dict-item]
     return cluster
@@ -202,7 +202,7 @@ def test_nothing_asked_for_is_placed_as_nothing(group: Group) -> None:
 
 
 def test_a_member_bound_to_an_unknown_node_counts_and_pins_nothing() -> None:
-    cluster = Cluster().nodes("a", 2, cpu=1, rack="r1").nodes("b", 2, cpu=1, rack="r2")
+    cluster = ClusterBuilder().nodes("a", 2, cpu=1, rack="r1").nodes("b", 2, cpu=1, rack="r2")
     verdict = cluster.decide(gang(3, pods(2, cpu=1), key="rack", bound=(Bound(77, "gone"),)))
     assert isinstance(verdict, Placed)
     assert len(verdict.assignment) == 2
@@ -211,7 +211,7 @@ def test_a_member_bound_to_an_unknown_node_counts_and_pins_nothing() -> None:
 # ---- very large
 
 
-def in_time(cluster: Cluster, root: Group) -> Verdict:
+def in_time(cluster: ClusterBuilder, root: Group) -> Verdict:
     begun = time.process_time()
     verdict = decide(cluster.view, Demand(root), NOW)
     assert time.process_time() - begun < A_FEW_SECONDS
@@ -227,7 +227,7 @@ def million(leaves: int) -> Group:
 
 @pytest.mark.parametrize("leaves", [1, 1000])
 def test_a_million_pods_that_do_not_fit_are_blocked_in_time_and_the_proof_is_confirmed(leaves: int) -> None:
-    cluster, root = Cluster().nodes("a", 1000, cpu=64, rack="r1"), million(leaves)
+    cluster, root = ClusterBuilder().nodes("a", 1000, cpu=64, rack="r1"), million(leaves)
     verdict = in_time(cluster, root)
     assert isinstance(verdict, Blocked)
     assert verdict.proved
@@ -238,6 +238,6 @@ def test_a_million_pods_that_do_not_fit_are_blocked_in_time_and_the_proof_is_con
 
 @pytest.mark.parametrize("leaves", [1, 1000])
 def test_a_million_pods_that_fit_are_placed_in_time(leaves: int) -> None:
-    verdict = in_time(Cluster().nodes("a", 9100, cpu=64, rack="r1"), million(leaves))
+    verdict = in_time(ClusterBuilder().nodes("a", 9100, cpu=64, rack="r1"), million(leaves))
     assert isinstance(verdict, Placed)
     assert len(verdict.assignment) == 1_000_000

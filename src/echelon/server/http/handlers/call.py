@@ -8,7 +8,7 @@ from ....api.scheme import Resource
 from ....api.verbs import Verbs
 from ..replies.encode import Presentation
 from ..replies.tables import include_object
-from ..requests.negotiate import form_of
+from ..requests.content_negotiation import form_of
 from ..requests.request import Request
 from ..requests.routes import Target
 

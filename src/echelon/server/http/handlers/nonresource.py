@@ -11,10 +11,10 @@ import msgspec
 from ....api.errors import method_not_allowed
 from ....api.scheme import Object
 from ..replies.encode import json_response, text_response
-from ..requests.negotiate import wants_aggregated_discovery
+from ..requests.content_negotiation import wants_aggregated_discovery
 from ..requests.request import Request, Response
 from . import discovery, openapi_documents
-from .request_metrics import Metrics
+from .request_metrics import RequestMetrics
 
 _HEALTH = ("/healthz", "/livez", "/readyz")
 #: The API level we speak; the suffix says who is speaking.
@@ -31,7 +31,7 @@ VERSION: Object = {
 }
 
 
-def answer(request: Request, address: str, metrics: Metrics) -> Response | None:
+def answer(request: Request, address: str, metrics: RequestMetrics) -> Response | None:
     """The reply to a path outside the resources; None if there is nothing at it."""
     reply = _answer(request, address, metrics)
     if reply is not None and request.method != "GET":
@@ -39,7 +39,7 @@ def answer(request: Request, address: str, metrics: Metrics) -> Response | None:
     return reply
 
 
-def _answer(request: Request, address: str, metrics: Metrics) -> Response | None:
+def _answer(request: Request, address: str, metrics: RequestMetrics) -> Response | None:
     path = request.path
     if path.startswith(_HEALTH):
         return _health(request)

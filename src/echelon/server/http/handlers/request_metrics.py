@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 
 
-class Metrics:
+class RequestMetrics:
     def __init__(self, open_watches: Callable[[], int], more: Callable[[], bytes]) -> None:
         self._open_watches = open_watches
         self._more = more

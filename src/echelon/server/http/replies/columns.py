@@ -13,7 +13,7 @@ from typing import Any
 from ....api.objects import meta
 from ....api.scheme import Object, Resource
 from . import pod_cells, storage_cells
-from .ages import since
+from .durations import since
 from .group_cells import composite_status, group_status, policy, workload
 from .job_cells import completions, job_containers, job_duration, job_images, job_selector, job_status
 

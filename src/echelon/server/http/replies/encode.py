@@ -10,7 +10,7 @@ import msgspec
 from ....api.errors import ApiError
 from ....api.scheme import Object, Resource
 from ....api.verbs import ObjectList, WatchEvent
-from ..requests.negotiate import PLAIN, Form
+from ..requests.content_negotiation import PLAIN, Form
 from ..requests.request import Response
 from .tables import IncludeObject, partial_metadata, table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....api.objects import meta
 from ....api.scheme import Object
 from ....base import instants
-from .ages import duration
+from .durations import duration
 
 
 def job_status(job: Object, _now: float) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ....api.objects import meta
 from ....api.scheme import Object
-from .ages import since
+from .durations import since
 
 _Status = Mapping[str, Any]
 

@@ -20,7 +20,7 @@ from ..base.clock import Clock
 from ..base.instants import to_time
 from ..client.informer import Caches
 from ..client.workqueue import WorkQueue
-from .lifecycle import Remove, Wait, WriteStatus, next_step
+from .pod_lifecycle import Remove, Wait, WriteStatus, next_step
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import click
 
-from ..runtime.cluster_mode import MakeParts, RemoteSettings, working
+from ..runtime.cluster_mode import MakeComponents, RemoteSettings, running_in_cluster
 from ..runtime.plane import CannotStart, run_program
-from ..runtime.supervision import PartBroke
+from ..runtime.supervision import ComponentFailed
 from .failures import EXIT_FAILED, Refusal
 from .shared_options import context_option, kubeconfig_option
 
@@ -34,18 +34,18 @@ def remote_options(command: F) -> F:
     return command
 
 
-def work_until_interrupted(title: str, settings: RemoteSettings, make: MakeParts) -> None:
+def work_until_interrupted(title: str, settings: RemoteSettings, make: MakeComponents) -> None:
     """Run the parts on that server until Ctrl-C or SIGTERM; a lost lease or a broken part is a failure."""
     try:
         run_program(_work(title, settings, make))
     except CannotStart as error:
         raise Refusal(str(error)) from error
-    except PartBroke as error:
+    except ComponentFailed as error:
         click.echo(f"echelon: {title} ends: {error.__cause__ or error}", err=True)
         raise click.exceptions.Exit(EXIT_FAILED) from error
 
 
-async def _work(title: str, settings: RemoteSettings, make: MakeParts) -> None:
+async def _work(title: str, settings: RemoteSettings, make: MakeComponents) -> None:
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     interrupted = asyncio.Event()
@@ -59,7 +59,7 @@ async def _work(title: str, settings: RemoteSettings, make: MakeParts) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
     try:
-        async with working(settings, make, click.echo) as server:
+        async with running_in_cluster(settings, make, click.echo) as server:
             click.echo(f"echelon {title} is ready at {server} (Ctrl-C stops it)")
             await asyncio.Event().wait()
     except asyncio.CancelledError:

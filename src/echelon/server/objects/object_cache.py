@@ -19,12 +19,12 @@ from ...store.interface import Header, Record
 
 encode_json = msgspec.json.encode
 _decode = msgspec.json.Decoder().decode
-#: Trees are about five times as large as their bytes, so only the newest ones are kept.
+#: ObjectCache are about five times as large as their bytes, so only the newest ones are kept.
 _CAPACITY = 20_000
 _BY_PREFIX = {resource.prefix: resource for resource in RESOURCES}
 
 
-class Trees:
+class ObjectCache:
     """The decoded form of recently used values, by key and revision."""
 
     def __init__(self, capacity: int = _CAPACITY) -> None:

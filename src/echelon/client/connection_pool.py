@@ -1,6 +1,6 @@
 """Requests over kept connections: HTTP/1.1 with as little as possible between the verbs and the socket.
 
-    HttpVerbs ─► Wire ─► a connection that waits, else a new one ─► httptools ─► Answer
+    HttpVerbs ─► ConnectionPool ─► a connection that waits, else a new one ─► httptools ─► HttpResponse
                    └───► a connection of its own ─► Stream
 
 A scheduler binds a thousand pods a second, often beside the server that it talks to: what a request or a watched event
@@ -22,7 +22,7 @@ from urllib.parse import quote, urlsplit
 import httptools
 import msgspec
 
-from .stream import HungUp, Stream
+from .stream import ConnectionClosed, Stream
 
 #: A connection that has waited this long is not used again: the server may be closing it at this very moment.
 _IDLE_SECONDS = 60.0
@@ -34,13 +34,13 @@ _PLAIN = re.compile(r"[\w/.~-]*(\?.*)?", re.ASCII | re.DOTALL).fullmatch
 _WARNING = re.compile(rb"\nwarning", re.IGNORECASE).search
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
+class HttpResponse(msgspec.Struct, frozen=True, gc=False):
     status: int
     body: bytes
     warnings: tuple[str, ...] = ()
 
 
-class Wire:
+class ConnectionPool:
     """Connections to one server."""
 
     def __init__(self, server: str, tls: ssl.SSLContext | None, headers: Mapping[str, str], limit: int) -> None:
@@ -57,7 +57,7 @@ class Wire:
         self._free = limit
         self._line: deque[asyncio.Future[None]] = deque()
 
-    async def call(self, method: str, path: str, body: bytes | None, content_type: str, seconds: float) -> Answer:
+    async def call(self, method: str, path: str, body: bytes | None, content_type: str, seconds: float) -> HttpResponse:
         """Send one request and wait for its answer; raises OSError, or TimeoutError when it takes too long."""
         request = self._request(method, path, body, content_type)
         if self._free:
@@ -72,7 +72,7 @@ class Wire:
                 except BaseException as error:
                     kept.abort()  # its answer may still come
                     # If it was closed while it waited: only what changes nothing may be asked twice.
-                    if not isinstance(error, HungUp) or method != "GET" or kept.answering:
+                    if not isinstance(error, ConnectionClosed) or method != "GET" or kept.answering:
                         raise
                 else:
                     if kept.usable:
@@ -159,7 +159,7 @@ class Wire:
             )
         return connection
 
-    async def _exchange(self, connection: _Connection, request: bytes, seconds: float) -> Answer:
+    async def _exchange(self, connection: _Connection, request: bytes, seconds: float) -> HttpResponse:
         try:
             answer = await connection.ask(request, seconds)
         except BaseException:
@@ -183,7 +183,7 @@ class _Connection(asyncio.BufferedProtocol):
         self._parser = httptools.HttpResponseParser(self)
         #: What has just been read; without it the transport would find a quarter of a megabyte for every answer.
         self._buffer = memoryview(bytearray(_READ_BYTES))
-        self._answer: asyncio.Future[Answer] | None = None
+        self._answer: asyncio.Future[HttpResponse] | None = None
         #: When the answer must be there; the alarm is set once for many requests and looks again when it rings.
         self._deadline = 0.0
         self._alarm: asyncio.TimerHandle | None = None
@@ -196,7 +196,7 @@ class _Connection(asyncio.BufferedProtocol):
         """Whether anything of an answer has come."""
         return bool(self._head)
 
-    def ask(self, request: bytes, seconds: float) -> asyncio.Future[Answer]:
+    def ask(self, request: bytes, seconds: float) -> asyncio.Future[HttpResponse]:
         assert self._transport is not None
         self._head.clear()
         self._body.clear()
@@ -253,10 +253,10 @@ class _Connection(asyncio.BufferedProtocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            self._fail(HungUp(f"not an answer in HTTP: {error}"))
+            self._fail(ConnectionClosed(f"not an answer in HTTP: {error}"))
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._fail(HungUp(str(error) if error else "the server hung up"))
+        self._fail(ConnectionClosed(str(error) if error else "the server hung up"))
 
     # -- what the parser calls -----------------------------------------------------------------------------
 
@@ -267,7 +267,7 @@ class _Connection(asyncio.BufferedProtocol):
         self.usable = self._parser.should_keep_alive()
         self.since = self._loop.time()
         if self._answer is not None and not self._answer.done():
-            self._answer.set_result(Answer(status, b"".join(self._body), _warnings(b"".join(self._head))))
+            self._answer.set_result(HttpResponse(status, b"".join(self._body), _warnings(b"".join(self._head))))
 
 
 def _warnings(head: bytes) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""The three patch languages of the Kubernetes API: JSON patch, merge patch and (for built-in kinds) strategic merge.
+"""JSON patch (RFC 6902): a list of operations, applied one after the other to a copy of the object.
 
-`apply` answers with a new tree and leaves its input alone.  The result is decoded and validated like any update, so
-nothing here looks at what the fields mean.
+`apply_patch` calls this for `application/json-patch+json`.  An operation that does not apply is a 422 in the words of
+a real API server.
 """
 
 from __future__ import annotations
@@ -13,54 +13,14 @@ import msgspec
 
 from .. import errors
 from ..errors import ApiError
-from ..schema import definitions
 from ..schema.decoding import copy_tree
-from ..scheme import Object, Resource
-from ..verbs import Patch, PatchType
-from . import strategic
+from ..scheme import Object
 
 MAX_OPERATIONS = 10_000
 
 
-def apply(resource: Resource, obj: Object, patch: Patch) -> Object:
-    """`obj` as the patch wants it: 400 for a malformed patch, 422 for one that cannot be applied, 415 for strategic
-    merge on a custom kind."""
-    try:
-        return _applied(resource, obj, patch)
-    except RecursionError:
-        raise errors.bad_request("error decoding patch: exceeded max depth") from None
-
-
-def _applied(resource: Resource, obj: Object, patch: Patch) -> Object:
-    if patch.type is PatchType.JSON:
-        return _json_patch(obj, patch.body)
-    if not isinstance(patch.body, dict):
-        raise errors.bad_request(f"error decoding patch: a {patch.type} is an object")
-    if patch.type is PatchType.MERGE:
-        return _merged(obj, patch.body)
-    if not resource.builtin:
-        raise errors.unsupported_media_type(
-            "the body of the request was in an unknown format - accepted media types include: "
-            f"{PatchType.JSON}, {PatchType.MERGE}"
-        )
-    return strategic.merge({"$ref": definitions.name_of(resource)}, obj, patch.body)
-
-
-def _merged(target: Any, patch: Object) -> Object:
-    """RFC 7386: objects merge, null removes, everything else replaces."""
-    result: Object = copy_tree(target) if isinstance(target, dict) else {}
-    for field, value in patch.items():
-        if value is None:
-            result.pop(field, None)
-        elif isinstance(value, dict):
-            result[field] = _merged(result.get(field), value)
-        else:
-            result[field] = copy_tree(value)
-    return result
-
-
-def _json_patch(obj: Object, operations: Any) -> Object:
-    """RFC 6902, where an index may also be negative and count from the end."""
+def json_patch(obj: Object, operations: Any) -> Object:
+    """`obj` after the operations of an RFC 6902 patch; a negative index counts from the end of a list."""
     if not isinstance(operations, list) or not all(isinstance(one, dict) for one in operations):
         raise errors.bad_request("error decoding patch: a JSON patch is a list of operations")
     if len(operations) > MAX_OPERATIONS:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from echelon.api.admit import admit_create, admit_delete, admit_update
+from echelon.api.admission import admit_create, admit_delete, admit_update
 from echelon.api.errors import ApiError
 from echelon.api.scheme import COMPOSITE_POD_GROUPS, NAMESPACES, POD_GROUPS, PODS, PRIORITY_CLASSES, Object, Resource
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from echelon.api.admit import admit_create, admit_update, warnings
+from echelon.api.admission import admit_create, admit_update, warnings
 from echelon.api.errors import ApiError
 from echelon.api.scheme import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, TRAIN_JOBS, TRAINING_RUNTIMES, Object
 

@@ -33,7 +33,7 @@ def metrics_registry() -> CollectorRegistry:
 
 
 @asynccontextmanager
-async def observable(registry: CollectorRegistry, address: Address, ready: Callable[[], bool]) -> AsyncIterator[str]:
+async def serve_metrics(registry: CollectorRegistry, address: Address, ready: Callable[[], bool]) -> AsyncIterator[str]:
     """Serve for as long as the block lasts; yields the address."""
 
     async def metrics(_: web.Request) -> web.Response:

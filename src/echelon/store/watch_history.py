@@ -54,7 +54,7 @@ def _weight(change: Change) -> int:
 class Subscription:
     """One reader: see `interface.Watch`."""
 
-    def __init__(self, hub: Hub, prefix: str, after: int, backlog: list[Change]) -> None:
+    def __init__(self, hub: WatchHistory, prefix: str, after: int, backlog: list[Change]) -> None:
         self.prefix = prefix
         self._hub = hub
         self._after = after
@@ -106,7 +106,7 @@ class Subscription:
             self._waiting.set_result(None)
 
 
-class Hub:
+class WatchHistory:
     """The window of history and all subscriptions."""
 
     def __init__(self, window: Window, compacted: int, history: Iterable[Change]) -> None:
