@@ -1,5 +1,6 @@
-"""What holds for all tests: no scheduler under test acts on a verdict that the engine's judge refuses, and no random
-example fails for taking long, since that is a matter of the machine.
+"""What holds for all tests: no scheduler under test acts on a verdict that the engine's judge refuses, no root goes a
+way that the table of phases does not have, and no random example fails for taking long, since that is a matter of the
+machine.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from echelon.scheduler.queueing.root_state import RootState, RootStates
 from tests.judging import Judge
 
 settings.register_profile("whatever the machine", deadline=None)
@@ -22,3 +24,17 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
     judge.install(monkeypatch)
     yield judge
     assert not judge.wrong
+
+
+@pytest.fixture(autouse=True)
+def every_transition_is_legal(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """What the table of phases refuses raises there, and fails the test at its end."""
+    wrong: list[str] = []
+
+    def refuse(states: RootStates, state: RootState, problem: str) -> None:
+        wrong.append(f"{state.root.key}: {problem}: {state.told_story()}")
+        raise AssertionError(wrong[-1])
+
+    monkeypatch.setattr(RootStates, "refuse", refuse)
+    yield wrong
+    assert not wrong

@@ -15,7 +15,7 @@ from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
 
 RACK = "topology.kubernetes.io/rack"
 #: Bounded by a number of their own, and the same whoever comes and goes.
-BOUNDED = {"Shapes._read", "Shapes._known", "Memory._known", "Book._counted", "Book._measured"}
+BOUNDED = {"Shapes._read", "Shapes._known", "Book._counted", "Book._measured"}
 
 
 def tables(scheduler: Any) -> dict[str, int]:

@@ -1,17 +1,16 @@
-"""The cycle: take a root → look at its tree → decide → assume → bind beside the next decision.
+"""The cycle: take a root → look at its tree → decide → act → report → requeue.
 
     Translator ─touched, room, gone─► Scheduler ─► Queue ─take─► decide ─► Placed   assume, bind
-                                                                     ├──► Evict    evict, hold nominations, wait
-                                                                     └──► Blocked  say why, sleep until it may help
+                                                                     ├──► Evict    evict, keep places, wait
+                                                                     └──► Blocked  report why, sleep until it may fit
 
-A decision and what it does to the view are one step on the event loop: nothing comes between.
+A decision and its effect on the view are one step on the event loop: nothing comes between.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from dataclasses import dataclass, field, replace
 
 from prometheus_client import CollectorRegistry
@@ -21,8 +20,9 @@ from ..api.verbs import Verbs
 from ..base.clock import Clock
 from ..client.events import Recorder
 from ..client.informer import Caches
-from ..engine import Blocked, ClusterView, Demand, Evict, Limits, Placed, Steps, decide
-from .acting.context import Around
+from ..engine import Blocked, ClusterView, Demand, Evict, Limits, Placed
+from .acting.context import ActingContext
+from .acting.deciding import Deciding, Decision
 from .acting.placing import Placing
 from .acting.preemption import Preemption
 from .acting.reservation import Patience, Reservations
@@ -32,40 +32,39 @@ from .intake.consistency import differences
 from .intake.group_tree import Group, Member, Root
 from .intake.pod_affinity import introduced
 from .intake.translate import Translator
-from .queueing.known_blocked import Memory
-from .queueing.queue import ANY_ROOM, Queue
-from .queueing.root_state import State, States
+from .queueing.phases import Event
+from .queueing.root_state import RootState, RootStates, name_of
 from .reporting.metrics import Backlog, Metrics
-from .reporting.report import Reporter, key_of
+from .reporting.report import Reporter
 from .reporting.writes import Enactor
 
 log = logging.getLogger(__name__)
 
-#: A root that waits is told anew why at most this often, unless it changes itself: the search for remedies is what
-#: costs most in a decision, and of those that wait everybody is asked when a pod ends.
+#: A blocked root that has not changed itself reports a new reason at most this often: the search for fixes costs most
+#: in a decision, and all blocked roots may be decided when a pod ends.
 _SECONDS_BETWEEN_REASONS = 10.0
-#: Of a crowd that waits so many are told anew in a second.
+#: Of many blocked roots this many report a new reason in a second.
 _REASONS_PER_SECOND = 5.0
-#: While the server has more bindings to do than it takes at a time, roots that need no search are decided for so many
-#: pods before anything else has its turn: one decision after the other costs less than between answers and events, and
-#: answers that have gathered meanwhile cost less than one by one.
+#: While more bindings are in line than are sent at a time, roots that need no search are decided one after the other
+#: for this many pods before anything else has its turn: that costs less than going back and forth between decisions,
+#: answers and events.
 _PODS_IN_A_ROW = 192
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a scheduler answers to and how it sees the cluster."""
+    """The names a scheduler answers to and how it decides."""
 
     names: tuple[str, ...] = ("default-scheduler", "echelon")
     levels: tuple[str, ...] = vocabulary.DEFAULT_LEVELS
     #: A decision holds up everything else in the process: about a second at the very worst.
     limits: Limits = field(default_factory=lambda: Limits(steps=20_000))
-    #: When room is kept for those that starve.
+    #: When capacity is reserved for starving roots.
     patience: Patience = field(default_factory=Patience)
 
 
 class Scheduler:
-    """Places what is pending, for as long as it runs."""
+    """Places pending pods for as long as it runs."""
 
     def __init__(
         self,
@@ -79,34 +78,31 @@ class Scheduler:
         self._caches = caches
         self._clock = clock
         self._settings = settings
-        self._full, self._brief = settings.limits, replace(settings.limits, fixes=0)
         self.view = ClusterView(settings.levels)
-        self._queue = Queue(clock)
-        self._states = States(self._queue)
-        self._memory = Memory(self.view)
+        self._states = RootStates(clock)
+        self._queue = self._states.queue
         self.metrics = Metrics(registry or CollectorRegistry())
         self.metrics.registry.register(Backlog(settings.names, self._states.all, self._queue, clock.now))
         self._translator = Translator(self.view, caches, clock, self)
         self._enactor = Enactor(verbs, caches, clock, self.metrics)
         recorder.give_way(self._enactor.let_events_pass)
         self._reporter = Reporter(self._enactor, recorder, clock)
-        around = Around(self._translator, self._states, self._reporter, self.metrics, self.room)
-        self._placing = Placing(around, self._enactor, clock, self._end)
+        context = ActingContext(self._translator, self._states, self._reporter, self.metrics, self.room)
+        self._placing = Placing(context, self._enactor, clock, self._end)
         self._readiness = Readiness(settings.names, caches, clock, self._states, self._reporter, self._placing.settle)
-        self._preemption = Preemption(settings.names, around, self._enactor)
-        self.reservations = Reservations(settings.patience, self._brief, around, clock)
+        self._preemption = Preemption(settings.names, context, self._enactor)
+        self.reservations = Reservations(settings.patience, replace(settings.limits, fixes=0), context, clock)
+        self._deciding = Deciding(self.view, settings.limits, self.reservations, self.metrics, clock)
         self._following = self._leading = False
-        #: Whether room has appeared that nobody was woken for yet.
+        #: Whether capacity has appeared for which no root was woken yet.
         self._room = False
-        #: How many pods the last decision placed, if it did so without search.
-        self._plainly_placed = 0
 
     def follow(self) -> None:
-        """Keep view and forest from now on; who waits to lead has them ready.  The caches must be filled."""
+        """Keep view and forest up to date from now on, also while another process leads.  The caches must be filled."""
         if not self._following:
             self._following = True
             self._translator.listen()
-            log.debug("following %d nodes", len(self.view.node_table.nodes))
+            log.debug("following %d nodes", len(self.view.node_names()))
 
     async def run(self) -> None:
         """Begin once all caches are filled; schedule until cancelled."""
@@ -131,37 +127,154 @@ class Scheduler:
         return self._leading and not waiting and not self._room and self._enactor.at_rest
 
     def inconsistencies(self) -> list[str]:
-        """Where the view differs from one rebuilt from the caches, and who sleeps though it fits.
+        """Where the view differs from one rebuilt from the caches, which blocked demands fit, which phases are wrong.
 
         Empty before it follows the caches.
         """
         if not self._following:
             return []
-        now, brief = self._clock.now(), self._brief
-        missed = [] if self._room else self._memory.untrue(lambda one: decide(self.view, one, now, brief))
-        return [*differences(self._translator, self._caches, self._clock), *missed]
+        missed = [] if self._room else self._deciding.untrue()
+        return [*differences(self._translator, self._caches, self._clock), *missed, *self._states.problems()]
+
+    # -- the cycle -------------------------------------------------------------------------------------
 
     async def _cycles(self) -> None:
         in_a_row = 0
         while True:
-            root, told = await self._queue.take(self._wake)
-            self._plainly_placed = 0
-            state = self._states.get(root)
+            # 1. Take the next root.  Capacity that has appeared wakes roots first.
+            number, told = await self._queue.take(self._wake)
+            self._deciding.placed_at_once = 0
+            state = self._states.get(number)
             if state is not None:
                 try:
+                    self._states.taken(state)
                     self._cycle(state, told)
+                    self._states.check_decided(state)
                 except Exception:
                     # One root must not stop the others, whatever is wrong with it.
-                    log.exception("scheduling %s failed", key_of(state.root))
-                    self.metrics.attempted(state.root, "error", state.taken(self._clock.now()))
-                    self._states.back_off(state)
-            in_a_row += self._plainly_placed
-            if in_a_row >= _PODS_IN_A_ROW or not (self._plainly_placed and self._enactor.has_plenty):
-                # Let bindings start and events come in before the next decision.
+                    log.exception("scheduling %s failed", name_of(state.root))
+                    self.metrics.attempted(state.root, "error", state.attempt_seconds(self._clock.now()))
+                    self._states.failed(state)
+            # 7. Let bindings start and events come in before the next decision.
+            placed = self._deciding.placed_at_once
+            in_a_row += placed
+            if in_a_row >= _PODS_IN_A_ROW or not (placed and self._enactor.has_plenty):
                 in_a_row = 0
                 await asyncio.sleep(0)
 
-    # -- what the translator hears ---------------------------------------------------------------------
+    def _cycle(self, state: RootState, told: bool) -> None:
+        """Everything that can be done for one root now; `told`: it is its turn to get a reason."""
+        # 2. Look at its tree: a root that is gone, incomplete, invalid or already placed has its new phase after this.
+        demand = self._demand(state)
+        if demand is None:
+            return
+        if state.has_kept_places:
+            self._look_elsewhere(state, demand)
+            return
+        # 3. Decide on the view as it is now.  Fixes are looked for only if there is time and the reason is old.
+        state.begun = self._clock.now()
+        knows = self._told_lately(state)
+        self._wake()
+        decision = self._deciding.decide(state, demand, brief=knows or (len(self._queue) > 0 and not told))
+        verdict = decision.verdict
+        if isinstance(verdict, Placed):
+            # 4a. Assume the pods in the view; bindings go out beside the next decision.
+            self._queue.forgive(state.root.id)
+            self._place(state, verdict)
+        elif isinstance(verdict, Evict):
+            # 4b. Evict the victims and keep their places.
+            self._queue.forgive(state.root.id)
+            self._preempt(state, demand, verdict)
+            self.metrics.attempted(state.root, "waiting_on_preemption", state.attempt_seconds(self._clock.now()))
+        else:
+            # 5. Report why it is blocked, and 6. put it to sleep until it may fit.
+            self.metrics.attempted(state.root, "unschedulable", state.attempt_seconds(self._clock.now()))
+            self._stay(state, demand, decision, knows)
+
+    def _demand(self, state: RootState) -> Demand | None:
+        """What the engine is asked for a root; None if there is nothing to ask."""
+        root = state.root
+        if not (self._translator.forest.is_root(root) if isinstance(root, Group) else self._is_ours(root)):
+            self._retire(root)
+            return None
+        if not state.awaits_victims:
+            self._preemption.withdraw(state)
+        demand = self._readiness.demand(state)
+        if demand is None:
+            self._queue.forgive(root.id)
+            self.reservations.end(root.id)
+            return None
+        return introduced(demand, self._translator.members, self.view.pod_index)
+
+    def _place(self, state: RootState, verdict: Placed) -> None:
+        self.reservations.placed(state, verdict.assignment.values())
+        self._placing.place(state, verdict)
+
+    def _preempt(self, state: RootState, demand: Demand, verdict: Evict) -> None:
+        """Reuse victims that the previous process already marked before choosing new ones."""
+        with self._preemption.without_orphans() as any_leave:
+            found = self._deciding.place(state.root, demand) if any_leave else None
+        if isinstance(found, Placed) and found.assignment:
+            self.reservations.placed(state, found.assignment.values())
+            self._preemption.inherit(state, found)
+        else:
+            self.reservations.placed(state, verdict.placement.assignment.values())
+            self._preemption.begin(state, verdict)
+
+    def _look_elsewhere(self, state: RootState, demand: Demand) -> None:
+        """Its victims may take long to leave: if it fits without them by now, it is placed there."""
+        with self._preemption.lifted(state):
+            verdict = self._deciding.place(state.root, demand)
+        if isinstance(verdict, Placed) and verdict.assignment:
+            self._preemption.withdraw(state)
+            self._place(state, verdict)
+        else:
+            self._states.preempting(state)
+
+    def _stay(self, state: RootState, demand: Demand, decision: Decision, knows: bool) -> None:
+        """It cannot be placed now: make a reservation if it starves, and report why unless it `knows`."""
+        kept = self.reservations.blocked(state, demand)
+        if knows or not decision.brief:
+            self._queue.forgive(state.root.id)
+        if kept.changed:
+            # It is decided again with the new reservations, and reports them.
+            state.told = 0.0
+            self._states.again(state, Event.RESERVED)
+        elif decision.brief and not knows:
+            self._states.unexplained(state, decision.awaits)
+        elif decision.brief:
+            # It still does not fit; the reason that it reported is renewed when it is old enough.
+            left = state.told + self._between_reasons - self._clock.now()
+            self._states.blocked(state, decision.awaits, min(left, kept.again))
+        else:
+            self._report(state, demand, decision.verdict)
+            self._states.blocked(state, decision.awaits, kept.again)
+
+    def _report(self, state: RootState, demand: Demand, verdict: Placed | Evict | Blocked) -> None:
+        assert isinstance(verdict, Blocked)
+        note = self.reservations.told(state) or self.reservations.in_the_way(state, demand)
+        root = state.root
+        apart = domains_problem(root, self.view) if isinstance(root, Group) else None
+        if isinstance(root, Group) and apart is not None:
+            self._reporter.broken(root, apart)
+        else:
+            self._reporter.blocked(root, verdict, note)
+            self._preemption.release_partial(state, verdict)
+        state.told = self._clock.now()
+
+    def _told_lately(self, state: RootState) -> bool:
+        """Whether it reported why it is blocked and has not changed itself: then it need not report again now."""
+        root = state.root
+        if self._clock.now() - state.told >= self._between_reasons:
+            return False
+        return isinstance(root, Member) or root.tally.holds or not any(leaf.holding for leaf in root.leaves())
+
+    @property
+    def _between_reasons(self) -> float:
+        """The age at which a reason is renewed: the more roots sleep, the older."""
+        return max(_SECONDS_BETWEEN_REASONS, self._queue.asleep / _REASONS_PER_SECOND)
+
+    # -- what the translator reports -------------------------------------------------------------------
 
     def touched(self, root: Root) -> None:
         if not self._leading:
@@ -170,29 +283,29 @@ class Scheduler:
             state = self._states.of(root)
             state.told = 0.0
             if isinstance(root, Group) and root.layout is None:
-                # Its groups are not those that were told.
+                # Its groups are not those that reported.
                 state.settled = False
-            self._states.again(state)
+            self._states.again(state, Event.CHANGED)
         elif not root.assumed:
-            # Of one that is on its way its binding will tell.
+            # While it is being bound, the answer to its binding ends it.
             self._retire(root)
 
     def room(self) -> None:
-        """Events come in bursts: whom they help is found out before the next root is taken."""
+        """Capacity may have appeared.  Events come in bursts: roots are woken before the next one is taken."""
         self.reservations.forget()
         self._room = True
         self._queue.stir()
 
     def _wake(self) -> None:
-        """Wake those whom the room that has appeared may help."""
+        """Wake the roots that new capacity may help."""
         if not self._room:
             return
         self._room = False
         try:
-            void = self._memory.room(self._queue.is_awaited)
+            void = self._deciding.room(self._queue.is_awaited)
         except Exception:
-            log.exception("finding out whom room helps failed")
-            void = self._memory.forget()
+            log.exception("checking certificates failed; all blocked roots are woken")
+            void = self._deciding.forget()
         self._queue.wake(void)
 
     def gone(self, member: Member) -> None:
@@ -201,10 +314,10 @@ class Scheduler:
         else:
             state = self._states.get(self._translator.root_of(member).id)
             if state is not None:
-                state.nominated.pop(member.id, None)
-                if state.flying:
-                    # It goes before the last of its group is bound: whether the group is ever whole is to be seen.
-                    state.placed = frozenset()
+                self._preemption.member_gone(state, member)
+                if state.binding is not None:
+                    # It goes before the last of its group is bound: its groups report only what holds then.
+                    state.binding.groups = frozenset()
         self._preemption.gone(member)
 
     def displaced(self, member: Member) -> None:
@@ -217,149 +330,13 @@ class Scheduler:
         return pod.waiting and pod.scheduler in self._settings.names
 
     def _retire(self, root: Root) -> None:
-        """It wants nothing any more, though it may still be there: what was kept for it is given back."""
+        """Nothing of it is pending, though it may still exist: give back the places kept for it."""
         state = self._states.get(root.id)
         if state is not None:
             self._preemption.withdraw(state)
         self._end(root)
 
     def _end(self, root: Root) -> None:
-        """Nothing more is to be done for it."""
+        """Nothing is left to do for it."""
         self.reservations.end(root.id)
         self._states.end(root.id)
-
-    # -- one cycle -------------------------------------------------------------------------------------
-
-    def _cycle(self, state: State, told: bool) -> None:
-        """Everything that can be done for one root now; others are decided before it is `told` why it waits."""
-        root, state.awaits = state.root, ANY_ROOM
-        if not (self._translator.forest.is_root(root) if isinstance(root, Group) else self._is_ours(root)):
-            self._retire(root)
-            return
-        if state.victims and state.nominated:
-            self._look_elsewhere(state)
-            return
-        self._preemption.withdraw(state)
-        demand = self._readiness.demand(state)
-        if demand is None:
-            self._queue.forgive(root.id)
-            self.reservations.end(root.id)
-            return
-        demand = introduced(demand, self._translator.members, self.view.pod_index)
-        state.begun = self._clock.now()
-        knows = self._told_lately(state)
-        verdict, brief = self._decide(state, demand, brief=knows or (len(self._queue) > 0 and not told))
-        if not isinstance(verdict, Blocked):
-            self._queue.forgive(root.id)
-        if isinstance(verdict, Placed):
-            self.reservations.placed(state, verdict.assignment.values())
-            self._placing.place(state, verdict)
-        elif isinstance(verdict, Evict):
-            self._make_room(state, demand, verdict)
-            self.metrics.attempted(root, "waiting_on_preemption", state.taken(self._clock.now()))
-        else:
-            self.metrics.attempted(root, "unschedulable", state.taken(self._clock.now()))
-            self._stay(state, demand, None if brief else verdict, knows)
-
-    def _make_room(self, state: State, demand: Demand, verdict: Evict) -> None:
-        """Nobody is evicted for it if those suffice whom the process before us began to evict."""
-        with self._preemption.without_orphans() as any_leave:
-            found = self._ask(state.root, replace(demand, may_preempt=False), self._brief) if any_leave else None
-        placement = found if isinstance(found, Placed) and found.assignment else verdict.placement
-        self.reservations.placed(state, placement.assignment.values())
-        if placement is verdict.placement:
-            self._preemption.begin(state, verdict)
-        else:
-            self._preemption.inherit(state, placement)
-        self._states.wait(state)
-
-    def _look_elsewhere(self, state: State) -> None:
-        """Others leave for it, which may take them long: if room has appeared elsewhere meanwhile, it goes there."""
-        demand = self._readiness.demand(state)
-        if demand is None:
-            return
-        demand = introduced(demand, self._translator.members, self.view.pod_index)
-        with self._preemption.lifted(state):
-            verdict = self._ask(state.root, replace(demand, may_preempt=False), self._brief)
-        if isinstance(verdict, Placed) and verdict.assignment:
-            self._preemption.withdraw(state)
-            self.reservations.placed(state, verdict.assignment.values())
-            self._placing.place(state, verdict)
-        else:
-            self._states.wait(state)
-
-    def _stay(self, state: State, demand: Demand, why: Blocked | None, knows: bool) -> None:
-        """It cannot be placed now: room may be kept for it, and it is told why it waits unless it `knows`."""
-        kept = self.reservations.blocked(state, demand)
-        if knows or why is not None:
-            self._queue.forgive(state.root.id)
-        if kept.changed:
-            # It is asked again with what this means for it, and told.
-            state.told = 0.0
-            self._states.again(state)
-        elif knows:
-            # Things have changed, if not for the better: the reason it was given is renewed when it is old enough.
-            left = state.told + self._between_reasons - self._clock.now()
-            self._states.back_off(state, at_most=min(left, kept.again))
-        elif why is None:
-            self._states.owe(state)
-        else:
-            note = self.reservations.told(state) or self.reservations.in_the_way(state, demand)
-            self._blocked(state, why, note)
-            self._states.back_off(state, at_most=kept.again)
-
-    def _blocked(self, state: State, verdict: Blocked, note: str) -> None:
-        root = state.root
-        apart = domains_problem(root, self.view) if isinstance(root, Group) else None
-        if isinstance(root, Group) and apart is not None:
-            self._reporter.broken(root, apart)
-        else:
-            self._reporter.blocked(root, verdict, note)
-            self._preemption.release_partial(state, verdict)
-        state.told = self._clock.now()
-
-    def _told_lately(self, state: State) -> bool:
-        """Whether it knows why it waits and nothing of its own has changed: then it need not be told again now."""
-        root = state.root
-        if self._clock.now() - state.told >= self._between_reasons:
-            return False
-        return isinstance(root, Member) or root.tally.holds or not any(leaf.holding for leaf in root.leaves())
-
-    @property
-    def _between_reasons(self) -> float:
-        """How old a reason must be to be renewed: the more wait, the older."""
-        return max(_SECONDS_BETWEEN_REASONS, self._queue.asleep / _REASONS_PER_SECOND)
-
-    def _decide(self, state: State, demand: Demand, *, brief: bool) -> tuple[Placed | Evict | Blocked, bool]:
-        """Ask the engine, unless the answer is known; `brief` spares it looking for remedies, if they are not known."""
-        if state.victims:
-            # Others are leaving for it already; no one else has to before they are gone.
-            demand = replace(demand, may_preempt=False)
-        self._wake()
-        # What is known is known of a cluster with all reservations in place.
-        known = None if self.reservations.has(state) else self._memory.recall(demand, brief=brief)
-        if known is not None:
-            self.metrics.remembered()
-            state.awaits = known.awaits
-            return known.verdict, known.brief
-        if self.reservations.yields_to(demand.priority):
-            with self.reservations.lifted(state):
-                around = self._ask(state.root, replace(demand, may_preempt=False), self._brief)
-            if isinstance(around, Placed):
-                return around, brief
-        with self.reservations.lifted(state, demand.priority):
-            verdict = self._ask(state.root, demand, self._brief if brief else self._full)
-        if isinstance(verdict, Blocked):
-            awaits = self._memory.keep(demand, verdict, brief=brief)
-            # Who has room kept for it is asked at every change: that is how it is seen whether anything moves.
-            state.awaits = ANY_ROOM if self.reservations.has(state) else awaits
-        return verdict, brief
-
-    def _ask(self, root: Root, demand: Demand, limits: Limits) -> Placed | Evict | Blocked:
-        """One decision of the engine, counted and timed."""
-        steps, begin = Steps(limits.steps), time.perf_counter()
-        verdict = decide(self.view, demand, self._clock.now(), limits, steps)
-        if isinstance(verdict, Placed) and steps.left == limits.steps:
-            self._plainly_placed = len(verdict.assignment)
-        self.metrics.decided(root, verdict, time.perf_counter() - begin, limits.steps - steps.left)
-        return verdict

@@ -7,7 +7,7 @@ from echelon.api.scheme import JOBS, Object
 from echelon.engine import Blocked, Composite, Demand, Fix, Leaf, Shortage
 from echelon.scheduler.asking import demands
 from echelon.scheduler.intake.group_tree import Group
-from echelon.scheduler.queueing.known_blocked import Memory
+from echelon.scheduler.queueing.blocked_demands import BlockedDemands
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
 
 from .trees import Stage
@@ -114,7 +114,7 @@ def test_counts_follow_single_pods_up_the_tree() -> None:
 
 def test_equal_demands_learn_from_each_other_in_their_own_names() -> None:
     stage = Stage()
-    memory = Memory(stage.translator.view)
+    memory = BlockedDemands(stage.translator.view)
     for root in ("x", "y"):
         stage.put(make_composite(root), make_pod_group(f"{root}1", gang=2, parent=root))
         stage.put(*(make_pod(f"{root}{n}", group=f"{root}1") for n in range(2)))
@@ -132,7 +132,7 @@ def test_equal_demands_learn_from_each_other_in_their_own_names() -> None:
 
 def test_what_was_learnt_is_forgotten_when_room_appears_that_matters_and_not_used_for_others() -> None:
     stage = Stage()
-    memory = Memory(stage.translator.view)
+    memory = BlockedDemands(stage.translator.view)
     for name, gang in (("a", 2), ("b", 2), ("c", 1)):
         stage.put(make_pod_group(name, gang=gang), *(make_pod(f"{name}{n}", group=name) for n in range(2)))
     a, b, c = (_demand(stage.group(name)) for name in "abc")
@@ -149,7 +149,7 @@ def test_what_was_learnt_is_forgotten_when_room_appears_that_matters_and_not_use
 
 def test_what_was_in_doubt_and_is_asked_for_by_nobody_is_forgotten() -> None:
     stage = Stage()
-    memory = Memory(stage.translator.view)
+    memory = BlockedDemands(stage.translator.view)
     node = make_node("n1", cpu=64)
     for number in range(600):
         pod = make_pod("p", cpu=f"{1000 + number}m")

@@ -1,1 +1,1 @@
-"""What follows from a verdict: placing, preemption, reservation."""
+"""What follows from a verdict: binding, preemption, reservation."""

@@ -1,4 +1,4 @@
-"""What those who place, make room and keep it work with."""
+"""What placing, preemption and reservation share."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 from ...engine import ClusterView
 from ..intake.translate import Translator
-from ..queueing.root_state import States
+from ..queueing.root_state import RootStates
 from ..reporting.metrics import Metrics
 from ..reporting.report import Reporter
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class ActingContext:
     translator: Translator
-    states: States
+    states: RootStates
     reporter: Reporter
     metrics: Metrics
-    #: To be called when room may have appeared.
+    #: To be called when capacity may have appeared.
     room: Callable[[], None]
 
     @property

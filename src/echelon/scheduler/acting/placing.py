@@ -1,8 +1,8 @@
-"""What was decided becomes true: pods are assumed where they go, bound, and their groups say so.
+"""Carrying out a placement: pods are assumed on their nodes, bound, and their groups report it.
 
 loop ─► Placing.place ─► Translator.assume   the view holds their places from now on
-                    └──► Enactor.bind        beside the next decision
-                             └──► _ended     all bound: settle · refused: its place is given back, it is asked anew
+                    └──► ApiWriter.bind      beside the next decision
+                             └──► _answered  all bound: settle · refused: the place is given back, the root tries again
 """
 
 from __future__ import annotations
@@ -13,64 +13,73 @@ from collections.abc import Callable
 from ...base.clock import Clock
 from ...engine import Placed
 from ..intake.group_tree import Group, Member, Root
-from ..queueing.root_state import State
+from ..queueing.phases import Event
+from ..queueing.root_state import Binding, RootState
 from ..reporting.writes import Enactor
-from .context import Around
+from .context import ActingContext
 
 log = logging.getLogger(__name__)
 
 
 class Placing:
-    """Carries out decisions that need nobody to leave."""
+    """Carries out decisions that need no eviction."""
 
-    def __init__(self, around: Around, enactor: Enactor, clock: Clock, end: Callable[[Root], None]) -> None:
-        self._translator = around.translator
-        self._states = around.states
-        self._reporter = around.reporter
-        self._metrics = around.metrics
+    def __init__(self, context: ActingContext, enactor: Enactor, clock: Clock, end: Callable[[Root], None]) -> None:
+        self._translator = context.translator
+        self._states = context.states
+        self._reporter = context.reporter
+        self._metrics = context.metrics
         self._enactor = enactor
         self._clock = clock
-        #: To be called when nothing more is to be done for a root.
+        #: To be called when nothing is left to do for a root.
         self._end = end
 
-    def place(self, state: State, verdict: Placed) -> None:
-        self._assume(state, verdict)
+    def place(self, state: RootState, verdict: Placed) -> None:
         root = state.root
+        self._assume(state, verdict)
         if not verdict.assignment:
-            self._states.back_off(state)
+            self._states.blocked(state)
         elif isinstance(root, Group) and root.tally.pending:
-            # The minimum is placed; whether the rest can be had, if need be by preemption, is the next question.
-            self._states.again(state)
+            # The minimum is placed.  Whether the rest fits, if need be by preemption, is the next question.
+            self._states.again(state, Event.MINIMUM_PLACED)
         else:
-            state.since = ""
+            self._states.placed(state)
 
-    def settle(self, state: State, root: Group) -> None:
-        """Bindings are through: what was placed says so, even if some of it has ended since."""
-        if state.placed:
-            self._metrics.attempted(root, "scheduled", state.taken(self._clock.now()))
-        self._reporter.settled(root, state.placed)
-        state.settled, state.placed = True, frozenset()
+    def settle(self, state: RootState, root: Group) -> None:
+        """All bindings are answered: groups that were placed report it, even if some of their pods ended since."""
+        binding, state.binding = state.binding, None
+        groups = binding.groups if binding is not None else frozenset()
+        if groups:
+            self._metrics.attempted(root, "scheduled", state.attempt_seconds(self._clock.now()))
+        self._reporter.settled(root, groups)
+        state.settled = True
 
-    def _assume(self, state: State, verdict: Placed) -> None:
+    def _assume(self, state: RootState, verdict: Placed) -> None:
         """The decision takes effect in the view now, in the API beside the next decision."""
         members = self._translator.members
         state.settled = False
-        state.flying += len(verdict.assignment)
-        state.placed |= verdict.groups
+        if verdict.assignment:
+            binding = state.binding
+            if binding is None:
+                binding = state.binding = Binding()
+            binding.in_flight += len(verdict.assignment)
+            binding.groups |= verdict.groups
         self._translator.assume(verdict.assignment)
         for number in verdict.assignment:
-            self._enactor.bind(members[number], self._ended)
-        self._states.succeeded(state)
+            self._enactor.bind(members[number], self._answered)
+        self._states.queue.succeeded(state.root.id)
         self._reporter.placed(state.root, verdict)
 
-    def _ended(self, member: Member, trouble: str) -> None:
+    def _answered(self, member: Member, trouble: str) -> None:
         """A binding was answered, or given up because of this trouble."""
         root = self._translator.root_of(member)
         state = self._states.of(root)
         if member.id not in self._translator.members:
-            # It went meanwhile, and so may its group have.
-            self._states.again(state)
-        state.flying = max(0, state.flying - 1)
+            # The pod went meanwhile, and perhaps its group.
+            self._states.again(state, Event.CHANGED)
+        binding = state.binding
+        if binding is not None:
+            binding.in_flight -= 1
         if trouble:
             self._refused(member, root, state, trouble)
             return
@@ -78,18 +87,22 @@ class Placing:
         self._reporter.bound(member)
         self._metrics.bound(member, now - member.seen)
         if isinstance(root, Member):
-            self._metrics.attempted(root, "scheduled", state.taken(now))
+            self._metrics.attempted(root, "scheduled", state.attempt_seconds(now))
             self._end(root)
-        elif not state.flying:
+        elif binding is None or not binding.in_flight:
             self.settle(state, root)
+            self._states.bound(state)
 
-    def _refused(self, member: Member, root: Root, state: State, trouble: str) -> None:
+    def _refused(self, member: Member, root: Root, state: RootState, trouble: str) -> None:
         self._metrics.refused(member)
-        log.info("binding pod %s to %s failed: %s", member.key, member.assumed, trouble)
-        state.placed = frozenset()
+        log.info("binding pod %s to node %s failed: %s", member.key, member.assumed, trouble)
+        if state.binding is not None:
+            state.binding.groups = frozenset()
+            if not state.binding.in_flight:
+                state.binding = None
         self._translator.forget(member)
         if member.id in self._translator.members:
-            # The watch needs a moment to show why; then the member is placed again or its gang released.
-            self._states.wait(state)
+            # After its back-off the member is placed again, or its gang released.
+            self._states.refused(state)
         elif isinstance(root, Member):
             self._end(root)

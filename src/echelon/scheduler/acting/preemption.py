@@ -1,9 +1,9 @@
-"""Making room: who leaves, for whom their places are kept, and what a gang that cannot be whole gives back.
+"""Preemption: which pods are evicted, the places kept for the preemptor meanwhile, and gangs that give back theirs.
 
-    Evict ─► victims: marked, told, deleted with grace      ┐ until all are gone the preemptor waits and evicts no
-         └► preemptor: its places are entered in the view  ┘ one else; room that appears elsewhere it takes
+    Evict ─► victims: marked, reported, deleted with grace   ┐ until all are gone the preemptor evicts no others;
+         └► preemptor: its places are entered in the view   ┘ capacity that appears elsewhere it takes
 
-A place that is only kept can be taken by someone more important; the one who loses it looks again.
+A place that is only kept can be taken by a root of higher priority; the root that loses it is decided again.
 """
 
 from __future__ import annotations
@@ -15,110 +15,125 @@ from typing import Any
 from ...api.objects import meta
 from ...engine import Blocked, Evict, Placed
 from ..intake.group_tree import Group, Member, Root
-from ..queueing.root_state import State
+from ..queueing.phases import Event
+from ..queueing.root_state import Preempting, RootState
 from ..reporting.report import key_of, kind_of
 from ..reporting.writes import Enactor
-from .context import Around
+from .context import ActingContext
 
 
 class Preemption:
     """Evictions under way and the places kept meanwhile."""
 
-    def __init__(self, names: tuple[str, ...], around: Around, enactor: Enactor) -> None:
+    def __init__(self, names: tuple[str, ...], context: ActingContext, enactor: Enactor) -> None:
         self._names = names
-        self._around = around
+        self._context = context
         self._enactor = enactor
-        #: victim -> the roots that wait for it to be gone
+        #: victim -> roots that wait for it to be gone
         self._awaited: dict[int, dict[int, None]] = {}
-        #: Those whom the process before us began to evict, and did not come to say for whom.
+        #: Victims that the previous process marked and whose preemptor is unknown.
         self._orphans: dict[int, Member] = {}
 
-    def begin(self, state: State, verdict: Evict) -> None:
+    def begin(self, state: RootState, verdict: Evict) -> None:
         """Evict whole units and keep their places for the preemptor."""
-        root, members = state.root, self._around.translator.members
-        victims = [members[pod.pod] for unit in verdict.units for pod in self._around.view.pods_of(unit)]
+        root, members = state.root, self._context.translator.members
+        victims = [members[pod.pod] for unit in verdict.units for pod in self._context.view.pods_of(unit)]
         leaving = [member for member in victims if member.place]
         for member in victims:
             if not member.place:
-                self._give_way(member)
+                self._take_kept_place(member)
         message = f"{self._named_by(root)}: preempting to accommodate a higher priority {kind_of(root)}"
         self._mark_groups(verdict.units, message, root)
+        self._await(state, leaving)
         for member in leaving:
-            self._await(state, member)
-            self._around.reporter.evicted(member, root)
+            self._context.reporter.evicted(member, root)
         self._evict(leaving, message)
-        self._around.metrics.preempting(root, len(leaving), verdict.loss.budget_violations)
-        for number, node in verdict.placement.assignment.items():
-            state.nominated[number] = members[number]
-            self._around.translator.nominate(members[number], node)
+        self._context.metrics.preempting(root, len(leaving), verdict.loss.budget_violations)
+        self._nominate(state, verdict.placement.assignment)
         if leaving:
-            self._around.reporter.making_room(root, verdict, len(leaving))
+            self._context.reporter.making_room(root, verdict, len(leaving))
+            self._context.states.preempting(state)
         else:
-            self._around.states.again(state)
+            # Only kept places were in the way: there is nothing to wait for.
+            self._context.states.again(state, Event.VICTIMS_GONE)
 
     @contextmanager
     def without_orphans(self) -> Iterator[bool]:
-        """Look at the cluster as if those were gone who leave for nobody that we know of; False if there are none."""
-        view = self._around.view
+        """View without victims whose preemptor is unknown; False if there are none."""
+        view = self._context.view
         leaving = [running for number in self._orphans if (running := view.running(number)) is not None]
         with view.without(leaving):
             yield bool(leaving)
 
-    def inherit(self, state: State, placement: Placed) -> None:
-        """Keep the places of those for a root: the one for which they leave, or who would have to evict others."""
-        members, nodes = self._around.translator.members, set(placement.assignment.values())
+    def inherit(self, state: RootState, placement: Placed) -> None:
+        """Wait for victims whose preemptor is unknown, and keep their places, instead of evicting others."""
+        nodes = set(placement.assignment.values())
         victims = [one for one in self._orphans.values() if one.place in nodes] or list(self._orphans.values())
         for victim in victims:
             del self._orphans[victim.id]
-            self._await(state, victim)
-        for number, node in placement.assignment.items():
-            state.nominated[number] = members[number]
-            self._around.translator.nominate(members[number], node)
-        self._around.reporter.making_room(state.root, placement, len(victims))
+        self._await(state, victims)
+        self._nominate(state, placement.assignment)
+        self._context.reporter.making_room(state.root, placement, len(victims))
+        self._context.states.preempting(state)
 
-    def withdraw(self, state: State) -> None:
-        """Give up the places kept for a root; whoever asks next may have them."""
-        if not state.nominated:
+    def withdraw(self, state: RootState) -> None:
+        """Give up the places kept for a root; its victims leave all the same."""
+        preempting = state.preempting
+        if preempting is None or not preempting.nominated:
             return
-        for member in state.nominated.values():
-            self._around.translator.withdraw(member)
-        state.nominated.clear()
-        self._around.room()
+        for member in preempting.nominated.values():
+            self._context.translator.withdraw(member)
+        preempting.nominated.clear()
+        if not preempting.victims:
+            state.preempting = None
+        self._context.room()
 
     @contextmanager
-    def lifted(self, state: State) -> Iterator[None]:
-        """Look at the cluster without the places kept for a root."""
-        view = self._around.view
-        kept = (view.running(number) for number, member in state.nominated.items() if not member.place)
+    def lifted(self, state: RootState) -> Iterator[None]:
+        """View without the places kept for a root."""
+        view, nominated = self._context.view, state.preempting.nominated if state.preempting else {}
+        kept = (view.running(number) for number, member in nominated.items() if not member.place)
         with view.without([running for running in kept if running is not None]):
             yield
 
     def gone(self, member: Member) -> None:
-        """A pod has left: those who waited for it may be able to go on."""
+        """A pod has left: roots that waited for it may go on."""
         self._orphans.pop(member.id, None)
         for waiting in self._awaited.pop(member.id, {}):
-            state = self._around.states.get(waiting)
-            if state is not None:
-                state.victims.pop(member.id, None)
-                if not state.victims:
-                    self._around.states.again(state)
+            state = self._context.states.get(waiting)
+            preempting = state.preempting if state is not None else None
+            if state is None or preempting is None:
+                continue
+            preempting.victims.pop(member.id, None)
+            if not preempting.victims:
+                if not preempting.nominated:
+                    state.preempting = None
+                self._context.states.again(state, Event.VICTIMS_GONE)
 
-    def displaced(self, state: State) -> None:
-        """A node at which room was being made is gone: nothing is worth waiting for there."""
+    def member_gone(self, state: RootState, member: Member) -> None:
+        """A pod of the root itself has left; no place is kept for it any more."""
+        preempting = state.preempting
+        if preempting is not None:
+            preempting.nominated.pop(member.id, None)
+            if not preempting.nominated and not preempting.victims:
+                state.preempting = None
+
+    def displaced(self, state: RootState) -> None:
+        """A node on which places were kept is gone: there is nothing to wait for."""
         self.withdraw(state)
-        state.victims.clear()
-        self._around.states.again(state)
+        state.preempting = None
+        self._context.states.again(state, Event.PLACE_LOST)
 
-    def release_partial(self, state: State, verdict: Blocked) -> None:
-        """A gang that cannot be completed gives back what it holds.
+    def release_partial(self, state: RootState, verdict: Blocked) -> None:
+        """A gang that cannot be completed gives back the capacity that it holds.
 
-        One that never was whole holds it for nothing.  One that ran and lost members is released only if it is
-        disrupted as a whole anyway and the engine found that this lets it run again.
+        A gang that never was complete holds it for nothing.  One that ran and lost members is released only if its
+        disruption mode is `all` and the engine found that this lets it run again.
         """
         root = state.root
-        if not isinstance(root, Group) or state.flying or root.tally.holds:
+        if not isinstance(root, Group) or state.binding is not None or root.tally.holds:
             return
-        if self._around.reporter.was_scheduled(root):
+        if self._context.reporter.was_scheduled(root):
             released = {fix.group for fix in verdict.fixes if fix.kind == "release"}
             leaves = [leaf for leaf in root.leaves() if leaf.id in released and _evicted_whole(leaf)]
         else:
@@ -129,7 +144,7 @@ class Preemption:
         self._evict([member for member in held if meta.condition_is(member.obj, "PodScheduled")], message)
 
     def recover(self) -> None:
-        """Go on with the preemptions of the process before us: finish evictions, keep places being made."""
+        """Go on with the preemptions of the previous process: finish its evictions, keep the nominated places."""
         by_node: dict[str, list[Member]] = {}
         for message, victims in self._half_evicted().items():
             self._evict([member for member in victims if not meta.deleting(member.obj)], message)
@@ -137,68 +152,78 @@ class Preemption:
                 by_node.setdefault(member.node, []).append(member)
         if not by_node:
             return
-        for member in list(self._around.translator.members.values()):
+        for member in list(self._context.translator.members.values()):
             node = (member.obj.get("status") or {}).get("nominatedNodeName") or ""
-            state = self._around.states.get(self._around.translator.root_of(member).id)
+            state = self._context.states.get(self._context.translator.root_of(member).id)
             if state is None or not member.waiting or node not in by_node:
                 continue
-            state.nominated[member.id] = member
-            self._around.translator.nominate(member, node)
-            for victim in by_node[node]:
-                self._await(state, victim)
+            self._nominate(state, {member.id: node})
+            self._await(state, by_node[node])
         every = (victim for victims in by_node.values() for victim in victims)
         self._orphans = {victim.id: victim for victim in every if victim.id not in self._awaited}
 
     def _named_by(self, root: Root) -> str:
-        """The name under which a root's pods asked for us."""
+        """The scheduler name that a root's pods ask for."""
         if isinstance(root, Member):
             return root.scheduler
         return next((member.scheduler for leaf in root.leaves() for member in leaf.pending.values()), self._names[0])
 
     def _half_evicted(self) -> dict[str, list[Member]]:
-        """Pods that were marked, with those that are evicted as one with them, by what their marks say.
+        """Marked pods and the rest of their units, by the message of their marks.
 
-        Members that were bound after the mark, while its victims leave slowly, are a new beginning of the group.
+        Members of a unit that were bound after the mark belong to a new run of the group and are left alone.
         """
         found: dict[str, dict[int, Member]] = {}
-        members = self._around.translator.members
+        members = self._context.translator.members
         for member in members.values():
-            running = self._around.view.running(member.id) if member.node else None
+            running = self._context.view.running(member.id) if member.node else None
             condition = meta.find_condition(member.obj, "DisruptionTarget") if running is not None else None
             if condition is not None and running is not None and self._is_ours(condition):
-                mates = (members[pod.pod] for pod in self._around.view.pods_of(running.unit))
+                mates = (members[pod.pod] for pod in self._context.view.pods_of(running.unit))
                 at = condition.get("lastTransitionTime")
                 bound = {mate.id: mate for mate in mates if mate.node and (not at or _bound_at(mate) <= at)}
                 found.setdefault(str(condition.get("message", "")), {}).update(bound)
         return {message: list(victims.values()) for message, victims in found.items()}
 
     def _is_ours(self, mark: Mapping[str, Any]) -> bool:
-        """Whether it was set under one of our names; other schedulers see to their own evictions."""
+        """Whether a mark was set under one of our names; other schedulers finish their own evictions."""
         name = str(mark.get("message") or "").partition(":")[0]
         return mark["status"] == "True" and mark.get("reason") == "PreemptionByScheduler" and name in self._names
 
-    def _await(self, state: State, victim: Member) -> None:
-        state.victims[victim.id] = None
-        self._awaited.setdefault(victim.id, {})[state.root.id] = None
+    def _await(self, state: RootState, victims: Collection[Member]) -> None:
+        if victims:
+            preempting = state.preempting = state.preempting or Preempting()
+            for victim in victims:
+                preempting.victims[victim.id] = None
+                self._awaited.setdefault(victim.id, {})[state.root.id] = None
+
+    def _nominate(self, state: RootState, places: Mapping[int, str]) -> None:
+        """Keep places for members of a root."""
+        if places:
+            members, preempting = self._context.translator.members, state.preempting or Preempting()
+            state.preempting = preempting
+            for number, node in places.items():
+                preempting.nominated[number] = members[number]
+                self._context.translator.nominate(members[number], node)
 
     def _evict(self, members: Collection[Member], message: str) -> None:
         for member in members:
-            self._around.translator.evict(member)
-        self._enactor.evict(members, message, lambda member: member.id in self._around.translator.members)
+            self._context.translator.evict(member)
+        self._enactor.evict(members, message, lambda member: member.id in self._context.translator.members)
 
     def _mark_groups(self, units: Collection[int], message: str, preemptor: Root) -> None:
         text = f"Preempted by {kind_of(preemptor)} {key_of(preemptor)}"
         for unit in units:
-            group = self._around.translator.forest.by_id(unit)
+            group = self._context.translator.forest.by_id(unit)
             if group is not None:
-                self._around.reporter.evicted_group(group, message, text)
+                self._context.reporter.evicted_group(group, message, text)
 
-    def _give_way(self, member: Member) -> None:
-        """A place that was only kept is taken by someone more important; its root looks again."""
-        state = self._around.states.get(self._around.translator.root_of(member).id)
+    def _take_kept_place(self, member: Member) -> None:
+        """A place that was only kept goes to a root of higher priority; the root that loses it is decided again."""
+        state = self._context.states.get(self._context.translator.root_of(member).id)
         if state is not None:
             self.withdraw(state)
-            self._around.states.again(state)
+            self._context.states.again(state, Event.PLACE_LOST)
 
 
 def _bound_at(member: Member) -> str:

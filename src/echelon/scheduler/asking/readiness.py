@@ -1,7 +1,7 @@
-"""Whether a root can be asked for now: its tree is sound, its pods are there; if not, what it says meanwhile.
+"""Whether a root can be decided now: its tree is valid and its pods are there.  If not, what it reports meanwhile.
 
-Scheduler ─► Readiness ─► Demand   ask the engine
-                 └─────► None      something is missing, wrong or already placed, and says so
+loop ─► Readiness ─► Demand   ask the engine
+             └─────► None     something is missing or wrong, or everything is placed: the phase of the root says which
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from ...client.informer import Caches
 from ...engine import Demand
 from ..intake.group_policy import Problem
 from ..intake.group_tree import Group, Member
-from ..queueing.root_state import State, States
+from ..queueing.root_state import Arrivals, RootState, RootStates
 from ..reporting.report import Reporter
 from . import demands
 from .tree_validation import SOUND, members_problem, problem_of
 
-#: How long nothing must have come for an incomplete tree before it says so: its objects arrive one after the other.
+#: An incomplete tree reports so when nothing has come for this long: its objects arrive one after the other.
 _INCOMPLETE_GRACE_SECONDS = 1.0
 
 
 class Readiness:
-    """Makes demands of the roots that are ready for a decision."""
+    """Turns roots that are ready for a decision into demands."""
 
     def __init__(
         self,
         names: tuple[str, ...],
         caches: Caches,
         clock: Clock,
-        states: States,
+        states: RootStates,
         reporter: Reporter,
-        settle: Callable[[State, Group], None],
+        settle: Callable[[RootState, Group], None],
     ) -> None:
         self._names = names
         self._find_job = caches.of(JOBS).get
@@ -41,43 +41,36 @@ class Readiness:
         self._clock = clock
         self._states = states
         self._reporter = reporter
-        #: To be called when nothing of a tree is on its way any more.
+        #: To be called when all bindings of a tree are answered.
         self._settle = settle
 
-    def demand(self, state: State) -> Demand | None:
-        """What to ask for, or None when there is nothing to ask now."""
+    def demand(self, state: RootState) -> Demand | None:
+        """What to ask the engine; None if there is nothing to ask now, and the root has another phase."""
         root = state.root
         if isinstance(root, Member):
             return demands.of_pod(root)
-        problem = self._layout(root)
-        if problem is not None:
+        problem = self._tree_problem(root)
+        tally = root.tally if problem is None else None
+        if tally is None or (not tally.ready and not demands.repairable(root)):
             self._wait(state, root, problem)
-            return None
-        tally = root.tally
-        repairing = not tally.ready
-        if repairing and not demands.repairable(root):
-            self._wait(state, root, None)
-            return None
-        if not tally.pending:
+        elif not tally.pending:
             self._rest(state, root)
-            return None
-        if not self._answers(root):
-            return None
-        problem = members_problem(root, self._names)
-        if problem is not None:
-            self._reporter.broken(root, problem)
-            return None
-        if any(leaf.leans and leaf.pending for leaf in root.leaves()):
-            left = self._until_quiet(state, tally.known)
-            if left > 0:
-                self._states.sleep(state, left)
-                return None
+        elif not self._answers(root):
+            self._states.ignored(state)
+        elif (problem := members_problem(root, self._names)) is not None:
+            self._reject(state, root, problem)
+        elif any(leaf.leans and leaf.pending for leaf in root.leaves()):
+            left = self._quiet_in(state, tally.known)
+            if left <= 0:
+                return demands.of_tree(root, self._find_job, repairing=not tally.ready)
+            self._states.incomplete(state, left)
         else:
-            state.known = -1
-        return demands.of_tree(root, self._find_job, repairing=repairing)
+            state.arrivals = None
+            return demands.of_tree(root, self._find_job, repairing=not tally.ready)
+        return None
 
     def _answers(self, root: Group) -> bool:
-        """Whether a tree is ours: it has no pods yet, or one of them names us."""
+        """Whether a tree is ours: it has no pods yet, or one of them names this scheduler."""
         names, empty = self._names, True
         for leaf in root.leaves():
             for member in leaf.members.values():
@@ -86,7 +79,7 @@ class Readiness:
                 empty = False
         return empty
 
-    def _layout(self, root: Group) -> Problem | None:
+    def _tree_problem(self, root: Group) -> Problem | None:
         if root.layout is None:
             root.layout = problem_of(root, self._find_workload) or SOUND
         return None if root.layout is SOUND else root.layout
@@ -94,38 +87,44 @@ class Readiness:
     def _find_workload(self, namespace: str, name: str) -> Object | None:
         return self._workloads.get(f"{namespace}/{name}")
 
-    def _wait(self, state: State, root: Group, problem: Problem | None) -> None:
-        """Say what is missing, once nothing has come for a moment; what is wrong, at once."""
+    def _reject(self, state: RootState, root: Group, problem: Problem) -> None:
+        self._reporter.broken(root, problem)
+        self._states.invalid(state)
+
+    def _wait(self, state: RootState, root: Group, problem: Problem | None) -> None:
+        """Report what is wrong at once; what is missing, when nothing has come for a moment."""
         if problem is not None and not problem.waiting:
             if self._answers(root):
-                self._reporter.broken(root, problem)
+                self._reject(state, root, problem)
+            else:
+                self._states.ignored(state)
             return
-        state.incomplete_until = self._clock.now()
+        state.incomplete_at = self._clock.now()
         known = sum(len(leaf.members) for leaf in root.leaves()) if problem is not None else root.tally.known
-        left = self._until_quiet(state, known)
-        if left > 0:
-            self._states.sleep(state, left)
-        elif (problem is not None or known) and self._answers(root):
+        left = self._quiet_in(state, known)
+        if left <= 0 and (problem is not None or known) and self._answers(root):
             wrong = members_problem(root, self._names)
             if wrong is not None:
-                self._reporter.broken(root, wrong)
-            else:
-                self._reporter.waiting(root, problem)
+                self._reject(state, root, wrong)
+                return
+            self._reporter.waiting(root, problem)
+        self._states.incomplete(state, left)
 
-    def _until_quiet(self, state: State, known: int) -> float:
-        """How long to wait until no pod has come or gone for a moment, given how many there are."""
-        now = self._clock.now()
-        if known != state.known:
-            state.known, state.incomplete_since = known, now
-        return state.incomplete_since + _INCOMPLETE_GRACE_SECONDS - now
+    def _quiet_in(self, state: RootState, known: int) -> float:
+        """The seconds until the number of known pods has not changed for a moment."""
+        now, arrivals = self._clock.now(), state.arrivals
+        if arrivals is None or arrivals.pods != known:
+            arrivals = state.arrivals = Arrivals(known, now)
+        return arrivals.since + _INCOMPLETE_GRACE_SECONDS - now
 
-    def _rest(self, state: State, root: Group) -> None:
-        """Nothing is pending, but for groups that are not complete yet."""
+    def _rest(self, state: RootState, root: Group) -> None:
+        """Nothing can be tried, but groups that are not complete may have pending pods."""
         state.since = ""
-        self._states.succeeded(state)
-        if not state.settled and not state.flying:
+        self._states.queue.succeeded(root.id)
+        if not state.settled and state.binding is None:
             self._settle(state, root)
         if root.tally.waiting:
             self._wait(state, root, None)
         else:
-            state.known = -1
+            state.arrivals = None
+            self._states.resting(state)

@@ -1,18 +1,18 @@
-"""Roots that want a decision: by priority, then age, then name; blocked ones sleep until something can help them.
+"""Roots that need a decision: by priority, then age, then name.  Blocked ones sleep until something can help them.
 
-    add ─► active ─► take ─► (decided) ─► done
-             ▲                 ├────────► sleep: woken by `wake`, or when its back-off ends
-             └──── wake ───────┴────────► owe: it is told why it waits when nobody else waits for a decision
+    add ─► active ─► take ─► (decided)
+             ▲                 ├────► sleep: until `wake` or the end of its back-off
+             └──── woken ──────┴────► owe: its reason is worked out when nothing else waits for a decision
 
-A blocked root never stands in the way: it is not in `active`.  It awaits a certificate to be void (`memory`), or any
-room at all.  When a pod ends, thousands may still be woken at once, in vain for nearly all of them, and again before
-the last of them had its turn.  So in a crowd some turns go by another order:
+A blocked root never holds up others: it is not in `active`.  It awaits that a certificate becomes void
+(`blocked_demands`), or any capacity at all.  When a pod ends, thousands of roots may be woken at once, nearly all in
+vain, and again before the last of them had its turn.  So in a crowd some turns go by another order:
 
 | of eight turns | go to |
 |---|---|
-| two | the first of those that were not woken: new ones need not wait until the crowd is through |
-| one | who was woken longest ago: those at the end of the line are not passed over for ever |
-| one | who is owed a reason |
+| two | the first of the roots that were not woken: a new one need not wait until the crowd is through |
+| one | the root that was woken longest ago: the end of the line has its turn too |
+| one | a root that is owed a reason |
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from ...base.clock import Clock
 
 _FIRST_BACKOFF_SECONDS = 1.0
 _LAST_BACKOFF_SECONDS = 60.0
-#: After so many the last is reached.
+#: After this many doublings the longest back-off is reached.
 _DOUBLINGS = 6
 
-#: What is awaited by those whom any room may help; numbers above it are certificates.
+#: Awaited by roots that any new capacity may help; larger numbers are certificates.
 ANY_ROOM = 0
 
-#: More that were woken than this are a crowd.
+#: More woken roots than this are a crowd.
 _CROWD = 16
 #: Turns, and which of them go by another order.
 _TURNS = 8
@@ -40,7 +40,7 @@ _FOR_NEW = (1, 5)
 _FOR_LONGEST = 3
 _FOR_OWED = 7
 
-#: (-priority, age, name): the smallest goes first.
+#: (-priority, age, arrival, name): the smallest goes first.
 Rank = tuple[int, str, int, str]
 
 
@@ -48,25 +48,27 @@ Rank = tuple[int, str, int, str]
 class _Sleeper:
     rank: Rank
     until: float
-    #: Whether room appearing somewhere can help it; if not, only its own change or the clock does.
+    #: Whether new capacity can help it; if not, only its own change or the end of its back-off does.
     wants_room: bool
 
 
 class Queue:
     """Each root is in it at most once."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, on_wake: Callable[[int], None] = lambda root: None) -> None:
         self._clock = clock
+        #: Called for each root that capacity or time puts back in line.
+        self._on_wake = on_wake
         self._heap: list[tuple[Rank, int]] = []
         self._active: dict[int, Rank] = {}
-        #: Those in line because room or time woke them, the longest first; and a heap of the others.
+        #: Roots in line because capacity or time woke them, the longest first; and a heap of the others.
         self._woken: dict[int, None] = {}
         self._new: list[tuple[Rank, int]] = []
-        #: Blocked, and to be told why, the longest first; they may be in line besides.
+        #: Blocked roots that are owed a reason, the longest first; they may be in line besides.
         self._owed: dict[int, Rank] = {}
         self._turn = 0
         self._asleep: dict[int, _Sleeper] = {}
-        #: What each that sleeps or is owed a reason awaits, and who awaits it.
+        #: What each root that sleeps or is owed a reason awaits, and the reverse.
         self._awaits: dict[int, int] = {}
         self._awaited: dict[int, dict[int, None]] = {}
         self._attempts: dict[int, int] = {}
@@ -82,8 +84,15 @@ class Queue:
         """Whether it is in line for a decision."""
         return root in self._active
 
+    def is_asleep(self, root: int) -> bool:
+        return root in self._asleep
+
+    def is_owed(self, root: int) -> bool:
+        """Whether its reason is still to be worked out."""
+        return root in self._owed
+
     def wants_room(self, root: int) -> bool:
-        """Whether it was blocked and sleeps, or is about to be told so."""
+        """Whether it is blocked: asleep until capacity comes, or owed a reason."""
         sleeper = self._asleep.get(root)
         return root in self._owed or (sleeper is not None and sleeper.wants_room)
 
@@ -93,11 +102,11 @@ class Queue:
 
     @property
     def owing(self) -> int:
-        """How many are to be told why they wait."""
+        """The number of roots that are owed a reason."""
         return len(self._owed)
 
     def add(self, root: int, rank: Rank) -> None:
-        """This root wants a decision now: it is new, or something about it changed."""
+        """This root needs a decision now: it is new, or something about it changed."""
         if self._active.get(root) == rank and root not in self._woken:
             return
         self._woken.pop(root, None)
@@ -105,19 +114,19 @@ class Queue:
         self._enter(root, rank)
 
     def owe(self, root: int, rank: Rank, awaits: int = ANY_ROOM) -> None:
-        """This root is blocked, which it knows nothing of yet."""
+        """This root is blocked, and its reason is not known yet."""
         self._owed.setdefault(root, rank)
         self._await(root, awaits)
         self._arrived.set()
 
     def forgive(self, root: int) -> None:
-        """There is nothing to tell this root."""
+        """This root is not owed a reason any more."""
         self._owed.pop(root, None)
         if root not in self._asleep:
             self._await_nothing(root)
 
     def is_awaited(self, number: int) -> bool:
-        """Whether somebody is to be woken for it."""
+        """Whether any root awaits this certificate."""
         return number in self._awaited
 
     def _await(self, root: int, number: int) -> None:
@@ -141,13 +150,14 @@ class Queue:
             self._arrived.set()
 
     def _rouse(self, root: int, rank: Rank) -> None:
-        """Something happened, or time passed, that may help this root."""
+        """Capacity came, or time passed, that may help this root."""
         if root not in self._active:
             self._woken[root] = None
             self._enter(root, rank)
+            self._on_wake(root)
 
     def sleep(self, root: int, rank: Rank, seconds: float, *, awaits: int | None) -> None:
-        """Nothing to be done for this root before `seconds` have passed or what it awaits has come; None: no room."""
+        """Wait until `seconds` have passed or what it awaits has come; None: no capacity helps it."""
         if root in self._active:
             return
         until = self._clock.now() + seconds
@@ -164,17 +174,17 @@ class Queue:
     ) -> None:
         """Sleep twice as long as after the failure before, unless what it awaits comes first."""
         failures = self._attempts.get(root, 0)
-        # Whoever waits on a busy cluster fails thousands of times; beyond the longest sleep there is nothing to count.
+        # A root on a busy cluster may fail thousands of times; beyond the longest sleep there is nothing to count.
         self._attempts[root] = min(failures + 1, _DOUBLINGS)
         seconds = min(_FIRST_BACKOFF_SECONDS * 2**failures, _LAST_BACKOFF_SECONDS, at_most)
         self.sleep(root, rank, seconds, awaits=awaits)
 
     def succeeded(self, root: int) -> None:
-        """The next failure of this root is its first again."""
+        """The next failure of this root counts as its first."""
         self._attempts.pop(root, None)
 
     def drop(self, root: int) -> None:
-        """This root is no more."""
+        """Forget this root."""
         self._active.pop(root, None)
         self._woken.pop(root, None)
         self._owed.pop(root, None)
@@ -183,18 +193,18 @@ class Queue:
         self._await_nothing(root)
 
     def wake(self, void: Iterable[int] = ()) -> None:
-        """Room has appeared somewhere, and made these certificates void."""
+        """Capacity has appeared somewhere and voided these certificates."""
         for number in (ANY_ROOM, *void):
             for root in list(self._awaited.get(number, ())):
                 sleeper = self._asleep.get(root)
                 self._rouse(root, sleeper.rank if sleeper is not None else self._owed[root])
 
     def stir(self) -> None:
-        """Something happened that may wake somebody: whoever waits to take a root looks again."""
+        """Something happened that may wake roots: `take` looks again."""
         self._arrived.set()
 
     async def take(self, look: Callable[[], None] = lambda: None) -> tuple[int, bool]:
-        """The root whose turn it is, as soon as there is one, and whether it is to be told why it waits.
+        """The next root as soon as there is one, and whether it is its turn to get a reason.
 
         Before one is chosen `look` may wake others.
         """
@@ -226,11 +236,11 @@ class Queue:
                 return next(iter(self._woken))
         self._top(self._new)
         first = self._top(self._heap)
-        assert first is not None, "who is in line is in the heap"
+        assert first is not None, "every active root is in the heap"
         return first
 
     def _top(self, heap: list[tuple[Rank, int]]) -> int | None:
-        """The first of a heap that is still in line; those that were taken or re-ranked have left entries behind."""
+        """The first root of a heap that is still in line.  Roots that were taken or re-ranked leave entries behind."""
         while heap:
             rank, root = heap[0]
             if self._active.get(root) == rank and (heap is self._heap or root not in self._woken):

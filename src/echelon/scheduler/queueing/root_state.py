@@ -1,112 +1,285 @@
-"""What is under way for each root, and its place in the queue."""
+"""What is under way for each root, and the one door through which its phase changes.
+
+    loop, readiness, placing, preemption, reservation ─► RootStates ─► phase, by the table in `phases`
+                                                                └────► Queue: in line, asleep or dropped, by its phase
+    Queue ─woken─► RootStates
+
+A phase's place in the queue follows from it: `problems` checks that both agree.
+"""
 
 from __future__ import annotations
 
+import logging
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ...base.clock import Clock
 from ..intake.group_tree import Group, Member, Root
+from .phases import TRANSITIONS, Event, Phase
 from .queue import ANY_ROOM, Queue, Rank
+
+log = logging.getLogger(__name__)
+
+#: Where each event leads in most phases.
+_USUAL = {event: after for arrows in TRANSITIONS.values() for event, after in arrows.items()}
+#: Illegal transitions that are kept for `problems`.
+_MOST_ILLEGAL = 8
+#: A story that grows longer loses its older half.
+_LONGEST_STORY = 32
+#: Phases in which a root is asleep in the queue; an incomplete one only until its quiet time is over.
+_ASLEEP = (Phase.BLOCKED, Phase.PREEMPTING, Phase.RETRYING)
 
 
 @dataclass(slots=True)
-class State:
-    """One root: the top of a tree, or a pod without a group."""
+class Preempting:
+    """Members with a place kept for them, and the pods that must leave first; either may be empty, not both."""
 
-    root: Root
-    #: Since when it wants something, and its number among those that came at the same second.
-    since: str = ""
-    number: int = 0
-    #: Members with a place kept for them, and the pods that must leave first.
     nominated: dict[int, Member] = field(default_factory=dict)
     victims: dict[int, None] = field(default_factory=dict)
-    #: Bindings not yet answered, and the groups that hold once they are.
-    flying: int = 0
-    placed: frozenset[int] = frozenset()
-    settled: bool = False
-    #: When the attempt that its bindings belong to began.
-    begun: float = 0.0
-    #: When it was last told why it is blocked.
-    told: float = 0.0
-    #: What must come for it to fit, as the last decision found.
-    awaits: int = ANY_ROOM
-    #: How many pods it had when it was last found incomplete, and since when it is without change.
-    known: int = -1
-    incomplete_since: float = 0.0
-    #: When it was last seen incomplete.
-    incomplete_until: float = 0.0
-    #: Room is not kept for it before this moment, and how often that was in vain.
+
+
+@dataclass(slots=True)
+class Binding:
+    """Bindings without an answer yet, and the groups that hold once all are answered."""
+
+    in_flight: int = 0
+    groups: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """How many pods an incomplete root had, and since when that number is the same."""
+
+    pods: int
+    since: float
+
+
+@dataclass(slots=True)
+class Starving:
+    """No reservation is made before this moment, and how many in a row were given up."""
+
     reserve_from: float = 0.0
     lapses: int = 0
 
-    def taken(self, now: float) -> float:
-        """How long its attempt takes so far; nothing if it has not come to one, or was forgotten meanwhile."""
+
+@dataclass(slots=True)
+class RootState:
+    """One root: the top of a tree, or a pod without a group.
+
+    `phase` says what it waits for.  The records say what is under way for it beside that: a tree whose minimum is being
+    bound may be blocked with the rest of its pods.
+    """
+
+    root: Root
+    phase: Phase = Phase.NEW
+    story: list[tuple[Event, Phase]] = field(default_factory=list)
+    #: Since when pods of it are pending, and its number among the roots of the same second.
+    since: str = ""
+    number: int = 0
+    #: When its last attempt began, 0 if it never came to one.
+    begun: float = 0.0
+    #: When it last reported why it is blocked; 0 since it changed itself.
+    told: float = 0.0
+    #: When it was last seen incomplete.
+    incomplete_at: float = 0.0
+    #: Whether its groups have reported what was last placed.
+    settled: bool = False
+    preempting: Preempting | None = None
+    binding: Binding | None = None
+    arrivals: Arrivals | None = None
+    starving: Starving | None = None
+
+    @property
+    def awaits_victims(self) -> bool:
+        """Whether pods leave to make room for it."""
+        return self.preempting is not None and bool(self.preempting.victims)
+
+    @property
+    def has_kept_places(self) -> bool:
+        """Whether places are kept for it while its victims leave."""
+        return self.preempting is not None and bool(self.preempting.nominated)
+
+    def attempt_seconds(self, now: float) -> float:
+        """The time since its attempt began; 0 if it has not come to one."""
         return now - self.begun if self.begun else 0.0
 
+    def told_story(self) -> str:
+        """Its last transitions, oldest first."""
+        return " ".join(["…", *(f"─{event}─► {phase}" for event, phase in self.story)])
 
-class States:
-    """All roots that anything is known of, each at most once in the queue."""
 
-    def __init__(self, queue: Queue) -> None:
-        self._queue = queue
-        self._states: dict[int, State] = {}
+class RootStates:
+    """All known roots, each at most once in the queue."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.queue = Queue(clock, self._woken)
+        self._states: dict[int, RootState] = {}
         self._arrivals = 0
+        self._illegal: list[str] = []
 
-    def get(self, root: int) -> State | None:
+    def get(self, root: int) -> RootState | None:
         return self._states.get(root)
 
-    def of(self, root: Root) -> State:
+    def of(self, root: Root) -> RootState:
         state = self._states.get(root.id)
         if state is None:
-            state = self._states[root.id] = State(root)
+            state = self._states[root.id] = RootState(root)
         return state
 
-    def all(self) -> list[State]:
+    def all(self) -> list[RootState]:
         return list(self._states.values())
 
+    # -- the door --------------------------------------------------------------------------------------
+
+    def _move(self, state: RootState, event: Event) -> Phase:
+        after = TRANSITIONS[state.phase].get(event)
+        if after is None:
+            self.refuse(state, f"event {event!r} in phase {state.phase}")
+            after = _USUAL[event]
+        state.phase = after
+        story = state.story
+        story.append((event, after))
+        if len(story) > _LONGEST_STORY:
+            del story[: _LONGEST_STORY // 2]
+        return after
+
+    def refuse(self, state: RootState, problem: str) -> None:
+        """The table does not allow what happened to a root: a bug.
+
+        A running scheduler goes on with the phase that the event usually leads to.  Tests raise here, and the soak
+        finds it in `problems`.
+        """
+        message = f"{name_of(state.root)}: {problem}: {state.told_story()}"
+        log.error("illegal transition of %s", message)
+        if len(self._illegal) < _MOST_ILLEGAL:
+            self._illegal.append(message)
+
+    # -- into the queue and out of it ------------------------------------------------------------------
+
+    def again(self, state: RootState, event: Event) -> None:
+        """It needs a decision now."""
+        self._move(state, event)
+        self.queue.add(state.root.id, self.rank(state))
+
+    def _woken(self, root: int) -> None:
+        self._move(self._states[root], Event.WOKEN)
+
+    def taken(self, state: RootState) -> None:
+        """Its turn has come."""
+        self._move(state, Event.TAKEN)
+
     def end(self, root: int) -> None:
-        """Nothing more is to be done for it."""
-        self._states.pop(root, None)
-        self._queue.drop(root)
+        """Nothing is left to do for it."""
+        state = self._states.pop(root, None)
+        if state is not None:
+            self._move(state, Event.ENDED)
+        self.queue.drop(root)
 
-    def again(self, state: State) -> None:
-        """It wants a decision now."""
-        self._queue.add(state.root.id, self.rank(state))
+    # -- what a cycle came to --------------------------------------------------------------------------
 
-    def back_off(self, state: State, at_most: float = math.inf) -> None:
-        """It wants one when what it awaits has come, or after a while."""
-        self._queue.back_off(state.root.id, self.rank(state), at_most, awaits=state.awaits)
+    def check_decided(self, state: RootState) -> None:
+        """A root that is left in the middle of its cycle would never be looked at again."""
+        if state.phase is Phase.DECIDING:
+            self.refuse(state, "its cycle ended without an outcome")
+            self.failed(state)
 
-    def owe(self, state: State) -> None:
-        """It is to be told why it is blocked, unless what it awaits comes first."""
-        self._queue.owe(state.root.id, self.rank(state), state.awaits)
+    def incomplete(self, state: RootState, quiet_in: float = 0.0) -> None:
+        """Pods or groups are missing; it is looked at again when its quiet time is over, or when it changes."""
+        self._move(state, Event.MISSING)
+        if quiet_in > 0:
+            self.queue.sleep(state.root.id, self.rank(state), quiet_in, awaits=None)
 
-    def wait(self, state: State) -> None:
-        """It wants a decision after a while, whatever others give back: a write was refused, or others leave for it."""
-        self._queue.back_off(state.root.id, self.rank(state), awaits=None)
+    def invalid(self, state: RootState) -> None:
+        """It must not be scheduled as it is; only its own change helps."""
+        self._move(state, Event.REJECTED)
 
-    def sleep(self, state: State, seconds: float) -> None:
-        """It wants one after a while; room does not help it."""
-        self._queue.sleep(state.root.id, self.rank(state), seconds, awaits=None)
+    def ignored(self, state: RootState) -> None:
+        """Its pods name another scheduler."""
+        self._move(state, Event.FOREIGN)
 
-    def succeeded(self, state: State) -> None:
-        self._queue.succeeded(state.root.id)
+    def blocked(self, state: RootState, awaits: int = ANY_ROOM, at_most: float = math.inf) -> None:
+        """It needs a decision when what it awaits has come, or after its back-off."""
+        self._move(state, Event.BLOCKED)
+        self.queue.back_off(state.root.id, self.rank(state), at_most, awaits=awaits)
 
-    def rank(self, state: State) -> Rank:
+    def unexplained(self, state: RootState, awaits: int) -> None:
+        """It is blocked; its reason is worked out later, unless what it awaits comes first."""
+        self._move(state, Event.UNEXPLAINED)
+        self.queue.owe(state.root.id, self.rank(state), awaits)
+
+    def preempting(self, state: RootState) -> None:
+        """It needs a decision when its victims are gone, or after its back-off; other capacity does not wake it."""
+        self._move(state, Event.VICTIMS_LEAVING)
+        self.queue.back_off(state.root.id, self.rank(state), awaits=None)
+
+    def placed(self, state: RootState) -> None:
+        """All of it that can be tried is placed and being bound."""
+        self._move(state, Event.PLACED)
+        state.since = ""
+
+    def resting(self, state: RootState) -> None:
+        """Nothing of it is pending."""
+        self._move(state, Event.PLACED if state.binding is not None else Event.NOTHING_PENDING)
+        state.since = ""
+
+    # -- between cycles --------------------------------------------------------------------------------
+
+    def bound(self, state: RootState) -> None:
+        """Its last binding was answered."""
+        self._move(state, Event.BOUND)
+
+    def refused(self, state: RootState) -> None:
+        """A binding was refused: the watch needs a moment to show why."""
+        if self._move(state, Event.REFUSED) in _ASLEEP:
+            self.queue.back_off(state.root.id, self.rank(state), awaits=None)
+
+    def failed(self, state: RootState) -> None:
+        """Its cycle failed in an unforeseen way, perhaps after it left the queue for good."""
+        self.queue.forgive(state.root.id)
+        if state.phase is not Phase.GONE and self._move(state, Event.FAILED) is Phase.RETRYING:
+            self.queue.back_off(state.root.id, self.rank(state))
+
+    # -- order and checks ------------------------------------------------------------------------------
+
+    def rank(self, state: RootState) -> Rank:
         """Priority of the root, then the age of its oldest pending pod, then arrival, then name."""
         root = state.root
-        name = f"{root.key.namespace}/{root.key.name}" if isinstance(root, Group) else root.key
         if not state.since:
             state.since = _oldest(root)
             self._arrivals += 1
             state.number = self._arrivals
-        return (-priority_of(root), state.since, state.number, name)
+        return (-priority_of(root), state.since, state.number, name_of(root))
+
+    def problems(self) -> list[str]:
+        """Illegal transitions so far, and roots whose place in the queue is not that of their phase."""
+        return [*self._illegal, *self._misplaced()]
+
+    def _misplaced(self) -> Iterator[str]:
+        queue = self.queue
+        for number, state in self._states.items():
+            active, asleep = queue.is_active(number), queue.is_asleep(number)
+            phase = state.phase
+            right = (
+                active is (phase is Phase.QUEUED)
+                and (asleep or phase not in _ASLEEP)
+                and (not asleep or phase in (*_ASLEEP, Phase.INCOMPLETE))
+                and (queue.is_owed(number) or phase is not Phase.UNEXPLAINED)
+                and phase is not Phase.DECIDING
+            )
+            if not right:
+                yield f"{name_of(state.root)} is {phase} with active={active}, asleep={asleep}: {state.told_story()}"
 
 
 def priority_of(root: Root) -> int:
     if isinstance(root, Group):
         return root.policy.priority if root.policy else 0
     return root.priority
+
+
+def name_of(root: Root) -> str:
+    """`namespace/name`."""
+    return f"{root.key.namespace}/{root.key.name}" if isinstance(root, Group) else root.key
 
 
 def _oldest(root: Root) -> str:

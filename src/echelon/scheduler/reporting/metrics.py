@@ -20,7 +20,7 @@ from ...base.instants import parse
 from ...engine import Blocked, Evict, Placed
 from ..intake.group_tree import Group, Member, Root
 from ..queueing.queue import Queue
-from ..queueing.root_state import State
+from ..queueing.root_state import RootState
 from .counters import Book, Counters, Histograms
 
 _SECONDS = tuple(0.001 * 2**power for power in range(17))
@@ -142,7 +142,7 @@ class Backlog:
     """Who waits, counted when somebody asks."""
 
     def __init__(
-        self, names: Collection[str], states: Callable[[], Iterable[State]], queue: Queue, now: Callable[[], float]
+        self, names: Collection[str], states: Callable[[], Iterable[RootState]], queue: Queue, now: Callable[[], float]
     ) -> None:
         self._names = names
         self._states = states
@@ -174,13 +174,13 @@ class Backlog:
                 gauge.add_metric(key, value)
             yield gauge
 
-    def _line(self, state: State) -> str:
+    def _line(self, state: RootState) -> str:
         """Where a root waits; "" if it does not."""
         if self._queue.is_active(state.root.id):
             return "active"
         if self._queue.wants_room(state.root.id):
             return "unschedulable"
-        if state.victims:
+        if state.awaits_victims:
             return "preempting"
         root = state.root
         return "incomplete" if isinstance(root, Group) and _pending_of(root) else ""

@@ -1,8 +1,8 @@
-"""What is known not to fit: equal demands need not be decided twice while no room appears that could matter to them.
+"""Demands that are known not to fit: an equal demand is not decided again while no capacity appears that could matter.
 
-Taking room away never makes a blocked demand fit, so a verdict stays true until someone gives room back, and enough of
-it for what the `certificate` of the demand says.  Of a hundred equal gangs that wait, one is decided then; the others
-learn from it, each in its own names.
+Taking capacity away never makes a blocked demand fit.  So a verdict stays true until capacity is given back, and enough
+of it for the certificate of the demand (`engine.Certificates`).  Of a hundred equal gangs that wait, one is decided;
+the others get its verdict, with their own group ids.
 """
 
 from __future__ import annotations
@@ -14,41 +14,40 @@ from ...engine import Blocked, Certificates, ClusterView, Demand, Leaf, Verdict
 from ...engine import Group as Wanted
 from .queue import ANY_ROOM
 
-#: Verdicts that nobody awaits any more are looked for when there are so many more than after the last time.
+#: Verdicts that no root awaits are swept out when there are this many more than after the last sweep.
 _SPARE = 256
 
 
 @dataclass(slots=True)
-class Known:
-    """A demand that does not fit."""
-
+class BlockedDemand:
     demand: Demand
     verdict: Blocked
-    #: Whether the verdict came without remedies.
+    #: Whether the verdict came without fixes.
     brief: bool
     #: The number of its certificate; `ANY_ROOM` without one.
     awaits: int
-    #: How often room had appeared: afterwards it is still true, but not in its numbers.
+    #: How often capacity had appeared when it was decided: later the verdict still holds, but its numbers may not.
     rooms: int
 
 
-class Memory:
-    """Blocked verdicts that are still true."""
+class BlockedDemands:
+    """Blocked verdicts that are still true, by likeness of their demands."""
 
     def __init__(self, view: ClusterView) -> None:
-        #: By likeness: those without a certificate, which no appearance of room leaves in place, and the others.
-        self._loose: dict[object, Known] = {}
-        self._certain: dict[object, Known] = {}
+        #: Verdicts without a certificate, which are void as soon as any capacity appears.
+        self._loose: dict[object, BlockedDemand] = {}
+        #: Verdicts with a certificate, and the reverse: certificate -> likeness.
+        self._certain: dict[object, BlockedDemand] = {}
         self._likes: dict[int, object] = {}
-        #: Those whose certificates were void: whoever comes first may have taken what made them so.
-        self._doubtful: dict[object, Known] = {}
+        #: Verdicts whose certificates became void.  The capacity may be taken again before the next is decided.
+        self._doubtful: dict[object, BlockedDemand] = {}
         self._certificates = Certificates(view)
         self._numbers = ANY_ROOM
         self._rooms = 0
         self._sweep_at = _SPARE
 
     def room(self, is_awaited: Callable[[int], bool]) -> list[int]:
-        """Room has appeared: forget what may not be true any more; the certificates that are void now."""
+        """Capacity has appeared: drop what may not be true any more; returns the certificates that are void now."""
         self._rooms += 1
         self._loose.clear()
         self._sweep(is_awaited)
@@ -59,7 +58,6 @@ class Memory:
         return void
 
     def _sweep(self, is_awaited: Callable[[int], bool]) -> None:
-        """Forget what nobody asks for any more, when much has gathered."""
         if len(self._certain) + len(self._doubtful) > self._sweep_at:
             for number in [number for number in self._likes if not is_awaited(number)]:
                 self._drop(number)
@@ -67,7 +65,7 @@ class Memory:
             self._sweep_at = len(self._certain) + _SPARE
 
     def forget(self) -> list[int]:
-        """Nothing is known any more; the certificates there were."""
+        """Drop everything; returns the certificates there were."""
         numbers = list(self._likes)
         self._loose.clear()
         self._doubtful.clear()
@@ -76,21 +74,21 @@ class Memory:
         return numbers
 
     def keep(self, demand: Demand, verdict: Blocked, *, brief: bool) -> int:
-        """Remember that this does not fit; the number that whoever wants it has to await."""
+        """Record that this does not fit; returns the number that its root has to await."""
         like = likeness(demand)
         former = self._certain.get(like)
         if former is not None:
-            # Nothing has come that could matter: what is awaited is what was.
-            self._certain[like] = Known(demand, verdict, brief, former.awaits, self._rooms)
+            # Its certificate still holds.
+            self._certain[like] = BlockedDemand(demand, verdict, brief, former.awaits, self._rooms)
             return former.awaits
         self._doubtful.pop(like, None)
-        known = Known(demand, verdict, brief, ANY_ROOM, self._rooms)
+        known = BlockedDemand(demand, verdict, brief, ANY_ROOM, self._rooms)
         if not self._certify(like, known, verdict):
             self._loose[like] = known
         return known.awaits
 
-    def _certify(self, like: object, known: Known, verdict: Blocked | None) -> bool:
-        """Keep what is known together with what is awaited, if that can be told; without a verdict, by counting."""
+    def _certify(self, like: object, known: BlockedDemand, verdict: Blocked | None) -> bool:
+        """Keep a demand under a new certificate, if there is one; without a verdict the count must prove it."""
         if not self._certificates.add(self._numbers + 1, known.demand, verdict):
             return False
         self._numbers += 1
@@ -99,8 +97,8 @@ class Memory:
         self._certain[like] = known
         return True
 
-    def recall(self, demand: Demand, *, brief: bool) -> Known | None:
-        """What is known of an equal demand, said of the groups of this one."""
+    def recall(self, demand: Demand, *, brief: bool) -> BlockedDemand | None:
+        """The verdict on an equal demand, with the group ids of this one; None if it has to be decided."""
         if not self._loose and not self._certain and not self._doubtful:
             return None
         like = likeness(demand)
@@ -116,29 +114,29 @@ class Memory:
             shortages=tuple(replace(one, group=names.get(one.group, one.group)) for one in known.verdict.shortages),
             fixes=tuple(replace(one, group=names.get(one.group, one.group)) for one in known.verdict.fixes),
         )
-        return Known(demand, verdict, outdated, known.awaits, known.rooms)
+        return BlockedDemand(demand, verdict, outdated, known.awaits, known.rooms)
 
     def untrue(self, decide: Callable[[Demand], Verdict]) -> list[str]:
-        """Certificates that say of a demand that it does not fit although it does; there should be none."""
+        """Demands with a valid certificate that fit all the same; there should be none."""
         found = []
         for known in self._certain.values():
             verdict = decide(known.demand)
             if not isinstance(verdict, Blocked):
-                found.append(f"{known.demand} is taken for blocked, the engine says {verdict}")
+                found.append(f"{known.demand} is held to be blocked, the engine says {verdict}")
         return found
 
-    def _still(self, like: object) -> Known | None:
-        """What was in doubt and, as a count tells, is true after all."""
+    def _still(self, like: object) -> BlockedDemand | None:
+        """A doubtful demand that, as the count proves, does not fit after all."""
         known = self._doubtful.pop(like, None)
         return known if known is not None and self._certify(like, known, None) else None
 
-    def _drop(self, number: int) -> Known:
+    def _drop(self, number: int) -> BlockedDemand:
         self._certificates.remove(number)
         return self._certain.pop(self._likes.pop(number))
 
 
 def likeness(demand: Demand) -> object:
-    """Equal for demands that differ in names only."""
+    """Equal for demands that differ only in ids and role names."""
     return demand.priority, demand.may_preempt, _like(demand.root, {})
 
 
@@ -146,7 +144,7 @@ def _like(group: Wanted, roles: dict[str, int]) -> object:
     if isinstance(group, Leaf):
         classes = tuple((one.shape, roles.setdefault(one.role, len(roles)), len(one.members)) for one in group.classes)
         bound = tuple((one.node, roles.setdefault(one.role, len(roles))) for one in group.bound)
-        # A group that holds a domain exclusively is like no other: what it holds is its own.
+        # A group that holds a domain exclusively is like no other: its domain is its own.
         own = group.id if group.exclusive is not None and group.bound else -1
         rest = (group.min_count, group.topology, group.preferred, group.exclusive, group.final_size, own)
         return classes, bound, rest

@@ -1,0 +1,95 @@
+"""Asking the engine about one root, with what is already known and with reservations taken into account.
+
+loop ─► Deciding.decide ─► BlockedDemands.recall   an equal demand is known to be blocked
+                      └──► engine.decide           around reservations first, then into those of lower priority
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+from ...base.clock import Clock
+from ...engine import Blocked, ClusterView, Demand, Evict, Limits, Placed, Steps, decide
+from ..intake.group_tree import Root
+from ..queueing.blocked_demands import BlockedDemands
+from ..queueing.queue import ANY_ROOM
+from ..queueing.root_state import RootState
+from ..reporting.metrics import Metrics
+from .reservation import Reservations
+
+
+class Decision(NamedTuple):
+    verdict: Placed | Evict | Blocked
+    #: Whether the engine did not look for fixes.
+    brief: bool
+    #: What a blocked root has to await.
+    awaits: int = ANY_ROOM
+
+
+class Deciding:
+    """Decisions of the engine, counted and timed."""
+
+    def __init__(
+        self, view: ClusterView, limits: Limits, reservations: Reservations, metrics: Metrics, clock: Clock
+    ) -> None:
+        self._view = view
+        #: With and without the search for fixes, which costs most in a decision.
+        self._full, self._brief = limits, replace(limits, fixes=0)
+        self._reservations = reservations
+        self._metrics = metrics
+        self._clock = clock
+        self._blocked = BlockedDemands(view)
+        #: The pods that the last decision placed without search; 0 if it searched or placed none.
+        self.placed_at_once = 0
+
+    def decide(self, state: RootState, demand: Demand, *, brief: bool) -> Decision:
+        """Ask the engine, unless the answer is known; `brief` without looking for fixes that are not known."""
+        if state.awaits_victims:
+            # Pods are leaving for it already: no others are evicted before those are gone.
+            demand = replace(demand, may_preempt=False)
+        # Known verdicts are true for the view with all reservations in place.
+        has_reservation = self._reservations.has(state)
+        known = None if has_reservation else self._blocked.recall(demand, brief=brief)
+        if known is not None:
+            self._metrics.remembered()
+            return Decision(known.verdict, known.brief, known.awaits)
+        if self._reservations.yields_to(demand.priority):
+            with self._reservations.lifted(state):
+                around = self.place(state.root, demand)
+            if isinstance(around, Placed):
+                return Decision(around, brief)
+        with self._reservations.lifted(state, demand.priority):
+            verdict = self._ask(state.root, demand, self._brief if brief else self._full)
+        if not isinstance(verdict, Blocked):
+            return Decision(verdict, brief)
+        awaits = self._blocked.keep(demand, verdict, brief=brief)
+        # A root with a reservation is decided at every change: that shows whether awaited pods end.
+        return Decision(verdict, brief, ANY_ROOM if has_reservation else awaits)
+
+    def place(self, root: Root, demand: Demand) -> Placed | Evict | Blocked:
+        """Ask for a placement without evictions."""
+        return self._ask(root, replace(demand, may_preempt=False), self._brief)
+
+    def room(self, is_awaited: Callable[[int], bool]) -> list[int]:
+        """Capacity has appeared; returns the certificates that are void now."""
+        return self._blocked.room(is_awaited)
+
+    def forget(self) -> list[int]:
+        """Drop all known verdicts; returns their certificates."""
+        return self._blocked.forget()
+
+    def untrue(self) -> list[str]:
+        """Demands that are held to be blocked and fit; there should be none."""
+        now = self._clock.now()
+        return self._blocked.untrue(lambda demand: decide(self._view, demand, now, self._brief))
+
+    def _ask(self, root: Root, demand: Demand, limits: Limits) -> Placed | Evict | Blocked:
+        steps, begin = Steps(limits.steps), time.perf_counter()
+        verdict = decide(self._view, demand, self._clock.now(), limits, steps)
+        if isinstance(verdict, Placed) and steps.left == limits.steps:
+            self.placed_at_once = len(verdict.assignment)
+        self._metrics.decided(root, verdict, time.perf_counter() - begin, limits.steps - steps.left)
+        return verdict
