@@ -2,7 +2,7 @@
 
 Everything is tried first; if that cannot be, the minimum with every role covered, then the bare minimum, each
 followed by as many extras as still fit.  Preferred keys are honoured by trying them as if they were required and
-keeping what costs no member.  If that is not known to be the best and all is small, `optimum` looks for better.
+keeping what costs no member.  If that is not known to be the best, `selection_model` looks for better.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from .objective import DraftPlacement, groups_of, objective_and_bound
 from .preferences import apply_preferences
 from .ranks import assign_members, order_by_topology
 from .selection import Selection, as_draft, counted, reduced
-from .selection_model import select
-from .small_exact import improve, is_small
+from .selection_model import is_small, select
 
 #: Preferred keys are tried one group at a time; no more often than this.
 PREFERENCE_TRIALS = 64
@@ -46,27 +45,23 @@ def place(view: ClusterView, demand: Demand, steps: Steps) -> PlaceResult:
     quick = _quickly(view, demand, steps)
     placed = quick.placed
     settled = quick.proved if placed is None else placed.objective == placed.bound
-    if settled:
-        return quick
-    if not is_small(view, demand):
-        # The last word is worth a quarter of the budget, whether or not all of that is spent.
-        return _selected(view, demand, placed, Steps(budget // 4))
-    exact = improve(view, demand, placed.objective if placed else None, steps)
-    better = _verdict(view, demand, exact.draft).placed if exact.draft else placed
-    if better is not None and exact.proved:
-        better = replace(better, bound=better.objective)
-    return PlaceResult(better, exact.proved)
+    # The last word is worth a quarter of the budget, whether or not all of that is spent.
+    return quick if settled else _selected(view, demand, placed, Steps(budget // 4))
 
 
 def _selected(view: ClusterView, demand: Demand, placed: Placed | None, steps: Steps) -> PlaceResult:
     """A placement that leaves less out or misses fewer wishes: the solver says what, the search says where."""
-    if placed is not None and placed.objective[:4] <= placed.bound[:4]:
+    if placed is not None and placed.objective[:4] <= placed.bound[:4] and not is_small(view, demand):
         return PlaceResult(placed)
     selected = select(view, demand, placed, steps)
     if isinstance(selected, NotFound):
         return PlaceResult(placed, selected.proved)
-    better = _verdict(view, demand, as_draft(view, demand.root, _laid_out(view, demand, selected, steps))).placed
-    best = min(filter(None, (placed, better)), key=lambda found: found.objective)
+    ways = [placed]
+    for pods in (_laid_out(view, demand, selected, steps), selected):
+        ways.append(_verdict(view, demand, as_draft(view, demand.root, pods)).placed)
+        best = min(filter(None, ways), key=lambda found: found.objective)
+        if best.objective <= selected.bound:
+            break
     return PlaceResult(replace(best, bound=max(best.bound, selected.bound)))
 
 
