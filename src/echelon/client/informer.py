@@ -15,11 +15,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
+from typing import Any, Generic, TypeVar
 
 from ..api.errors import ApiError
 from ..api.objects import meta
 from ..api.scheme import Object, Resource
 from ..api.verbs import ListOptions, Verbs, WatchOptions
+from ..api.views.object_view import ObjectView
 from ..base.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -70,8 +72,11 @@ class Informer:
 
     def find(self, index: str, value: str) -> list[Object]:
         """Objects under an index value, by key."""
-        keys = self._indexes[index].get(value, {})
-        return [self._objects[key] for key in sorted(keys)]
+        return [self._objects[key] for key in self.find_keys(index, value)]
+
+    def find_keys(self, index: str, value: str) -> list[str]:
+        """Keys of the objects under an index value, in order."""
+        return sorted(self._indexes[index].get(value, ()))
 
     @property
     def has_synced(self) -> bool:
@@ -195,6 +200,49 @@ class Informer:
             self._indexes[name].setdefault(value, {})[key] = None
 
 
+V = TypeVar("V", bound=ObjectView[Any, Any])
+
+
+class ViewCache(Generic[V]):
+    """The objects of one informer as typed views.  A view lives as long as its version of the object is current."""
+
+    def __init__(self, informer: Informer, view: type[V]) -> None:
+        self._informer = informer
+        self._view = view
+        self._views: dict[str, V] = {}
+        self._handlers: list[Callable[[V | None, V | None], None]] = []
+        informer.add_handler(self._changed)
+
+    def get(self, key: str) -> V | None:
+        """The object called `namespace/name` (or `name`)."""
+        return self._views.get(key)
+
+    def all(self) -> list[V]:
+        return list(self._views.values())
+
+    def find(self, index: str, value: str) -> list[V]:
+        """Objects under an index value, by key."""
+        return [self._views[key] for key in self._informer.find_keys(index, value)]
+
+    def add_handler(self, handler: Callable[[V | None, V | None], None]) -> None:
+        """Hear of every change; what is already cached is delivered now as additions."""
+        self._handlers.append(handler)
+        for view in list(self._views.values()):
+            handler(None, view)
+
+    def _changed(self, old: Object | None, new: Object | None) -> None:
+        view: V | None = None
+        if new is not None:
+            key = meta.key(new)
+            known = self._views.get(key)
+            view = self._views[key] = self._view(new)
+        else:
+            assert old is not None
+            known = self._views.pop(meta.key(old))
+        for handler in self._handlers:
+            handler(known, view)
+
+
 class Caches:
     """The informers of one process: one per kind, shared by everyone who asks."""
 
@@ -202,6 +250,7 @@ class Caches:
         self.verbs = verbs
         self._clock = clock
         self._informers: dict[Resource, Informer] = {}
+        self._views: dict[type, ViewCache[Any]] = {}
 
     def of(self, resource: Resource, indexes: Mapping[str, Indexer] | None = None) -> Informer:
         """The informer of a kind, made on first use; ask before `run`."""
@@ -211,6 +260,13 @@ class Caches:
         for name, indexer in (indexes or {}).items():
             informer.add_index(name, indexer)
         return informer
+
+    def views(self, view: type[V], indexes: Mapping[str, Indexer] | None = None) -> ViewCache[V]:
+        """The objects of a kind as typed views, each decoded once for everyone who asks."""
+        informer = self.of(view.resource, indexes)
+        if view not in self._views:
+            self._views[view] = ViewCache(informer, view)
+        return self._views[view]
 
     @property
     def resources(self) -> list[Resource]:

@@ -1,4 +1,4 @@
-"""The garbage collector's eyes: every kind, indexed by the uids of owners, so that no event needs a scan.
+"""The garbage collector: caches of every kind, indexed by the uids of owners, so that no event needs a scan.
 
 A key is a store key (`/batch/jobs/ns/name`).  A change of an object concerns
 
@@ -15,12 +15,12 @@ from typing import Any
 from ..api.objects import meta
 from ..api.scheme import EVENTS, RESOURCES, Object, Resource
 from ..client.informer import Caches
-from ..decide.garbage import Fate, Owned, collect, lets_go_of_dependents, waits_for_dependents
+from ..decide.garbage import Fate, Owned, lets_go_of_dependents, reconcile, waits_for_dependents
 from ..decide.plan import NOTHING, Plan
 from .runner import Source
 
 _OWNER = "owner"
-#: Bursts of deletions are looked at together: an owner asks once for all of its dependents.
+#: Bursts of deletions are decided together: an owner asks once for all of its dependents.
 _BATCH_SECONDS = 0.05
 
 #: One resource per kind: objects are watched under the version they are stored in.  Events own nothing.
@@ -45,7 +45,7 @@ class GarbageCollector:
         _, obj = self._get(key)
         if obj is None:
             return
-        for reference in _references(obj):
+        for reference in meta.owner_references(obj):
             owner_kind = _kind_of(reference)
             if owner_kind is not None and self._owner(owner_kind, reference, obj) is None:
                 yield owner_kind, meta.namespace(obj) if owner_kind.namespaced else "", reference["name"]
@@ -54,10 +54,10 @@ class GarbageCollector:
         resource, obj = self._get(key)
         if obj is None:
             return NOTHING
-        fates = [self._fate(reference, resource, obj) for reference in _references(obj)]
+        fates = [self._fate(reference, resource, obj) for reference in meta.owner_references(obj)]
         if not meta.deleting(obj) and all(fate is Fate.LIVES for fate in fates):
             return NOTHING  # by far the most frequent case, and no need to look for dependents
-        return collect(Owned(resource, obj, fates, self._dependents(obj)))
+        return reconcile(Owned(resource, obj, fates, self._dependents(obj)))
 
     def _get(self, key: str) -> tuple[Resource, Object | None]:
         group, plural, rest = key[1:].split("/", 2)
@@ -67,7 +67,7 @@ class GarbageCollector:
     def _fate(self, reference: Mapping[str, Any], resource: Resource, obj: Object) -> Fate:
         owner_kind = _kind_of(reference)
         if owner_kind is None:
-            # A kind that is not served here: whoever serves it will see to its dependents.
+            # A kind that is not served here: the server of that kind collects its dependents.
             return Fate.LIVES
         if owner_kind.namespaced and not resource.namespaced:
             return Fate.UNRESOLVABLE
@@ -92,7 +92,7 @@ class GarbageCollector:
             acts = waits_for_dependents(obj) or lets_go_of_dependents(obj)
             if acts or obj["metadata"].get("ownerReferences"):
                 yield resource.prefix + meta.key(obj)
-            for reference in _references(obj):
+            for reference in meta.owner_references(obj):
                 kind = _kind_of(reference)
                 owner = self._owner(kind, reference, obj) if kind else None
                 if kind and owner and waits_for_dependents(owner):
@@ -105,13 +105,9 @@ class GarbageCollector:
         return keys
 
 
-def _references(obj: Object) -> Sequence[Mapping[str, Any]]:
-    return obj["metadata"].get("ownerReferences") or ()
-
-
 def _kind_of(reference: Mapping[str, Any]) -> Resource | None:
     return _BY_GROUP_KIND.get((reference["apiVersion"].rpartition("/")[0], reference["kind"]))
 
 
 def _owner_uids(obj: Object) -> Iterable[str]:
-    return [reference["uid"] for reference in _references(obj)]
+    return [reference["uid"] for reference in meta.owner_references(obj)]

@@ -1,6 +1,6 @@
-"""The Job controller's eyes: which objects a Job is decided from, and which changes wake it.
+"""The Job controller: which objects a Job is decided from, and which changes lead to a new decision.
 
-The decisions are in `decide.job`; `runner` writes what they say.
+The decisions are in `decide.job`; `runner` carries them out.
 """
 
 from __future__ import annotations
@@ -9,12 +9,15 @@ from collections.abc import Iterable, Sequence
 
 from ..api.objects import meta
 from ..api.objects.selectors import LabelSelector
-from ..api.objects.vocabulary import JOB_NAME
+from ..api.objects.vocabulary import JOB_NAME, JOB_TRACKING
 from ..api.scheme import JOBS, NAMESPACES, POD_GROUPS, PODS, WORKLOADS, Object
+from ..api.views.group_views import PodGroupView, WorkloadView
+from ..api.views.job_views import JobView
+from ..api.views.pod_views import PodView
 from ..client.informer import Caches, by_controller
-from ..decide.job import adoption, scheduling_groups
-from ..decide.job.model import Observed, managed_elsewhere
+from ..decide.job.model import Observed, managed_elsewhere, tracked
 from ..decide.job.reconcile import abandon, reconcile
+from ..decide.job.scheduling_groups import controller_reference
 from ..decide.plan import NOTHING, Plan
 from .runner import Source, controller_key, own_key
 
@@ -29,10 +32,10 @@ class JobController:
     name = "job"
 
     def __init__(self, caches: Caches) -> None:
-        self._jobs = caches.of(JOBS, {"selected-label": _selected_labels})
-        self._pods = caches.of(PODS, {"job": _job_of_pod, "orphan-label": _orphan_labels})
-        self._workloads = caches.of(WORKLOADS, {"controller-ref": _controller_ref})
-        self._groups = caches.of(POD_GROUPS, {"controller": by_controller})
+        self._jobs = caches.views(JobView, {"selected-label": _selected_labels})
+        self._pods = caches.views(PodView, {"job": _job_of_pod, "orphan-label": _orphan_labels})
+        self._workloads = caches.views(WorkloadView, {"controller-ref": _controller_ref})
+        self._groups = caches.views(PodGroupView, {"controller": by_controller})
         self._namespaces = caches.of(NAMESPACES)
 
     def sources(self) -> Sequence[Source]:
@@ -51,29 +54,28 @@ class JobController:
             return abandon(related)
         if managed_elsewhere(job):
             return NOTHING
-        uid = meta.uid(job)
-        owned = [pod for pod in related if meta.controlled_by(pod, uid)]
+        owned = [pod for pod in related if pod.controlled_by(job.uid)]
         if len(owned) < len(related):
             strays = [pod for pod in related if _left_behind(pod, job)]
-            if any(map(adoption.tracked, strays)):
+            if any(map(tracked, strays)):
                 return abandon(strays)
-        namespace = self._namespaces.get(meta.namespace(job))
-        reference = "/".join((meta.namespace(job), *scheduling_groups.controller_reference(job)))
+        namespace = self._namespaces.get(job.namespace)
+        reference = "/".join((job.namespace, *controller_reference(job)))
         return reconcile(
             Observed(
                 job=job,
                 owned=owned,
                 orphans=self._orphans(job),
                 workloads=self._workloads.find("controller-ref", reference),
-                groups=self._groups.find("controller", meta.uid(job)),
+                groups=self._groups.find("controller", job.uid),
                 namespace_closed=namespace is not None and meta.deleting(namespace),
             ),
             now,
         )
 
-    def _orphans(self, job: Object) -> list[Object]:
+    def _orphans(self, job: JobView) -> list[PodView]:
         """Pods without a controller that carry one of the labels the Job selects; the selector itself decides."""
-        for value in _selected_labels(job):
+        for value in _selected_labels(job.obj):
             return self._pods.find("orphan-label", value)
         return []
 
@@ -81,7 +83,7 @@ class JobController:
         yield from _job_of_pod(pod)
         for value in _orphan_labels(pod):
             for job in self._jobs.find("selected-label", value):
-                yield meta.key(job)
+                yield job.key
 
 
 def _not_begun(job: Object) -> Iterable[str]:
@@ -89,21 +91,19 @@ def _not_begun(job: Object) -> Iterable[str]:
     return () if (job.get("status") or {}).get("startTime") else own_key(job)
 
 
-def _left_behind(pod: Object, job: Object) -> bool:
+def _left_behind(pod: PodView, job: JobView) -> bool:
     """A pod of an earlier Job of the same name, or one cut loose from a Job that ends."""
-    owner = meta.controller_of(pod)
+    owner = pod.controller
     if owner is None:
-        return meta.deleting(job) or not LabelSelector.from_object(job["spec"].get("selector")).matches(
-            meta.labels(pod)
-        )
-    return bool(owner["uid"] != meta.uid(job))
+        return job.deleting or not LabelSelector.from_object(job.spec.selector).matches(pod.labels)
+    return owner.uid != job.uid
 
 
 def _job_of_pod(pod: Object) -> Iterable[str]:
     """The Job that controls the pod; a tracked pod without a controller still belongs to the Job it is named for."""
     if meta.controller_of(pod) is not None:
         yield from _job_of(pod)
-    elif adoption.tracked(pod) and JOB_NAME in meta.labels(pod):
+    elif JOB_TRACKING in meta.finalizers(pod) and JOB_NAME in meta.labels(pod):
         yield f"{meta.namespace(pod)}/{meta.labels(pod)[JOB_NAME]}"
 
 

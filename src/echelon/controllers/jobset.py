@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from ..api.objects import meta
-from ..api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, JOBS, POD_GROUPS, SERVICES, WORKLOADS, Object, Resource
-from ..client.informer import Caches, by_controller
+from ..api.scheme import JOB_SETS, JOBS, SERVICES, Object, Resource
+from ..api.views.group_views import CompositePodGroupView, PodGroupView, WorkloadView
+from ..api.views.job_views import JobSetView, JobView
+from ..client.informer import Caches, ViewCache, by_controller
 from ..decide.jobset.model import Observed
 from ..decide.jobset.reconcile import reconcile
 from ..decide.plan import NOTHING, Plan
@@ -14,8 +16,8 @@ from .runner import Source, controller_key, own_key
 from .unadmitted import completed, refusal
 
 _CONTROLLER = "controller"
-_GROUP_KINDS = (WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS)
-_OWNED = (JOBS, SERVICES, *_GROUP_KINDS)
+_GROUP_VIEWS = (WorkloadView, CompositePodGroupView, PodGroupView)
+_OWNED = (JOBS, SERVICES, *(view.resource for view in _GROUP_VIEWS))
 #: Jobs and groups of one JobSet change in bursts, and a decision looks at all of them.
 _BATCH_SECONDS = 0.1
 
@@ -26,8 +28,10 @@ class JobSetController:
     def __init__(self, caches: Caches, *, admitted: bool = True) -> None:
         """`admitted`: whether the server fills in and refuses what our own does."""
         self._admitted = admitted
-        self._jobsets = caches.of(JOB_SETS)
-        self._owned = {resource: caches.of(resource, {_CONTROLLER: by_controller}) for resource in _OWNED}
+        self._jobsets = caches.views(JobSetView)
+        self._jobs = caches.views(JobView, {_CONTROLLER: by_controller})
+        self._groups: list[ViewCache[Any]] = [caches.views(view, {_CONTROLLER: by_controller}) for view in _GROUP_VIEWS]
+        self._owned = {resource: caches.of(resource) for resource in _OWNED}
 
     def sources(self) -> Sequence[Source]:
         owned = [Source(resource, controller_key("JobSet"), _BATCH_SECONDS) for resource in _OWNED]
@@ -38,17 +42,15 @@ class JobSetController:
         if jobset is None:
             return NOTHING
         if not self._admitted:
-            jobset = completed(JOB_SETS, jobset)
-            refused = refusal(JOB_SETS, jobset)
+            jobset = JobSetView(completed(JOB_SETS, jobset.obj))
+            refused = refusal(JOB_SETS, jobset.obj)
             if refused is not None:
                 return refused
         return reconcile(self._observe(jobset), now)
 
-    def _observe(self, jobset: Object) -> Observed:
-        uid, namespace = meta.uid(jobset), meta.namespace(jobset)
-
+    def _observe(self, jobset: JobSetView) -> Observed:
         def find(resource: Resource, name: str) -> Object | None:
-            return self._owned[resource].get(f"{namespace}/{name}")
+            return self._owned[resource].get(f"{jobset.namespace}/{name}")
 
-        groups = [(kind, group) for kind in _GROUP_KINDS for group in self._owned[kind].find(_CONTROLLER, uid)]
-        return Observed(jobset, self._owned[JOBS].find(_CONTROLLER, uid), groups, find)
+        groups = [group for cache in self._groups for group in cache.find(_CONTROLLER, jobset.uid)]
+        return Observed(jobset, self._jobs.find(_CONTROLLER, jobset.uid), groups, find)

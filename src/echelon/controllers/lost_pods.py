@@ -1,4 +1,4 @@
-"""Sees pods that no node will end: unbound ones that are being deleted, and those whose node is gone."""
+"""The controller of lost pods: unbound ones that are being deleted, and those whose node is gone."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from ..api.objects import meta
 from ..api.scheme import NODES, PODS, Object, Resource
+from ..api.views.pod_views import PodView
 from ..client.informer import Caches
-from ..decide.lost_pods import end
+from ..decide.lost_pods import reconcile
 from ..decide.plan import NOTHING, Plan
 from .runner import Source
 
@@ -18,7 +19,7 @@ class LostPodController:
     name = "pod-garbage-collector"
 
     def __init__(self, caches: Caches) -> None:
-        self._pods = caches.of(PODS, {_NODE: node_of})
+        self._pods = caches.views(PodView, {_NODE: node_of})
         self._nodes = caches.of(NODES)
 
     def sources(self) -> Sequence[Source]:
@@ -26,15 +27,14 @@ class LostPodController:
 
     def doubts(self, key: str) -> Iterable[tuple[Resource, str, str]]:
         pod = self._pods.get(key)
-        for name in node_of(pod) if pod else ():
-            if self._nodes.get(name) is None:
-                yield NODES, "", name
+        if pod is not None and pod.spec.node_name and self._nodes.get(pod.spec.node_name) is None:
+            yield NODES, "", pod.spec.node_name
 
     def decide(self, key: str, now: float) -> Plan:
         pod = self._pods.get(key)
         if pod is None:
             return NOTHING
-        return end(pod, all(self._nodes.get(name) is not None for name in node_of(pod)), now)
+        return reconcile(pod, self._nodes.get(pod.spec.node_name) is not None, now)
 
     def _suspect(self, pod: Object) -> Iterable[str]:
         nodes = list(node_of(pod))
@@ -44,7 +44,7 @@ class LostPodController:
     def _pods_of_lost_node(self, node: Object) -> Iterable[str]:
         if self._nodes.get(meta.name(node)) is not None:
             return ()
-        return [meta.key(pod) for pod in self._pods.find(_NODE, meta.name(node))]
+        return [pod.key for pod in self._pods.find(_NODE, meta.name(node))]
 
 
 def node_of(pod: Object) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""The namespace controller: sees what a namespace that is being deleted still holds, of every namespaced kind."""
+"""The namespace controller: what a namespace that is being deleted still holds, of every namespaced kind."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from ..api.objects import meta
 from ..api.scheme import NAMESPACES, RESOURCES, Object, Resource
+from ..api.views.cluster_views import NamespaceView
 from ..client.informer import Caches, by_namespace
-from ..decide.namespaces import empty
+from ..decide.namespaces import reconcile
 from ..decide.plan import NOTHING, Plan
 from .runner import Source, own_key
 
@@ -22,7 +23,7 @@ class NamespaceController:
     name = "namespace"
 
     def __init__(self, caches: Caches) -> None:
-        self._namespaces = caches.of(NAMESPACES)
+        self._namespaces = caches.views(NamespaceView)
         self._contents = {resource: caches.of(resource, {_NAMESPACE: by_namespace}) for resource in _KINDS}
 
     def sources(self) -> Sequence[Source]:
@@ -31,12 +32,12 @@ class NamespaceController:
 
     def decide(self, key: str, now: float) -> Plan:
         namespace = self._namespaces.get(key)
-        if namespace is None or not meta.deleting(namespace):
+        if namespace is None or not namespace.deleting:
             return NOTHING
         contents = {resource: cache.find(_NAMESPACE, key) for resource, cache in self._contents.items()}
-        return empty(namespace, contents, now)
+        return reconcile(namespace, contents, now)
 
     def _deleting_namespace(self, obj: Object) -> Iterable[str]:
         name = meta.namespace(obj)
         namespace = self._namespaces.get(name)
-        return (name,) if namespace is not None and meta.deleting(namespace) else ()
+        return (name,) if namespace is not None and namespace.deleting else ()

@@ -1,40 +1,46 @@
 """The two protection controllers: PodGroups wait for their pods, CompositePodGroups for their child groups.
 
-A watch may lag, so before a group is let go the server is asked whether nobody is left: what is listed enters the
-caches, and the decision is made on those.
+A watch may lag, so before a group's finalizer is removed its members are listed from the server: what is listed
+enters the caches, and the decision is made on those.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from typing import Generic, TypeVar
 
 from ..api.objects import meta
+from ..api.objects.subtree import mapping
 from ..api.objects.vocabulary import COMPOSITE_PROTECTION, POD_GROUP_PROTECTION
 from ..api.scheme import COMPOSITE_POD_GROUPS, POD_GROUPS, PODS, Object, Resource
-from ..client.informer import Caches, Informer, revision
+from ..api.views.group_views import CompositePodGroupView, GroupView, PodGroupView
+from ..api.views.pod_views import PodView
+from ..client.informer import Caches, ViewCache, revision
 from ..decide.plan import NOTHING, Plan
-from ..decide.protection import any_active, release
+from ..decide.protection import any_active, reconcile
 from .runner import Source, own_key
+
+G = TypeVar("G", bound=GroupView)
 
 _GROUP = "pod-group"
 _PARENT = "parent-group"
-#: A list serves all groups that were deleted before it, for so long.
+#: Seconds for which a list serves all groups that were deleted before it.
 _LIST_SECONDS = 1.0
 
 
 class _Surveys:
-    """Which lists of the server are still good to go by."""
+    """Which lists from the server are still recent enough."""
 
     def __init__(self, *resources: Resource) -> None:
         self._resources = resources
         #: (kind, namespace) -> the revision listed, and when
         self._made: dict[tuple[Resource, str], tuple[int, float]] = {}
 
-    def missing(self, group: Object, now: float) -> list[tuple[Resource, str]]:
+    def missing(self, group: GroupView, now: float) -> list[tuple[Resource, str]]:
         """The lists to be made before a group that is being deleted may go."""
-        wanted = [(resource, meta.namespace(group)) for resource in self._resources]
-        return [one for one in wanted if not self._is_good(one, revision(group), now)]
+        wanted = [(resource, group.namespace) for resource in self._resources]
+        return [one for one in wanted if not self._is_good(one, revision(group.obj), now)]
 
     def made(self, resource: Resource, namespace: str, at: int, now: float) -> None:
         self._made = {one: made for one, made in self._made.items() if now - made[1] <= _LIST_SECONDS}
@@ -45,16 +51,16 @@ class _Surveys:
         return at >= since and now - made <= _LIST_SECONDS
 
 
-class _Protection(ABC):
+class _Protection(ABC, Generic[G]):
     """What both have in common."""
 
-    def __init__(self, groups: Informer, *looked_at: Resource) -> None:
+    def __init__(self, groups: ViewCache[G], *listed: Resource) -> None:
         self._groups = groups
-        self._surveys = _Surveys(*looked_at)
+        self._surveys = _Surveys(*listed)
 
     @abstractmethod
     def decide(self, key: str, now: float) -> Plan:
-        """Let the group go if it is being deleted and, as far as the caches tell, nobody needs it."""
+        """Remove the finalizer of a group that is being deleted and, as far as the caches tell, not needed."""
 
     def unsure(self, key: str, now: float) -> Iterable[tuple[Resource, str]]:
         group = self._groups.get(key)
@@ -66,12 +72,12 @@ class _Protection(ABC):
         self._surveys.made(resource, namespace, at, now)
 
 
-class PodGroupProtection(_Protection):
+class PodGroupProtection(_Protection[PodGroupView]):
     name = "podgroup-protection"
 
     def __init__(self, caches: Caches) -> None:
-        super().__init__(caches.of(POD_GROUPS), PODS)
-        self._pods = caches.of(PODS, {_GROUP: group_of_pod})
+        super().__init__(caches.views(PodGroupView), PODS)
+        self._pods = caches.views(PodView, {_GROUP: group_of_pod})
 
     def sources(self) -> Sequence[Source]:
         return (Source(POD_GROUPS, own_key), Source(PODS, self._deleting_group))
@@ -80,19 +86,20 @@ class PodGroupProtection(_Protection):
         group = self._groups.get(key)
         if group is None:
             return NOTHING
-        return release(POD_GROUPS, group, POD_GROUP_PROTECTION, any_active(self._pods.find(_GROUP, key)))
+        return reconcile(group, POD_GROUP_PROTECTION, any_active(self._pods.find(_GROUP, key)))
 
     def _deleting_group(self, pod: Object) -> Iterable[str]:
-        """Pods of groups that are not going anywhere concern nobody here."""
-        return [key for key in group_of_pod(pod) if (group := self._groups.get(key)) and meta.deleting(group)]
+        """The group of a pod, if that is being deleted."""
+        return [key for key in group_of_pod(pod) if (group := self._groups.get(key)) and group.deleting]
 
 
-class CompositePodGroupProtection(_Protection):
+class CompositePodGroupProtection(_Protection[CompositePodGroupView]):
     name = "compositepodgroup-protection"
 
     def __init__(self, caches: Caches) -> None:
-        super().__init__(caches.of(COMPOSITE_POD_GROUPS, {_PARENT: parent_of_group}), COMPOSITE_POD_GROUPS, POD_GROUPS)
-        self._leaves = caches.of(POD_GROUPS, {_PARENT: parent_of_group})
+        groups = caches.views(CompositePodGroupView, {_PARENT: parent_of_group})
+        super().__init__(groups, COMPOSITE_POD_GROUPS, POD_GROUPS)
+        self._leaves = caches.views(PodGroupView, {_PARENT: parent_of_group})
 
     def sources(self) -> Sequence[Source]:
         return (
@@ -106,11 +113,11 @@ class CompositePodGroupProtection(_Protection):
         if group is None:
             return NOTHING
         children = bool(self._groups.find(_PARENT, key) or self._leaves.find(_PARENT, key))
-        return release(COMPOSITE_POD_GROUPS, group, COMPOSITE_PROTECTION, children)
+        return reconcile(group, COMPOSITE_PROTECTION, children)
 
 
 def group_of_pod(pod: Object) -> Iterable[str]:
-    name = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
+    name = mapping(pod, "spec", "schedulingGroup").get("podGroupName")
     return (f"{meta.namespace(pod)}/{name}",) if name else ()
 
 

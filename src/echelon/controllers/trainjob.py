@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..api.objects import meta
 from ..api.scheme import (
     CLUSTER_TRAINING_RUNTIMES,
     CONFIG_MAPS,
@@ -16,6 +15,8 @@ from ..api.scheme import (
     Object,
     Resource,
 )
+from ..api.views.group_views import PodGroupView, WorkloadView
+from ..api.views.trainjob_views import TrainJobView
 from ..client.informer import Caches, by_controller
 from ..decide.plan import NOTHING, Plan
 from ..decide.trainjob.model import Observed
@@ -33,40 +34,41 @@ class TrainJobController:
     def __init__(self, caches: Caches, *, admitted: bool = True) -> None:
         """`admitted`: whether the server fills in and refuses what our own does."""
         self._admitted = admitted
-        self._train_jobs = caches.of(TRAIN_JOBS)
+        self._trainjobs = caches.views(TrainJobView)
         self._runtimes = caches.of(TRAINING_RUNTIMES)
         self._cluster_runtimes = caches.of(CLUSTER_TRAINING_RUNTIMES)
-        self._owned = {resource: caches.of(resource, {_CONTROLLER: by_controller}) for resource in _OWNED}
+        self._workloads = caches.views(WorkloadView, {_CONTROLLER: by_controller})
+        self._pod_groups = caches.views(PodGroupView, {_CONTROLLER: by_controller})
+        self._owned = {resource: caches.of(resource) for resource in _OWNED}
 
     def sources(self) -> Sequence[Source]:
         return [Source(TRAIN_JOBS, own_key), *(Source(resource, controller_key("TrainJob")) for resource in _OWNED)]
 
     def decide(self, key: str, now: float) -> Plan:
-        trainjob = self._train_jobs.get(key)
+        trainjob = self._trainjobs.get(key)
         if trainjob is None:
             return NOTHING
         if not self._admitted:
-            trainjob = completed(TRAIN_JOBS, trainjob)
-            refused = refusal(TRAIN_JOBS, trainjob)
+            trainjob = TrainJobView(completed(TRAIN_JOBS, trainjob.obj))
+            refused = refusal(TRAIN_JOBS, trainjob.obj)
             if refused is not None:
                 return refused
         return reconcile(self._observe(trainjob), now)
 
-    def _observe(self, trainjob: Object) -> Observed:
-        uid, namespace = meta.uid(trainjob), meta.namespace(trainjob)
-
+    def _observe(self, trainjob: TrainJobView) -> Observed:
         def find(resource: Resource, name: str) -> Object | None:
-            return self._owned[resource].get(f"{namespace}/{name}")
+            return self._owned[resource].get(f"{trainjob.namespace}/{name}")
 
         return Observed(
             trainjob,
-            self._runtime(trainjob["spec"]["runtimeRef"], namespace),
-            self._owned[WORKLOADS].find(_CONTROLLER, uid),
-            self._owned[POD_GROUPS].find(_CONTROLLER, uid),
+            self._runtime(trainjob),
+            self._workloads.find(_CONTROLLER, trainjob.uid),
+            self._pod_groups.find(_CONTROLLER, trainjob.uid),
             find,
         )
 
-    def _runtime(self, reference: Object, namespace: str) -> Object | None:
-        if reference.get("kind") == TRAINING_RUNTIMES.kind:
-            return self._runtimes.get(f"{namespace}/{reference['name']}")
-        return self._cluster_runtimes.get(reference["name"])
+    def _runtime(self, trainjob: TrainJobView) -> Object | None:
+        reference = trainjob.spec.runtime_ref
+        if reference.kind == TRAINING_RUNTIMES.kind:
+            return self._runtimes.get(f"{trainjob.namespace}/{reference.name}")
+        return self._cluster_runtimes.get(reference.name)

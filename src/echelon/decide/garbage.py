@@ -27,13 +27,13 @@ class Fate(Enum):
     #: In foreground deletion: it waits for this object.
     WAITS = "waits"
     GONE = "gone"
-    #: A namespaced owner of a cluster-scoped object: nobody can tell whether it lives.
+    #: A namespaced owner of a cluster-scoped object: its namespace is unknown.
     UNRESOLVABLE = "unresolvable"
 
 
 @dataclass(frozen=True)
 class Owned:
-    """An object to be judged, with the fate of each of its owner references, in their order."""
+    """An object to decide on, with the fate of each of its owner references, in their order."""
 
     resource: Resource
     obj: Object
@@ -42,26 +42,26 @@ class Owned:
     dependents: Sequence[tuple[Resource, Object]]
 
 
-def collect(seen: Owned) -> Plan:
+def reconcile(seen: Owned) -> Plan:
     if meta.deleting(seen.obj):
-        finalizers = seen.obj["metadata"].get("finalizers") or ()
+        finalizers = meta.finalizers(seen.obj)
         if FOREGROUND in finalizers:
             return _release_foreground(seen)
         return _orphan(seen) if ORPHAN in finalizers else NOTHING
-    return _judge(seen) if seen.fates else NOTHING
+    return _decide_owned(seen) if seen.fates else NOTHING
 
 
 def waits_for_dependents(obj: Object) -> bool:
     """Whether the object is being deleted in the foreground."""
-    return meta.deleting(obj) and FOREGROUND in (obj["metadata"].get("finalizers") or ())
+    return meta.deleting(obj) and FOREGROUND in meta.finalizers(obj)
 
 
 def lets_go_of_dependents(obj: Object) -> bool:
     """Whether the object is being deleted and its dependents are to stay."""
-    return meta.deleting(obj) and ORPHAN in (obj["metadata"].get("finalizers") or ())
+    return meta.deleting(obj) and ORPHAN in meta.finalizers(obj)
 
 
-def _judge(seen: Owned) -> Plan:
+def _decide_owned(seen: Owned) -> Plan:
     if Fate.UNRESOLVABLE in seen.fates:
         message = "ownerReferences of a cluster-scoped object must not name a namespaced owner"
         return Plan(notes=(Note(seen.resource, seen.obj, "Warning", "OwnerRefInvalidNamespace", message),))
@@ -73,8 +73,8 @@ def _judge(seen: Owned) -> Plan:
 
 
 def _policy(seen: Owned) -> Propagation:
-    """An object carries its own wish; below an owner that waits, whoever has dependents waits too."""
-    finalizers = seen.obj["metadata"].get("finalizers") or ()
+    """By the object's own finalizers; below an owner that waits, an object with dependents waits too."""
+    finalizers = meta.finalizers(seen.obj)
     if ORPHAN in finalizers:
         return "Orphan"
     if FOREGROUND in finalizers or (Fate.WAITS in seen.fates and seen.dependents):
@@ -87,7 +87,7 @@ def _release_foreground(seen: Owned) -> Plan:
     blocking = any(
         reference.get("blockOwnerDeletion")
         for _, dependent in seen.dependents
-        for reference in dependent["metadata"].get("ownerReferences") or ()
+        for reference in meta.owner_references(dependent)
         if reference["uid"] == uid
     )
     return NOTHING if blocking else Plan(stages=((_without_finalizer(seen, FOREGROUND),),))
@@ -97,12 +97,12 @@ def _orphan(seen: Owned) -> Plan:
     uid = meta.uid(seen.obj)
     freed = []
     for resource, dependent in seen.dependents:
-        others = [one for one in dependent["metadata"].get("ownerReferences") or () if one["uid"] != uid]
+        others = [one for one in meta.owner_references(dependent) if one["uid"] != uid]
         freed.append(_with_owners(Owned(resource, dependent, (), ()), others))
     return Plan(stages=(tuple(freed), (_without_finalizer(seen, ORPHAN),)))
 
 
-# -- writes, each conditional on the version that was judged -------------------------------------------------
+# -- writes, each conditional on the version that was decided on -------------------------------------------------
 
 
 def _delete(seen: Owned, propagation: Propagation) -> Delete:

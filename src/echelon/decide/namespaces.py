@@ -1,12 +1,14 @@
-"""Namespace deletion: empty it, say what is left, and let it go when nothing is."""
+"""Namespace deletion: delete what the namespace holds, report what remains, remove its finalizer when it is empty."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from ..api.objects import meta
+from ..api.objects.subtree import items, mapping
 from ..api.scheme import NAMESPACES, Object, Resource
 from ..api.verbs import Patch, PatchType
+from ..api.views.cluster_views import NamespaceView
 from ..base.instants import parse as instant
 from .plan import NOTHING, ApplyPatch, Delete, Draft, Plan, StatusWrite
 
@@ -16,21 +18,21 @@ _MOST_PER_PASS = 500
 _SETTLE_SECONDS = 1.0
 
 
-def empty(namespace: Object, contents: Mapping[Resource, Sequence[Object]], now: float) -> Plan:
-    finalizers = namespace["spec"].get("finalizers") or []
-    if not meta.deleting(namespace) or FINALIZER not in finalizers:
+def reconcile(namespace: NamespaceView, contents: Mapping[Resource, Sequence[Object]], now: float) -> Plan:
+    finalizers = namespace.spec.finalizers
+    if not namespace.deleting or FINALIZER not in finalizers:
         return NOTHING
     draft = Draft()
     if any(contents.values()):
         draft.stage(*_deletions(contents))
         _report(draft, namespace, contents, now)
         return draft.done()
-    settled = instant(namespace["metadata"]["deletionTimestamp"]) + _SETTLE_SECONDS + 1  # the mark has whole seconds
+    settled = instant(namespace.metadata.deletion_timestamp) + _SETTLE_SECONDS + 1  # the mark has whole seconds
     if now < settled:
         return Plan(requeue_after=settled - now)
     left = [one for one in finalizers if one != FINALIZER]
-    patch = Patch(PatchType.MERGE, {"metadata": {"uid": meta.uid(namespace)}, "spec": {"finalizers": left}})
-    draft.stage(ApplyPatch(NAMESPACES, "", meta.name(namespace), patch, "finalize", gone_is_fine=True))
+    patch = Patch(PatchType.MERGE, {"metadata": {"uid": namespace.uid}, "spec": {"finalizers": left}})
+    draft.stage(ApplyPatch(NAMESPACES, "", namespace.name, patch, "finalize", gone_is_fine=True))
     return draft.done()
 
 
@@ -44,12 +46,11 @@ def _deletions(contents: Mapping[Resource, Sequence[Object]]) -> list[Delete]:
     return doomed[:_MOST_PER_PASS]
 
 
-def _report(draft: Draft, namespace: Object, contents: Mapping[Resource, Sequence[Object]], now: float) -> None:
+def _report(draft: Draft, namespace: NamespaceView, contents: Mapping[Resource, Sequence[Object]], now: float) -> None:
     counts = [f"{resource.qualified} has {len(objects)}" for resource, objects in contents.items() if objects]
     message = f"Some resources are remaining: {', '.join(counts)}"
-    old = meta.find_condition(namespace, "NamespaceContentRemaining")
-    if old is None:
+    if namespace.condition("NamespaceContentRemaining") is None:
         condition = meta.condition("NamespaceContentRemaining", "True", "SomeResourcesRemain", message, now)
-        status = namespace.get("status") or {}
-        conditions = meta.with_condition(status.get("conditions") or (), condition)
-        draft.status(StatusWrite(NAMESPACES, namespace, {**status, "conditions": conditions}))
+        conditions = meta.with_condition(items(namespace.obj, "status", "conditions"), condition)
+        status = {**mapping(namespace.obj, "status"), "conditions": conditions}
+        draft.status(StatusWrite(NAMESPACES, namespace.obj, status))

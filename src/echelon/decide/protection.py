@@ -1,27 +1,25 @@
-"""Group protection: a group that is being deleted stays until nobody lives in it, a parent until it has no children."""
+"""Group protection: a deleted PodGroup stays until its pods have ended, a CompositePodGroup until it is empty."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..api.objects import meta
-from ..api.scheme import Object, Resource
 from ..api.verbs import Patch, PatchType
+from ..api.views.group_views import GroupView
+from ..api.views.pod_views import PodView
 from .plan import NOTHING, ApplyPatch, Plan
 
-_TERMINAL = ("Succeeded", "Failed")
+
+def any_active(pods: Iterable[PodView]) -> bool:
+    """Whether a pod still needs its group; one that is only being deleted does."""
+    return not all(pod.ended for pod in pods)
 
 
-def any_active(pods: Iterable[Object]) -> bool:
-    """A pod that has ended needs its group no more; one that is only being deleted still does."""
-    return any((pod.get("status") or {}).get("phase") not in _TERMINAL for pod in pods)
-
-
-def release(resource: Resource, group: Object, finalizer: str, needed: bool) -> Plan:
-    finalizers = group["metadata"].get("finalizers") or []
-    if needed or not meta.deleting(group) or finalizer not in finalizers:
+def reconcile(group: GroupView, finalizer: str, needed: bool) -> Plan:
+    finalizers = group.metadata.finalizers
+    if needed or not group.deleting or finalizer not in finalizers:
         return NOTHING
     left = [one for one in finalizers if one != finalizer]
-    body = {"metadata": {"resourceVersion": group["metadata"]["resourceVersion"], "finalizers": left}}
+    body = {"metadata": {"resourceVersion": group.metadata.resource_version, "finalizers": left}}
     patch = Patch(PatchType.MERGE, body)
-    return Plan(stages=((ApplyPatch(resource, meta.namespace(group), meta.name(group), patch, gone_is_fine=True),),))
+    return Plan(stages=((ApplyPatch(group.resource, group.namespace, group.name, patch, gone_is_fine=True),),))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ..api.objects import meta
+from ..api.objects.subtree import items, mapping
 from ..api.scheme import Object, Resource
 from .plan import Draft, Note, Plan, StatusWrite
 
@@ -22,12 +23,12 @@ class StatusDraft:
         self._resource = resource
         self._obj = obj
         self._now = now
-        self.body: Object = dict(obj.get("status") or {})
+        self.body: Object = dict(mapping(obj, "status"))
         self.notes: list[Note] = []
 
     def find(self, type_: str) -> Object | None:
         """The condition of a type as it stands in the draft."""
-        for condition in self.body.get("conditions") or ():
+        for condition in items(self.body, "conditions"):
             if condition["type"] == type_:
                 return condition  # type: ignore[no-any-return]
         return None
@@ -42,7 +43,7 @@ class StatusDraft:
         new |= {"lastTransitionTime": since} if since else {}
         if old is not None and all(old.get(part) == new[part] for part in ("status", "reason", "message")):
             return False
-        self.body["conditions"] = meta.with_condition(self.body.get("conditions") or (), new)
+        self.body["conditions"] = meta.with_condition(items(self.body, "conditions"), new)
         return True
 
     def note(self, type_: EventType, reason: str, message: str) -> None:
@@ -50,7 +51,7 @@ class StatusDraft:
         self.notes.append(Note(self._resource, self._obj, type_, reason, message[:_MESSAGE_LIMIT]))
 
     def write(self) -> StatusWrite | None:
-        if self.body == (self._obj.get("status") or {}):
+        if self.body == mapping(self._obj, "status"):
             return None
         return StatusWrite(self._resource, self._obj, self.body)
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from ..api.objects import meta
-from ..api.scheme import Object, Resource
+from typing import Any
+
+from ..api.views.object_view import ObjectView
 from ..base.instants import parse
 from .plan import Delete, Draft
 
 
-def expire(resource: Resource, obj: Object, terminal: tuple[str, ...], now: float, draft: Draft) -> None:
-    """Plan the deletion of an object with one of the `terminal` conditions, or a decision at its time."""
-    ttl = obj["spec"].get("ttlSecondsAfterFinished")
-    if ttl is None or meta.deleting(obj):
+def expire(view: ObjectView[Any, Any], ttl: int | None, terminal: tuple[str, ...], now: float, draft: Draft) -> None:
+    """Plan the deletion of an object with one of the `terminal` conditions, or a decision when its time is up."""
+    if ttl is None or view.deleting:
         return
-    ended = next(found for type_ in terminal if (found := meta.true_condition(obj, type_)))
-    left = parse(ended["lastTransitionTime"]) + ttl - now
+    ended = next(found for type_ in terminal if view.is_true(type_) and (found := view.condition(type_)))
+    left = parse(ended.last_transition_time) + ttl - now
     if left > 0:
         draft.requeue(left)
     else:
-        draft.stage(Delete(resource, meta.namespace(obj), meta.name(obj), meta.uid(obj), "Foreground"))
+        draft.stage(Delete(view.resource, view.namespace, view.name, view.uid, "Foreground"))

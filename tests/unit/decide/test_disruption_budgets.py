@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from echelon.api.scheme import Object
+from echelon.api.views.cluster_views import BudgetView
+from echelon.api.views.pod_views import PodView
 from echelon.base.instants import to_time
-from echelon.decide.disruption_budgets import decide
+from echelon.decide.disruption_budgets import reconcile
+from echelon.decide.plan import Plan
 
 NOW = 1_800_000_000.0
 
@@ -21,8 +24,12 @@ def pod(name: str, *, ready: bool = True, phase: str = "Running") -> Object:
     return {"metadata": {"name": name, "namespace": "ns"}, "status": {"phase": phase, "conditions": [condition]}}
 
 
+def plan_of(obj: Object, pods: list[Object], now: float = NOW) -> Plan:
+    return reconcile(BudgetView(obj), [PodView(one) for one in pods], now)
+
+
 def status_of(obj: Object, pods: list[Object], now: float = NOW) -> Object:
-    write = decide(obj, pods, now).status
+    write = plan_of(obj, pods, now).status
     assert write is not None
     return write.status
 
@@ -55,7 +62,7 @@ def test_only_ready_pods_that_stay_are_healthy_and_ended_ones_do_not_count() -> 
 def test_a_granted_eviction_counts_as_gone_until_it_is_given_up() -> None:
     granted = budget({"disruptedPods": {"p0": to_time(NOW)}}, minAvailable=1)
     pods = [pod("p0"), pod("p1")]
-    plan = decide(granted, pods, NOW + 1)
+    plan = plan_of(granted, pods, NOW + 1)
     assert plan.status is not None
     assert plan.status.status["disruptionsAllowed"] == 0
     assert plan.requeue_after == pytest.approx(119)
@@ -67,4 +74,4 @@ def test_a_granted_eviction_counts_as_gone_until_it_is_given_up() -> None:
 def test_a_status_that_is_true_is_not_written_again() -> None:
     pods = [pod("p0"), pod("p1")]
     first = status_of(budget(minAvailable=1), pods)
-    assert decide(budget(first, minAvailable=1), pods, NOW + 5).status is None
+    assert plan_of(budget(first, minAvailable=1), pods, NOW + 5).status is None

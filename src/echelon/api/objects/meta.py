@@ -43,6 +43,14 @@ def deleting(obj: Object) -> bool:
     return "deletionTimestamp" in obj["metadata"]
 
 
+def finalizers(obj: Object) -> list[str]:
+    return obj["metadata"].get("finalizers") or []
+
+
+def owner_references(obj: Object) -> list[Object]:
+    return obj["metadata"].get("ownerReferences") or []
+
+
 def controller_of(obj: Object) -> Mapping[str, Any] | None:
     """The owner reference with `controller: true`, if any."""
     for owner in obj["metadata"].get("ownerReferences") or ():

@@ -1,6 +1,6 @@
-"""Whose pods these are: adopting matching pods without a controller, releasing those that no longer match.
+"""Pods change owners: matching pods without a controller are adopted, those that no longer match are released.
 
-Also the last service to pods whose Job is gone or finished: taking off the finalizer nobody else will remove.
+Also for pods whose Job is gone or finished: the tracking finalizer is removed, because nothing else would do it.
 """
 
 from __future__ import annotations
@@ -12,48 +12,47 @@ from ...api.objects.selectors import LabelSelector
 from ...api.objects.vocabulary import JOB_TRACKING
 from ...api.scheme import JOBS, PODS, Object
 from ...api.verbs import Patch, PatchType
+from ...api.views.job_views import JobView
+from ...api.views.pod_views import PodView
 from ..plan import Action, ApplyPatch
+from .model import tracked
 
 
-def adopt_and_release(job: Object, owned: Iterable[Object], orphans: Iterable[Object]) -> tuple[Action, ...]:
+def adopt_and_release(job: JobView, owned: Iterable[PodView], orphans: Iterable[PodView]) -> tuple[Action, ...]:
     """What to write so that the Job controls exactly the pods its selector matches."""
-    if meta.deleting(job):
+    if job.deleting:
         return ()
-    selector = LabelSelector.from_object(job["spec"].get("selector"))
-    released = [_release(job, pod) for pod in owned if not selector.matches(meta.labels(pod))]
-    adopted = [_adopt(job, pod) for pod in orphans if selector.matches(meta.labels(pod)) and not meta.deleting(pod)]
+    selector = LabelSelector.from_object(job.spec.selector)
+    released = [_release(job, pod) for pod in owned if not selector.matches(pod.labels)]
+    adopted = [_adopt(job, pod) for pod in orphans if selector.matches(pod.labels) and not pod.deleting]
     return (*released, *adopted)
 
 
-def strip(pod: Object) -> ApplyPatch:
+def strip(pod: PodView) -> ApplyPatch:
     """Take off the tracking finalizer."""
-    body = {"metadata": {"uid": meta.uid(pod), "$deleteFromPrimitiveList/finalizers": [JOB_TRACKING]}}
+    body = {"metadata": {"uid": pod.uid, "$deleteFromPrimitiveList/finalizers": [JOB_TRACKING]}}
     return _change(pod, body)
 
 
-def tracked(pod: Object) -> bool:
-    return JOB_TRACKING in (pod["metadata"].get("finalizers") or ())
-
-
-def _adopt(job: Object, pod: Object) -> ApplyPatch:
-    metadata: Object = {"uid": meta.uid(pod), "ownerReferences": [meta.owner_reference(job, JOBS)]}
+def _adopt(job: JobView, pod: PodView) -> ApplyPatch:
+    metadata: Object = {"uid": pod.uid, "ownerReferences": [meta.owner_reference(job.obj, JOBS)]}
     if not tracked(pod):
         metadata["finalizers"] = [JOB_TRACKING]
     return _change(pod, {"metadata": metadata})
 
 
-def _release(job: Object, pod: Object) -> ApplyPatch:
+def _release(job: JobView, pod: PodView) -> ApplyPatch:
     return _change(
         pod,
         {
             "metadata": {
-                "uid": meta.uid(pod),
-                "ownerReferences": [{"$patch": "delete", "uid": meta.uid(job)}],
+                "uid": pod.uid,
+                "ownerReferences": [{"$patch": "delete", "uid": job.uid}],
                 "$deleteFromPrimitiveList/finalizers": [JOB_TRACKING],
             }
         },
     )
 
 
-def _change(pod: Object, body: Object) -> ApplyPatch:
-    return ApplyPatch(PODS, meta.namespace(pod), meta.name(pod), Patch(PatchType.STRATEGIC, body), gone_is_fine=True)
+def _change(pod: PodView, body: Object) -> ApplyPatch:
+    return ApplyPatch(PODS, pod.namespace, pod.name, Patch(PatchType.STRATEGIC, body), gone_is_fine=True)

@@ -47,17 +47,14 @@ def _counts(job: Job, pod: JobPod) -> bool:
 
 def finish_time(pod: JobPod) -> float:
     """When the last container ended, or the best guess that the pod's record allows."""
-    status = pod.obj.get("status") or {}
-    ends: list[str] = [
-        ((one.get("state") or {}).get("terminated") or {}).get("finishedAt", "")
-        for one in status.get("containerStatuses") or ()
-    ]
+    states = [one.state.terminated for one in pod.view.status.container_statuses]
+    ends = [state.finished_at if state else "" for state in states]
     if ends and all(ends):
         return max(map(instant, ends))
-    for condition in status.get("conditions") or ():
-        if condition["type"] == "Ready" and condition["status"] == "False" and condition.get("lastTransitionTime"):
-            return instant(condition["lastTransitionTime"])
-    metadata = pod.obj["metadata"]
+    ready = pod.view.condition("Ready")
+    if ready is not None and ready.status == "False" and ready.last_transition_time:
+        return instant(ready.last_transition_time)
+    metadata = pod.view.metadata
     if pod.deleting:
-        return instant(metadata["deletionTimestamp"]) - float(metadata.get("deletionGracePeriodSeconds") or 0)
-    return instant(metadata["creationTimestamp"])
+        return instant(metadata.deletion_timestamp) - (metadata.deletion_grace_period_seconds or 0)
+    return instant(metadata.creation_timestamp)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...api.objects import meta
+from ...api.objects.subtree import items
 from ...api.objects.vocabulary import COMPLETION_INDEX, JOB_TRACKING
 from ...api.scheme import JOBS, PODS, Object
 from . import child_names, failure_policy
@@ -18,19 +19,17 @@ def build(job: Job, index: int | None, group: str, last_failed: JobPod | None = 
 
     `last_failed` is the pod it replaces where failures are counted per index.
     """
-    template = job.template
     metadata: Object = {
         "generateName": child_names.pod_prefix(job.name, index),
-        "namespace": meta.namespace(job.obj),
+        "namespace": job.namespace,
         "ownerReferences": [meta.owner_reference(job.obj, JOBS)],
     }
-    wanted = template.get("metadata") or {}
-    labels = dict(wanted.get("labels") or {})
-    annotations = dict(wanted.get("annotations") or {})
-    finalizers = [*(wanted.get("finalizers") or ())]
+    wanted = job.spec.template.metadata
+    labels, annotations = dict(wanted.labels), dict(wanted.annotations)
+    finalizers = [*wanted.finalizers]
     if JOB_TRACKING not in finalizers:
         finalizers.append(JOB_TRACKING)
-    spec: dict[str, Any] = dict(template["spec"])
+    spec: dict[str, Any] = dict(job.obj["spec"]["template"]["spec"])
     if group:
         spec["schedulingGroup"] = {"podGroupName": group}
     if index is not None:
@@ -56,7 +55,7 @@ def _index_spec(spec: dict[str, Any], job_name: str, index: int) -> None:
 
 
 def _with_variable(container: Object, variable: Object) -> Object:
-    env = container.get("env") or []
+    env = items(container, "env")
     if any(one["name"] == _INDEX_VARIABLE for one in env):
         return container
     return {**container, "env": [*env, variable]}

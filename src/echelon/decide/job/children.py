@@ -37,14 +37,14 @@ def count(job: Job, pods: Sequence[JobPod]) -> PodCounts:
     if job.indexed:
         succeeded = len(succeeded_indexes)
     else:
-        succeeded = job.status.get("succeeded", 0) + len(job.recorded_succeeded) + len(new_succeeded)
+        succeeded = job.status.succeeded + len(job.recorded_succeeded) + len(new_succeeded)
     counted = [pod for pod in new_failed if failure_policy.match(job, pod).counts]
     return PodCounts(
         active=active,
         ready=sum(pod.ready for pod in active),
         terminating=sum(pod.terminating for pod in pods),
         succeeded=succeeded,
-        failed=job.status.get("failed", 0) + len(job.recorded_failed) + len(counted),
+        failed=job.status.failed + len(job.recorded_failed) + len(counted),
         succeeded_indexes=succeeded_indexes,
         failed_indexes=_failed_indexes(job, counted),
     )
@@ -66,7 +66,7 @@ def _failed_indexes(job: Job, counted: Sequence[JobPod]) -> frozenset[int]:
     limit = job.backoff_limit_per_index
     if limit is None:
         return frozenset()
-    stored = completion_indexes.members(job.status.get("failedIndexes") or "", job.completions or 0)
+    stored = completion_indexes.members(job.status.failed_indexes, job.completions or 0)
     return stored | {
         pod.index
         for pod in counted

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
 
-from ...api.objects import meta
+from ...api.views.job_views import ExitCodes, PodFailureRule
 from .model import Job, JobPod
-
-Action = Literal["FailJob", "FailIndex", "Ignore", "Count"]
 
 
 @dataclass(frozen=True)
 class MatchedRule:
-    action: Action
+    #: FailJob, FailIndex, Ignore or Count.
+    action: str
     #: Which pod, which container or condition, which rule; empty when no rule matched.
     message: str = ""
 
@@ -28,7 +26,7 @@ _UNMATCHED = MatchedRule("Count")
 
 def match(job: Job, pod: JobPod) -> MatchedRule:
     for number, rule in enumerate(job.failure_rules):
-        action: Action = rule["action"]
+        action = rule.action
         if action == "FailIndex" and job.backoff_limit_per_index is None:
             continue
         found = _match(rule, pod)
@@ -49,31 +47,29 @@ def fail_job_message(job: Job, pods: Sequence[JobPod]) -> str | None:
     return None
 
 
-def _match(rule: Mapping[str, Any], pod: JobPod) -> str:
-    if "onExitCodes" in rule:
-        return _match_exit_code(rule["onExitCodes"], pod)
-    wanted = [(one["type"], one.get("status", "True")) for one in rule.get("onPodConditions") or ()]
-    for condition in (pod.obj.get("status") or {}).get("conditions") or ():
-        if (condition["type"], condition["status"]) in wanted:
-            return f"Pod {meta.key(pod.obj)} has condition {condition['type']}"
+def _match(rule: PodFailureRule, pod: JobPod) -> str:
+    if rule.on_exit_codes is not None:
+        return _match_exit_code(rule.on_exit_codes, pod)
+    wanted = [(one.type, one.status) for one in rule.on_pod_conditions]
+    for condition in pod.view.status.conditions:
+        if (condition.type, condition.status) in wanted:
+            return f"Pod {pod.view.key} has condition {condition.type}"
     return ""
 
 
-def _match_exit_code(requirement: Mapping[str, Any], pod: JobPod) -> str:
-    only = requirement.get("containerName")
+def _match_exit_code(requirement: ExitCodes, pod: JobPod) -> str:
+    only = requirement.container_name
     for name, code in _exit_codes(pod):
         if code == 0 or (only is not None and only != name):
             continue
-        if (code in requirement["values"]) == (requirement["operator"] == "In"):
-            return f"Container {name} for pod {meta.key(pod.obj)} failed with exit code {code}"
+        if (code in requirement.values) == (requirement.operator == "In"):
+            return f"Container {name} for pod {pod.view.key} failed with exit code {code}"
     return ""
 
 
 def _exit_codes(pod: JobPod) -> Iterator[tuple[str, int]]:
     """Containers that have ended, app containers before init containers."""
-    status = pod.obj.get("status") or {}
-    for kind in ("containerStatuses", "initContainerStatuses"):
-        for container in status.get(kind) or ():
-            terminated = (container.get("state") or {}).get("terminated")
-            if terminated:
-                yield container["name"], terminated.get("exitCode", 0)
+    status = pod.view.status
+    for container in (*status.container_statuses, *status.init_container_statuses):
+        if container.state.terminated is not None:
+            yield container.name, container.state.terminated.exit_code

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...api.objects import completion_indexes, meta
+from ...api.objects import completion_indexes
 from . import failure_policy
 from .children import PodCounts
 from .model import Job, JobPod
@@ -51,16 +51,16 @@ def completed(job: Job, counts: PodCounts, active_after: int) -> Outcome | None:
 
 def deadline_in(job: Job, start_time: float | None, now: float) -> float | None:
     """Seconds until activeDeadlineSeconds is over; None when no deadline runs."""
-    if job.deadline is None or start_time is None or job.suspended:
+    if job.spec.active_deadline_seconds is None or start_time is None or job.suspended:
         return None
-    return start_time + job.deadline - now
+    return start_time + job.spec.active_deadline_seconds - now
 
 
 def _recorded(job: Job) -> Outcome | None:
     for success, type_ in ((True, "SuccessCriteriaMet"), (False, "FailureTarget")):
-        found = meta.find_condition(job.obj, type_)
-        if found and found["status"] == "True":
-            return Outcome(success, found.get("reason", ""), found.get("message", ""), recorded=True)
+        found = job.view.condition(type_)
+        if found is not None and found.status == "True":
+            return Outcome(success, found.reason, found.message, recorded=True)
     return None
 
 
@@ -85,16 +85,15 @@ def _restarted_too_often(job: Job, pods: Sequence[JobPod]) -> bool:
     restarts = 0
     for pod in pods:
         if pod.phase in ("Running", "Pending"):
-            status = pod.obj.get("status") or {}
-            for kind in ("containerStatuses", "initContainerStatuses"):
-                restarts += sum(one.get("restartCount", 0) for one in status.get(kind) or ())
+            status = pod.view.status
+            restarts += sum(one.restart_count for one in (*status.container_statuses, *status.init_container_statuses))
     return restarts > 0 if job.backoff_limit == 0 else restarts >= job.backoff_limit
 
 
 def _failed_indexes(job: Job, counts: PodCounts) -> Outcome | None:
     if job.backoff_limit_per_index is None or not counts.failed_indexes:
         return None
-    most = job.spec.get("maxFailedIndexes")
+    most = job.spec.max_failed_indexes
     if most is not None and len(counts.failed_indexes) > most:
         message = "Job has exceeded the specified maximal number of failed indexes"
         return Outcome(False, "MaxFailedIndexesExceeded", message)
@@ -107,12 +106,11 @@ def _success_policy(job: Job, counts: PodCounts) -> Outcome | None:
     done = counts.succeeded_indexes
     for number, rule in enumerate(job.success_rules if done else ()):
         listed = done
-        if "succeededIndexes" in rule:
-            wanted = completion_indexes.members(rule["succeededIndexes"], job.completions or 0)
+        needed = rule.succeeded_count
+        if rule.succeeded_indexes is not None:
+            wanted = completion_indexes.members(rule.succeeded_indexes, job.completions or 0)
             listed = done & wanted
-            met = len(listed) >= rule.get("succeededCount", len(wanted))
-        else:
-            met = len(listed) >= rule["succeededCount"]
-        if met:
+            needed = len(wanted) if needed is None else needed
+        if needed is not None and len(listed) >= needed:
             return Outcome(True, "SuccessPolicy", f"Matched rules at index {number}")
     return None

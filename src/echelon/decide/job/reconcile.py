@@ -12,23 +12,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...api.objects import meta
-from ...api.scheme import JOBS, PODS, Object
+from ...api.scheme import JOBS, PODS
+from ...api.views.pod_views import PodView
 from .. import ttl
 from ..plan import NOTHING, Action, Create, Delete, Draft, Note, Plan
 from . import adoption, child, children, outcome, scaling, scheduling_groups, tracking
-from .model import Job, JobPod, Observed, read, read_pod
+from .model import Job, JobPod, Observed, read, read_pod, tracked
 from .status import JobStatusDraft
 
 
 def reconcile(observed: Observed, now: float) -> Plan:
     job = read(observed.job)
-    if job.finished:
+    if observed.job.finished:
         leftover = abandon([*observed.owned, *observed.orphans])
         return leftover if leftover.stages else _expire(job, now)
-    if job.mode not in ("Indexed", "NonIndexed"):
-        message = f"Unknown completion mode {job.mode}"
-        return Plan(notes=(Note(JOBS, observed.job, "Warning", "UnknownCompletionMode", message),))
+    if job.spec.completion_mode not in ("Indexed", "NonIndexed"):
+        message = f"Unknown completion mode {job.spec.completion_mode}"
+        return Plan(notes=(Note(JOBS, job.obj, "Warning", "UnknownCompletionMode", message),))
     claims = adoption.adopt_and_release(observed.job, observed.owned, observed.orphans)
     if claims:
         return Plan(stages=(claims,), requeue_after=0)
@@ -41,13 +41,13 @@ def reconcile(observed: Observed, now: float) -> Plan:
 
 def _expire(job: Job, now: float) -> Plan:
     draft = Draft()
-    ttl.expire(JOBS, job.obj, ("Complete", "Failed"), now, draft)
+    ttl.expire(job.view, job.spec.ttl_seconds_after_finished, ("Complete", "Failed"), now, draft)
     return draft.done()
 
 
-def abandon(owned: Sequence[Object]) -> Plan:
+def abandon(owned: Sequence[PodView]) -> Plan:
     """Nobody will count these pods any more: their Job is gone or has ended."""
-    stripped = tuple(adoption.strip(pod) for pod in owned if adoption.tracked(pod))
+    stripped = tuple(adoption.strip(pod) for pod in owned if tracked(pod))
     return Plan(stages=(stripped,)) if stripped else NOTHING
 
 
@@ -58,10 +58,8 @@ def _after(groups: scheduling_groups.GroupStep) -> float | None:
 
 def _groups(job: Job, observed: Observed) -> scheduling_groups.GroupStep:
     status = job.status
-    suspended_ever = meta.find_condition(job.obj, "Suspended") is not None
-    begun = bool(
-        observed.owned or status.get("startTime") or status.get("succeeded") or status.get("failed") or suspended_ever
-    )
+    suspended_ever = job.view.condition("Suspended") is not None
+    begun = bool(observed.owned or status.start_time or status.succeeded or status.failed or suspended_ever)
     return scheduling_groups.step(job, begun or observed.namespace_closed, observed.workloads, observed.groups)
 
 
@@ -82,10 +80,10 @@ def _run(job: Job, mine: list[JobPod], groups: scheduling_groups.GroupStep, name
         if end is None and not job.deleting:
             status.suspension()
     doomed = counted.active if end is not None and end.recorded else changes.delete
-    tracked = tracking.track(job, mine, end, held)
-    changes = _hold_back(changes, namespace_closed, tracked.moves)
+    counting = tracking.track(job, mine, end, held)
+    changes = _hold_back(changes, namespace_closed, counting.moves)
     _plan_deletions(draft, job, doomed, uncounted=end is None or not end.recorded)
-    draft.stage(*(adoption.strip(pod.obj) for pod in tracked.strip))
+    draft.stage(*(adoption.strip(pod.view) for pod in counting.strip))
     for batch in _growing_batches([_create(job, index, groups.group, held) for index in changes.create]):
         draft.stage(*batch)
 
@@ -93,9 +91,9 @@ def _run(job: Job, mine: list[JobPod], groups: scheduling_groups.GroupStep, name
     gone_ready = sum(pod.ready for pod in doomed)
     terminating = counted.terminating + len(doomed)
     status.pods(survivors, counted.ready - gone_ready, terminating)
-    status.counters(tracked, counted)
+    status.counters(counting, counted)
     if end is not None:
-        _conclude(status, end, tracked, survivors + terminating)
+        _conclude(status, end, counting, survivors + terminating)
     _wake(draft, job, end, changes, start, now)
     if groups.note:
         draft.note(groups.note)
@@ -112,8 +110,8 @@ def _hold_back(changes: scaling.Changes, namespace_closed: bool, counting: bool)
 def _plan_deletions(draft: Draft, job: Job, doomed: Sequence[JobPod], uncounted: bool) -> None:
     """Pods that go before the Job has ended must not count as failed: they lose their finalizer first."""
     if uncounted:
-        draft.stage(*(adoption.strip(pod.obj) for pod in doomed if pod.tracked))
-    draft.stage(*(Delete(PODS, meta.namespace(pod.obj), pod.name, pod.uid) for pod in doomed))
+        draft.stage(*(adoption.strip(pod.view) for pod in doomed if pod.tracked))
+    draft.stage(*(Delete(PODS, job.namespace, pod.name, pod.uid) for pod in doomed))
     for pod in doomed:
         draft.note(Note(JOBS, job.obj, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}"))
 
@@ -138,12 +136,12 @@ def _growing_batches(actions: Sequence[Action]) -> list[Sequence[Action]]:
     return batches
 
 
-def _conclude(status: JobStatusDraft, end: outcome.Outcome, tracked: tracking.Tracking, lingering: int) -> None:
+def _conclude(status: JobStatusDraft, end: outcome.Outcome, counting: tracking.Tracking, lingering: int) -> None:
     if not end.recorded:
         # Failures that do not fit into this write must be recorded before success forgives the rest.
-        if not (end.success and tracked.capped):
+        if not (end.success and counting.capped):
             status.interim(end)
-    elif tracked.settled and lingering == 0:
+    elif counting.settled and lingering == 0:
         status.terminal(end)
 
 

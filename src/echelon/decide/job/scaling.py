@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ...api.objects import meta
 from ...base.instants import parse as instant
 from . import backoff
 from .children import PodCounts, index_is_valid
@@ -98,15 +97,13 @@ def _surplus(job: Job, active: Sequence[JobPod], at_least: int) -> list[JobPod]:
 
 def _spare_first(pod: JobPod) -> tuple[bool, int, bool, float, int, float, str]:
     """The cheaper a pod is to lose, the earlier it sorts."""
-    status = pod.obj.get("status") or {}
-    ready = meta.find_condition(pod.obj, "Ready")
-    is_ready = ready is not None and ready["status"] == "True"
-    ready_since = (
-        instant(ready["lastTransitionTime"]) if ready and is_ready and ready.get("lastTransitionTime") else 0.0
-    )
-    restarts = max((one.get("restartCount", 0) for one in status.get("containerStatuses") or ()), default=0)
-    created = instant(pod.obj["metadata"]["creationTimestamp"])
-    assigned = bool(pod.obj["spec"].get("nodeName"))
+    view = pod.view
+    ready = view.condition("Ready")
+    is_ready = ready is not None and ready.status == "True"
+    ready_since = instant(ready.last_transition_time) if ready and is_ready and ready.last_transition_time else 0.0
+    restarts = max((one.restart_count for one in view.status.container_statuses), default=0)
+    created = instant(view.metadata.creation_timestamp)
+    assigned = bool(view.spec.node_name)
     return (assigned, _PHASE_ORDER.get(pod.phase, 0), is_ready, -ready_since, -restarts, -created, pod.uid)
 
 

@@ -1,6 +1,6 @@
-"""The Workload and PodGroup of a Job: found by reference, made once and in order, moved only in minCount.
+"""The Workload and PodGroup of a Job: found by reference, created once and in order, changed only in minCount.
 
-    who has them:  template with its own schedulingGroup → none
+    which Jobs:    template with its own schedulingGroup → none
                    no controlling owner                  → Workload and PodGroup of its own (root)
                    annotation group-template-name        → a PodGroup from the owner's Workload (delegated)
                    any other owned Job                   → none, its owner sees to it
@@ -10,14 +10,16 @@ They are made only for a Job that has not begun; a Job that ran ungrouped stays 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ...api.objects import meta
 from ...api.objects.vocabulary import GROUP_TEMPLATE_NAME
 from ...api.scheme import JOBS, POD_GROUPS, WORKLOADS, Object
 from ...api.verbs import Patch, PatchType
+from ...api.views.group_views import GroupTemplate, PodGroupView, SchedulingPolicy, WorkloadView
+from ...api.views.job_views import JobView
+from ...api.views.object_view import read
 from ..plan import Action, ApplyPatch, Create, Note
 from . import child_names
 from .model import Job
@@ -49,42 +51,40 @@ class GroupStep:
 UNGROUPED = GroupStep()
 
 
-def delegated(job: Object) -> bool:
-    return meta.controller_of(job) is not None and GROUP_TEMPLATE_NAME in meta.annotations(job)
+def delegated(job: JobView) -> bool:
+    return job.controller is not None and GROUP_TEMPLATE_NAME in job.annotations
 
 
-def controller_reference(job: Object) -> tuple[str, str, str]:
+def controller_reference(job: JobView) -> tuple[str, str, str]:
     """(group, kind, name) by which a Workload names the controller that this Job's groups come from."""
-    owner = meta.controller_of(job)
-    if owner is None:
-        return (JOBS.group, JOBS.kind, meta.name(job))
-    return (owner["apiVersion"].rpartition("/")[0], owner["kind"], owner["name"])
+    owner = job.controller
+    return (JOBS.group, JOBS.kind, job.name) if owner is None else (owner.group, owner.kind, owner.name)
 
 
-def step(job: Job, begun: bool, workloads: Sequence[Object], groups: Sequence[Object]) -> GroupStep:
+def step(job: Job, begun: bool, workloads: Sequence[WorkloadView], groups: Sequence[PodGroupView]) -> GroupStep:
     """`workloads` name the Job's group controller, `groups` are controlled by the Job; both in a stable order."""
-    if job.template["spec"].get("schedulingGroup"):
+    if job.spec.template.spec.scheduling_group.pod_group_name:
         return UNGROUPED
     may_create = not begun and not job.deleting
-    if meta.controller_of(job.obj) is None:
-        return _root(job, may_create, [one for one in workloads if meta.controlled_by(one, job.uid)], groups)
-    return _delegated(job, may_create, workloads, groups) if delegated(job.obj) else UNGROUPED
+    if job.view.controller is None:
+        return _root(job, may_create, [one for one in workloads if one.controlled_by(job.uid)], groups)
+    return _delegated(job, may_create, workloads, groups) if delegated(job.view) else UNGROUPED
 
 
 # -- root ----------------------------------------------------------------------------------------------------
 
 
-def _root(job: Job, may_create: bool, workloads: Sequence[Object], groups: Sequence[Object]) -> GroupStep:
+def _root(job: Job, may_create: bool, workloads: Sequence[WorkloadView], groups: Sequence[PodGroupView]) -> GroupStep:
     if len(workloads) > 1:
         return GroupStep(note=_warn(job, "AmbiguousWorkload", f"{len(workloads)} Workloads are controlled by this Job"))
     if not workloads:
         return GroupStep((_create_workload(job),), blocked=True) if may_create else UNGROUPED
     workload = workloads[0]
-    templates: Sequence[Mapping[str, Any]] = workload["spec"].get("podGroupTemplates") or []
+    templates = workload.spec.pod_group_templates
     if len(templates) != 1:
-        message = f"Workload {meta.name(workload)} must have exactly one podGroupTemplate, it has {len(templates)}"
+        message = f"Workload {workload.name} must have exactly one podGroupTemplate, it has {len(templates)}"
         return GroupStep(blocked=True, note=_warn(job, "UnsupportedWorkload", message))
-    owners = [meta.owner_reference(job.obj, JOBS), meta.owner_reference(workload, WORKLOADS, controller=False)]
+    owners = [meta.owner_reference(job.obj, JOBS), meta.owner_reference(workload.obj, WORKLOADS, controller=False)]
     found = _use_group(job, may_create, workload, templates[0], owners, groups)
     if found.blocked or not found.group:
         return found
@@ -92,32 +92,36 @@ def _root(job: Job, may_create: bool, workloads: Sequence[Object], groups: Seque
 
 
 def compile_template(job: Job) -> Object:
-    """The Job's wishes as a PodGroup template; without a policy it is Basic, gang means all unless it says less."""
-    wishes = job.spec.get("scheduling") or {}
-    template: Object = {"name": child_names.template(job.name), "schedulingPolicy": wishes.get("schedulingPolicy")}
-    if not template["schedulingPolicy"]:
-        template["schedulingPolicy"] = {"basic": {}}
-    elif "gang" in template["schedulingPolicy"]:
-        gang = template["schedulingPolicy"]["gang"] or {}
-        template["schedulingPolicy"] = {"gang": {"minCount": gang.get("minCount") or max(1, job.parallelism)}}
+    """spec.scheduling as a PodGroup template: basic without a policy, and a gang of all pods unless it says less."""
+    scheduling = job.spec.scheduling
+    template: Object = {"name": child_names.template(job.name), "schedulingPolicy": {"basic": {}}}
+    wanted = _gang_size(job)
+    if wanted is not None:
+        template["schedulingPolicy"] = {"gang": {"minCount": wanted}}
     for key in ("schedulingConstraints", "disruptionMode", "resourceClaims"):
-        if wishes.get(key):
-            template[key] = wishes[key]
-    priority_class = job.template["spec"].get("priorityClassName")
+        if scheduling.get(key):
+            template[key] = scheduling[key]
+    priority_class = job.spec.template.spec.priority_class_name
     if priority_class:
         template["priorityClassName"] = priority_class
     return template
 
 
+def _gang_size(job: Job) -> int | None:
+    """minCount that the Job asks for; None if it does not ask for a gang."""
+    gang = read(SchedulingPolicy, job.spec.scheduling.get("schedulingPolicy")).gang
+    return None if gang is None else gang.min_count or max(1, job.parallelism)
+
+
 def _create_workload(job: Job) -> Create:
     name = child_names.workload(job.name, job.uid)
-    group, kind, owner = controller_reference(job.obj)
+    group, kind, owner = controller_reference(job.view)
     workload: Object = {
         "apiVersion": WORKLOADS.api_version,
         "kind": WORKLOADS.kind,
         "metadata": {
             "name": name,
-            "namespace": meta.namespace(job.obj),
+            "namespace": job.namespace,
             "ownerReferences": [meta.owner_reference(job.obj, JOBS)],
         },
         "spec": {
@@ -134,40 +138,43 @@ def _create_workload(job: Job) -> Create:
 
 
 def _resize_root(
-    job: Job, workload: Object, template: Mapping[str, Any], found: GroupStep, groups: Sequence[Object]
+    job: Job, workload: WorkloadView, template: GroupTemplate, found: GroupStep, groups: Sequence[PodGroupView]
 ) -> tuple[Action, ...]:
     """An elastic Job moves minCount, in the Workload first and then in the group; nothing else ever changes."""
-    wanted = _min_count(compile_template(job))
+    wanted = _gang_size(job)
     if wanted is None:
         return ()
     actions: list[Action] = []
-    if _min_count(template) != wanted:
-        policy = {**template["schedulingPolicy"], "gang": {**template["schedulingPolicy"]["gang"], "minCount": wanted}}
+    if template.min_count is None:
+        # Not a gang: its policy was set by somebody else and stays.
+        return ()
+    if template.min_count != wanted:
         # The list has no merge key: it goes whole, and only as long as it is what we saw.
-        entry = {**template, "schedulingPolicy": policy}
-        seen = {"resourceVersion": workload["metadata"].get("resourceVersion")}
+        tree = _tree(workload, template)
+        policy = {**tree["schedulingPolicy"], "gang": {**tree["schedulingPolicy"]["gang"], "minCount": wanted}}
+        entry = {**tree, "schedulingPolicy": policy}
+        seen = {"resourceVersion": workload.metadata.resource_version}
         body = {"metadata": seen, "spec": {"podGroupTemplates": [entry]}}
-        actions.append(
-            ApplyPatch(WORKLOADS, meta.namespace(workload), meta.name(workload), Patch(PatchType.STRATEGIC, body))
-        )
+        actions.append(ApplyPatch(WORKLOADS, workload.namespace, workload.name, Patch(PatchType.STRATEGIC, body)))
     return (*actions, *_resize_group(job, found.group, wanted, groups))
 
 
 # -- delegated -----------------------------------------------------------------------------------------------
 
 
-def _delegated(job: Job, may_create: bool, workloads: Sequence[Object], groups: Sequence[Object]) -> GroupStep:
+def _delegated(
+    job: Job, may_create: bool, workloads: Sequence[WorkloadView], groups: Sequence[PodGroupView]
+) -> GroupStep:
     if not workloads:
         return UNGROUPED
     workload = workloads[0]
-    wanted = meta.annotations(job.obj)[GROUP_TEMPLATE_NAME]
-    templates: Sequence[Mapping[str, Any]] = workload["spec"].get("podGroupTemplates") or []
-    template = next((one for one in templates if not wanted or one["name"] == wanted), None)
+    wanted = job.view.annotations[GROUP_TEMPLATE_NAME]
+    template = next((one for one in workload.spec.pod_group_templates if not wanted or one.name == wanted), None)
     if template is None:
         return UNGROUPED
     owners = [meta.owner_reference(job.obj, JOBS)]
     found = _use_group(job, may_create, workload, template, owners, groups)
-    count = _min_count(template)
+    count = template.min_count
     if found.blocked or not found.group or count is None:
         return found
     return GroupStep(_resize_group(job, found.group, count, groups), found.group)
@@ -179,46 +186,47 @@ def _delegated(job: Job, may_create: bool, workloads: Sequence[Object], groups: 
 def _use_group(
     job: Job,
     may_create: bool,
-    workload: Object,
-    template: Mapping[str, Any],
+    workload: WorkloadView,
+    template: GroupTemplate,
     owners: list[Object],
-    groups: Sequence[Object],
+    groups: Sequence[PodGroupView],
 ) -> GroupStep:
-    workload_name = meta.name(workload)
-    mine = [one for one in groups if (one["spec"].get("workloadRef") or {}).get("workloadName") == workload_name]
+    workload_name = workload.name
+    mine = [one for one in groups if one.spec.workload_ref.workload_name == workload_name]
     if len(mine) > 1:
         message = f"{len(mine)} PodGroups of Workload {workload_name} are controlled by this Job"
         return GroupStep(note=_warn(job, "AmbiguousWorkload", message))
     if mine:
-        return GroupStep(group=meta.name(mine[0]))
+        return GroupStep(group=mine[0].name)
     if not may_create:
         return UNGROUPED
-    name = child_names.pod_group(workload_name, template["name"])
+    name = child_names.pod_group(workload_name, template.name)
+    tree = _tree(workload, template)
     group: Object = {
         "apiVersion": POD_GROUPS.api_version,
         "kind": POD_GROUPS.kind,
-        "metadata": {"name": name, "namespace": meta.namespace(job.obj), "ownerReferences": owners},
+        "metadata": {"name": name, "namespace": job.namespace, "ownerReferences": owners},
         "spec": {
-            "workloadRef": {"workloadName": workload_name, "templateName": template["name"]},
-            **{key: template[key] for key in _COPIED if template.get(key) is not None},
+            "workloadRef": {"workloadName": workload_name, "templateName": template.name},
+            **{key: tree[key] for key in _COPIED if tree.get(key) is not None},
         },
     }
     created = Note(JOBS, job.obj, "Normal", "PodGroupCreated", f"Created PodGroup {name} for Job {job.name}")
     return GroupStep((Create(POD_GROUPS, group, created),), blocked=True)
 
 
-def _resize_group(job: Job, name: str, wanted: int, groups: Sequence[Object]) -> tuple[Action, ...]:
-    group = next(one for one in groups if meta.name(one) == name)
-    if _min_count(group["spec"]) == wanted:
+def _tree(workload: WorkloadView, template: GroupTemplate) -> Object:
+    """A template as it is written in the Workload."""
+    trees: Sequence[Object] = workload.obj["spec"]["podGroupTemplates"]
+    return next(one for one in trees if one["name"] == template.name)
+
+
+def _resize_group(job: Job, name: str, wanted: int, groups: Sequence[PodGroupView]) -> tuple[Action, ...]:
+    group = next(one for one in groups if one.name == name)
+    if group.spec.min_count == wanted:
         return ()
     body = {"spec": {"schedulingPolicy": {"gang": {"minCount": wanted}}}}
-    return (ApplyPatch(POD_GROUPS, meta.namespace(job.obj), name, Patch(PatchType.STRATEGIC, body)),)
-
-
-def _min_count(holder: Mapping[str, Any]) -> int | None:
-    """minCount of a template's or group's gang policy; None for any other policy."""
-    gang = (holder.get("schedulingPolicy") or {}).get("gang")
-    return None if gang is None else int(gang["minCount"])
+    return (ApplyPatch(POD_GROUPS, job.namespace, name, Patch(PatchType.STRATEGIC, body)),)
 
 
 def _warn(job: Job, reason: str, message: str) -> Note:

@@ -112,13 +112,13 @@ def _count_stripped(job: Job, pods: Sequence[JobPod], result: Tracking) -> int:
     """Recorded uids without a finalizer, or losing it now, enter the counters.  How many did."""
     leaving = {pod.uid for pod in result.strip}
     pending = {pod.uid for pod in pods if pod.tracked and pod.uid not in leaving}
-    stored = job.status.get("uncountedTerminatedPods") or {}
-    kept_succeeded = [uid for uid in stored.get("succeeded") or () if uid in pending]
-    kept_failed = [uid for uid in stored.get("failed") or () if uid in pending]
-    succeeded = len(stored.get("succeeded") or ()) - len(kept_succeeded)
-    failed = len(stored.get("failed") or ()) - len(kept_failed)
-    result.succeeded = job.status.get("succeeded", 0) + succeeded
-    result.failed = job.status.get("failed", 0) + failed
+    stored = job.status.uncounted_terminated_pods
+    kept_succeeded = [uid for uid in stored.succeeded if uid in pending]
+    kept_failed = [uid for uid in stored.failed if uid in pending]
+    succeeded = len(stored.succeeded) - len(kept_succeeded)
+    failed = len(stored.failed) - len(kept_failed)
+    result.succeeded = job.status.succeeded + succeeded
+    result.failed = job.status.failed + failed
     result.uncounted_succeeded[:0] = kept_succeeded
     result.uncounted_failed[:0] = kept_failed
     return succeeded + failed

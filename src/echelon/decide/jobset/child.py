@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 
 from ...api.objects import meta
+from ...api.objects.subtree import items, mapping
 from ...api.objects.vocabulary import (
     GROUP_TEMPLATE_NAME,
     JOBSET_EXCLUSIVE_TOPOLOGY,
@@ -27,21 +28,21 @@ def build(js: JobSet, rj: ReplicatedJob, index: int, membership: Membership | No
     name = child_names.job_name(js.name, rj.name, index)
     keys = _keys(js, rj, index, name)
     annotations = keys | _placement_annotations(rj)
-    template = rj.template.get("metadata") or {}
+    template = rj.template.metadata
     metadata: Object = {
         "name": name,
         "namespace": js.namespace,
-        "labels": {**(template.get("labels") or {}), **keys},
-        "annotations": {**(template.get("annotations") or {}), **annotations},
+        "labels": {**template.labels, **keys},
+        "annotations": {**template.annotations, **annotations},
         "ownerReferences": [meta.owner_reference(js.obj, JOB_SETS)],
     }
     if membership is not None:
         metadata["annotations"][GROUP_TEMPLATE_NAME] = membership.template
-    spec: Object = deepcopy(rj.template.get("spec") or {})
+    spec: Object = deepcopy(mapping(rj.tree, "spec"))
     # A finished child that its own TTL removes would look as if it had never run.
     spec.pop("ttlSecondsAfterFinished", None)
     spec["suspend"] = js.suspended
-    spec["template"] = _pod_template(js, rj, name, spec.get("template") or {}, keys, annotations, membership)
+    spec["template"] = _pod_template(js, rj, name, mapping(spec, "template"), keys, annotations, membership)
     return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": metadata, "spec": spec}
 
 
@@ -62,10 +63,11 @@ def _keys(js: JobSet, rj: ReplicatedJob, index: int, name: str) -> dict[str, str
         JOBSET_PREFIX + "job-group-index": str(rj.first_in_group + index),
     }
     if uses_job_restarts(js):
-        keys[JOB_RESTART_ATTEMPT] = str(job_restarts(js.obj, rj.name, index))
-    if coordinator := js.spec.get("coordinator"):
-        job = child_names.job_name(js.name, coordinator["replicatedJob"], coordinator.get("jobIndex") or 0)
-        keys[JOBSET_PREFIX + "coordinator"] = f"{job}-{coordinator.get('podIndex') or 0}.{js.subdomain}"
+        keys[JOB_RESTART_ATTEMPT] = str(job_restarts(js, rj.name, index))
+    coordinator = js.spec.coordinator
+    if coordinator is not None:
+        job = child_names.job_name(js.name, coordinator.replicated_job, coordinator.job_index)
+        keys[JOBSET_PREFIX + "coordinator"] = f"{job}-{coordinator.pod_index}.{js.subdomain}"
     return keys
 
 
@@ -85,21 +87,21 @@ def _pod_template(
     annotations: dict[str, str],
     membership: Membership | None,
 ) -> Object:
-    metadata = template.get("metadata") or {}
-    spec: Object = template.get("spec") or {}
+    metadata, tree = rj.template.spec.template.metadata, mapping(template, "metadata")
+    spec: Object = mapping(template, "spec")
     if js.has_hostnames:
         spec["subdomain"] = js.subdomain
     if rj.exclusive_key and rj.by_node_selector:
         node_selector, toleration = reserved_nodes(js.namespace, job)
-        spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **node_selector}
-        spec["tolerations"] = [*(spec.get("tolerations") or []), toleration]
+        spec["nodeSelector"] = {**mapping(spec, "nodeSelector"), **node_selector}
+        spec["tolerations"] = [*items(spec, "tolerations"), toleration]
     if membership is not None:
         spec["schedulingGroup"] = {"podGroupName": membership.group}
     return {
         "metadata": {
-            **metadata,
-            "labels": {**(metadata.get("labels") or {}), **labels},
-            "annotations": {**(metadata.get("annotations") or {}), **annotations},
+            **tree,
+            "labels": {**metadata.labels, **labels},
+            "annotations": {**metadata.annotations, **annotations},
         },
         "spec": spec,
     }

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-from ...api.objects import meta
 from ...api.objects.vocabulary import JOBSET_PREFIX, REPLICATED_JOB_NAME
 from ...api.scheme import Object
-from .model import JobSet, ReplicatedJob, concurrent_pods
+from ...api.views.job_views import JobView
+from .model import JobSet, ReplicatedJob
 
 RESTART_ATTEMPT = JOBSET_PREFIX + "restart-attempt"
 JOB_RESTART_ATTEMPT = JOBSET_PREFIX + "job-restart-attempt"
@@ -22,17 +21,17 @@ class SortedJobs:
     """Every Job is in exactly one of these."""
 
     #: Of an attempt before the current one: to be deleted.
-    previous: tuple[Object, ...]
-    active: tuple[Object, ...]
-    succeeded: tuple[Object, ...]
-    failed: tuple[Object, ...]
+    previous: tuple[JobView, ...]
+    active: tuple[JobView, ...]
+    succeeded: tuple[JobView, ...]
+    failed: tuple[JobView, ...]
     #: Without readable attempt label: not ours to judge, only its name is taken.
-    unreadable: tuple[Object, ...]
+    unreadable: tuple[JobView, ...]
 
     @cached_property
     def names(self) -> frozenset[str]:
         every = (*self.previous, *self.active, *self.succeeded, *self.failed, *self.unreadable)
-        return frozenset(map(meta.name, every))
+        return frozenset(job.name for job in every)
 
 
 @dataclass(frozen=True)
@@ -50,8 +49,8 @@ class Counts:
         return self.ready + self.succeeded + self.failed
 
 
-def classify(js: JobSet, jobs: Sequence[Object]) -> SortedJobs:
-    sorted_out: dict[str, list[Object]] = {
+def classify(js: JobSet, jobs: Sequence[JobView]) -> SortedJobs:
+    sorted_out: dict[str, list[JobView]] = {
         "previous": [],
         "active": [],
         "succeeded": [],
@@ -63,47 +62,35 @@ def classify(js: JobSet, jobs: Sequence[Object]) -> SortedJobs:
     return SortedJobs(**{name: tuple(found) for name, found in sorted_out.items()})
 
 
-def _class_of(js: JobSet, job: Object) -> str:
+def _class_of(js: JobSet, job: JobView) -> str:
     attempt = _number(job, RESTART_ATTEMPT)
     if attempt is None:
         return "unreadable"
     if attempt < js.restarts or (_number(job, JOB_RESTART_ATTEMPT) or 0) < _restarts_of(js, job):
         return "previous"
-    if meta.condition_is(job, "Complete"):
+    if job.is_true("Complete"):
         return "succeeded"
-    return "failed" if meta.condition_is(job, "Failed") else "active"
+    return "failed" if job.is_true("Failed") else "active"
 
 
-def _number(job: Object, label: str) -> int | None:
-    text = meta.labels(job).get(label, "")
+def _number(job: JobView, label: str) -> int | None:
+    text = job.labels.get(label, "")
     return int(text) if text.isdecimal() else None
 
 
-def _restarts_of(js: JobSet, job: Object) -> int:
-    return job_restarts(js.obj, parent(job), _number(job, JOB_INDEX) or 0)
+def _restarts_of(js: JobSet, job: JobView) -> int:
+    return job_restarts(js, parent(job), _number(job, JOB_INDEX) or 0)
 
 
-def job_restarts(jobset: Object, replicated_job: str, index: int, counter: str = "jobRestarts") -> int:
+def job_restarts(js: JobSet, replicated_job: str, index: int) -> int:
     """How often one Job alone has been restarted."""
-    entry = status_entry(jobset.get("status") or {}, replicated_job)
-    counters = (entry or {}).get(counter) or ()
-    return int(counters[index]) if index < len(counters) else 0
+    counters = js.view.status.of(replicated_job).job_restarts
+    return counters[index] if index < len(counters) else 0
 
 
-def status_entry(status: Mapping[str, Any], replicated_job: str) -> Object | None:
-    for entry in status.get("replicatedJobsStatus") or ():
-        if entry["name"] == replicated_job:
-            return entry  # type: ignore[no-any-return]
-    return None
-
-
-def parent(job: Object) -> str:
+def parent(job: JobView) -> str:
     """The replicated job a Job belongs to."""
-    return meta.labels(job).get(REPLICATED_JOB_NAME, "")
-
-
-def is_suspended(job: Object) -> bool:
-    return bool(job["spec"].get("suspend"))
+    return job.labels.get(REPLICATED_JOB_NAME, "")
 
 
 def count(js: JobSet, jobs: SortedJobs) -> dict[str, Counts]:
@@ -117,16 +104,14 @@ def _count_one(rj: ReplicatedJob, jobs: SortedJobs) -> Counts:
         ready=sum(map(_is_ready, active)),
         succeeded=sum(parent(job) == rj.name for job in jobs.succeeded),
         failed=sum(parent(job) == rj.name for job in jobs.failed),
-        active=sum((job.get("status") or {}).get("active", 0) > 0 for job in active),
-        suspended=sum(map(is_suspended, active)),
+        active=sum(job.status.active > 0 for job in active),
+        suspended=sum(job.spec.suspend for job in active),
     )
 
 
-def _is_ready(job: Object) -> bool:
+def _is_ready(job: JobView) -> bool:
     """All pods that should run at the same time are ready or done."""
-    spec, status = job["spec"], job.get("status") or {}
-    wanted = concurrent_pods(spec.get("parallelism"), spec.get("completions"))
-    return bool((status.get("ready") or 0) + (status.get("succeeded") or 0) >= wanted)
+    return job.status.ready + job.status.succeeded >= job.spec.concurrent_pods
 
 
 def status_of(js: JobSet, counts: Mapping[str, Counts]) -> list[Object]:
@@ -142,9 +127,10 @@ def status_of(js: JobSet, counts: Mapping[str, Counts]) -> list[Object]:
             "active": number.active,
             "suspended": number.suspended,
         }
-        old = status_entry(js.obj.get("status") or {}, rj.name) or {}
-        for counter in ("jobRestarts", "jobRestartsCountTowardsMax"):
-            if counter in old:
-                entry[counter] = old[counter]
+        old = js.view.status.of(rj.name)
+        if old.job_restarts:
+            entry["jobRestarts"] = list(old.job_restarts)
+        if old.job_restarts_count_towards_max:
+            entry["jobRestartsCountTowardsMax"] = list(old.job_restarts_count_towards_max)
         result.append(entry)
     return result

@@ -12,7 +12,7 @@ _START = "startTime"
 
 def keep_time(js: JobSet, now: float, status: JobSetStatusDraft) -> None:
     """Note since when a JobSet with a deadline has been active."""
-    if js.spec.get("activeDeadlineSeconds") is None or js.suspended:
+    if js.spec.active_deadline_seconds is None or js.suspended:
         status.body.pop(_START, None)
     else:
         status.body.setdefault(_START, to_time(now))
@@ -20,9 +20,10 @@ def keep_time(js: JobSet, now: float, status: JobSetStatusDraft) -> None:
 
 def missed(js: JobSet, now: float, draft: Draft, status: JobSetStatusDraft) -> bool:
     """Whether time is up (which fails the JobSet); if not, look again when it is."""
-    if _START not in status.body:
+    seconds = js.spec.active_deadline_seconds
+    if seconds is None or _START not in status.body:
         return False
-    left = parse(status.body[_START]) + float(js.spec["activeDeadlineSeconds"]) - now
+    left = parse(status.body[_START]) + seconds - now
     if left > 0:
         draft.requeue(left)
         return False

@@ -12,9 +12,10 @@ from typing import Any
 
 from ...api.objects import meta
 from ...api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, POD_GROUPS, WORKLOADS, Object, Resource
+from ...api.views.group_views import GroupView
 from ..plan import Create, Delete, Note
 from . import child_names
-from .model import JobSet, Observed
+from .model import GroupObjectView, JobSet, Observed
 from .scheduling_groups import CompositeTemplate, LeafTemplate, Membership, Tree
 
 
@@ -69,11 +70,7 @@ def ensure(js: JobSet, wanted: GroupObjects, observed: Observed) -> MissingGroup
 
 def leftovers(observed: Observed) -> list[Delete]:
     """Deletions of all group objects, for a JobSet that is suspended."""
-    return [
-        Delete(resource, meta.namespace(obj), meta.name(obj), meta.uid(obj))
-        for resource, obj in observed.groups
-        if not meta.deleting(obj)
-    ]
+    return [_delete(group) for group in observed.groups if not group.deleting]
 
 
 def stranded(observed: Observed) -> list[Delete]:
@@ -81,13 +78,16 @@ def stranded(observed: Observed) -> list[Delete]:
 
     A suspension that was cut short and taken back leaves a tree like that.
     """
-    leaving = {meta.name(obj) for resource, obj in observed.groups if meta.deleting(obj)}
-    below = [
-        (resource, obj)
-        for resource, obj in observed.groups
-        if obj["spec"].get("parentCompositePodGroupName") in leaving and not meta.deleting(obj)
-    ]
-    return [Delete(resource, meta.namespace(obj), meta.name(obj), meta.uid(obj)) for resource, obj in below]
+    leaving = {group.name for group in observed.groups if group.deleting}
+    return [_delete(group) for group in observed.groups if not group.deleting and _parent(group) in leaving]
+
+
+def _parent(group: GroupObjectView) -> str:
+    return group.spec.parent_composite_pod_group_name if isinstance(group, GroupView) else ""
+
+
+def _delete(group: GroupObjectView) -> Delete:
+    return Delete(group.resource, group.namespace, group.name, group.uid)
 
 
 def _taken(js: JobSet, resource: Resource, found: Object) -> Note:

@@ -6,33 +6,45 @@ Complete, so nothing behind this file knows a third way of ordering.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
 
-from ...api.objects import meta
 from ...api.objects.vocabulary import JOBSET_EXCLUSIVE_TOPOLOGY
 from ...api.scheme import Object, Resource
+from ...api.views.group_views import CompositePodGroupView, PodGroupView, WorkloadView
+from ...api.views.job_views import Dependency, JobSetSpec, JobSetView, JobTemplate, JobView, ReplicatedJobSpec
+from ...api.views.object_view import read as decode
+from ...api.views.pod_views import PodSpec
 
 NODE_SELECTOR_STRATEGY = "alpha.jobset.sigs.k8s.io/node-selector"
 CONTROLLER_NAME = "jobset.sigs.k8s.io/jobset-controller"
 
+GroupObjectView = WorkloadView | CompositePodGroupView | PodGroupView
+
 
 @dataclass(frozen=True)
-class Dependency:
-    on: str
-    status: Literal["Ready", "Complete"]
+class Observed:
+    """What the caches hold about one JobSet."""
+
+    jobset: JobSetView
+    #: Jobs controlled by it.
+    jobs: Sequence[JobView]
+    #: Workloads, CompositePodGroups and PodGroups controlled by it.
+    groups: Sequence[GroupObjectView]
+    #: Any object in its namespace, whatever its owner.
+    find: Callable[[Resource, str], Object | None]
 
 
 @dataclass(frozen=True)
 class ReplicatedJob:
-    """One entry of `spec.replicatedJobs`."""
+    """One entry of spec.replicatedJobs."""
 
     name: str
     replicas: int
     group: str
-    #: The Job template, shared with the cached JobSet: copy before changing.
-    template: Object
+    #: The Job template decoded, and as it is written: copy the tree before changing it.
+    template: JobTemplate
+    tree: Object
     depends_on: tuple[Dependency, ...]
     #: Indexes of the first Job among all Jobs of the JobSet, and among those of its group.
     first_global: int
@@ -42,50 +54,47 @@ class ReplicatedJob:
     by_node_selector: bool
 
     @property
-    def pod_spec(self) -> Mapping[str, Any]:
-        spec: Mapping[str, Any] = self.template.get("spec", {}).get("template", {}).get("spec") or {}
-        return spec
+    def pod_spec(self) -> PodSpec:
+        return self.template.spec.template.spec
 
     @property
     def pods_per_job(self) -> int:
         """How many pods of one Job run at the same time."""
-        spec = self.template.get("spec") or {}
-        return concurrent_pods(spec.get("parallelism"), spec.get("completions"))
+        return self.template.spec.concurrent_pods
 
     @property
     def pods(self) -> int:
         return self.replicas * self.pods_per_job
 
-    @property
-    def priority_class(self) -> str:
-        return str(self.pod_spec.get("priorityClassName") or "")
-
-    @property
-    def annotations(self) -> Mapping[str, str]:
-        return (self.template.get("metadata") or {}).get("annotations") or {}
-
 
 @dataclass(frozen=True)
 class JobSet:
-    obj: Object
+    view: JobSetView
     name: str
     namespace: str
     uid: str
-    spec: Mapping[str, Any]
+    spec: JobSetSpec
     replicated: tuple[ReplicatedJob, ...]
-    suspended: bool
     #: startupPolicy InOrder: each replicated job waits until the one before has started.
     starts_in_order: bool
     #: Completed global restarts; children labelled with fewer belong to an earlier attempt.
     restarts: int
 
     @property
+    def obj(self) -> Object:
+        return self.view.obj
+
+    @property
+    def suspended(self) -> bool:
+        return self.spec.suspend
+
+    @property
     def subdomain(self) -> str:
-        return str((self.spec.get("network") or {}).get("subdomain") or self.name)
+        return self.spec.network.subdomain or self.name
 
     @property
     def has_hostnames(self) -> bool:
-        return bool((self.spec.get("network") or {}).get("enableDNSHostnames"))
+        return self.spec.network.enable_dns_hostnames
 
     @property
     def jobs_in_total(self) -> int:
@@ -93,60 +102,44 @@ class JobSet:
 
     @property
     def sequenced(self) -> bool:
-        """Whether some pods exist only after others did something."""
+        """Whether some pods are created only after others have reached a state."""
         return self.starts_in_order or any(rj.depends_on for rj in self.replicated)
 
     def jobs_in_group(self, group: str) -> int:
         return sum(rj.replicas for rj in self.replicated if rj.group == group)
 
 
-@dataclass(frozen=True)
-class Observed:
-    """What the caches hold about one JobSet."""
-
-    jobset: Object
-    #: Jobs controlled by it.
-    jobs: Sequence[Object]
-    #: Workloads, composite groups and pod groups controlled by it.
-    groups: Sequence[tuple[Resource, Object]]
-    #: Anything in its namespace, whoever owns it.
-    find: Callable[[Resource, str], Object | None]
+def managed_elsewhere(jobset: JobSetView) -> bool:
+    return jobset.spec.managed_by not in ("", CONTROLLER_NAME)
 
 
-def concurrent_pods(parallelism: int | None, completions: int | None) -> int:
-    pods = 1 if parallelism is None else parallelism
-    return pods if completions is None else min(pods, completions)
-
-
-def read(obj: Object) -> JobSet:
-    spec: Mapping[str, Any] = obj.get("spec") or {}
-    status: Mapping[str, Any] = obj.get("status") or {}
-    startup = (spec.get("startupPolicy") or {}).get("startupPolicyOrder")
+def read(view: JobSetView) -> JobSet:
     return JobSet(
-        obj=obj,
-        name=meta.name(obj),
-        namespace=meta.namespace(obj),
-        uid=meta.uid(obj),
-        spec=spec,
-        replicated=_replicated_jobs(obj, spec),
-        suspended=bool(spec.get("suspend")),
-        starts_in_order=startup == "InOrder",
-        restarts=int(status.get("restarts") or 0),
+        view=view,
+        name=view.name,
+        namespace=view.namespace,
+        uid=view.uid,
+        spec=view.spec,
+        replicated=_replicated_jobs(view),
+        starts_in_order=view.spec.startup_policy.startup_policy_order == "InOrder",
+        restarts=view.status.restarts,
     )
 
 
-def _replicated_jobs(obj: Object, spec: Mapping[str, Any]) -> tuple[ReplicatedJob, ...]:
-    chained = (spec.get("executionPolicy") or {}).get("executionPolicyOrder") == "InOrder"
+def _replicated_jobs(jobset: JobSetView) -> tuple[ReplicatedJob, ...]:
+    chained = jobset.spec.execution_policy.execution_policy_order == "InOrder"
     result: list[ReplicatedJob] = []
-    for entry in spec.get("replicatedJobs") or ():
-        group = str(entry.get("groupName") or "default")
-        exclusive_key, by_node_selector = _exclusive(obj, entry)
+    for entry in jobset.spec.replicated_jobs:
+        group = entry.group_name or "default"
+        template = decode(JobTemplate, entry.template)
+        exclusive_key, by_node_selector = _exclusive(jobset, template)
         result.append(
             ReplicatedJob(
-                name=entry["name"],
-                replicas=int(entry.get("replicas", 1)),
+                name=entry.name,
+                replicas=entry.replicas,
                 group=group,
-                template=entry.get("template") or {},
+                template=template,
+                tree=entry.template,
                 depends_on=_dependencies(entry, result, chained),
                 first_global=sum(rj.replicas for rj in result),
                 first_in_group=sum(rj.replicas for rj in result if rj.group == group),
@@ -157,17 +150,16 @@ def _replicated_jobs(obj: Object, spec: Mapping[str, Any]) -> tuple[ReplicatedJo
     return tuple(result)
 
 
-def _dependencies(entry: Object, earlier: Sequence[ReplicatedJob], chained: bool) -> tuple[Dependency, ...]:
+def _dependencies(entry: ReplicatedJobSpec, earlier: Sequence[ReplicatedJob], chained: bool) -> tuple[Dependency, ...]:
     if chained:
         # All earlier ones, not only the last: an entry with no replicas is Complete at once and must not open the way.
         return tuple(Dependency(rj.name, "Complete") for rj in earlier)
-    return tuple(Dependency(one["name"], one["status"]) for one in entry.get("dependsOn") or ())
+    return entry.depends_on
 
 
-def _exclusive(obj: Object, entry: Object) -> tuple[str, bool]:
+def _exclusive(jobset: JobSetView, template: JobTemplate) -> tuple[str, bool]:
     """The exclusive topology key and strategy; a replicated job's own annotation goes before the JobSet's."""
-    own = ((entry.get("template") or {}).get("metadata") or {}).get("annotations") or {}
-    for words in (own, meta.annotations(obj)):
-        if JOBSET_EXCLUSIVE_TOPOLOGY in words:
-            return words[JOBSET_EXCLUSIVE_TOPOLOGY], NODE_SELECTOR_STRATEGY in words
+    for notes in (template.metadata.annotations, jobset.annotations):
+        if JOBSET_EXCLUSIVE_TOPOLOGY in notes:
+            return notes[JOBSET_EXCLUSIVE_TOPOLOGY], NODE_SELECTOR_STRATEGY in notes
     return "", False

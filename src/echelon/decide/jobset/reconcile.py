@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ...api.objects import meta
 from ...api.scheme import JOB_SETS, JOBS, SERVICES, Object
+from ...api.views.job_views import JobView
 from .. import ttl
 from ..plan import NOTHING, Create, Delete, Draft, Note, Plan
 from . import (
@@ -28,8 +29,8 @@ from . import (
     suspend,
 )
 from .group_objects import GroupObjects
-from .model import CONTROLLER_NAME, JobSet, Observed, read
-from .status import COMPLETED, FAILED, RESTARTING, JobSetStatusDraft, finished
+from .model import JobSet, Observed, managed_elsewhere, read
+from .status import COMPLETED, FAILED, RESTARTING, JobSetStatusDraft
 
 _LOOK_AGAIN_SECONDS = 10.0
 
@@ -49,16 +50,16 @@ class _Decision:
 
 def reconcile(observed: Observed, now: float) -> Plan:
     jobset = observed.jobset
-    if meta.deleting(jobset) or (jobset.get("spec") or {}).get("managedBy", CONTROLLER_NAME) != CONTROLLER_NAME:
+    if jobset.deleting or managed_elsewhere(jobset):
         return NOTHING
     js = read(jobset)
     sorted_jobs = children.classify(js, observed.jobs)
     counts = children.count(js, sorted_jobs)
-    decision = _Decision(js, observed, sorted_jobs, counts, now, Draft(), JobSetStatusDraft(jobset, now))
+    decision = _Decision(js, observed, sorted_jobs, counts, now, Draft(), JobSetStatusDraft(jobset.obj, now))
     decision.status.body["replicatedJobsStatus"] = children.status_of(js, counts)
-    if finished(jobset):
+    if jobset.finished:
         decision.draft.stage(*_deletions([*sorted_jobs.active, *sorted_jobs.previous]))
-        ttl.expire(JOB_SETS, jobset, (COMPLETED, FAILED), now, decision.draft)
+        ttl.expire(jobset, js.spec.ttl_seconds_after_finished, (COMPLETED, FAILED), now, decision.draft)
     else:
         decision.draft.stage(*_deletions(sorted_jobs.previous))
         _note_readiness(decision)
@@ -78,7 +79,7 @@ def _note_readiness(decision: _Decision) -> None:
 def _ends(decision: _Decision) -> bool:
     """Whether this attempt is over.  Failure goes before success; with a deadline, success and deadline before it."""
     js, failed = decision.js, decision.jobs.failed
-    timed = js.spec.get("activeDeadlineSeconds") is not None
+    timed = js.spec.active_deadline_seconds is not None
     if success_policy.succeeded(js, decision.jobs) and (timed or not failed):
         decision.status.complete()
         return True
@@ -115,7 +116,7 @@ def _make_groups(decision: _Decision, wanted: GroupObjects) -> bool:
     decision.status.notes.extend(progress.notes)
     if not progress.clear:
         decision.draft.requeue(_LOOK_AGAIN_SECONDS)
-        if all(map(children.is_suspended, decision.jobs.active)):
+        if all(job.spec.suspend for job in decision.jobs.active):
             decision.draft.stage(*group_objects.stranded(decision.observed))
         return False
     for stage in progress.stages:
@@ -125,8 +126,8 @@ def _make_groups(decision: _Decision, wanted: GroupObjects) -> bool:
 
 def _missing_jobs(decision: _Decision, startable: startup.Startable, wanted: GroupObjects) -> list[Create]:
     js, jobs = decision.js, decision.jobs
-    strategy = (js.spec.get("failurePolicy") or {}).get("restartStrategy")
-    if strategy == "BlockingRecreate" and jobs.previous:
+    policy = js.spec.failure_policy
+    if policy is not None and policy.restart_strategy == "BlockingRecreate" and jobs.previous:
         return []
     creations: list[Create] = []
     for rj in startable.open:
@@ -156,10 +157,6 @@ def _refusal(js: JobSet, reason: str) -> Note:
     return Note(JOB_SETS, js.obj, "Warning", reason, "{error}")
 
 
-def _deletions(jobs: Iterable[Object]) -> list[Delete]:
+def _deletions(jobs: Iterable[JobView]) -> list[Delete]:
     """Foreground: a Job's name is free again only when its pods are gone."""
-    return [
-        Delete(JOBS, meta.namespace(one), meta.name(one), meta.uid(one), "Foreground")
-        for one in jobs
-        if not meta.deleting(one)
-    ]
+    return [Delete(JOBS, job.namespace, job.name, job.uid, "Foreground") for job in jobs if not job.deleting]

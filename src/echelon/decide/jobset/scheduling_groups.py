@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...api.objects import meta
+from ...api.objects.subtree import items, mapping
 from ...api.objects.vocabulary import EXCLUSIVE_TOPOLOGY, PREFERRED_TOPOLOGY
 from ...api.scheme import Object
 from . import child_names
@@ -61,10 +61,10 @@ Tree = tuple[CompositeTemplate | LeafTemplate, ...]
 
 def compile_tree(js: JobSet) -> Tree:
     """The groups of a JobSet; empty if its pods are placed one by one."""
-    scheduling = js.spec.get("scheduling")
+    scheduling = js.spec.scheduling
     if scheduling is None:
         return tuple(_per_job(rj, {}) for rj in js.replicated if _places_exclusively(rj))
-    entries = scheduling.get("replicatedJobs") or ()
+    entries = items(scheduling, "replicatedJobs")
     if not entries:
         return _shared(js, [rj for rj in js.replicated if rj.replicas], scheduling, for_all=True)
     inner = [tree for entry in entries for tree in _entry(js, entry, scheduling)]
@@ -75,13 +75,13 @@ def compile_tree(js: JobSet) -> Tree:
         item="",
         terms=_composite_terms(scheduling, len(inner), [rj for rj in js.replicated if rj.replicas], js.sequenced),
         children=tuple(inner),
-        annotations=_preference(meta.annotations(js.obj)),
+        annotations=_preference(js.view.annotations),
     )
     return (root,)
 
 
 def _places_exclusively(rj: ReplicatedJob) -> bool:
-    brings_its_own = "schedulingGroup" in rj.pod_spec
+    brings_its_own = bool(rj.pod_spec.scheduling_group.pod_group_name)
     return bool(rj.exclusive_key and rj.replicas and not rj.by_node_selector and not brings_its_own)
 
 
@@ -106,7 +106,7 @@ def _entry(js: JobSet, entry: Mapping[str, Any], top: Mapping[str, Any]) -> Tree
 def _per_job(rj: ReplicatedJob, level: Mapping[str, Any]) -> LeafTemplate:
     """A group for every Job.  An exclusive one takes a whole domain and leaves it as a whole."""
     terms = _leaf_terms(level, rj.pods_per_job, [rj])
-    annotations = _preference(rj.annotations)
+    annotations = _preference(rj.template.metadata.annotations)
     if rj.exclusive_key:
         terms.setdefault("schedulingConstraints", {"topology": [{"key": rj.exclusive_key}]})
         terms.setdefault("disruptionMode", {"all": {}})
@@ -123,7 +123,7 @@ def _shared(js: JobSet, targets: Sequence[ReplicatedJob], level: Mapping[str, An
     """One group over several replicated jobs, or one for each where a common gang could never be complete."""
     if not targets:
         return ()
-    if "basic" not in (level.get("schedulingPolicy") or {}) and _waits_within(js, targets):
+    if "basic" not in mapping(level, "schedulingPolicy") and _waits_within(js, targets):
         return tuple(_over(js, [rj], level, rj.name) for rj in targets)
     if for_all:
         return (_over(js, targets, level, ""),)
@@ -134,7 +134,7 @@ def _waits_within(js: JobSet, targets: Sequence[ReplicatedJob]) -> bool:
     names = [rj.name for rj in targets]
     if len(names) > 1 and js.starts_in_order:
         return True
-    return any(dependency.on in names for rj in targets for dependency in rj.depends_on)
+    return any(dependency.name in names for rj in targets for dependency in rj.depends_on)
 
 
 def _over(js: JobSet, targets: Sequence[ReplicatedJob], level: Mapping[str, Any], item: str) -> LeafTemplate:
@@ -142,7 +142,8 @@ def _over(js: JobSet, targets: Sequence[ReplicatedJob], level: Mapping[str, Any]
         template = item
     else:
         template = child_names.template_name(item or js.name, "PodGroupTemplate", js.namespace, js.name, item)
-    source = targets[0].annotations if len(targets) == 1 else meta.annotations(js.obj)
+    one = targets[0] if len(targets) == 1 else None
+    source = one.template.metadata.annotations if one else js.view.annotations
     jobs = tuple(job for rj in targets for job in _jobs(rj))
     terms = _leaf_terms(level, sum(rj.pods for rj in targets), targets)
     return LeafTemplate(template, terms, {item: jobs}, _preference(source))
@@ -154,7 +155,7 @@ def _leaf_terms(level: Mapping[str, Any], pods: int, targets: Sequence[Replicate
     if "basic" in policy or pods == 0:
         terms: Object = {"schedulingPolicy": {"basic": {}}}
     else:
-        terms = {"schedulingPolicy": {"gang": {"minCount": (policy.get("gang") or {}).get("minCount") or pods}}}
+        terms = {"schedulingPolicy": {"gang": {"minCount": mapping(policy, "gang").get("minCount") or pods}}}
     for name in ("schedulingConstraints", "disruptionMode", "resourceClaims"):
         if level.get(name):
             terms[name] = level[name]
@@ -169,7 +170,7 @@ def _composite_terms(
     if sequenced or "basic" in policy:
         terms: Object = {"schedulingPolicy": {"basic": {}}}
     else:
-        minimum = (policy.get("gang") or {}).get("minGroupCount") or children
+        minimum = mapping(policy, "gang").get("minGroupCount") or children
         terms = {"schedulingPolicy": {"gang": {"minGroupCount": minimum}}}
     for name in ("schedulingConstraints", "disruptionMode"):
         if level.get(name):
@@ -179,7 +180,7 @@ def _composite_terms(
 
 def _priority(targets: Sequence[ReplicatedJob]) -> Object:
     """The pods' priority class where all agree; where they do not, the scheduler will say so."""
-    classes = sorted({rj.priority_class for rj in targets})
+    classes = sorted({rj.pod_spec.priority_class_name for rj in targets})
     return {"priorityClassName": classes[0]} if len(classes) == 1 and classes[0] else {}
 
 

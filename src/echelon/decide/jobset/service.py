@@ -12,7 +12,6 @@ def missing(js: JobSet, observed: Observed) -> Object | None:
     """The Service to create, or None if there is one of that name (whoever made it) or none is wanted."""
     if not js.has_hostnames or observed.find(SERVICES, js.subdomain) is not None:
         return None
-    published = js.spec["network"].get("publishNotReadyAddresses")
     return {
         "apiVersion": SERVICES.api_version,
         "kind": SERVICES.kind,
@@ -24,6 +23,6 @@ def missing(js: JobSet, observed: Observed) -> Object | None:
         "spec": {
             "clusterIP": "None",
             "selector": {JOBSET_NAME: js.name},
-            "publishNotReadyAddresses": True if published is None else published,
+            "publishNotReadyAddresses": js.spec.network.publish_not_ready_addresses,
         },
     }

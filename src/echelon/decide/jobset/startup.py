@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ...api.views.job_views import Dependency
 from .children import Counts
-from .model import Dependency, JobSet, ReplicatedJob
+from .model import JobSet, ReplicatedJob
 from .status import STARTUP_COMPLETED, STARTUP_IN_PROGRESS, JobSetStatusDraft
 
 
@@ -32,11 +33,11 @@ def startable(js: JobSet, counts: Mapping[str, Counts]) -> Startable:
 
 
 def _reached(dependency: Dependency, replicas: Mapping[str, int], counts: Mapping[str, Counts]) -> bool:
-    number = counts.get(dependency.on)
+    number = counts.get(dependency.name)
     if number is None:
         return False
     reached = number.succeeded if dependency.status == "Complete" else number.started
-    return reached == replicas[dependency.on]
+    return reached == replicas[dependency.name]
 
 
 def report_startup(js: JobSet, found: Startable, status: JobSetStatusDraft) -> None:

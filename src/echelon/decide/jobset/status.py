@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ...api.objects import meta
 from ...api.scheme import JOB_SETS, Object
 from ..status_draft import EventType, StatusDraft
 
@@ -12,10 +11,6 @@ SUSPENDED = "Suspended"
 RESTARTING = "RestartingJobSet"
 STARTUP_IN_PROGRESS = "StartupPolicyInProgress"
 STARTUP_COMPLETED = "StartupPolicyCompleted"
-
-
-def finished(jobset: Object) -> bool:
-    return meta.condition_is(jobset, COMPLETED) or meta.condition_is(jobset, FAILED)
 
 
 class JobSetStatusDraft(StatusDraft):

@@ -9,9 +9,9 @@ from .model import JobSet
 def succeeded(js: JobSet, jobs: SortedJobs) -> bool:
     if not jobs.succeeded:
         return False
-    policy = js.spec.get("successPolicy") or {}
-    targets = policy.get("targetReplicatedJobs") or [rj.name for rj in js.replicated]
+    policy = js.spec.success_policy
+    targets = policy.target_replicated_jobs or [rj.name for rj in js.replicated]
     done = sum(parent(job) in targets for job in jobs.succeeded)
-    if policy.get("operator") == "Any":
+    if policy.operator == "Any":
         return done >= 1
     return done >= sum(rj.replicas for rj in js.replicated if rj.name in targets)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...api.objects import meta
+from ...api.objects.subtree import items, mapping
 from ...api.scheme import JOBS, Object
 from ...api.verbs import Patch, PatchType
+from ...api.views.job_views import JobView
 from ..plan import ApplyPatch
 from .child import build
-from .children import JOB_INDEX, SortedJobs, is_suspended, parent
+from .children import JOB_INDEX, SortedJobs, parent
 from .model import JobSet, ReplicatedJob
 from .scheduling_groups import Membership
 from .startup import Startable
@@ -24,27 +25,24 @@ from .status import RESTARTING, SUSPENDED, JobSetStatusDraft
 def suspend(jobs: SortedJobs, status: JobSetStatusDraft) -> list[ApplyPatch]:
     status.set_true(SUSPENDED, "SuspendedJobs", "jobset is suspended")
     status.set_false(RESTARTING, "JobSetSuspended", "jobset is suspended")
-    return [_patch(job, {"suspend": True}) for job in jobs.active if not is_suspended(job)]
+    return [_patch(job, {"suspend": True}) for job in jobs.active if not job.spec.suspend]
 
 
-def regrouped(js: JobSet, jobs: SortedJobs, members: dict[str, Membership]) -> list[Object]:
+def regrouped(js: JobSet, jobs: SortedJobs, members: dict[str, Membership]) -> list[JobView]:
     """Suspended Jobs whose pods name another group than they should now: only a new Job can name another."""
-    return [
-        job
-        for job in jobs.active
-        if is_suspended(job) and _template_can_change(job) and _group_of(job) != _wanted_group(js, job, members)
-    ]
+    stopped = [job for job in jobs.active if job.spec.suspend and _template_can_change(job)]
+    return [job for job in stopped if _group(job) != _wanted_group(js, job, members)]
 
 
-def _group_of(job: Object) -> str:
-    return str((job["spec"]["template"]["spec"].get("schedulingGroup") or {}).get("podGroupName") or "")
+def _group(job: JobView) -> str:
+    return job.spec.template.spec.scheduling_group.pod_group_name
 
 
-def _wanted_group(js: JobSet, job: Object, members: dict[str, Membership]) -> str:
-    if meta.name(job) in members:
-        return members[meta.name(job)].group
-    own = [rj.pod_spec.get("schedulingGroup") or {} for rj in js.replicated if rj.name == parent(job)]
-    return str(own[0].get("podGroupName") or "") if own else ""
+def _wanted_group(js: JobSet, job: JobView, members: dict[str, Membership]) -> str:
+    if job.name in members:
+        return members[job.name].group
+    own = (rj.pod_spec.scheduling_group.pod_group_name for rj in js.replicated if rj.name == parent(job))
+    return next(own, "")
 
 
 def resume(
@@ -65,36 +63,34 @@ def resume(
     return changes
 
 
-def _suspended_jobs(active: Sequence[Object], rj: ReplicatedJob) -> list[Object]:
-    return [job for job in active if parent(job) == rj.name and is_suspended(job) and not meta.deleting(job)]
+def _suspended_jobs(active: Sequence[JobView], rj: ReplicatedJob) -> list[JobView]:
+    return [job for job in active if parent(job) == rj.name and job.spec.suspend and not job.deleting]
 
 
-def _template_can_change(job: Object) -> bool:
+def _template_can_change(job: JobView) -> bool:
     """As the API server sees it: never started, or known to have stopped."""
-    status = job.get("status") or {}
-    never_started = "startTime" not in status
-    return not status.get("active") and (never_started or meta.condition_is(job, SUSPENDED))
+    return not job.status.active and (not job.status.start_time or job.is_true(SUSPENDED))
 
 
-def _patch(job: Object, spec: Object) -> ApplyPatch:
-    body = {"metadata": {"uid": meta.uid(job)}, "spec": spec}
-    return ApplyPatch(JOBS, meta.namespace(job), meta.name(job), Patch(PatchType.MERGE, body), gone_is_fine=True)
+def _patch(job: JobView, spec: Object) -> ApplyPatch:
+    body = {"metadata": {"uid": job.uid}, "spec": spec}
+    return ApplyPatch(JOBS, job.namespace, job.name, Patch(PatchType.MERGE, body), gone_is_fine=True)
 
 
-def _template_patch(js: JobSet, rj: ReplicatedJob, job: Object, members: dict[str, Membership]) -> Object:
+def _template_patch(js: JobSet, rj: ReplicatedJob, job: JobView, members: dict[str, Membership]) -> Object:
     """The merge patch that brings the parts of a Job's pod template that may change up to date; {} if they are."""
-    wanted = build(js, rj, int(meta.labels(job)[JOB_INDEX]), members.get(meta.name(job)))["spec"]["template"]
-    current = job["spec"]["template"]
+    wanted = build(js, rj, int(job.labels[JOB_INDEX]), members.get(job.name))["spec"]["template"]
+    current = job.spec.template.metadata
     patch: Object = {}
     # Others add labels and annotations of their own: ours are merged in, theirs stay.
     metadata = {
         part: changed
-        for part in ("labels", "annotations")
-        if (changed := _changed(wanted["metadata"].get(part) or {}, (current.get("metadata") or {}).get(part) or {}))
+        for part, stored in (("labels", current.labels), ("annotations", current.annotations))
+        if (changed := _changed(wanted["metadata"][part], stored))
     }
     if metadata:
         patch["metadata"] = metadata
-    spec = _spec_patch(wanted["spec"], current["spec"])
+    spec = _spec_patch(wanted["spec"], job.obj["spec"]["template"]["spec"])
     return patch | ({"spec": spec} if spec else {})
 
 
@@ -105,10 +101,10 @@ def _changed(wanted: dict[str, Any], current: dict[str, Any]) -> dict[str, Any]:
 def _spec_patch(wanted: Object, current: Object) -> Object:
     """Placement is replaced as a whole, so that nothing stale survives."""
     patch: Object = {}
-    selector, old_selector = wanted.get("nodeSelector") or {}, current.get("nodeSelector") or {}
+    selector, old_selector = mapping(wanted, "nodeSelector"), mapping(current, "nodeSelector")
     if selector != old_selector:
         patch["nodeSelector"] = {**dict.fromkeys(old_selector), **selector}
     for part in ("tolerations", "schedulingGates"):
-        if (wanted.get(part) or []) != (current.get(part) or []):
-            patch[part] = wanted.get(part) or None
+        if items(wanted, part) != items(current, part):
+            patch[part] = items(wanted, part) or None
     return patch

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...api.objects import meta
+from ...api.objects.subtree import items, mapping
 from ...api.scheme import JOB_SETS, TRAIN_JOBS, Object
 from ...api.verbs import Patch, PatchType
 from ..plan import ApplyPatch
@@ -31,24 +32,22 @@ class Built:
 
     @property
     def replicated_jobs(self) -> list[Object]:
-        replicated_jobs: list[Object] = self.jobset["spec"].get("replicatedJobs") or []
-        return replicated_jobs
+        return items(self.jobset, "spec", "replicatedJobs")
 
 
 def build(tj: TrainJob, runtime: Object) -> Built:
-    spec = runtime.get("spec") or {}
-    policy: Mapping[str, Any] = spec.get("mlPolicy") or {}
+    policy = mapping(runtime, "spec", "mlPolicy")
     for kind in _NOT_YET:
         if kind in policy:
             raise CannotBuild(f"mlPolicy.{kind} of runtime {tj.runtime_name} is not supported yet; torch is")
-    template = runtime_patches.apply(tj, spec.get("template") or {})
+    template = runtime_patches.apply(tj, mapping(runtime, "spec", "template"))
     jobset_spec: Object = template.setdefault("spec", {})
-    replicated_jobs: list[Object] = jobset_spec.get("replicatedJobs") or []
+    replicated_jobs = items(jobset_spec, "replicatedJobs")
     pods = {rj["name"]: _pods(tj, policy, rj) for rj in replicated_jobs}
     for rj in replicated_jobs:
         overrides.apply_resources(tj, rj)
     if "torch" in policy:
-        _torch(tj, policy["torch"] or {}, replicated_jobs, pods, _subdomain(tj, jobset_spec))
+        _torch(tj, mapping(policy, "torch"), replicated_jobs, pods, _subdomain(tj, jobset_spec))
     total: dict[str, int] = {}
     for rj in replicated_jobs:
         overrides.apply_initializer(tj, rj)
@@ -67,12 +66,11 @@ def join(built: Built, replicated_jobs: tuple[str, ...], group: str) -> None:
 
 def _pods(tj: TrainJob, policy: Mapping[str, Any], replicated_job: Object) -> int:
     if ancestor(replicated_job) == TRAINER:
-        asked = tj.trainer.get("numNodes")
-        if asked is not None:
-            return int(asked)
+        if tj.trainer.num_nodes is not None:
+            return tj.trainer.num_nodes
         if policy:
             return max(1, int(policy.get("numNodes") or 1))
-    parallelism = ((replicated_job.get("template") or {}).get("spec") or {}).get("parallelism")
+    parallelism = mapping(replicated_job, "template", "spec").get("parallelism")
     return max(1, int(parallelism or 1))
 
 
@@ -95,7 +93,7 @@ def _set_counts(replicated_job: Object, pods: int) -> int:
 
 
 def _subdomain(tj: TrainJob, jobset_spec: Object) -> str:
-    return str((jobset_spec.get("network") or {}).get("subdomain") or tj.name)
+    return str(mapping(jobset_spec, "network").get("subdomain") or tj.name)
 
 
 def _object(tj: TrainJob, template: Object) -> Object:
@@ -105,7 +103,7 @@ def _object(tj: TrainJob, template: Object) -> Object:
         "ownerReferences": [meta.owner_reference(tj.obj, TRAIN_JOBS)],
     }
     for part in ("labels", "annotations"):
-        if (template.get("metadata") or {}).get(part):
+        if mapping(template, "metadata", part):
             metadata[part] = template["metadata"][part]
     return {"apiVersion": JOB_SETS.api_version, "kind": JOB_SETS.kind, "metadata": metadata, "spec": template["spec"]}
 
@@ -114,13 +112,13 @@ def update(current: Object, wanted: Object) -> ApplyPatch | None:
     """What to change in a JobSet while it or its TrainJob is suspended; everything else in it is frozen."""
     body: Object = {"metadata": {"resourceVersion": current["metadata"]["resourceVersion"]}, "spec": {}}
     for part in ("labels", "annotations"):
-        ours = wanted["metadata"].get(part) or {}
-        if any((current["metadata"].get(part) or {}).get(key) != value for key, value in ours.items()):
+        ours, stored = mapping(wanted, "metadata", part), mapping(current, "metadata", part)
+        if any(stored.get(key) != value for key, value in ours.items()):
             body["metadata"][part] = ours
     if bool(current["spec"].get("suspend")) != wanted["spec"]["suspend"]:
         body["spec"]["suspend"] = wanted["spec"]["suspend"]
-    by_name = {rj["name"]: rj for rj in wanted["spec"].get("replicatedJobs") or ()}
-    old = current["spec"].get("replicatedJobs") or []
+    by_name = {rj["name"]: rj for rj in items(wanted, "spec", "replicatedJobs")}
+    old = items(current, "spec", "replicatedJobs")
     new = [_refreshed(rj, by_name[rj["name"]]) if rj["name"] in by_name else rj for rj in old]
     if new != old:
         body["spec"]["replicatedJobs"] = new
@@ -135,10 +133,10 @@ def _refreshed(current: Object, wanted: Object) -> Object:
     new = pod_template(wanted)
     spec = {key: value for key, value in pods["spec"].items() if key not in _CHANGEABLE_SPEC}
     spec |= {key: new["spec"][key] for key in _CHANGEABLE_SPEC if new["spec"].get(key)}
-    metadata = dict(pods.get("metadata") or {})
+    metadata = dict(mapping(pods, "metadata"))
     for part in ("labels", "annotations"):
         metadata.pop(part, None)
-        if (new.get("metadata") or {}).get(part):
+        if mapping(new, "metadata", part):
             metadata[part] = new["metadata"][part]
     template = {**pods, "spec": spec, **({"metadata": metadata} if metadata or "metadata" in pods else {})}
     return {**current, "template": {**job, "spec": {**job["spec"], "template": template}}}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from ...api.objects import meta
+from ...api.objects.subtree import items, mapping
 from ...api.objects.vocabulary import TRAINJOB_ANCESTOR_STEP
 from ...api.scheme import CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES, Object, Resource
+from ...api.views.group_views import PodGroupView, WorkloadView
+from ...api.views.trainjob_views import Trainer, TrainJobSpec, TrainJobView
 
 CONTROLLER_NAME = "trainer.kubeflow.org/trainjob-controller"
 TRAINER = "trainer"
@@ -24,29 +25,33 @@ class CannotBuild(Exception):
 
 @dataclass(frozen=True)
 class TrainJob:
-    obj: Object
+    view: TrainJobView
     name: str
     namespace: str
     uid: str
-    spec: Mapping[str, Any]
-    suspended: bool
+    spec: TrainJobSpec
 
     @property
-    def trainer(self) -> Mapping[str, Any]:
-        return self.spec.get("trainer") or {}
+    def obj(self) -> Object:
+        return self.view.obj
+
+    @property
+    def suspended(self) -> bool:
+        return self.spec.suspend
+
+    @property
+    def trainer(self) -> Trainer:
+        return self.spec.trainer
 
     @property
     def runtime_name(self) -> str:
-        return str(self.spec["runtimeRef"]["name"])
+        return self.spec.runtime_ref.name
 
     @property
     def runtime_resource(self) -> Resource | None:
         """The kind of runtime it refers to, None if there is no such kind."""
-        reference = self.spec["runtimeRef"]
-        asked = (
-            reference.get("apiGroup") or CLUSTER_TRAINING_RUNTIMES.group,
-            reference.get("kind") or CLUSTER_TRAINING_RUNTIMES.kind,
-        )
+        reference = self.spec.runtime_ref
+        asked = (reference.api_group, reference.kind)
         for resource in (CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES):
             if (resource.group, resource.kind) == asked:
                 return resource
@@ -57,25 +62,27 @@ class TrainJob:
 class Observed:
     """What the caches hold about one TrainJob."""
 
-    trainjob: Object
+    trainjob: TrainJobView
     #: The runtime it refers to, as it is now.
     runtime: Object | None
     #: Workloads and pod groups controlled by it.
-    workloads: Sequence[Object]
-    pod_groups: Sequence[Object]
+    workloads: Sequence[WorkloadView]
+    pod_groups: Sequence[PodGroupView]
     #: Anything in its namespace, whoever owns it.
     find: Callable[[Resource, str], Object | None]
 
 
-def read(obj: Object) -> TrainJob:
-    spec = obj["spec"]
-    return TrainJob(obj, meta.name(obj), meta.namespace(obj), meta.uid(obj), spec, bool(spec.get("suspend")))
+def managed_elsewhere(trainjob: TrainJobView) -> bool:
+    return trainjob.spec.managed_by not in ("", CONTROLLER_NAME)
+
+
+def read(view: TrainJobView) -> TrainJob:
+    return TrainJob(view, view.name, view.namespace, view.uid, view.spec)
 
 
 def ancestor(replicated_job: Object) -> str:
     """Which part of a TrainJob a replicated job of the runtime plays; "" for none of them."""
-    labels = ((replicated_job.get("template") or {}).get("metadata") or {}).get("labels") or {}
-    return str(labels.get(TRAINJOB_ANCESTOR_STEP) or "")
+    return str(mapping(replicated_job, "template", "metadata", "labels").get(TRAINJOB_ANCESTOR_STEP) or "")
 
 
 def pod_template(replicated_job: Object) -> Object:
@@ -87,14 +94,14 @@ def pod_template(replicated_job: Object) -> Object:
 
 
 def container(replicated_job: Object, name: str) -> Object | None:
-    for one in pod_template(replicated_job)["spec"].get("containers") or ():
+    for one in items(pod_template(replicated_job), "spec", "containers"):
         if one["name"] == name:
             return one  # type: ignore[no-any-return]
     return None
 
 
-def upsert(items: Sequence[Object], new: Sequence[Object], key: str = "name") -> list[Object]:
-    """`items` with those of `new` put in place of their key, or at the end."""
+def upsert(entries: Iterable[Object], new: Iterable[Object], key: str = "name") -> list[Object]:
+    """`entries` with those of `new` put in place of their key, or at the end."""
     replacing = {one[key]: one for one in new}
-    kept = [replacing.pop(one[key], one) for one in items]
+    kept = [replacing.pop(one[key], one) for one in entries]
     return [*kept, *replacing.values()]

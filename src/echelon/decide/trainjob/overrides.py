@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
+from ...api.objects.subtree import items, mapping
 from ...api.scheme import Object
 from .model import (
     DATASET_INITIALIZER,
@@ -20,16 +20,16 @@ from .model import (
 
 def apply_resources(tj: TrainJob, replicated_job: Object) -> None:
     """`resourcesPerNode` over the runtime's, key by key."""
-    wanted = tj.trainer.get("resourcesPerNode")
+    wanted = tj.trainer.resources_per_node
     node = container(replicated_job, NODE_CONTAINER)
     if not wanted or node is None or ancestor(replicated_job) != TRAINER:
         return
-    resources = dict(node.get("resources") or {})
+    resources = dict(mapping(node, "resources"))
     for part in ("limits", "requests"):
         if wanted.get(part):
-            resources[part] = {**(resources.get(part) or {}), **wanted[part]}
+            resources[part] = {**mapping(resources, part), **wanted[part]}
     if wanted.get("claims"):
-        resources["claims"] = upsert(resources.get("claims") or (), wanted["claims"])
+        resources["claims"] = upsert(items(resources, "claims"), wanted["claims"])
     node["resources"] = resources
 
 
@@ -41,26 +41,30 @@ def apply_trainer(tj: TrainJob, replicated_job: Object, *, has_command: bool) ->
     node = container(replicated_job, NODE_CONTAINER)
     if node is None or ancestor(replicated_job) != TRAINER:
         return
-    for part in ("image", "command", "args"):
-        if tj.trainer.get(part) and not (part == "command" and has_command):
-            node[part] = tj.trainer[part]
-    set_env(node, tj.trainer.get("env"))
+    trainer = tj.trainer
+    if trainer.image:
+        node["image"] = trainer.image
+    if trainer.command and not has_command:
+        node["command"] = list(trainer.command)
+    if trainer.args:
+        node["args"] = list(trainer.args)
+    set_env(node, trainer.env)
 
 
 def apply_initializer(tj: TrainJob, replicated_job: Object) -> None:
     role = ancestor(replicated_job)
-    part = {DATASET_INITIALIZER: "dataset", MODEL_INITIALIZER: "model"}.get(role)
-    wanted: Mapping[str, Any] | None = (tj.spec.get("initializer") or {}).get(part) if part else None
+    sources = tj.spec.initializer
+    wanted = {DATASET_INITIALIZER: sources.dataset, MODEL_INITIALIZER: sources.model}.get(role)
     target = container(replicated_job, role) if wanted else None
     if wanted is None or target is None:
         return
-    if wanted.get("storageUri"):
-        set_env(target, [{"name": "STORAGE_URI", "value": wanted["storageUri"]}])
-    set_env(target, wanted.get("env"))
-    if wanted.get("secretRef"):
-        target["envFrom"] = [*(target.get("envFrom") or ()), {"secretRef": wanted["secretRef"]}]
+    if wanted.storage_uri:
+        set_env(target, [{"name": "STORAGE_URI", "value": wanted.storage_uri}])
+    set_env(target, wanted.env)
+    if wanted.secret_ref:
+        target["envFrom"] = [*items(target, "envFrom"), {"secretRef": wanted.secret_ref}]
 
 
-def set_env(target: Object, variables: list[Object] | None) -> None:
+def set_env(target: Object, variables: Sequence[Object]) -> None:
     if variables:
-        target["env"] = upsert(target.get("env") or (), variables)
+        target["env"] = upsert(items(target, "env"), variables)

@@ -8,11 +8,15 @@ What refers to a stored object's uid waits for the next decision, which follows 
 from __future__ import annotations
 
 from ...api.objects import meta
+from ...api.objects.subtree import mapping
 from ...api.scheme import CONFIG_MAPS, JOB_SETS, POD_GROUPS, TRAIN_JOBS, WORKLOADS, Object
+from ...api.views.group_views import PodGroupView
+from ...api.views.job_views import JobSetView, JobTemplate
+from ...api.views.object_view import read as read_part
 from ..plan import NOTHING, Create, Delete, Draft, Note, Plan
 from . import child, runtime_snapshot, scheduling_groups
-from .model import CONTROLLER_NAME, CannotBuild, Observed, TrainJob, read
-from .status import TrainJobStatusDraft, finished, missed_deadline
+from .model import CannotBuild, Observed, TrainJob, managed_elsewhere, read
+from .status import TrainJobStatusDraft, missed_deadline
 
 _RETRY_SECONDS = 5.0
 _MESSAGE_LIMIT = 950
@@ -20,21 +24,22 @@ _MESSAGE_LIMIT = 950
 
 def reconcile(observed: Observed, now: float) -> Plan:
     trainjob = observed.trainjob
-    if meta.deleting(trainjob) or trainjob["spec"].get("managedBy", CONTROLLER_NAME) != CONTROLLER_NAME:
+    if trainjob.deleting or managed_elsewhere(trainjob):
         return NOTHING
     tj = read(trainjob)
     draft, status = Draft(), TrainJobStatusDraft(tj, now)
-    current = _own_jobset(tj, observed)
+    existing = _find_jobset(tj, observed)
+    current = existing if existing is not None and existing.controlled_by(tj.uid) else None
     if tj.runtime_resource is None:
         status.unsupported_runtime()
-    elif finished(trainjob):
+    elif trainjob.finished:
         _clean_up(tj, current, draft)
     else:
         try:
-            _run(tj, observed, draft)
+            _run(tj, observed, existing, draft)
         except CannotBuild as problem:
             message = str(problem) if len(str(problem)) <= _MESSAGE_LIMIT else str(problem)[:_MESSAGE_LIMIT] + "…"
-            draft.note(Note(TRAIN_JOBS, trainjob, "Warning", "TrainJobResourcesCreationFailed", message))
+            draft.note(Note(TRAIN_JOBS, tj.obj, "Warning", "TrainJobResourcesCreationFailed", message))
             draft.requeue(_RETRY_SECONDS)
     status.suspension()
     status.follow(current)
@@ -44,35 +49,34 @@ def reconcile(observed: Observed, now: float) -> Plan:
     return status.finish(draft)
 
 
-def _own_jobset(tj: TrainJob, observed: Observed) -> Object | None:
+def _find_jobset(tj: TrainJob, observed: Observed) -> JobSetView | None:
+    """The JobSet of the TrainJob's name, whatever its owner."""
     found = observed.find(JOB_SETS, tj.name)
-    return found if found is not None and meta.controlled_by(found, tj.uid) else None
+    return None if found is None else JobSetView(found)
 
 
-def _run(tj: TrainJob, observed: Observed, draft: Draft) -> None:
+def _run(tj: TrainJob, observed: Observed, existing: JobSetView | None, draft: Draft) -> None:
     resolved = runtime_snapshot.resolve(tj, observed)
     if resolved.snapshot is not None:
         draft.stage(_create(tj, resolved.snapshot))
-    existing = observed.find(JOB_SETS, tj.name)
-    if existing is not None and not meta.controlled_by(existing, tj.uid):
+    if existing is not None and not existing.controlled_by(tj.uid):
         raise CannotBuild(f"JobSet {tj.name} exists and belongs to someone else; delete it, or rename the TrainJob")
     built = child.build(tj, resolved.runtime)
-    policy = (resolved.runtime.get("spec") or {}).get("podGroupPolicy") or {}
+    policy = mapping(resolved.runtime, "spec", "podGroupPolicy")
     if "workload" in policy and not _runs_ungrouped(existing) and not _group(tj, built, observed, existing, draft):
         return
     _sync_jobset(tj, built.jobset, existing, draft)
 
 
-def _runs_ungrouped(existing: Object | None) -> bool:
+def _runs_ungrouped(existing: JobSetView | None) -> bool:
     """A JobSet that began without groups keeps going without: its pod templates cannot change."""
     if existing is None:
         return False
-    return not any(
-        "schedulingGroup" in rj["template"]["spec"]["template"]["spec"] for rj in existing["spec"]["replicatedJobs"]
-    )
+    templates = [read_part(JobTemplate, rj.template) for rj in existing.spec.replicated_jobs]
+    return not any(one.spec.template.spec.scheduling_group.pod_group_name for one in templates)
 
 
-def _group(tj: TrainJob, built: child.Built, observed: Observed, existing: Object | None, draft: Draft) -> bool:
+def _group(tj: TrainJob, built: child.Built, observed: Observed, existing: JobSetView | None, draft: Draft) -> bool:
     """Workload and PodGroups; False while the JobSet has to wait for them."""
     wanted = scheduling_groups.compile_groups(tj, built.replicated_jobs, built.pods)
     name = scheduling_groups.workload_name(tj, observed)
@@ -84,7 +88,7 @@ def _group(tj: TrainJob, built: child.Built, observed: Observed, existing: Objec
         return False
     if tj.suspended:
         if existing is not None and _is_quiet(existing):
-            draft.stage(*(_delete(group) for group in observed.pod_groups if not meta.deleting(group)))
+            draft.stage(*(_delete(group) for group in observed.pod_groups if not group.deleting))
         return True
     missing: list[Create] = []
     for group in wanted:
@@ -99,26 +103,25 @@ def _group(tj: TrainJob, built: child.Built, observed: Observed, existing: Objec
     return True
 
 
-def _is_quiet(existing: Object) -> bool:
+def _is_quiet(existing: JobSetView) -> bool:
     """Suspended, and none of its Jobs has a pod left."""
-    counts = (existing.get("status") or {}).get("replicatedJobsStatus") or ()
-    return bool(existing["spec"].get("suspend")) and not any(entry["active"] for entry in counts)
+    return existing.spec.suspend and not any(entry.active for entry in existing.status.replicated_jobs_status)
 
 
-def _sync_jobset(tj: TrainJob, wanted: Object, existing: Object | None, draft: Draft) -> None:
+def _sync_jobset(tj: TrainJob, wanted: Object, existing: JobSetView | None, draft: Draft) -> None:
     if existing is None:
         created = Note(TRAIN_JOBS, tj.obj, "Normal", "JobSetCreated", "JobSet {name} created")
         draft.stage(_create(tj, wanted, created))
-    elif not meta.deleting(existing) and (tj.suspended or existing["spec"].get("suspend")):
-        change = child.update(existing, wanted)
+    elif not existing.deleting and (tj.suspended or existing.spec.suspend):
+        change = child.update(existing.obj, wanted)
         if change is not None:
             draft.stage(change)
 
 
-def _clean_up(tj: TrainJob, current: Object | None, draft: Draft) -> None:
+def _clean_up(tj: TrainJob, current: JobSetView | None, draft: Draft) -> None:
     """A TrainJob that missed its deadline takes its JobSet down; every other end leaves things as they are."""
-    if missed_deadline(tj.obj) and current is not None and not meta.deleting(current):
-        draft.stage(Delete(JOB_SETS, tj.namespace, meta.name(current), meta.uid(current)))
+    if missed_deadline(tj.view) and current is not None and not current.deleting:
+        draft.stage(Delete(JOB_SETS, tj.namespace, current.name, current.uid))
 
 
 _RESOURCES = {resource.kind: resource for resource in (CONFIG_MAPS, WORKLOADS, POD_GROUPS, JOB_SETS)}
@@ -129,5 +132,5 @@ def _create(tj: TrainJob, obj: Object, created: Note | None = None) -> Create:
     return Create(_RESOURCES[obj["kind"]], obj, created=created, refused=refused)
 
 
-def _delete(group: Object) -> Delete:
-    return Delete(POD_GROUPS, meta.namespace(group), meta.name(group), meta.uid(group))
+def _delete(group: PodGroupView) -> Delete:
+    return Delete(POD_GROUPS, group.namespace, group.name, group.uid)

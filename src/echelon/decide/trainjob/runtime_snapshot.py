@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import yaml
 
 from ...api.objects import meta
+from ...api.objects.subtree import mapping
 from ...api.scheme import CONFIG_MAPS, TRAIN_JOBS, Object
 from .model import CannotBuild, Observed, TrainJob
 
@@ -26,7 +27,7 @@ def resolve(tj: TrainJob, observed: Observed) -> Resolved:
     if stored is not None:
         return Resolved(_thaw(tj, stored))
     if observed.runtime is None:
-        raise CannotBuild(f"{tj.spec['runtimeRef']['kind']} {tj.runtime_name} not found")
+        raise CannotBuild(f"{tj.spec.runtime_ref.kind} {tj.runtime_name} not found")
     return Resolved(observed.runtime, _freeze(tj, observed.runtime))
 
 
@@ -42,7 +43,7 @@ def _freeze(tj: TrainJob, runtime: Object) -> Object:
         "apiVersion": resource.api_version,
         "kind": resource.kind,
         "metadata": metadata,
-        "spec": runtime.get("spec") or {},
+        "spec": mapping(runtime, "spec"),
     }
     return {
         "apiVersion": CONFIG_MAPS.api_version,
@@ -60,7 +61,7 @@ def _thaw(tj: TrainJob, stored: Object) -> Object:
     where = f"ConfigMap {meta.name(stored)}"
     if not meta.controlled_by(stored, tj.uid):
         raise CannotBuild(f"{where} does not belong to this TrainJob; delete it, or rename the TrainJob")
-    text = (stored.get("data") or {}).get(_KEY)
+    text = mapping(stored, "data").get(_KEY)
     if text is None:
         raise CannotBuild(f"{where} has no key {_KEY!r}; delete it to take a new snapshot")
     try:
@@ -78,5 +79,5 @@ def _is_the_one_meant(tj: TrainJob, runtime: Object) -> bool:
     return (
         str(runtime.get("apiVersion", "")).split("/")[0] == resource.group
         and runtime.get("kind") == resource.kind
-        and (runtime.get("metadata") or {}).get("name") == tj.runtime_name
+        and mapping(runtime, "metadata").get("name") == tj.runtime_name
     )

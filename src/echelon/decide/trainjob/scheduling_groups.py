@@ -13,8 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...api.objects import meta
+from ...api.objects.subtree import items, mapping
 from ...api.objects.vocabulary import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
 from ...api.scheme import POD_GROUPS, TRAIN_JOBS, WORKLOADS, Object
+from ...api.views.group_views import WorkloadView
 from .model import (
     DATASET_INITIALIZER,
     MODEL_INITIALIZER,
@@ -59,38 +61,40 @@ def _part(replicated_job: Object) -> str:
 def _group(tj: TrainJob, template: str, members: Sequence[Object], pods: Mapping[str, int]) -> PartGroup:
     names = [rj["name"] for rj in members]
     # Pods that wait for others of the same group cannot be part of what must start together.
-    together = [rj for rj in members if not any(one["name"] in names for one in rj.get("dependsOn") or ())]
+    together = [rj for rj in members if not any(one["name"] in names for one in items(rj, "dependsOn"))]
     minimum = sum(pods[rj["name"]] for rj in together)
     gang = template == TRAINER and minimum > 0
     terms: Object = {"schedulingPolicy": {"gang": {"minCount": minimum}} if gang else {"basic": {}}}
-    words = _words(tj, template, members)
-    if REQUIRED_TOPOLOGY in words:
-        terms["schedulingConstraints"] = {"topology": [{"key": words[REQUIRED_TOPOLOGY]}]}
+    notes = _annotations(tj, template, members)
+    if REQUIRED_TOPOLOGY in notes:
+        terms["schedulingConstraints"] = {"topology": [{"key": notes[REQUIRED_TOPOLOGY]}]}
     classes = {str(pod_template(rj)["spec"].get("priorityClassName") or "") for rj in members}
     if len(classes) == 1 and classes != {""}:
         terms["priorityClassName"] = classes.pop()
-    kept = {PREFERRED_TOPOLOGY: words[PREFERRED_TOPOLOGY]} if PREFERRED_TOPOLOGY in words else {}
+    kept = {PREFERRED_TOPOLOGY: notes[PREFERRED_TOPOLOGY]} if PREFERRED_TOPOLOGY in notes else {}
     return PartGroup(template, terms, tuple(names), kept)
 
 
-def _words(tj: TrainJob, template: str, members: Sequence[Object]) -> dict[str, str]:
+def _annotations(tj: TrainJob, template: str, members: Sequence[Object]) -> dict[str, str]:
     """Annotations that shape a group: the runtime's, and for the trainer the TrainJob's own before them."""
-    words: dict[str, str] = {}
+    found: dict[str, str] = {}
     for rj in members:
-        words |= ((rj.get("template") or {}).get("metadata") or {}).get("annotations") or {}
-    return {**words, **meta.annotations(tj.obj)} if template == TRAINER else words
+        found |= mapping(rj, "template", "metadata", "annotations")
+    return {**found, **tj.view.annotations} if template == TRAINER else found
 
 
 # -- objects ---------------------------------------------------------------------------------------------------
 
 
-def find_workload(tj: TrainJob, observed: Observed) -> Object | None:
+def find_workload(tj: TrainJob, observed: Observed) -> WorkloadView | None:
     """The Workload that this TrainJob controls, whatever its name."""
     mine = [
-        one for one in observed.workloads if (one["spec"].get("controllerRef") or {}).get("kind") == TRAIN_JOBS.kind
+        one
+        for one in observed.workloads
+        if one.spec.controller_ref is not None and one.spec.controller_ref.kind == TRAIN_JOBS.kind
     ]
     if len(mine) > 1:
-        names = ", ".join(map(meta.name, mine))
+        names = ", ".join(one.name for one in mine)
         raise CannotBuild(f"several Workloads belong to this TrainJob: {names}; delete all but one")
     return mine[0] if mine else None
 
@@ -99,7 +103,7 @@ def workload_name(tj: TrainJob, observed: Observed) -> str:
     """Its name now or to be: the TrainJob's, unless someone else's Workload has that."""
     found = find_workload(tj, observed)
     if found is not None:
-        return meta.name(found)
+        return found.name
     taken = observed.find(WORKLOADS, tj.name)
     return tj.name if taken is None else f"{tj.name[:52].rstrip('-')}-{safe_hash(tj.uid)}"
 
@@ -120,16 +124,16 @@ def workload(tj: TrainJob, name: str, groups: Sequence[PartGroup]) -> Object:
     }
 
 
-def pod_group(tj: TrainJob, stored_workload: Object, group: PartGroup) -> Object:
+def pod_group(tj: TrainJob, stored_workload: WorkloadView, group: PartGroup) -> Object:
     owners = [
         meta.owner_reference(tj.obj, TRAIN_JOBS),
-        meta.owner_reference(stored_workload, WORKLOADS, controller=False),
+        meta.owner_reference(stored_workload.obj, WORKLOADS, controller=False),
     ]
-    name = group_name(tj, meta.name(stored_workload), group.template)
+    name = group_name(tj, stored_workload.name, group.template)
     metadata: Object = {"name": name, "namespace": tj.namespace, "ownerReferences": owners}
     if group.annotations:
         metadata["annotations"] = dict(group.annotations)
-    reference = {"workloadName": meta.name(stored_workload), "templateName": group.template}
+    reference = {"workloadName": stored_workload.name, "templateName": group.template}
     return {
         "apiVersion": POD_GROUPS.api_version,
         "kind": POD_GROUPS.kind,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ...api.objects import meta
-from ...api.scheme import TRAIN_JOBS, Object
+from ...api.scheme import TRAIN_JOBS
+from ...api.views.job_views import JobSetView
+from ...api.views.trainjob_views import TrainJobView
 from ...base.instants import parse
 from ..status_draft import StatusDraft
 from .model import TrainJob
@@ -15,13 +16,9 @@ DEADLINE_EXCEEDED = "DeadlineExceeded"
 _COUNTERS = ("name", "ready", "succeeded", "failed", "active", "suspended")
 
 
-def finished(trainjob: Object) -> bool:
-    return meta.condition_is(trainjob, COMPLETE) or meta.condition_is(trainjob, FAILED)
-
-
-def missed_deadline(trainjob: Object) -> bool:
-    failed = meta.find_condition(trainjob, FAILED)
-    return failed is not None and failed["status"] == "True" and failed["reason"] == DEADLINE_EXCEEDED
+def missed_deadline(trainjob: TrainJobView) -> bool:
+    failed = trainjob.condition(FAILED)
+    return failed is not None and failed.status == "True" and failed.reason == DEADLINE_EXCEEDED
 
 
 class TrainJobStatusDraft(StatusDraft):
@@ -34,32 +31,32 @@ class TrainJobStatusDraft(StatusDraft):
     def suspension(self) -> None:
         if self._tj.suspended:
             self._tell(SUSPENDED, "True", "Suspended", "TrainJob is suspended", "Suspended")
-        elif meta.condition_is(self._tj.obj, SUSPENDED):
+        elif self.is_true(SUSPENDED):
             self._tell(SUSPENDED, "False", "Resumed", "TrainJob is resumed", "Resumed")
 
-    def follow(self, jobset: Object | None) -> None:
+    def follow(self, jobset: JobSetView | None) -> None:
         """Take over the JobSet's counts and its end; a missed deadline is an end of our own and stays."""
         if jobset is None:
             return
         counts = [
-            {counter: entry[counter] for counter in _COUNTERS}
-            for entry in (jobset.get("status") or {}).get("replicatedJobsStatus") or ()
+            {counter: getattr(entry, counter) for counter in _COUNTERS}
+            for entry in jobset.status.replicated_jobs_status
         ]
         if counts:
             self.body["jobsStatus"] = counts
-        if missed_deadline(self._tj.obj):
+        if missed_deadline(self._tj.view):
             return
         for theirs, ours, event in (("Completed", COMPLETE, "Completed"), (FAILED, FAILED, "Failed")):
-            found = meta.find_condition(jobset, theirs)
-            if found is not None and found["status"] == "True":
-                self._tell(ours, "True", found["reason"], found["message"], event, found["lastTransitionTime"])
+            found = jobset.condition(theirs)
+            if found is not None and found.status == "True":
+                self._tell(ours, "True", found.reason, found.message, event, found.last_transition_time)
 
     def deadline(self) -> float | None:
         """Seconds left of the active deadline; fails the TrainJob when there are none."""
-        seconds = self._tj.spec.get("activeDeadlineSeconds")
+        seconds = self._tj.spec.active_deadline_seconds
         if seconds is None or self._tj.suspended or self.finished:
             return None
-        left = self._started() + float(seconds) - self._now
+        left = self._started() + seconds - self._now
         if left > 0:
             return max(1.0, left)
         message = "TrainJob exceeded its active deadline"
@@ -67,8 +64,8 @@ class TrainJobStatusDraft(StatusDraft):
         return None
 
     def unsupported_runtime(self) -> None:
-        reference = self._tj.spec["runtimeRef"]
-        message = f"no kind of runtime is called {reference.get('kind')}.{reference.get('apiGroup')}"
+        reference = self._tj.spec.runtime_ref
+        message = f"no kind of runtime is called {reference.kind}.{reference.api_group}"
         self._tell(FAILED, "True", "TrainingRuntimeNotSupported", message, "Failed")
 
     @property
@@ -80,7 +77,7 @@ class TrainJobStatusDraft(StatusDraft):
         resumed = self.find(SUSPENDED)
         if resumed is not None and resumed["status"] == "False":
             return parse(resumed["lastTransitionTime"])
-        return parse(self._tj.obj["metadata"]["creationTimestamp"])
+        return parse(self._tj.view.metadata.creation_timestamp)
 
     def _tell(self, type_: str, status: str, reason: str, message: str, event: str, since: str = "") -> None:
         """Set a condition, with an event if it changed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...api.objects.subtree import items, mapping
 from ...api.objects.vocabulary import COMPLETION_INDEX
 from ...api.scheme import Object
 from ...base import quantity
@@ -20,7 +21,7 @@ def apply(tj: TrainJob, trainer: Object, nodes: int, subdomain: str) -> list[Obj
     node = container(trainer, NODE_CONTAINER)
     if node is None:
         raise CannotBuild(f"the runtime's replicated job {trainer['name']!r} has no container {NODE_CONTAINER!r}")
-    resources = node.get("resources") or {}
+    resources = mapping(node, "resources")
     processes = processes_per_node(tj, resources)
     master = f"{tj.name}-{trainer['name']}-0-0.{subdomain}"
     rank = {"fieldRef": {"fieldPath": f"metadata.annotations['{COMPLETION_INDEX}']"}}
@@ -35,18 +36,18 @@ def apply(tj: TrainJob, trainer: Object, nodes: int, subdomain: str) -> list[Obj
     ]
     if torchtune.wanted(tj):
         shape = torchtune.ProcessLayout(nodes, processes, _gpus(resources))
-        node["command"] = torchtune.command(tj, shape, f"{master}:{PORT}", node.get("command") or ())
+        node["command"] = torchtune.command(tj, shape, f"{master}:{PORT}", items(node, "command"))
         set_env(node, variables)
     else:
         set_env(node, variables + addresses)
-    if all(port["containerPort"] != PORT for port in node.get("ports") or ()):
-        node["ports"] = [*(node.get("ports") or ()), {"containerPort": PORT, "protocol": "TCP"}]
+    if all(port["containerPort"] != PORT for port in items(node, "ports")):
+        node["ports"] = [*items(node, "ports"), {"containerPort": PORT, "protocol": "TCP"}]
     return variables + addresses
 
 
 def inject(policy: Mapping[str, Any], replicated_jobs: list[Object], variables: list[Object]) -> None:
     """The same variables for every container that `envInjection` lists."""
-    for target in (policy.get("envInjection") or {}).get("targets") or ():
+    for target in items(policy, "envInjection", "targets"):
         named = next((rj for rj in replicated_jobs if rj["name"] == target["jobName"]), None)
         if named is None:
             raise CannotBuild(f"mlPolicy.torch.envInjection: the runtime has no replicated job {target['jobName']!r}")
@@ -58,13 +59,13 @@ def inject(policy: Mapping[str, Any], replicated_jobs: list[Object], variables: 
 
 
 def _init_container(replicated_job: Object, name: str) -> Object | None:
-    every = pod_template(replicated_job)["spec"].get("initContainers") or ()
+    every = items(pod_template(replicated_job), "spec", "initContainers")
     return next((one for one in every if one["name"] == name), None)
 
 
 def processes_per_node(tj: TrainJob, resources: Mapping[str, Any]) -> str:
     """As told; else `auto` where there are GPUs, else one per CPU, rounded up."""
-    explicit = tj.trainer.get("numProcPerNode")
+    explicit = tj.trainer.num_proc_per_node
     if explicit is not None:
         return str(explicit)
     if _gpus(resources) > 0:
@@ -74,7 +75,7 @@ def processes_per_node(tj: TrainJob, resources: Mapping[str, Any]) -> str:
 
 
 def _asked(resources: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [resources.get("requests") or {}, resources.get("limits") or {}]
+    return [mapping(resources, "requests"), mapping(resources, "limits")]
 
 
 def _gpus(resources: Mapping[str, Any]) -> int:

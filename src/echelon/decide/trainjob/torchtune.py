@@ -27,7 +27,7 @@ class ProcessLayout:
 
 
 def wanted(tj: TrainJob) -> bool:
-    return tuple(tj.trainer.get("command") or ()) == COMMAND
+    return tj.trainer.command == COMMAND
 
 
 def command(tj: TrainJob, shape: ProcessLayout, endpoint: str, runtime_command: Sequence[str]) -> list[str]:
@@ -48,7 +48,7 @@ def _model(runtime_name: str) -> str:
 
 
 def _recipe(tj: TrainJob, shape: ProcessLayout, model: str) -> tuple[str, str]:
-    arguments = list(tj.trainer.get("args") or ())
+    arguments = list(tj.trainer.args)
     adapts, quantized = lora(arguments)
     if shape.nodes > 1:
         if model not in MULTI_NODE_MODELS or adapts:

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from echelon.api.scheme import Object
+from echelon.api.views.group_views import PodGroupView, WorkloadView
+from echelon.api.views.job_views import JobView
+from echelon.api.views.pod_views import PodView
 from echelon.base.instants import to_time
 from echelon.decide.job.model import Observed
 
@@ -89,4 +92,13 @@ def ready() -> Object:
 
 
 def observed(the_job: Object, *pods: Object, **more: Any) -> Observed:
-    return Observed(**{"job": the_job, "owned": pods, "orphans": (), "workloads": (), "groups": (), **more})
+    """What the caches hold: the Job with pods that it controls, and `more` trees beside them."""
+    seen: Object = {"owned": pods, "orphans": (), "workloads": (), "groups": (), **more}
+    return Observed(
+        JobView(the_job),
+        owned=[PodView(one) for one in seen.pop("owned")],
+        orphans=[PodView(one) for one in seen.pop("orphans")],
+        workloads=[WorkloadView(one) for one in seen.pop("workloads")],
+        groups=[PodGroupView(one) for one in seen.pop("groups")],
+        **seen,
+    )

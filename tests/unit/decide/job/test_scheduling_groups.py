@@ -68,7 +68,7 @@ def gang_job(count: int = 2, **spec: Any) -> Object:
 
 
 def stored(obj: Object, uid: str) -> Object:
-    return {**obj, "metadata": {**obj["metadata"], "uid": uid}}
+    return {**obj, "metadata": {**obj["metadata"], "uid": uid, "resourceVersion": "7"}}
 
 
 WORKLOAD = stored(REAL_WORKLOAD, "cbe1be2e")

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from echelon.api.objects import meta
-from echelon.api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, JOBS, POD_GROUPS, WORKLOADS, Object, Resource
+from echelon.api.scheme import JOB_SETS, JOBS, Object, Resource
+from echelon.api.views.group_views import CompositePodGroupView, PodGroupView, WorkloadView
+from echelon.api.views.job_views import JobSetView, JobView
 from echelon.base.instants import to_time
-from echelon.decide.jobset.model import Observed
+from echelon.decide.jobset.model import JobSet, Observed, read
 from echelon.decide.jobset.reconcile import reconcile
 from echelon.decide.plan import Plan
 from tests.unit.decide.plain_api import PlainApi
@@ -41,6 +43,11 @@ def jobset(*entries: Object, name: str = "test-js", annotations: dict[str, str] 
     return {"apiVersion": JOB_SETS.api_version, "kind": "JobSet", "metadata": metadata, "spec": body}
 
 
+def model(jobset: Object) -> JobSet:
+    """A JobSet as its decisions read it."""
+    return read(JobSetView(jobset))
+
+
 class Stage(PlainApi):
     """One JobSet and what it has made.  Jobs change only as the test says."""
 
@@ -62,9 +69,10 @@ class Stage(PlainApi):
         return status
 
     def observed(self) -> Observed:
-        kinds = (WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS)
-        groups = [(kind, obj) for kind in kinds for obj in self.owned(kind, self.jobset)]
-        return Observed(self.jobset, self.owned(JOBS, self.jobset), groups, self.find)
+        views = (WorkloadView, CompositePodGroupView, PodGroupView)
+        groups = [view(obj) for view in views for obj in self.owned(view.resource, self.jobset)]
+        jobs = [JobView(obj) for obj in self.owned(JOBS, self.jobset)]
+        return Observed(JobSetView(self.jobset), jobs, groups, self.find)
 
     def plan(self) -> Plan:
         return reconcile(self.observed(), self.now)

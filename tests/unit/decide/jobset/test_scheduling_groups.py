@@ -10,9 +10,8 @@ from echelon.api.objects import meta
 from echelon.api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, JOBS, POD_GROUPS, WORKLOADS, Object
 from echelon.decide.jobset import child_names
 from echelon.decide.jobset.group_objects import workload_name
-from echelon.decide.jobset.model import read
 from echelon.decide.jobset.scheduling_groups import compile_tree
-from tests.unit.decide.jobset.stage import Stage, jobset, replicated
+from tests.unit.decide.jobset.stage import Stage, jobset, model, replicated
 
 RACK, BLOCK = "topology.kubernetes.io/rack", "topology.kubernetes.io/block"
 WORKERS = replicated("workers", 2, 3)
@@ -163,7 +162,7 @@ def test_groups_are_made_root_first_and_before_any_job() -> None:
 
 def test_an_explicit_minimum_of_groups_is_kept() -> None:
     scheduling = {**GANGS, "schedulingPolicy": {"gang": {"minGroupCount": 1}}}
-    (root,) = compile_tree(read(jobset(WORKERS, DRIVER, scheduling=scheduling)))
+    (root,) = compile_tree(model(jobset(WORKERS, DRIVER, scheduling=scheduling)))
     assert root.terms["schedulingPolicy"] == {"gang": {"minGroupCount": 1}}
 
 
@@ -175,7 +174,7 @@ ORDERED: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("policy", ORDERED)
 def test_a_sequenced_root_is_basic(policy: dict[str, Any]) -> None:
-    (root,) = compile_tree(read(jobset(WORKERS, DRIVER, scheduling=GANGS, **policy)))
+    (root,) = compile_tree(model(jobset(WORKERS, DRIVER, scheduling=GANGS, **policy)))
     assert root.terms["schedulingPolicy"] == {"basic": {}}
 
 
@@ -183,13 +182,13 @@ def test_a_sequenced_root_is_basic(policy: dict[str, Any]) -> None:
 @pytest.mark.parametrize("policy", [*ORDERED, {"depends": True}])
 def test_a_sequenced_gang_falls_apart_into_one_per_replicated_job(policy: dict[str, Any]) -> None:
     driver = {**DRIVER, "dependsOn": [{"name": "workers", "status": "Ready"}]} if policy.pop("depends", 0) else DRIVER
-    tree = compile_tree(read(jobset(WORKERS, driver, scheduling={"schedulingPolicy": {"gang": {}}}, **policy)))
+    tree = compile_tree(model(jobset(WORKERS, driver, scheduling={"schedulingPolicy": {"gang": {}}}, **policy)))
     assert [leaf.terms["schedulingPolicy"] for leaf in tree] == [gang(6), gang(1)]
 
 
 @pytest.mark.conformance("JS-G08")
 def test_any_order_keeps_one_gang() -> None:
-    assert len(compile_tree(read(jobset(WORKERS, DRIVER, scheduling={"schedulingPolicy": {"gang": {}}})))) == 1
+    assert len(compile_tree(model(jobset(WORKERS, DRIVER, scheduling={"schedulingPolicy": {"gang": {}}})))) == 1
 
 
 @pytest.mark.conformance("JS-G07", "JS-G12")
@@ -254,7 +253,7 @@ def test_a_restart_keeps_the_groups() -> None:
 @pytest.mark.conformance("JS-G11")
 def test_a_foreign_workload_of_the_name_is_left_alone_and_reported() -> None:
     obj = jobset(WORKERS, scheduling={"schedulingPolicy": {"gang": {}}})
-    foreign = {"metadata": {"name": workload_name(read(obj))}, "spec": {"podGroupTemplates": []}}
+    foreign = {"metadata": {"name": workload_name(model(obj))}, "spec": {"podGroupTemplates": []}}
     stage = Stage(obj, beside=[(WORKLOADS, foreign)])
     assert stage.all(WORKLOADS)[0]["spec"] == {"podGroupTemplates": []}
     assert stage.job_names() == []
@@ -275,7 +274,7 @@ def test_groups_take_the_priority_class_on_which_their_pods_agree(
     classes: tuple[str, str], expected: str | None
 ) -> None:
     entries = [replicated(name, pod={"priorityClassName": value}) for name, value in zip("ab", classes, strict=True)]
-    (leaf,) = compile_tree(read(jobset(*entries, scheduling={"schedulingPolicy": {"gang": {}}})))
+    (leaf,) = compile_tree(model(jobset(*entries, scheduling={"schedulingPolicy": {"gang": {}}})))
     assert leaf.terms.get("priorityClassName") == expected
 
 
@@ -290,7 +289,7 @@ def test_a_composite_carries_the_priority_of_its_tree() -> None:
 def test_the_minimum_counts_pods_that_run_at_the_same_time() -> None:
     fewer = replicated("a", 2, 4)
     fewer["template"]["spec"]["completions"] = 3
-    (leaf,) = compile_tree(read(jobset(fewer, scheduling={})))
+    (leaf,) = compile_tree(model(jobset(fewer, scheduling={})))
     assert leaf.terms["schedulingPolicy"] == gang(6)
 
 
@@ -315,10 +314,10 @@ def test_exclusive_placement_is_a_group_per_job_over_a_whole_domain() -> None:
 @pytest.mark.conformance("JS-U18")
 def test_an_entrys_own_exclusive_key_goes_before_the_jobsets() -> None:
     tree = compile_tree(
-        read(jobset(replicated("a", annotations={EXCLUSIVE: RACK}), DRIVER, annotations={EXCLUSIVE: BLOCK}))
+        model(jobset(replicated("a", annotations={EXCLUSIVE: RACK}), DRIVER, annotations={EXCLUSIVE: BLOCK}))
     )
     assert [leaf.annotations["echelon.dev/exclusive-topology"] for leaf in tree] == [RACK, BLOCK]
-    only_one = compile_tree(read(jobset(replicated("a", annotations={EXCLUSIVE: RACK}), DRIVER)))
+    only_one = compile_tree(model(jobset(replicated("a", annotations={EXCLUSIVE: RACK}), DRIVER)))
     assert [leaf.template for leaf in only_one] == ["a-job"]
 
 
@@ -331,7 +330,7 @@ def test_pods_that_bring_their_own_group_are_left_in_it() -> None:
 
 def test_a_preferred_topology_reaches_the_group() -> None:
     words = {"echelon.dev/preferred-topology": RACK}
-    (leaf,) = compile_tree(read(jobset(replicated("a", annotations=words), scheduling={})))
+    (leaf,) = compile_tree(model(jobset(replicated("a", annotations=words), scheduling={})))
     assert leaf.annotations == words
 
 

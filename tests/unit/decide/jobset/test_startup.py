@@ -8,9 +8,8 @@ import pytest
 
 from echelon.api.scheme import JOBS, Object
 from echelon.decide.jobset.children import Counts
-from echelon.decide.jobset.model import read
 from echelon.decide.jobset.startup import startable
-from tests.unit.decide.jobset.stage import A, B, C, Stage, jobset, replicated
+from tests.unit.decide.jobset.stage import A, B, C, Stage, jobset, model, replicated
 
 IN_ORDER = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
 A_JOB = f"test-js-{A}-0"
@@ -95,7 +94,7 @@ def test_the_first_entry_then_the_rest_in_parallel() -> None:
     ],
 )
 def test_a_ready_dependency_counts_failed_jobs_as_started(counts: dict[str, Counts], opened: bool) -> None:
-    walked = startable(read(jobset(replicated(A, 2), after(B, (A, "Ready")))), counts)
+    walked = startable(model(jobset(replicated(A, 2), after(B, (A, "Ready")))), counts)
     assert (B in [rj.name for rj in walked.open]) == opened
 
 

@@ -9,6 +9,8 @@ from typing import Any
 from echelon.api.objects import meta
 from echelon.api.objects.builtin_runtimes import builtin_runtimes
 from echelon.api.scheme import JOB_SETS, POD_GROUPS, TRAIN_JOBS, WORKLOADS, Object, Resource
+from echelon.api.views.group_views import PodGroupView, WorkloadView
+from echelon.api.views.trainjob_views import TrainJobView
 from echelon.base.instants import to_time
 from echelon.decide.plan import Plan
 from echelon.decide.trainjob.model import Observed
@@ -61,8 +63,10 @@ class Stage(PlainApi):
         return self.get(JOB_SETS, self.name)
 
     def plan(self) -> Plan:
-        workloads, groups = (self.owned(kind, self.trainjob) for kind in (WORKLOADS, POD_GROUPS))
-        return reconcile(Observed(self.trainjob, self.runtime, workloads, groups, self.find), self.now)
+        workloads = [WorkloadView(obj) for obj in self.owned(WORKLOADS, self.trainjob)]
+        groups = [PodGroupView(obj) for obj in self.owned(POD_GROUPS, self.trainjob)]
+        seen = Observed(TrainJobView(self.trainjob), self.runtime, workloads, groups, self.find)
+        return reconcile(seen, self.now)
 
     def edit_trainjob(self, **spec: Any) -> None:
         self.edit(TRAIN_JOBS, self.name, **spec)

@@ -8,6 +8,7 @@ import pytest
 
 from echelon.api.objects import meta
 from echelon.api.scheme import JOB_SETS, POD_GROUPS, TRAIN_JOBS, WORKLOADS, Object
+from echelon.api.views.trainjob_views import TrainJobView
 from echelon.decide.trainjob.model import read
 from echelon.decide.trainjob.scheduling_groups import group_name
 from tests.unit.decide.trainjob.stage import RUNTIMES, Stage, counts, runtime, trainjob
@@ -168,7 +169,8 @@ def test_a_jobset_that_began_ungrouped_stays_so() -> None:
 
 @pytest.mark.conformance("TJ-92", "TJ-93")
 def test_group_names_are_short_stable_and_apart() -> None:
-    first, second = read(trainjob()), read({**trainjob(), "metadata": {**trainjob()["metadata"], "uid": "other"}})
+    other = {**trainjob(), "metadata": {**trainjob()["metadata"], "uid": "other"}}
+    first, second = read(TrainJobView(trainjob())), read(TrainJobView(other))
     assert group_name(first, "w", "trainer") == group_name(first, "w", "trainer")
     assert group_name(first, "w", "trainer") != group_name(second, "w", "trainer")
     for template in ("t" * 63, "trainer", "initializer"):

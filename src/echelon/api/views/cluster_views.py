@@ -1,0 +1,59 @@
+"""Nodes, namespaces and PodDisruptionBudgets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ..scheme import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS
+from .object_view import Conditioned, ObjectView, Part
+
+
+class NodeTaint(Part, frozen=True):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSpec(Part, frozen=True):
+    unschedulable: bool = False
+    taints: tuple[NodeTaint, ...] = ()
+
+
+class NodeStatus(Conditioned, frozen=True):
+    #: Quantities as written.
+    allocatable: dict[str, str | int | float] = msgspec.field(default_factory=dict)
+    capacity: dict[str, str | int | float] = msgspec.field(default_factory=dict)
+
+
+class NodeView(ObjectView[NodeSpec, NodeStatus], resource=NODES, spec=NodeSpec, status=NodeStatus):
+    __slots__ = ()
+
+
+class NamespaceSpec(Part, frozen=True):
+    finalizers: tuple[str, ...] = ()
+
+
+class NamespaceView(ObjectView[NamespaceSpec, Conditioned], resource=NAMESPACES, spec=NamespaceSpec):
+    __slots__ = ()
+
+
+class BudgetSpec(Part, frozen=True):
+    selector: dict[str, Any] | None = None
+    #: A count or a percentage.
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+
+
+class BudgetStatus(Conditioned, frozen=True):
+    observed_generation: int = 0
+    disruptions_allowed: int | None = None
+    #: Pods whose eviction was granted, with the time of that.
+    disrupted_pods: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class BudgetView(
+    ObjectView[BudgetSpec, BudgetStatus], resource=POD_DISRUPTION_BUDGETS, spec=BudgetSpec, status=BudgetStatus
+):
+    __slots__ = ()

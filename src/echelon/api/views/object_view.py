@@ -1,0 +1,204 @@
+"""What every view shares: its parts are decoded once, when first read, and never fail on what the API accepted.
+
+    JSON tree ─► client.informer.ViewCache ─► PodView, JobView … ─► decide, scheduler
+
+A view names its fields as Kubernetes does (`pod.spec.node_name` is `spec.nodeName`).  A value of the wrong type reads
+as absent.  The tree itself stays at `obj`, for templates and for writing; nobody may change it.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from typing import Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin
+
+import msgspec
+
+from ..scheme import Object, Resource
+
+P = TypeVar("P", bound="Part")
+S = TypeVar("S", bound="Part")
+T = TypeVar("T", bound="Part")
+
+
+class Part(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A piece of an object.  Every field has a default: what an absent one means."""
+
+
+class OwnerReference(Part, frozen=True):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+
+    @property
+    def group(self) -> str:
+        return self.api_version.rpartition("/")[0]
+
+
+class Metadata(Part, frozen=True):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+    finalizers: tuple[str, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
+    creation_timestamp: str = ""
+    deletion_timestamp: str = ""
+    deletion_grace_period_seconds: int | None = None
+
+
+class Condition(Part, frozen=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str = ""
+
+
+class Conditioned(Part, frozen=True):
+    """A status with conditions."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class ObjectView(Generic[S, T]):
+    """One object of one version."""
+
+    __slots__ = ("_metadata", "_spec", "_status", "obj")
+
+    resource: ClassVar[Resource]
+    _spec_part: ClassVar[type[Part]]
+    _status_part: ClassVar[type[Part]]
+
+    def __init_subclass__(
+        cls, resource: Resource, spec: type[Part] = Part, status: type[Part] = Conditioned, **more: Any
+    ) -> None:
+        super().__init_subclass__(**more)
+        cls.resource, cls._spec_part, cls._status_part = resource, spec, status
+
+    def __init__(self, obj: Object) -> None:
+        self.obj = obj
+        self._metadata: Metadata | None = None
+        self._spec: S | None = None
+        self._status: T | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.resource.kind} {self.key}"
+
+    @property
+    def metadata(self) -> Metadata:
+        found = self._metadata
+        if found is None:
+            found = self._metadata = read(Metadata, self.obj.get("metadata"))
+        return found
+
+    @property
+    def spec(self) -> S:
+        found = self._spec
+        if found is None:
+            found = self._spec = read(self._spec_part, self.obj.get("spec"))  # type: ignore[assignment]
+        return found  # type: ignore[return-value]
+
+    @property
+    def status(self) -> T:
+        found = self._status
+        if found is None:
+            found = self._status = read(self._status_part, self.obj.get("status"))  # type: ignore[assignment]
+        return found  # type: ignore[return-value]
+
+    @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        return self.metadata.namespace
+
+    @property
+    def uid(self) -> str:
+        return self.metadata.uid
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, or `name` for cluster-scoped objects."""
+        known = self.metadata
+        return f"{known.namespace}/{known.name}" if known.namespace else known.name
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return self.metadata.labels
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        return self.metadata.annotations
+
+    @property
+    def deleting(self) -> bool:
+        return bool(self.metadata.deletion_timestamp)
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner reference with `controller: true`."""
+        for owner in self.metadata.owner_references:
+            if owner.controller:
+                return owner
+        return None
+
+    def controlled_by(self, uid: str) -> bool:
+        owner = self.controller
+        return owner is not None and owner.uid == uid
+
+    def condition(self, type_: str) -> Condition | None:
+        conditions: tuple[Condition, ...] = getattr(self.status, "conditions", ())
+        for one in conditions:
+            if one.type == type_:
+                return one
+        return None
+
+    def is_true(self, type_: str) -> bool:
+        found = self.condition(type_)
+        return found is not None and found.status == "True"
+
+
+def read(part: type[P], tree: Any) -> P:
+    """A part of a tree; what is absent, null or of the wrong type is left at its default."""
+    if tree is None:
+        return part()
+    try:
+        return msgspec.convert(tree, part)
+    except msgspec.ValidationError:
+        return _read_field_by_field(part, tree)
+
+
+def _read_field_by_field(part: type[P], tree: Any) -> P:
+    found: dict[str, Any] = {}
+    if isinstance(tree, Mapping):
+        for field in msgspec.structs.fields(part):
+            value = tree.get(field.encode_name)
+            readable = [] if value is None else _readable(field.type, value)
+            if readable:
+                found[field.name] = readable[0]
+    return part(**found)
+
+
+def _readable(type_: Any, value: Any) -> list[Any]:
+    """The value as a type, as far as it can be read; empty if it cannot."""
+    try:
+        return [msgspec.convert(value, type_)]
+    except msgspec.ValidationError:
+        pass
+    if isinstance(type_, type) and issubclass(type_, Part):
+        return [_read_field_by_field(type_, value)] if isinstance(value, Mapping) else []
+    if get_origin(type_) in (Union, types.UnionType):
+        return next((found for one in get_args(type_) if (found := _readable(one, value))), [])
+    if get_origin(type_) is tuple and isinstance(value, list):
+        return [tuple(found for one in value for found in _readable(get_args(type_)[0], one))]
+    if get_origin(type_) is dict and isinstance(value, Mapping):
+        inner = get_args(type_)[1]
+        return [{key: found for key, one in value.items() for found in _readable(inner, one)}]
+    return []

@@ -1,0 +1,83 @@
+"""Pods, and the pod templates of other kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ..scheme import PODS
+from .object_view import Conditioned, Metadata, ObjectView, Part
+
+
+class SchedulingGroup(Part, frozen=True):
+    pod_group_name: str = ""
+
+
+class SchedulingGate(Part, frozen=True):
+    name: str = ""
+
+
+class PodSpec(Part, frozen=True):
+    """What is read of a pod apart from where it fits; `placement_views` has that."""
+
+    node_name: str = ""
+    scheduler_name: str = ""
+    restart_policy: str = ""
+    priority: int = 0
+    priority_class_name: str = ""
+    preemption_policy: str = ""
+    scheduling_group: SchedulingGroup = SchedulingGroup()
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+
+
+class Terminated(Part, frozen=True):
+    exit_code: int = 0
+    finished_at: str = ""
+
+
+class ContainerState(Part, frozen=True):
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(Part, frozen=True):
+    name: str = ""
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+
+
+class PodStatus(Conditioned, frozen=True):
+    phase: str = "Pending"
+    nominated_node_name: str = ""
+    start_time: str = ""
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class PodView(ObjectView[PodSpec, PodStatus], resource=PODS, spec=PodSpec, status=PodStatus):
+    __slots__ = ()
+
+    @property
+    def phase(self) -> str:
+        return self.status.phase
+
+    @property
+    def ended(self) -> bool:
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def group_name(self) -> str:
+        """The PodGroup that the pod names, "" for none."""
+        return self.spec.scheduling_group.pod_group_name
+
+
+class PodTemplate(Part, frozen=True):
+    metadata: Metadata = Metadata()
+    spec: PodSpec = PodSpec()
+
+
+class RawPodTemplate(Part, frozen=True):
+    """A pod template whose spec is copied into pods as it is."""
+
+    metadata: Metadata = Metadata()
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -1,0 +1,57 @@
+"""TrainJobs and the runtimes that they refer to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ..scheme import TRAIN_JOBS
+from .object_view import Conditioned, ObjectView, Part
+
+
+class RuntimeReference(Part, frozen=True):
+    name: str = ""
+    kind: str = "ClusterTrainingRuntime"
+    api_group: str = "trainer.kubeflow.org"
+
+
+class Trainer(Part, frozen=True):
+    num_nodes: int | None = None
+    num_proc_per_node: int | str | None = None
+    image: str = ""
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    env: tuple[dict[str, Any], ...] = ()
+    resources_per_node: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class Initializer(Part, frozen=True):
+    """How a dataset or a model is fetched."""
+
+    storage_uri: str = ""
+    env: tuple[dict[str, Any], ...] = ()
+    secret_ref: dict[str, Any] | None = None
+
+
+class Initializers(Part, frozen=True):
+    dataset: Initializer | None = None
+    model: Initializer | None = None
+
+
+class TrainJobSpec(Part, frozen=True):
+    runtime_ref: RuntimeReference = RuntimeReference()
+    trainer: Trainer = Trainer()
+    initializer: Initializers = Initializers()
+    runtime_patches: tuple[dict[str, Any], ...] = ()
+    suspend: bool = False
+    managed_by: str = ""
+    active_deadline_seconds: int | None = None
+
+
+class TrainJobView(ObjectView[TrainJobSpec, Conditioned], resource=TRAIN_JOBS, spec=TrainJobSpec):
+    __slots__ = ()
+
+    @property
+    def finished(self) -> bool:
+        return self.is_true("Complete") or self.is_true("Failed")
