@@ -114,8 +114,8 @@ def test_what_goes_loses_least_down_to_the_ids_and_nobody_is_evicted_who_could_s
 def test_the_solver_and_arithmetic_alone_say_the_same(seed: int) -> None:
     view, demand = (instance := draw(seed)).cluster.view, instance.demand
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(region_search, "FEW", 0)
-        patch.setattr(region_search, "BRANCHED", 0)
+        patch.setattr(region_search, "FEW_VICTIMS", 0)
+        patch.setattr(region_search, "MOST_BRANCHED", 0)
         verdict = decide(view, demand, NOW)
     if isinstance(verdict, Evict):
         least = least_loss(view, demand, NOW)

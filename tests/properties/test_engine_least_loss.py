@@ -36,8 +36,8 @@ def test_pods_that_mind_others_evict_what_loses_least_and_keep_the_company_they_
 
 def promises_no_more_than_there_is(instance: Instance, patch: pytest.MonkeyPatch) -> Evict | None:
     """The way of many victims, on instances that brute force can judge."""
-    patch.setattr(region_search, "FEW", 0)
-    patch.setattr(region_search, "BRANCHED", 0)
+    patch.setattr(region_search, "FEW_VICTIMS", 0)
+    patch.setattr(region_search, "MOST_BRANCHED", 0)
     verdict = decide(instance.cluster.view, instance.demand, NOW)
     wrong = problems(instance.cluster.view, instance.demand, verdict, NOW)
     assert [problem for problem in wrong if "would cost less" not in problem] == []
@@ -66,10 +66,10 @@ def test_where_pods_mind_others_the_solver_never_promises_too_much(instance: Ins
         promises_no_more_than_there_is(instance, patch)
 
 
-def anything_that_suffices(one: region_search.RegionSearch, start: Victims, best: Incumbent) -> list[LossBound]:
-    spared = one.spare(start)
-    best.offer(one.trial.loss(spared), spared)
-    return [one.promise]
+def anything_that_suffices(one: region_search.RegionSearch, candidates: Victims, best: Incumbent) -> LossBound:
+    spared = one.problem.spare(candidates)
+    best.offer(one.problem.trial.loss(spared), spared)
+    return one.problem.lower_bound
 
 
 @examples(120)
@@ -77,7 +77,7 @@ def anything_that_suffices(one: region_search.RegionSearch, start: Victims, best
 def test_the_solver_names_those_whose_eviction_loses_least(instance: Instance) -> None:
     """Neither arithmetic nor branching helps it; it is not told of unlisted keys and of who holds what exclusively."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(region_search.RegionSearch, "_first", anything_that_suffices)
+        patch.setattr(region_search.RegionSearch, "_first_answer", anything_that_suffices)
         verdict = promises_no_more_than_there_is(instance, patch)
     groups = groups_of(instance.demand.root)
     untold = any(group.topology == "pool" or (isinstance(group, Leaf) and group.exclusive) for group in groups)

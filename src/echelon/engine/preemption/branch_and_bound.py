@@ -1,84 +1,107 @@
-"""Branch and bound over victims: take or leave one after the other until no other choice can lose less.
+"""Branch and bound over victims: keep or evict one after the other, until no open branch can lose less.
 
-Victims whose company the newcomers may want (`anchors`) are decided first, since of these alone more evictions can be
-worse; of the others more never hurt, so what does not fit with all that are left gone is cut off at once.  Where the
-anchors are still open, only the room they hold is looked at, without what pods think of one another.
+A branch has decided the first victims of a fixed order.  Its bound is the loss of those evicted so far plus the least
+that the slots still missing cost.  A branch is cut off if its bound is not below the incumbent, or if the aim does not
+fit even with all undecided victims evicted.  Keeping is tried first, since the first answer is mostly good already.
+
+Anchors (victims that the aim's pods may need as neighbours) are decided first: for these alone more evictions can be
+worse.  While anchors are undecided, only the room they hold is tested, without pod rules.
+
+Used for regions of at most `region_search.MOST_BRANCHED` victims.  It proves the least loss, ids included, among up to
+`FEW_VICTIMS`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
-from ..records.verdict import Loss, LossBound
+from ..records.verdict import NO_LOSS_BOUND, LossBound
 from .loss import Incumbent
+from .region_problem import RegionProblem
 from .victim_table import Victim
 
-if TYPE_CHECKING:
-    from .region_search import RegionSearch
+#: With at most this number of victims equal losses are told apart by ids too, as far as the steps reach.
+FEW_VICTIMS = 24
+#: Steps of one branch, searches apart, and the divisor for the share of the remaining steps that all branches get.
+BRANCH_STEPS = 20
+STEPS_DIVISOR = 2
 
-#: With at most so many victims equal losses are told apart by ids too, as far as the budget reaches.
-FEW = 24
-NOBODY = -(1 << 62)
-#: What a look at one branch costs in steps, searches apart, and the share of what is left that all of them may cost.
-ONE_BRANCH = 20
-SHARE = 2
+
+class _Branch(NamedTuple):
+    """The first `decided` victims are decided; those of them that are evicted."""
+
+    decided: int
+    evicted: tuple[Victim, ...]
 
 
 class BranchAndBound:
-    """One inquiry's victims; leave first, since the first answer is mostly good already."""
+    """The branches of one region."""
 
-    def __init__(self, inquiry: RegionSearch, victims: Sequence[Victim], best: Incumbent) -> None:
-        self.inquiry, self.best, self.trial = inquiry, best, inquiry.trial
-        anchors = inquiry.anchors
+    def __init__(self, problem: RegionProblem, victims: Sequence[Victim], best: Incumbent) -> None:
+        self.problem, self.best = problem, best
+        anchors = problem.anchors
         self.victims = sorted(victims, key=lambda v: (v.unit not in anchors, -v.priority, -v.work, -v.unit))
-        self._decided_first = sum(victim.unit in anchors for victim in victims)
-        #: Starts that were given up although the budget ended before it was known that they lead nowhere.
-        self._in_doubt: list[tuple[int, tuple[Victim, ...]]] = []
+        self._anchor_count = sum(victim.unit in anchors for victim in victims)
+        #: Branches that were cut off although the steps ended before that was proved to be right.
+        self._in_doubt: list[_Branch] = []
 
-    def explore(self) -> list[LossBound]:
-        """Improve the best; what the budget left open could lose this much at least."""
-        pending: list[tuple[int, tuple[Victim, ...]]] = [(0, ())]
-        end = self.inquiry.effort.left // SHARE
-        while pending and self.inquiry.effort.left > end:
-            at, taken = pending.pop()
-            if self._hopeless(self._rank(at, taken)):
+    def improve(self) -> LossBound | None:
+        """Improve the incumbent; returns a lower bound of what the steps left open, None if nothing is open."""
+        pending = [_Branch(0, ())]
+        steps = self.problem.steps
+        end = steps.left // STEPS_DIVISOR
+        while pending and steps.left > end:
+            branch = pending.pop()
+            if self._is_hopeless(self._bound(branch)):
                 continue
-            self.inquiry.effort.left -= ONE_BRANCH
-            if self._worth_going_on(at, taken):
-                pending.append((at + 1, (*taken, self.victims[at])))
-                pending.append((at + 1, taken))
-        ranks = [self._rank(at, taken) for at, taken in (*pending, *self._in_doubt)]
-        return [rank for rank in ranks if not self._hopeless(rank)]
+            steps.left -= BRANCH_STEPS
+            if self._must_branch(branch):
+                decided, evicted = branch
+                pending.append(_Branch(decided + 1, (*evicted, self.victims[decided])))
+                pending.append(_Branch(decided + 1, evicted))
+        bounds = (self._bound(branch) for branch in (*pending, *self._in_doubt))
+        return min((bound for bound in bounds if not self._is_hopeless(bound)), default=None)
 
-    def _worth_going_on(self, at: int, taken: tuple[Victim, ...]) -> bool:
-        """Whether the victims from here on have to be decided."""
-        rest = (*taken, *self.victims[at:])
-        if at < self._decided_first:
-            return self._noted(self.inquiry.has_room(rest), at, taken, self.inquiry.in_doubt(rest, self.inquiry.bare))
-        if taken and self.inquiry.fits(taken):
-            self.best.offer(self.trial.loss(taken), taken)
+    def _must_branch(self, branch: _Branch) -> bool:
+        """Whether the next victim has to be decided; offers the branch if its victims suffice."""
+        problem, (decided, evicted) = self.problem, branch
+        everything = (*evicted, *self.victims[decided:])
+        if decided < self._anchor_count:
+            return self._noted(
+                branch,
+                problem.fits_bare(everything),
+                problem.is_open(everything, problem.bare_aim),
+            )
+        if evicted and problem.fits(evicted):
+            self.best.offer(problem.trial.loss(evicted), evicted)
             return False
-        if taken and self.inquiry.in_doubt(taken):
-            self._in_doubt.append((at, taken))
-        return at < len(self.victims) and self._noted(self.inquiry.fits(rest), at, taken, self.inquiry.in_doubt(rest))
+        if evicted and problem.is_open(evicted):
+            self._in_doubt.append(branch)
+        if decided == len(self.victims):
+            return False
+        return self._noted(branch, problem.fits(everything), problem.is_open(everything))
 
-    def _noted(self, fits: bool, at: int, taken: tuple[Victim, ...], in_doubt: bool) -> bool:
-        if not fits and in_doubt:
-            self._in_doubt.append((at, taken))
+    def _noted(self, branch: _Branch, fits: bool, is_open: bool) -> bool:
+        if not fits and is_open:
+            self._in_doubt.append(branch)
         return fits
 
-    def _rank(self, at: int, taken: tuple[Victim, ...]) -> LossBound:
-        """Nothing below here loses less: the loss so far grows by what the missing slots cost at least."""
-        loss, rest = self.trial.loss(taken), self.victims[at:]
-        missing = self.inquiry.lacking - sum(self.inquiry.gains.item(victim.number) for victim in taken)
-        work, units = self.inquiry.cost(missing, rest)
-        lowest = min((victim.priority for victim in rest), default=NOBODY) if not taken else NOBODY
+    def _bound(self, branch: _Branch) -> LossBound:
+        """No completion of a branch loses less."""
+        problem, (decided, evicted) = self.problem, branch
+        loss, undecided = problem.trial.loss(evicted), self.victims[decided:]
+        missing = problem.missing - sum(problem.slots_by_victim.item(victim.number) for victim in evicted)
+        work, units = problem.least_cost(missing, undecided)
+        lowest = NO_LOSS_BOUND.highest_priority
+        if not evicted:
+            lowest = min((victim.priority for victim in undecided), default=lowest)
         highest = max(loss.highest_priority, lowest)
         return LossBound(loss.budget_violations, highest, loss.work + work, loss.units + units)
 
-    def _hopeless(self, rank: LossBound) -> bool:
-        best: Loss | None = self.best.loss
-        if best is None:
+    def _is_hopeless(self, bound: LossBound) -> bool:
+        """Whether the incumbent is at least as good; among few victims equal losses stay of interest for their ids."""
+        if self.best.loss is None:
             return False
-        return rank > best.as_bound or (rank == best.as_bound and len(self.victims) > FEW)
+        known = self.best.loss.as_bound
+        return bound > known or (bound == known and len(self.victims) > FEW_VICTIMS)

@@ -1,9 +1,10 @@
-"""Preemption with the least loss: whole units of strictly lower priority, and none that could be spared.
+"""Preemption: evict whole units of strictly lower priority at the least loss, and none that could be spared.
 
-Everything rests on one question: does the demand fit once these units are gone?  Each domain that the root's key
-offers is one `RegionSearch`; the most promising is asked first, and one that cannot promise less than what is found is
-not asked at all.  What the budget left open anywhere goes into the bound, so that the verdict knows whether its loss
-is the least.
+    victims ─► one RegionSearch per domain of the root's key ─► Incumbent ─► placement without the victims
+
+The loss is minimised in the order of `records.verdict.Loss`.  Each region has a lower bound of its loss from the slots
+that it lacks.  Regions are searched from the lowest bound up, and not at all once the bound is above the incumbent.
+What the step budget leaves open anywhere lowers the bound of the verdict, which says whether its loss is the least.
 """
 
 from __future__ import annotations
@@ -22,9 +23,13 @@ from ..space.canonical import Part, PartBuilder, pods_of_shape, without_pod_rule
 from ..space.rule_state import has_pod_rules
 from ..space.tasks import Steps
 from .loss import EvictionTrial, Incumbent
+from .region_problem import RegionProblem
 from .region_search import RegionSearch
 from .slot_gains import SlotGains
 from .victim_table import Victims
+
+#: Above every loss: no region left anything open.
+NOTHING_OPEN = LossBound(1 << 62, 0, 0, 0)
 
 
 def preempt(
@@ -32,17 +37,22 @@ def preempt(
 ) -> Evict | None:
     """The units whose eviction lets the demand in at the least loss; None if no eviction does.
 
-    With `cost` the loss of a pod is what it says instead of the time the pod has run.
+    `cost` gives the cost of losing a pod; by default it is the time that the pod has run.
     """
     trial = EvictionTrial(view, now, cost)
     try:
+        # 1. All units of lower priority with evictable pods, cheapest first.
         victims = trial.victims(demand.priority)
         if not victims:
             return None
+        # 2. One search for each aim and domain of the root's key, the lowest bound first.
+        searches = _region_searches(trial, demand, victims, limits)
+        # 3. Improve the incumbent region by region.
         best = Incumbent()
-        bound = _least_loss(trial, demand, victims, limits, best)
+        bound = _least_loss(searches, best)
         if best.loss is None:
             return None
+        # 4. Place the whole demand without the victims; a region search placed what the root needs at least.
         trial.remove(best.victims)
         placed = place(view, demand, Steps(limits.steps)).placed
         return None if placed is None else Evict(best.loss.ids, best.loss, placed, min(bound, best.loss.as_bound))
@@ -50,29 +60,33 @@ def preempt(
         trial.close()
 
 
-def _least_loss(trial: EvictionTrial, demand: Demand, victims: Victims, limits: Limits, best: Incumbent) -> LossBound:
-    """Put the least loss into `best`; no eviction that helps loses less than what comes back."""
-    view = trial.view
-    effort = Steps(limits.steps)
-    anchors = _anchors(demand, victims)
-    inquiries = []
-    for aim in PartBuilder(view).aims(demand.root):
-        gaps, simpler = SlotGains(trial, without_pod_rules(aim), victims), _by_shape(trial, aim, victims)
-        for region, inside in _by_region(view, aim, victims):
-            inquiries.append(RegionSearch(trial, aim, region, inside, anchors, gaps, simpler, effort))
-    # The most promising first; once the rest cannot promise less than what is found, that is the least.
-    if len(inquiries) > 1:
-        inquiries.sort(key=lambda inquiry: inquiry.promise)
-    bounds: list[LossBound] = []
-    for inquiry in inquiries:
-        if best.loss is not None and inquiry.promise > best.loss.as_bound:
+def _region_searches(trial: EvictionTrial, demand: Demand, victims: Victims, limits: Limits) -> list[RegionSearch]:
+    steps, anchors = Steps(limits.steps), _anchors(demand, victims)
+    searches = []
+    for aim in PartBuilder(trial.view).aims(demand.root):
+        gains, by_shape = SlotGains(trial, without_pod_rules(aim), victims), _by_shape(trial, aim, victims)
+        for region, inside in _by_region(trial.view, aim, victims):
+            problem = RegionProblem(trial, aim, region, inside, anchors, gains, steps)
+            searches.append(RegionSearch(problem, by_shape))
+    if len(searches) > 1:
+        searches.sort(key=lambda search: search.problem.lower_bound)
+    return searches
+
+
+def _least_loss(searches: list[RegionSearch], best: Incumbent) -> LossBound:
+    """Put the least loss into `best`; returns a lower bound of every loss that stayed open."""
+    bound = NOTHING_OPEN
+    for search in searches:
+        if best.loss is not None and search.problem.lower_bound > best.loss.as_bound:
             break
-        bounds += inquiry.improve(best)
-    return min(bounds, default=LossBound(1 << 62, 0, 0, 0))
+        left_open = search.improve(best)
+        if left_open is not None:
+            bound = min(bound, left_open)
+    return bound
 
 
 def _by_shape(trial: EvictionTrial, aim: Part, victims: Victims) -> Callable[[], list[tuple[Part, SlotGains]]]:
-    """The pods of each shape that an aim needs at least, anywhere and for themselves; computed once, when asked for."""
+    """For each shape the pods that an aim needs at least, as an aim of their own; computed once, on demand."""
 
     @cache
     def found() -> list[tuple[Part, SlotGains]]:
@@ -83,21 +97,21 @@ def _by_shape(trial: EvictionTrial, aim: Part, victims: Victims) -> Callable[[],
 
 
 def _anchors(demand: Demand, victims: Victims) -> frozenset[int]:
-    """Victims whose company some pods may want, so that evicting them may be worse than keeping them."""
+    """Units that match an affinity or spread term of the demand: evicting them may be worse than keeping them."""
     shapes = {pods.shape: None for leaf in demand.leaves() for pods in leaf.classes}
-    wanted = {term.peers: None for shape in shapes for term in shape.affinity}
-    wanted |= {spread.peers: None for shape in shapes for spread in shape.spread}
-    if not wanted:
+    matched = {term.peers: None for shape in shapes for term in shape.affinity}
+    matched |= {spread.peers: None for shape in shapes for spread in shape.spread}
+    if not matched:
         return frozenset()
     return frozenset(
         victim.unit
         for victim in victims
-        if any(pod.identity and means(peers, pod.identity) for pod in victim.pods for peers in wanted)
+        if any(pod.identity and means(peers, pod.identity) for pod in victim.pods for peers in matched)
     )
 
 
 def _by_region(view: ClusterView, part: Part, victims: Victims) -> list[tuple[Region, Victims]]:
-    """The domains of the root's first key, or the whole cluster, with the victims that touch them."""
+    """The domains of the root's first key, or the whole cluster, each with the victims in it."""
     table = view.node_table
     level = table.level_of.get(part.keys[0]) if part.keys else None
     if level is None or has_pod_rules(part):

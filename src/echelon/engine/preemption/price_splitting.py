@@ -42,7 +42,7 @@ class PriceSplitting:
         self._units: frozenset[int] = frozenset()
         self._cost = INFINITE
 
-    def settle(self) -> SplitResult | None:
+    def solve(self) -> SplitResult | None:
         """None if no units suffice."""
         pending = [_Case(0, (), ())]
         while pending and self.books.looks < LOOKS:

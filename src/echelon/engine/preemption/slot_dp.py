@@ -51,11 +51,11 @@ class Purchase(NamedTuple):
 class SlotProgram:
     """One uniform aim in one region, with everyone who could go."""
 
-    def __init__(self, gaps: SlotGains, aim: Part, region: Region, victims: Victims) -> None:
-        self.gaps, self.aim, self.region = gaps, aim, region
+    def __init__(self, gains: SlotGains, aim: Part, region: Region, victims: Victims) -> None:
+        self.gains, self.aim, self.region = gains, aim, region
         self.cost = _costs(victims)
-        level = _leaf_level(gaps, aim, region)
-        self._domains = gaps.table.domains(level) if level >= 0 else np.zeros(gaps.table.size, dtype=np.int64)
+        level = _leaf_level(gains, aim, region)
+        self._domains = gains.table.domains(level) if level >= 0 else np.zeros(gains.table.size, dtype=np.int64)
         self._together: dict[int, list[int]] = {}
         #: Units that are split, with their rows.
         self.split: dict[int, list[int]] = {}
@@ -68,17 +68,17 @@ class SlotProgram:
 
     def _file(self, victims: Victims) -> None:
         """Tell units that are on one row from those that span several, by what they hold inside the region."""
-        gaps, goes = self.gaps, np.zeros(len(victims.table.units), dtype=np.bool_)
+        gains, goes = self.gains, np.zeros(len(victims.table.units), dtype=np.bool_)
         goes[victims.numbers] = True
-        inside = np.zeros(gaps.table.size, dtype=np.bool_)
-        inside[rows_of(gaps.table, self.region)] = True
-        entries = np.flatnonzero(goes[gaps.owners] & inside[gaps.rows])
-        owners = gaps.owners[entries]
+        inside = np.zeros(gains.table.size, dtype=np.bool_)
+        inside[rows_of(gains.table, self.region)] = True
+        entries = np.flatnonzero(goes[gains.owners] & inside[gains.rows])
+        owners = gains.owners[entries]
         alone = np.bincount(owners)[owners] == 1
         self._file_singles(entries[alone], victims.table.units[owners[alone]])
         by_unit: dict[int, list[int]] = {}
         spanning = entries[~alone]
-        units, rows = victims.table.units[gaps.owners[spanning]], gaps.rows[spanning]
+        units, rows = victims.table.units[gains.owners[spanning]], gains.rows[spanning]
         for entry, unit, row in zip(spanning.tolist(), units.tolist(), rows.tolist(), strict=True):
             by_unit.setdefault(unit, []).append(row)
             self._pieces[unit, row] = entry
@@ -86,14 +86,14 @@ class SlotProgram:
 
     def _file_singles(self, entries: Ints, units: Ints) -> None:
         """Units on one row, by row; on each in order."""
-        rows = self.gaps.rows[entries]
+        rows = self.gains.rows[entries]
         order = np.lexsort((units, rows))
         self._singles, self._single_entries = units[order], entries[order]
         # What is beyond all bounds is never asked for: then the books are not small.
         costs = [min(self.cost[unit], INFINITE) for unit in self._singles.tolist()]
         self._single_costs = np.array(costs, dtype=np.int64)
         #: Where those of each row begin, and the end.
-        self._first = [0, *np.cumsum(np.bincount(rows, minlength=self.gaps.table.size)).tolist()]
+        self._first = [0, *np.cumsum(np.bincount(rows, minlength=self.gains.table.size)).tolist()]
 
     def _file_spanning(self, by_unit: dict[int, list[int]]) -> None:
         """Units on several rows: tried in all ways where few of them stay inside one domain, else split."""
@@ -139,7 +139,7 @@ class SlotProgram:
 
     def _priced(self, spots: list[Spot], singles: int, split: int) -> list[RowCosts]:
         """Of spots with so many units that are nowhere else, and so many that are split."""
-        gaps, rows = self.gaps, [row for row, _, _ in spots]
+        gains, rows = self.gains, [row for row, _, _ in spots]
         subsets = (np.arange(1 << (singles + split)) >> np.arange(singles + split)[:, np.newaxis]) & 1
         here = np.array([self._first[row] for row in rows])[:, np.newaxis] + np.arange(singles)
         costs, entries = self._single_costs[here], self._single_entries[here]
@@ -149,13 +149,13 @@ class SlotProgram:
             costs, entries = np.hstack((costs, prices)), np.hstack((entries, pieces))
         gone = [(spot, self._pieces[unit, row]) for spot, (row, units, _) in enumerate(spots) for unit in units]
         slots = np.full((len(spots), subsets.shape[1]), 1 << 31, dtype=np.int64)
-        for (_, known, amount), given in zip(gaps.requests, gaps.given, strict=True):
-            free = gaps.free[known, rows]
+        for (_, known, amount), given in zip(gains.requests, gains.freed, strict=True):
+            free = gains.free[known, rows]
             for spot, entry in gone:
                 free[spot] += given[entry]
             np.minimum(slots, (free[:, np.newaxis] + given[entries] @ subsets) // amount, out=slots)
-        usable = gaps.most[rows][:, np.newaxis] > 0
-        return cheapest_subsets(np.where(usable, np.minimum(np.maximum(slots, 0), gaps.need), 0), costs @ subsets)
+        usable = gains.slots_most[rows][:, np.newaxis] > 0
+        return cheapest_subsets(np.where(usable, np.minimum(np.maximum(slots, 0), gains.need), 0), costs @ subsets)
 
     def together_in(self, row: int) -> list[int]:
         return self._together.get(int(self._domains[row]), [])
@@ -170,10 +170,10 @@ def _costs(victims: Victims) -> dict[int, int]:
     return {unit: work * weight + 1 for unit, work in zip(victims.units.tolist(), victims.works.tolist(), strict=True)}
 
 
-def _leaf_level(gaps: SlotGains, part: Part, region: Region) -> int:
+def _leaf_level(gains: SlotGains, part: Part, region: Region) -> int:
     level = region.level
     while True:
-        level = gaps.table.level_of[part.keys[0]] if part.keys else level
+        level = gains.table.level_of[part.keys[0]] if part.keys else level
         if part.is_leaf:
             return level
         part = part.children[0]
@@ -204,7 +204,7 @@ class _Evaluation:
 
     def tree(self, part: Part, level: int, index: int, copies: int) -> dict[int, Purchase]:
         """What 0, 1, … copies of a part cost in a domain, as far as they can be had."""
-        table = self.books.gaps.table
+        table = self.books.gains.table
         own = table.level_of[part.keys[0]] if part.keys else level
         low, high = table.inner(level, index, own)
         inside = [inner for inner in range(low, high) if own == level or table.named(own)[inner]]
@@ -221,8 +221,8 @@ class _Evaluation:
         """Price what may go in domains that could hold a leaf, all of them side by side."""
         found: list[_SpanningChoice] = []
         for index in inside:
-            low, high = self.books.gaps.table.span(level, index)
-            if int(self.books.gaps.most[low:high].sum()) >= need:
+            low, high = self.books.gains.table.span(level, index)
+            if int(self.books.gains.slots_most[low:high].sum()) >= need:
                 self._ways[low] = self._choices(low, high)
                 found += self._ways[low]
         self.books.price(spot for way in found for spot in way.spots)
@@ -230,7 +230,7 @@ class _Evaluation:
     def _choices(self, low: int, high: int) -> list[_SpanningChoice]:
         """The ways in which units of a domain that span its rows go or stay."""
         local = self.books.together_in(low)
-        usable = (np.flatnonzero(self.books.gaps.most[low:high]) + low).tolist()
+        usable = (np.flatnonzero(self.books.gains.slots_most[low:high]) + low).tolist()
         found = []
         for choice in product((False, True), repeat=len(local)):
             gone = tuple(unit for unit, goes in zip(local, choice, strict=True) if goes)
@@ -245,9 +245,9 @@ class _Evaluation:
 
     def _leaf(self, need: int, level: int, index: int, copies: int) -> dict[int, Purchase]:
         """Units of the domain that span its rows go in all ways, the rest is rows put together."""
-        low, high = self.books.gaps.table.span(level, index)
+        low, high = self.books.gains.table.span(level, index)
         best: dict[int, Purchase] = {0: Purchase(0)}
-        copies = min(copies, int(self.books.gaps.most[low:high].sum()) // need)
+        copies = min(copies, int(self.books.gains.slots_most[low:high].sum()) // need)
         for way in self._ways[low] if copies else ():
             self.books.looks += high - low
             cost = sum(self.books.cost[unit] for unit in way.gone)

@@ -1,8 +1,8 @@
-"""What slots cost: how many a demand lacks, what each victim can add at most, and where slots are cheap.
+"""Slots of one shape: how many an aim lacks in a region, and how many each victim adds at most.
 
-Two uses: a lower bound of the loss in a region, and a first set of victims to start from.  The latter prices the
-slots of every node - free ones cost nothing, further ones the work of the cheapest victims there - and lets the
-tree pick cheap domains.  It is a guess for trees and victims that span nodes, and right for single pods.
+A slot is room for one pod of the shape on a node.  Two uses: the slots that a region lacks, bought at the best rate of
+work per slot, bound the loss there from below (`least_cost`); and where the aim is uniform, counting slots decides
+whether it fits (`SlotGains.holds`, `SlotCounter`), so that no search is needed.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ INFINITE = float("inf")
 
 
 class SlotGains:
-    """The arithmetic of one shape: slots now, slots with victims gone, and each victim's share.
+    """Slots of the first shape that an aim needs: now, with victims evicted, and the gain from each victim.
 
-    What each victim gives back on each of its rows stands in arrays, so that thousands of them are one sum.
+    Arrays have one element for each victim and row, so that thousands of victims are one sum.
     """
 
-    def __init__(self, trial: EvictionTrial, aim: Part, everyone: Victims) -> None:
-        """`aim` is bare: slots are those of pods that mind nobody."""
+    def __init__(self, trial: EvictionTrial, aim: Part, victims: Victims) -> None:
+        """`aim` has no pod rules.  `victims` is the whole table."""
         shapes = [shape for shape, least in aim.least.items() if least > 0]
         self.shape: Shape | None = shapes[0] if shapes else None
         self.table: NodeTable = trial.view.node_table
         self.need = aim.least[self.shape] if self.shape else 0
-        #: One entry for each victim and row: whose, and where.
-        self.owners, self.rows = everyone.table.owners, everyone.table.rows
-        self._everyone = len(everyone)
+        #: The victim and the row of every entry.
+        self.owners, self.rows = victims.table.owners, victims.table.rows
+        self._victim_count = len(victims)
         if self.shape is None:
             return
         requests = ((name, clip(amount)) for name, amount in self.shape.requests if amount > 0)
@@ -52,38 +52,38 @@ class SlotGains:
         ]
         trial.remove(())
         self.free = self.table.free.copy()
-        self.now = trial.view.slot_cache.slots(self.shape).rows.copy()
+        self.slots_now = trial.view.slot_cache.slots(self.shape).rows.copy()
         self._usable = allowed(self.table, self.shape) & (len(self.requests) == self._asked())
-        #: By entry, how much it gives back of each resource that the shape asks for.
-        self.given = [
-            np.array(given_of(everyone.table.records, name), dtype=np.int64)[everyone.table.record_of]
+        #: For each requested resource, the amount that each entry frees.
+        self.freed = [
+            np.array(_freed_amounts(victims.table.records, name), dtype=np.int64)[victims.table.record_of]
             for name, _, _ in self.requests
         ]
-        self.most = self._slots(np.ones(len(self.rows), dtype=np.bool_))
-        self._gains = self._gain()
+        self.slots_most = self._slots(np.ones(len(self.rows), dtype=np.bool_))
+        self._gains = self._gain_by_entry()
 
-    def lacking(self, region: Region) -> int:
-        """Slots missing in a region while nobody is gone."""
+    def missing(self, region: Region) -> int:
+        """Slots that a region lacks while no victim is evicted."""
         if self.shape is None:
             return 0
         if region.rows is None:
-            return self.need - int(roll_up(self.table, self.now, region.level)[region.index])
-        return self.need - int(self.now[region.rows].sum())
+            return self.need - int(roll_up(self.table, self.slots_now, region.level)[region.index])
+        return self.need - int(self.slots_now[region.rows].sum())
 
     def could_suffice(self, region: Region) -> bool:
-        """Whether there are slots enough once all victims are gone."""
-        return self.shape is None or int(self.most[rows_of(self.table, region)].sum()) >= self.need
+        """Whether there are enough slots once all victims are evicted."""
+        return self.shape is None or int(self.slots_most[rows_of(self.table, region)].sum()) >= self.need
 
     def holds(self, part: Part, region: Region, victims: Sequence[Victim]) -> bool:
-        """Whether a uniform part fits into a region once these are gone."""
-        gone = np.zeros(self._everyone, dtype=np.bool_)
-        gone[numbers_of(victims)] = True
-        slots = self._slots(gone[self.owners])
+        """Whether a uniform part fits in a region once these are evicted."""
+        evicted = np.zeros(self._victim_count, dtype=np.bool_)
+        evicted[numbers_of(victims)] = True
+        slots = self._slots(evicted[self.owners])
         return bool(_copies(self.table, part, slots, region.level)[region.index])
 
-    def gains(self, region: Region) -> Ints:
-        """For each victim, by number, the most slots that its eviction adds in a region, whatever else is gone."""
-        sums = np.zeros(self._everyone, dtype=np.int64)
+    def by_victim(self, region: Region) -> Ints:
+        """For each victim, by number, the most slots that its eviction adds in a region, whatever else is evicted."""
+        sums = np.zeros(self._victim_count, dtype=np.int64)
         if self.shape is None:
             return sums
         inside = np.zeros(self.table.size, dtype=np.bool_)
@@ -93,8 +93,8 @@ class SlotGains:
         return sums
 
     def slots_with(self, row: int, freed: Mapping[str, int]) -> int:
-        """The slots of a row once so much is given back there."""
-        if not self.most[row]:
+        """The slots of a row once these amounts are freed there."""
+        if not self.slots_most[row]:
             return 0
         free = self.free
         room = [(free.item(known, row) + freed.get(name, 0)) // amount for name, known, amount in self.requests]
@@ -104,36 +104,36 @@ class SlotGains:
         assert self.shape is not None
         return sum(amount > 0 for _, amount in self.shape.requests)
 
-    def _slots(self, gone: Bools) -> Ints:
-        """Slots per row of the cluster once these entries are gone."""
+    def _slots(self, evicted: Bools) -> Ints:
+        """Slots of every row once these entries are evicted."""
         count = np.full(self.table.size, UNLIMITED, dtype=np.int64)
-        rows = self.rows[gone]
-        for (_, known, amount), given in zip(self.requests, self.given, strict=True):
+        rows = self.rows[evicted]
+        for (_, known, amount), freed in zip(self.requests, self.freed, strict=True):
             free = self.free[known].copy()
-            np.add.at(free, rows, given[gone])
+            np.add.at(free, rows, freed[evicted])
             np.minimum(count, free // amount, out=count)
         return np.where(self._usable, np.maximum(count, 0), 0)
 
-    def _gain(self) -> Ints:
+    def _gain_by_entry(self) -> Ints:
         """The most slots that each entry adds.
 
-        Resources that never run out on a row do not count: they are not what a slot waits for.
+        Only scarce resources count: those of which a row has too little now for the slots it could have.
         """
-        most, best = self.most[self.rows], np.zeros(len(self.rows), dtype=np.int64)
-        for (_, known, amount), given in zip(self.requests, self.given, strict=True):
+        most, best = self.slots_most[self.rows], np.zeros(len(self.rows), dtype=np.int64)
+        for (_, known, amount), freed in zip(self.requests, self.freed, strict=True):
             scarce = self.free[known, self.rows] // amount < most
-            np.maximum(best, np.where(scarce, -(-given // amount), 0), out=best)
-        gains: Ints = np.minimum(best, most - self.now[self.rows])
+            np.maximum(best, np.where(scarce, -(-freed // amount), 0), out=best)
+        gains: Ints = np.minimum(best, most - self.slots_now[self.rows])
         return gains
 
 
-def given_of(records: Iterable[Mapping[str, int]], name: str) -> list[int]:
-    """How much of a resource each record gives back."""
+def _freed_amounts(records: Iterable[Mapping[str, int]], name: str) -> list[int]:
+    """How much of a resource each record frees, clipped."""
     return [amount if (amount := record.get(name, 0)) <= LARGEST else LARGEST for record in records]
 
 
 def is_uniform(table: NodeTable, part: Part, level: int) -> bool:
-    """Whether counting copies is exact for a part in a domain of a level: equal pods, children alike, keys nesting."""
+    """Whether counting slots is exact for a part in a domain of a level: equal pods, equal children, nesting keys."""
     if part.exclusive is not None or not part.need or len(part.keys) > 1:
         return False
     if any(child.pins for child in part.children) or any(shape.has_pod_rules for shape in shapes_of(part)):
@@ -143,14 +143,14 @@ def is_uniform(table: NodeTable, part: Part, level: int) -> bool:
         return False
     if part.is_leaf:
         return part.need <= part.supply
-    alike = len({child.type for child in part.children}) == 1 and part.need <= len(part.children)
+    equal = len({child.type for child in part.children}) == 1 and part.need <= len(part.children)
     first = part.children[0]
     nests = not first.keys or table.level_of.get(first.keys[0], -2) > own
-    return alike and nests and is_uniform(table, first, own)
+    return equal and nests and is_uniform(table, first, own)
 
 
 def _copies(table: NodeTable, part: Part, slots: Ints, level: int) -> Ints:
-    """How many copies of a uniform part each domain of a level holds, with so many slots on each row."""
+    """How many copies of a uniform part each domain of a level holds, given the slots of every row."""
     own = table.level_of[part.keys[0]] if part.keys else level
     if part.is_leaf:
         counts = roll_up(table, slots, own) // part.need
@@ -163,7 +163,10 @@ def _copies(table: NodeTable, part: Part, slots: Ints, level: int) -> Ints:
 
 
 def least_cost(missing: int, works: Ints, gains: Ints) -> tuple[int, int]:
-    """The least work and the fewest units that close a gap with offers of slots for work, fractions allowed."""
+    """Lower bounds of the work and of the units that add the missing slots, given what each victim costs and adds.
+
+    The work is that of the fractional knapsack: slots bought at the best rates, the last victim in part.
+    """
     if missing <= 0:
         return 0, 0
     works, gains = works[gains > 0], gains[gains > 0]
@@ -187,54 +190,58 @@ class _PricedSlots:
 
 
 class SlotCounter:
-    """The slots of a region while victims go and come back; for one leaf of equal pods they are all that counts."""
+    """The slots of a region, kept up to date while victims are evicted and restored one by one.
 
-    def __init__(self, gaps: SlotGains, region: Region) -> None:
-        self._gaps = gaps
-        self._inside = frozenset(rows_of(gaps.table, region).tolist())
-        self._lacking = self._missing = gaps.lacking(region)
+    For one leaf of equal pods they decide; updating the rows of one victim is faster than summing up all of them.
+    """
+
+    def __init__(self, gains: SlotGains, region: Region) -> None:
+        self._gains = gains
+        self._inside = frozenset(rows_of(gains.table, region).tolist())
+        self._missing_at_first = self._missing = gains.missing(region)
         self._freed: dict[int, dict[str, int]] = {}
-        self._gone: dict[int, Victim] = {}
+        self._evicted: dict[int, Victim] = {}
 
     def enough(self) -> bool:
+        """Whether the slots suffice."""
         return self._missing <= 0
 
-    def make_gone(self, victims: Iterable[Victim]) -> None:
-        """Let exactly these be gone."""
+    def evict_exactly(self, victims: Iterable[Victim]) -> None:
+        """Have exactly these evicted."""
         wanted = {victim.unit: victim for victim in victims}
-        if len(self._gone) > 4 * len(wanted):  # beginning anew is shorter
-            self._missing = self._lacking
+        if len(self._evicted) > 4 * len(wanted):  # starting afresh is faster
+            self._missing = self._missing_at_first
             self._freed.clear()
-            self._gone.clear()
-        for victim in [victim for unit, victim in self._gone.items() if unit not in wanted]:
-            self.put_back(victim)
+            self._evicted.clear()
+        for victim in [victim for unit, victim in self._evicted.items() if unit not in wanted]:
+            self.restore(victim)
         for unit, victim in wanted.items():
-            if unit not in self._gone:
-                self.take_out(victim)
+            if unit not in self._evicted:
+                self.evict(victim)
 
-    def take_out(self, victim: Victim) -> None:
-        self._gone[victim.unit] = victim
+    def evict(self, victim: Victim) -> None:
+        self._evicted[victim.unit] = victim
         self._move(victim, 1)
 
-    def put_back(self, victim: Victim) -> None:
-        del self._gone[victim.unit]
+    def restore(self, victim: Victim) -> None:
+        del self._evicted[victim.unit]
         self._move(victim, -1)
 
     def _move(self, victim: Victim, times: int) -> None:
         for row, freed in victim.freed.items():
             if row in self._inside:
                 sums = self._freed.setdefault(row, {})
-                before = self._gaps.slots_with(row, sums)
+                before = self._gains.slots_with(row, sums)
                 for name, amount in freed.items():
                     sums[name] = sums.get(name, 0) + amount * times
-                self._missing -= self._gaps.slots_with(row, sums) - before
+                self._missing -= self._gains.slots_with(row, sums) - before
 
 
 class SlotPrices:
     """Slots of one region with their prices, from which a tree picks."""
 
-    def __init__(self, trial: EvictionTrial, gaps: SlotGains, region: Region, victims: Sequence[Victim]) -> None:
-        self.table, self.region, self.gaps = gaps.table, region, gaps
+    def __init__(self, trial: EvictionTrial, gains: SlotGains, region: Region, victims: Sequence[Victim]) -> None:
+        self.table, self.region, self.gains = gains.table, region, gains
         spread = {victim.unit: max(1, len(victim.freed)) for victim in victims}
         price = {v.unit: (v.work + 1 + VIOLATION * trial.violations_alone(v)) / spread[v.unit] for v in victims}
         self._on_row: dict[int, list[Victim]] = {}
@@ -267,14 +274,14 @@ class SlotPrices:
 
     def _row_costs(self, row: int, price: Mapping[int, float]) -> list[float]:
         """What the first, second, … slot of a row costs, evened out so that later slots are never cheaper."""
-        slots = min(int(self.gaps.now[row]), self.gaps.need)
+        slots = min(int(self.gains.slots_now[row]), self.gains.need)
         pools: list[tuple[float, int]] = [(0.0, slots)] if slots else []
         freed: dict[str, int] = {}
         cost = 0.0
         for victim in self._on_row.get(row, ()):
             cost += price[victim.unit]
             _add(freed, victim.freed[row])
-            gained = min(self.gaps.slots_with(row, freed), self.gaps.need) - slots
+            gained = min(self.gains.slots_with(row, freed), self.gains.need) - slots
             if gained > 0:
                 slots += gained
                 pools.append((cost, gained))
@@ -288,7 +295,7 @@ class SlotPrices:
         """The cheapest victims of a row that must go for `count` slots."""
         freed: dict[str, int] = {}
         for victim in self._on_row.get(row, ()):
-            if min(self.gaps.slots_with(row, freed), self.gaps.need) >= count:
+            if min(self.gains.slots_with(row, freed), self.gains.need) >= count:
                 return
             _add(freed, victim.freed[row])
             yield victim

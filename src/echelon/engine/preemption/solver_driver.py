@@ -1,15 +1,19 @@
-"""The least loss among many victims, number by number: violations, highest priority, then work and units.
+"""The least loss by the victim model, for regions where slot counting does not decide: mixed pods, budgets, pod terms.
 
-Each number is a question to the solver (`choice`) unless counting answers it.  What the solver is told is necessary, so
-what it finds is a lower bound; it is the least loss if the search finds that those whom it names suffice.  If they do
-not, somebody else must go as well: that is said, and the question asked again.
+A loss is minimised number by number, each given the ones before it: budget violations, highest priority, then work
+and units together.  The first two are bounded by bisection with small models; the last is one model per pair of
+(violations, priority), tried in ascending order until one has a solution.
+
+The model's constraints are necessary, so its optimum is a lower bound.  It is the least loss if the search confirms
+that the units the model names suffice.  If the search refutes them, the model gets a cut and is solved again, up to
+`MOST_CUTS` times.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,165 +24,165 @@ from ..records.demand import Shape
 from ..records.verdict import LossBound
 from ..space.canonical import walk
 from .loss import Incumbent
-from .node_options import ModelTooLarge
+from .region_problem import RegionProblem
 from .victim_model import BudgetLimits, ModelAnswer, VictimModel
 from .victim_table import Victim
 
-if TYPE_CHECKING:
-    from .region_search import RegionSearch
+#: Cuts that a region's models may get.
+MOST_CUTS = 12
+#: The most steps of one answer, the steps of building a model for each node, and the least that an answer gets.
+ANSWER_STEPS = 20_000
+NODE_STEPS = 3
+LEAST_STEPS = 500
+#: Stands for "impossible": more violations than any eviction has.
+IMPOSSIBLE = 1 << 30
 
-#: So often the solver is told that those whom it names do not suffice.
-OBJECTIONS = 12
-#: The most steps of one question, what writing it down costs for each node, and the least it is asked with.
-ONE_QUESTION = 20_000
-ONE_NODE = 3
-WORTH_ASKING = 500
-#: More violations than any eviction has.
-TOO_OFTEN = 1 << 30
+
+class _Result(NamedTuple):
+    """Whether no higher violations or priority need be tried, and a lower bound of what stays open."""
+
+    is_final: bool
+    left_open: LossBound | None = None
 
 
 class SolverDriver:
-    """One inquiry in which more evictions never hurt."""
+    """The victim models of one region."""
 
-    def __init__(self, inquiry: RegionSearch, best: Incumbent) -> None:
-        self.inquiry, self.best, self.trial = inquiry, best, inquiry.trial
+    def __init__(self, problem: RegionProblem, best: Incumbent) -> None:
+        self.problem, self.best, self.trial = problem, best, problem.trial
         covered: Counter[int] = Counter()
-        if inquiry.victims.any_under_budget:
-            for victim in inquiry.victims:
+        if problem.victims.any_under_budget:
+            for victim in problem.victims:
                 covered.update(victim.budgets)
         allowed = {budget: self.trial.allowed(budget) for budget in sorted(covered)}
-        #: What budgets allow that could be violated.
-        self.allowed = {budget: room for budget, room in allowed.items() if covered[budget] > room}
-        self.levels = sorted(set(inquiry.victims.priorities.tolist()))
-        #: Whether the fit of an aim depends on what is free on each node, and not on who is gone.
-        self._by_room = inquiry.aim is inquiry.bare and all(part.exclusive is None for part in walk(inquiry.aim))
-        self._objections = 0
-        self._caps = self._one_each()
+        #: What the budgets allow that could be violated.
+        self.allowed = {budget: pods for budget, pods in allowed.items() if covered[budget] > pods}
+        self.priorities = sorted(set(problem.victims.priorities.tolist()))
+        #: Whether fitting depends on the free amounts of each node alone, not on which units free them.
+        self._by_amounts = problem.aim is problem.bare_aim and all(part.exclusive is None for part in walk(problem.aim))
+        self._cuts = 0
+        self._caps = self._caps_by_node()
 
-    def settle(self, lowest: int) -> list[LossBound] | None:
-        """Offer the least loss; what stays open loses at least this.  None if the question is too large.
+    def improve(self, lowest: int) -> LossBound | None:
+        """Offer the least loss; returns a lower bound of what stays open, None if nothing does.
 
-        No eviction suffices in which all are below the priority `lowest`.
+        `lowest` is a priority that some victim must have at least.  Raises `ModelTooLarge`.
         """
-        levels = [level for level in self.levels if level >= lowest]
-        try:
-            violations, level = self._least_start(levels)
-            while violations < TOO_OFTEN:
-                if self.best.loss is not None and LossBound(violations, level, 0, 1) > self.best.loss.as_bound:
-                    return []
-                found = self._cheapest(violations, level)
-                if found is not None:
-                    return found
-                if level < levels[-1]:
-                    level = levels[levels.index(level) + 1]
-                elif self.allowed:
-                    violations, level = violations + 1, levels[0]
-                else:
-                    return []
-            return []
-        except ModelTooLarge:
-            return None
+        priorities = [priority for priority in self.priorities if priority >= lowest]
+        violations, priority = self._first_pair(priorities)
+        while violations < IMPOSSIBLE:
+            if self.best.loss is not None and LossBound(violations, priority, 0, 1) > self.best.loss.as_bound:
+                return None
+            result = self._cheapest(violations, priority)
+            if result.is_final:
+                return result.left_open
+            if priority < priorities[-1]:
+                priority = priorities[priorities.index(priority) + 1]
+            elif self.allowed:
+                violations, priority = violations + 1, priorities[0]
+            else:
+                return None
+        return None
 
     # ---- violations and priority
 
-    def _least_start(self, levels: list[int]) -> tuple[int, int]:
-        """The fewest violations, and the lowest priority up to which no more of them are needed; or less."""
+    def _first_pair(self, priorities: list[int]) -> tuple[int, int]:
+        """Lower bounds of the violations, and of the highest priority with which these can be had."""
         if not self.allowed:
-            return 0, levels[0]
-        fewest = self._violations(levels[-1])
-        low, high = 0, len(levels) - 1
+            return 0, priorities[0]
+        fewest = self._least_violations(priorities[-1])
+        low, high = 0, len(priorities) - 1
         while low < high:
             middle = (low + high) // 2
-            if self._violations(levels[middle]) <= fewest:
+            if self._least_violations(priorities[middle]) <= fewest:
                 high = middle
             else:
                 low = middle + 1
-        return fewest, levels[high]
+        return fewest, priorities[high]
 
-    def _violations(self, level: int) -> int:
-        """No eviction of victims up to a priority violates budgets less often."""
-        victims = self._up_to(level)
-        if self.inquiry.fits(victim for victim in victims if not self._covered(victim)):
+    def _least_violations(self, priority: int) -> int:
+        """A lower bound of the violations if victims up to a priority are evicted."""
+        victims = self._up_to(priority)
+        if self.problem.fits(victim for victim in victims if not self._may_violate(victim)):
             return 0
-        costless = dict.fromkeys((victim.unit for victim in victims), 0)
-        answer = self._ask(self._choice(victims, costless, BudgetLimits(self.allowed, None)))
-        return TOO_OFTEN if answer.impossible else answer.bound
+        no_cost = dict.fromkeys((victim.unit for victim in victims), 0)
+        answer = self._ask(self._model(victims, no_cost, BudgetLimits(self.allowed, None)))
+        return IMPOSSIBLE if answer.impossible else answer.bound
 
-    def _up_to(self, level: int) -> list[Victim]:
-        return [victim for victim in self.inquiry.victims if victim.priority <= level]
+    def _up_to(self, priority: int) -> list[Victim]:
+        return [victim for victim in self.problem.victims if victim.priority <= priority]
 
-    def _covered(self, victim: Victim) -> bool:
+    def _may_violate(self, victim: Victim) -> bool:
         return any(budget in self.allowed for budget in victim.budgets)
 
     # ---- work and units
 
-    def _cheapest(self, violations: int, level: int) -> list[LossBound] | None:
-        """Offer the cheapest within these numbers; what stays open, or None if nobody suffices."""
-        victims = self._up_to(level)
+    def _cheapest(self, violations: int, priority: int) -> _Result:
+        """Offer the cheapest victims within these numbers."""
+        victims = self._up_to(priority)
         if not violations:
-            closed = {budget for budget, room in self.allowed.items() if not room}
-            victims = [victim for victim in victims if closed.isdisjoint(victim.budgets)]
+            exhausted = {budget for budget, pods in self.allowed.items() if not pods}
+            victims = [victim for victim in victims if exhausted.isdisjoint(victim.budgets)]
+        # Work and units as one number that orders like the pair.
         weight = len(victims) + 1
-        limit = self._limit(violations, level, weight)
+        limit = self._limit(violations, priority, weight)
         cost = {victim.unit: victim.work * weight + 1 for victim in victims}
         budgets = BudgetLimits(self.allowed, violations) if self.allowed else None
-        choice = self._choice(victims, cost, budgets, limit)
+        model = self._model(victims, cost, budgets, limit)
         while True:
-            answer = self._ask(choice)
-            bound = LossBound(violations, level, *divmod(answer.bound, weight))
+            answer = self._ask(model)
+            bound = LossBound(violations, priority, *divmod(answer.bound, weight))
             if answer.impossible:
-                return None if limit is None else []
+                return _Result(is_final=limit is not None)
             if answer.units is None:
-                return [bound]
+                return _Result(True, bound)
             chosen = [victim for victim in victims if victim.unit in answer.units]
-            if self.inquiry.fits(chosen):
-                return self._offer(chosen, [bound] if answer.cost > answer.bound else [])
-            self._objections += 1
-            proved = self._by_room and self.inquiry.refuted(chosen)
-            if not proved or self._objections > OBJECTIONS or self.inquiry.effort.left <= 0:
-                return [bound]
-            choice.object_to(answer.units)
+            if self.problem.fits(chosen):
+                is_least = answer.cost <= answer.bound
+                self._offer(chosen if is_least else self.problem.spare(chosen))
+                return _Result(True, None if is_least else bound)
+            self._cuts += 1
+            refuted = self._by_amounts and self.problem.refuted(chosen)
+            if not refuted or self._cuts > MOST_CUTS or self.problem.steps.left <= 0:
+                return _Result(True, bound)
+            model.forbid(answer.units)
 
-    def _limit(self, violations: int, level: int, weight: int) -> int | None:
-        """What an answer must cost less than, to be better than the best with the same first numbers."""
+    def _limit(self, violations: int, priority: int, weight: int) -> int | None:
+        """What a solution must cost less than to beat the incumbent, if that has the same first numbers."""
         loss = self.best.loss
-        if loss is None or (loss.budget_violations, loss.highest_priority) != (violations, level):
+        if loss is None or (loss.budget_violations, loss.highest_priority) != (violations, priority):
             return None
         return loss.work * weight + min(loss.units, weight)
 
-    def _offer(self, chosen: list[Victim], still_open: list[LossBound]) -> list[LossBound]:
-        if still_open:
-            chosen = self.inquiry.spare(chosen)
+    def _offer(self, chosen: list[Victim]) -> None:
         self.best.offer(self.trial.loss(chosen), chosen)
-        return still_open
 
-    def _one_each(self) -> dict[Shape, Ints]:
-        """For pods that keep away from their like: how many of a shape a node takes, whatever else is gone."""
-        alike: dict[Shape, dict[Shape, None]] = {}
-        for part, bare in zip(walk(self.inquiry.aim), walk(self.inquiry.bare), strict=True):
-            for ask, plain in zip(part.asks, bare.asks, strict=True):
-                alike.setdefault(plain.shape, {})[ask.shape] = None
-        table = self.inquiry.gaps.table
+    # ---- models
+
+    def _caps_by_node(self) -> dict[Shape, Ints]:
+        """For pods with anti-affinity to their own shape: how many a node takes, whatever is evicted."""
+        by_bare: dict[Shape, dict[Shape, None]] = {}
+        for part, bare in zip(walk(self.problem.aim), walk(self.problem.bare_aim), strict=True):
+            for ask, bare_ask in zip(part.asks, bare.asks, strict=True):
+                by_bare.setdefault(bare_ask.shape, {})[ask.shape] = None
+        table = self.problem.gains.table
         return {
-            plain: np.sum([np.where(one_each(table, shape), 1, UNLIMITED) for shape in shapes], axis=0)
-            for plain, shapes in alike.items()
+            bare_shape: np.sum([np.where(one_each(table, shape), 1, UNLIMITED) for shape in shapes], axis=0)
+            for bare_shape, shapes in by_bare.items()
             if any(shape.has_pod_rules for shape in shapes)
         }
 
-    # ---- asking
-
-    def _choice(
+    def _model(
         self, victims: Sequence[Victim], cost: Mapping[int, int], budgets: BudgetLimits | None, limit: int | None = None
     ) -> VictimModel:
         self.trial.remove(())
-        inquiry = self.inquiry
-        choice = VictimModel(
-            inquiry.gaps.table, inquiry.bare, inquiry.region, victims, cost, budgets, limit, self._caps
-        )
-        inquiry.effort.left -= ONE_NODE * len(choice.ground.nodes)
-        return choice
+        problem = self.problem
+        table, aim, region = problem.gains.table, problem.bare_aim, problem.region
+        model = VictimModel(table, aim, region, victims, cost, budgets, limit, self._caps)
+        problem.steps.left -= NODE_STEPS * len(model.options.nodes)
+        return model
 
-    def _ask(self, choice: VictimModel) -> ModelAnswer:
-        answer, spent = choice.ask(min(max(self.inquiry.effort.left, WORTH_ASKING), ONE_QUESTION))
-        self.inquiry.effort.left -= spent
+    def _ask(self, model: VictimModel) -> ModelAnswer:
+        answer, spent = model.ask(min(max(self.problem.steps.left, LEAST_STEPS), ANSWER_STEPS))
+        self.problem.steps.left -= spent
         return answer

@@ -55,8 +55,8 @@ def occupy(rng: Random, cluster: ClusterBuilder, room: dict[str, int], spans: tu
 @pytest.fixture(autouse=True)
 def reckoned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Arithmetic, however few the units, and nothing else."""
-    monkeypatch.setattr(region_search, "FEW", 0)
-    monkeypatch.setattr(region_search, "BRANCHED", 0)
+    monkeypatch.setattr(region_search, "FEW_VICTIMS", 0)
+    monkeypatch.setattr(region_search, "MOST_BRANCHED", 0)
     monkeypatch.setattr(victim_model, "LARGEST_MODEL", 0)
 
 

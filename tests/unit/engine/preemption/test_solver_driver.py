@@ -151,10 +151,10 @@ def test_every_set_of_tenants_is_matched_by_a_way_that_is_no_worse(seed: int) ->
             units = {victim.unit for victim in gone}
             fills = [(a, b) for a in range(4) for b in range(3) if _holds(given, a, b)]
             assert any(
-                way.cost <= price
-                and (both not in way.units or both in units)
-                and all(_holds(_of(found, way.free), *fill) for fill in fills)
-                for way in node.ways
+                option.cost <= price
+                and (both not in option.units or both in units)
+                and all(_holds(_of(found, option.free), *fill) for fill in fills)
+                for option in node.options
             )
 
 
