@@ -29,8 +29,8 @@ from .acting.reservation import Patience, Reservations
 from .asking.readiness import Readiness
 from .asking.tree_validation import domains_problem
 from .intake.consistency import differences
-from .intake.group_tree import Group, Member, Root
-from .intake.pod_affinity import introduced
+from .intake.group_tree import GroupNode, Member, Root
+from .intake.pod_affinity import with_identities
 from .intake.translate import Translator
 from .queueing.phases import Event
 from .queueing.root_state import RootState, RootStates, name_of
@@ -194,7 +194,7 @@ class Scheduler:
     def _demand(self, state: RootState) -> Demand | None:
         """What the engine is asked for a root; None if there is nothing to ask."""
         root = state.root
-        if not (self._translator.forest.is_root(root) if isinstance(root, Group) else self._is_ours(root)):
+        if not (self._translator.forest.is_root(root) if isinstance(root, GroupNode) else self._is_ours(root)):
             self._retire(root)
             return None
         if not state.awaits_victims:
@@ -204,7 +204,7 @@ class Scheduler:
             self._queue.forgive(root.id)
             self.reservations.end(root.id)
             return None
-        return introduced(demand, self._translator.members, self.view.pod_index)
+        return with_identities(demand, self._translator.members, self.view.pod_index)
 
     def _place(self, state: RootState, verdict: Placed) -> None:
         self.reservations.placed(state, verdict.assignment.values())
@@ -254,8 +254,8 @@ class Scheduler:
         assert isinstance(verdict, Blocked)
         note = self.reservations.told(state) or self.reservations.in_the_way(state, demand)
         root = state.root
-        apart = domains_problem(root, self.view) if isinstance(root, Group) else None
-        if isinstance(root, Group) and apart is not None:
+        apart = domains_problem(root, self.view) if isinstance(root, GroupNode) else None
+        if isinstance(root, GroupNode) and apart is not None:
             self._reporter.broken(root, apart)
         else:
             self._reporter.blocked(root, verdict, note)
@@ -267,7 +267,7 @@ class Scheduler:
         root = state.root
         if self._clock.now() - state.told >= self._between_reasons:
             return False
-        return isinstance(root, Member) or root.tally.holds or not any(leaf.holding for leaf in root.leaves())
+        return isinstance(root, Member) or root.counts.holds or not any(leaf.holding for leaf in root.leaves())
 
     @property
     def _between_reasons(self) -> float:
@@ -279,10 +279,10 @@ class Scheduler:
     def touched(self, root: Root) -> None:
         if not self._leading:
             return
-        if isinstance(root, Group) or self._is_ours(root):
+        if isinstance(root, GroupNode) or self._is_ours(root):
             state = self._states.of(root)
             state.told = 0.0
-            if isinstance(root, Group) and root.layout is None:
+            if isinstance(root, GroupNode) and root.layout is None:
                 # Its groups are not those that reported.
                 state.settled = False
             self._states.again(state, Event.CHANGED)

@@ -6,7 +6,7 @@ from echelon.api.objects.vocabulary import COMPLETION_INDEX
 from echelon.api.scheme import JOBS, Object
 from echelon.engine import Blocked, Composite, Demand, Fix, Leaf, Shortage
 from echelon.scheduler.asking import demands
-from echelon.scheduler.intake.group_tree import Group
+from echelon.scheduler.intake.group_tree import GroupNode
 from echelon.scheduler.queueing.blocked_demands import BlockedDemands
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
 
@@ -17,7 +17,7 @@ def _no_job(key: str) -> Object | None:
     return None
 
 
-def _demand(root: Group, *, repairing: bool = False) -> Demand:
+def _demand(root: GroupNode, *, repairing: bool = False) -> Demand:
     return demands.of_tree(root, _no_job, repairing=repairing)
 
 
@@ -98,18 +98,18 @@ def test_counts_follow_single_pods_up_the_tree() -> None:
     stage.put(make_composite("root", gang=2), make_composite("sub", gang=1, parent="root"))
     stage.put(make_pod_group("a", gang=2, parent="sub"), make_pod_group("b", gang=1, parent="root"), make_node("n1"))
     root = stage.group("root", "CompositePodGroup")
-    assert not root.tally.ready
+    assert not root.counts.ready
     stage.put(make_pod("a0", group="a"), make_pod("b0", group="b"))
-    assert (root.tally.ready, root.tally.waiting, root.tally.pending) == (False, 2, 1)
+    assert (root.counts.ready, root.counts.waiting, root.counts.pending) == (False, 2, 1)
     stage.put(make_pod("a1", group="a"))
-    assert (root.tally.ready, root.tally.waiting, root.tally.pending) == (True, 3, 3)
+    assert (root.counts.ready, root.counts.waiting, root.counts.pending) == (True, 3, 3)
     for name in ("a0", "a1", "b0"):
-        assert not root.tally.holds
+        assert not root.counts.holds
         stage.translator.assume({stage.member(name).id: "n1"})
-    assert (root.tally.holds, root.tally.pending) == (True, 0)
+    assert (root.counts.holds, root.counts.pending) == (True, 0)
     stage.translator.evict(stage.member("a1"))
-    assert not root.tally.holds
-    assert not root.tally.ready
+    assert not root.counts.holds
+    assert not root.counts.ready
 
 
 def test_equal_demands_learn_from_each_other_in_their_own_names() -> None:

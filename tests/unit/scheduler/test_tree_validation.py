@@ -8,13 +8,13 @@ from echelon.api.scheme import Object
 from echelon.scheduler.asking.tree_validation import problem_of
 from echelon.scheduler.intake.forest import Forest, Ids
 from echelon.scheduler.intake.group_policy import COMPOSITE, POD_GROUP, Problem
-from echelon.scheduler.intake.group_tree import Group
+from echelon.scheduler.intake.group_tree import GroupNode
 from echelon.testing.builders import composite_template, group_template, make_composite, make_pod_group, make_workload
 
 WORKLOAD = make_workload("w", composite_template("root", composite_template("mid", group_template("leaf"))))
 
 
-def _root(*groups: Object) -> Group:
+def _root(*groups: Object) -> GroupNode:
     """The root of the last group given, all of them being known."""
     forest = Forest(Ids())
     for group in groups:

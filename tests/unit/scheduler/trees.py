@@ -12,7 +12,7 @@ from echelon.base.clock import ManualClock
 from echelon.client.informer import Caches
 from echelon.engine import ClusterView
 from echelon.scheduler.intake.group_policy import GroupKey
-from echelon.scheduler.intake.group_tree import Group, Member, Root
+from echelon.scheduler.intake.group_tree import GroupNode, Member, Root
 from echelon.scheduler.intake.translate import Translator
 
 
@@ -26,7 +26,7 @@ class Heard:
         self.homeless: list[str] = []
 
     def touched(self, root: Root) -> None:
-        self.roots.append(root.key.name if isinstance(root, Group) else root.key)
+        self.roots.append(root.key.name if isinstance(root, GroupNode) else root.key)
 
     def room(self) -> None:
         self.rooms += 1
@@ -74,7 +74,7 @@ class Stage:
     def member(self, name: str) -> Member:
         return next(m for m in self.translator.members.values() if meta.name(m.obj) == name)
 
-    def group(self, name: str, kind: str = "PodGroup") -> Group:
+    def group(self, name: str, kind: str = "PodGroup") -> GroupNode:
         return next(g for g in self.translator.forest.groups() if g.key == GroupKey(kind, "default", name))
 
     def unit_of(self, pod: str) -> tuple[str, int]:

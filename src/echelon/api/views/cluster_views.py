@@ -7,16 +7,16 @@ from typing import Any
 import msgspec
 
 from ..scheme import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS
-from .object_view import Conditioned, ObjectView, Part
+from .object_view import Conditioned, ObjectView, ViewPart
 
 
-class NodeTaint(Part, frozen=True):
+class NodeTaint(ViewPart, frozen=True):
     key: str = ""
     value: str = ""
     effect: str = ""
 
 
-class NodeSpec(Part, frozen=True):
+class NodeSpec(ViewPart, frozen=True):
     unschedulable: bool = False
     taints: tuple[NodeTaint, ...] = ()
 
@@ -31,7 +31,7 @@ class NodeView(ObjectView[NodeSpec, NodeStatus], resource=NODES, spec=NodeSpec, 
     __slots__ = ()
 
 
-class NamespaceSpec(Part, frozen=True):
+class NamespaceSpec(ViewPart, frozen=True):
     finalizers: tuple[str, ...] = ()
 
 
@@ -39,7 +39,7 @@ class NamespaceView(ObjectView[NamespaceSpec, Conditioned], resource=NAMESPACES,
     __slots__ = ()
 
 
-class BudgetSpec(Part, frozen=True):
+class BudgetSpec(ViewPart, frozen=True):
     selector: dict[str, Any] | None = None
     #: A count or a percentage.
     min_available: int | str | None = None

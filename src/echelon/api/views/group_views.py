@@ -7,35 +7,35 @@ from typing import Any
 import msgspec
 
 from ..scheme import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
-from .object_view import Conditioned, ObjectView, Part
+from .object_view import Conditioned, ObjectView, ViewPart
 
 
-class Gang(Part, frozen=True):
+class Gang(ViewPart, frozen=True):
     #: Pods of a PodGroup; 0 if it is not stated.
     min_count: int = 0
     #: Child groups of a CompositePodGroup; 0 if it is not stated.
     min_group_count: int = 0
 
 
-class SchedulingPolicy(Part, frozen=True):
+class SchedulingPolicy(ViewPart, frozen=True):
     gang: Gang | None = None
     basic: dict[str, Any] | None = None
 
 
-class TopologyConstraint(Part, frozen=True):
+class TopologyConstraint(ViewPart, frozen=True):
     key: str = ""
 
 
-class SchedulingConstraints(Part, frozen=True):
+class SchedulingConstraints(ViewPart, frozen=True):
     topology: tuple[TopologyConstraint, ...] = ()
 
 
-class WorkloadReference(Part, frozen=True):
+class WorkloadReference(ViewPart, frozen=True):
     workload_name: str = ""
     template_name: str = ""
 
 
-class GroupSpec(Part, frozen=True):
+class GroupSpec(ViewPart, frozen=True):
     """The spec of a PodGroup or CompositePodGroup."""
 
     scheduling_policy: SchedulingPolicy = SchedulingPolicy()
@@ -68,13 +68,13 @@ class CompositePodGroupView(GroupView, resource=COMPOSITE_POD_GROUPS, spec=Group
     __slots__ = ()
 
 
-class ControllerReference(Part, frozen=True):
+class ControllerReference(ViewPart, frozen=True):
     api_group: str = ""
     kind: str = ""
     name: str = ""
 
 
-class GroupTemplate(Part, frozen=True):
+class GroupTemplate(ViewPart, frozen=True):
     """A PodGroup or CompositePodGroup template of a Workload, with the templates in it."""
 
     name: str = ""
@@ -88,7 +88,7 @@ class GroupTemplate(Part, frozen=True):
         return None if gang is None else gang.min_count
 
 
-class WorkloadSpec(Part, frozen=True):
+class WorkloadSpec(ViewPart, frozen=True):
     controller_ref: ControllerReference | None = None
     pod_group_templates: tuple[GroupTemplate, ...] = ()
     composite_pod_group_templates: tuple[GroupTemplate, ...] = ()

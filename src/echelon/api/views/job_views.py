@@ -7,43 +7,43 @@ from typing import Any
 import msgspec
 
 from ..scheme import JOB_SETS, JOBS
-from .object_view import Conditioned, Metadata, ObjectView, Part
+from .object_view import Conditioned, Metadata, ObjectView, ViewPart
 from .pod_views import PodTemplate
 
 # -- Job -----------------------------------------------------------------------------------------------------
 
 
-class ExitCodes(Part, frozen=True):
+class ExitCodes(ViewPart, frozen=True):
     operator: str = ""
     values: tuple[int, ...] = ()
     container_name: str | None = None
 
 
-class PodConditionPattern(Part, frozen=True):
+class PodConditionPattern(ViewPart, frozen=True):
     type: str = ""
     status: str = "True"
 
 
-class PodFailureRule(Part, frozen=True):
+class PodFailureRule(ViewPart, frozen=True):
     action: str = ""
     on_exit_codes: ExitCodes | None = None
     on_pod_conditions: tuple[PodConditionPattern, ...] = ()
 
 
-class PodFailurePolicy(Part, frozen=True):
+class PodFailurePolicy(ViewPart, frozen=True):
     rules: tuple[PodFailureRule, ...] = ()
 
 
-class SuccessRule(Part, frozen=True):
+class SuccessRule(ViewPart, frozen=True):
     succeeded_indexes: str | None = None
     succeeded_count: int | None = None
 
 
-class JobSuccessPolicy(Part, frozen=True):
+class JobSuccessPolicy(ViewPart, frozen=True):
     rules: tuple[SuccessRule, ...] = ()
 
 
-class JobSpec(Part, frozen=True):
+class JobSpec(ViewPart, frozen=True):
     parallelism: int | None = None
     completions: int | None = None
     completion_mode: str = "NonIndexed"
@@ -69,7 +69,7 @@ class JobSpec(Part, frozen=True):
         return pods if self.completions is None else min(pods, self.completions)
 
 
-class UncountedPods(Part, frozen=True):
+class UncountedPods(ViewPart, frozen=True):
     succeeded: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
 
@@ -96,12 +96,12 @@ class JobView(ObjectView[JobSpec, JobStatus], resource=JOBS, spec=JobSpec, statu
 # -- JobSet --------------------------------------------------------------------------------------------------
 
 
-class JobTemplate(Part, frozen=True):
+class JobTemplate(ViewPart, frozen=True):
     metadata: Metadata = Metadata()
     spec: JobSpec = JobSpec()
 
 
-class Dependency(Part, frozen=True):
+class Dependency(ViewPart, frozen=True):
     """An entry of dependsOn."""
 
     name: str = ""
@@ -109,7 +109,7 @@ class Dependency(Part, frozen=True):
     status: str = ""
 
 
-class ReplicatedJobSpec(Part, frozen=True):
+class ReplicatedJobSpec(ViewPart, frozen=True):
     name: str = ""
     replicas: int = 1
     group_name: str = ""
@@ -118,18 +118,18 @@ class ReplicatedJobSpec(Part, frozen=True):
     template: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class Network(Part, frozen=True):
+class Network(ViewPart, frozen=True):
     enable_dns_hostnames: bool = msgspec.field(default=False, name="enableDNSHostnames")
     subdomain: str = ""
     publish_not_ready_addresses: bool = True
 
 
-class JobSetSuccessPolicy(Part, frozen=True):
+class JobSetSuccessPolicy(ViewPart, frozen=True):
     operator: str = ""
     target_replicated_jobs: tuple[str, ...] = ()
 
 
-class JobFailureRule(Part, frozen=True):
+class JobFailureRule(ViewPart, frozen=True):
     """A rule of a JobSet's failure policy."""
 
     name: str = ""
@@ -139,27 +139,27 @@ class JobFailureRule(Part, frozen=True):
     target_replicated_jobs: tuple[str, ...] = ()
 
 
-class JobSetFailurePolicy(Part, frozen=True):
+class JobSetFailurePolicy(ViewPart, frozen=True):
     max_restarts: int = 0
     restart_strategy: str = ""
     rules: tuple[JobFailureRule, ...] = ()
 
 
-class StartupPolicy(Part, frozen=True):
+class StartupPolicy(ViewPart, frozen=True):
     startup_policy_order: str = ""
 
 
-class ExecutionPolicy(Part, frozen=True):
+class ExecutionPolicy(ViewPart, frozen=True):
     execution_policy_order: str = ""
 
 
-class Coordinator(Part, frozen=True):
+class Coordinator(ViewPart, frozen=True):
     replicated_job: str = ""
     job_index: int = 0
     pod_index: int = 0
 
 
-class JobSetSpec(Part, frozen=True):
+class JobSetSpec(ViewPart, frozen=True):
     replicated_jobs: tuple[ReplicatedJobSpec, ...] = ()
     network: Network = Network()
     success_policy: JobSetSuccessPolicy = JobSetSuccessPolicy()
@@ -175,7 +175,7 @@ class JobSetSpec(Part, frozen=True):
     scheduling: dict[str, Any] | None = None
 
 
-class ReplicatedJobStatus(Part, frozen=True):
+class ReplicatedJobStatus(ViewPart, frozen=True):
     name: str = ""
     ready: int = 0
     succeeded: int = 0

@@ -16,16 +16,16 @@ import msgspec
 
 from ..scheme import Object, Resource
 
-P = TypeVar("P", bound="Part")
-S = TypeVar("S", bound="Part")
-T = TypeVar("T", bound="Part")
+P = TypeVar("P", bound="ViewPart")
+S = TypeVar("S", bound="ViewPart")
+T = TypeVar("T", bound="ViewPart")
 
 
-class Part(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class ViewPart(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A piece of an object.  Every field has a default: what an absent one means."""
 
 
-class OwnerReference(Part, frozen=True):
+class OwnerReference(ViewPart, frozen=True):
     api_version: str = ""
     kind: str = ""
     name: str = ""
@@ -37,7 +37,7 @@ class OwnerReference(Part, frozen=True):
         return self.api_version.rpartition("/")[0]
 
 
-class Metadata(Part, frozen=True):
+class Metadata(ViewPart, frozen=True):
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -52,7 +52,7 @@ class Metadata(Part, frozen=True):
     deletion_grace_period_seconds: int | None = None
 
 
-class Condition(Part, frozen=True):
+class Condition(ViewPart, frozen=True):
     type: str = ""
     status: str = ""
     reason: str = ""
@@ -60,7 +60,7 @@ class Condition(Part, frozen=True):
     last_transition_time: str = ""
 
 
-class Conditioned(Part, frozen=True):
+class Conditioned(ViewPart, frozen=True):
     """A status with conditions."""
 
     conditions: tuple[Condition, ...] = ()
@@ -72,11 +72,11 @@ class ObjectView(Generic[S, T]):
     __slots__ = ("_metadata", "_spec", "_status", "obj")
 
     resource: ClassVar[Resource]
-    _spec_part: ClassVar[type[Part]]
-    _status_part: ClassVar[type[Part]]
+    _spec_part: ClassVar[type[ViewPart]]
+    _status_part: ClassVar[type[ViewPart]]
 
     def __init_subclass__(
-        cls, resource: Resource, spec: type[Part] = Part, status: type[Part] = Conditioned, **more: Any
+        cls, resource: Resource, spec: type[ViewPart] = ViewPart, status: type[ViewPart] = Conditioned, **more: Any
     ) -> None:
         super().__init_subclass__(**more)
         cls.resource, cls._spec_part, cls._status_part = resource, spec, status
@@ -192,7 +192,7 @@ def _readable(type_: Any, value: Any) -> list[Any]:
         return [msgspec.convert(value, type_)]
     except msgspec.ValidationError:
         pass
-    if isinstance(type_, type) and issubclass(type_, Part):
+    if isinstance(type_, type) and issubclass(type_, ViewPart):
         return [_read_field_by_field(type_, value)] if isinstance(value, Mapping) else []
     if get_origin(type_) in (Union, types.UnionType):
         return next((found for one in get_args(type_) if (found := _readable(one, value))), [])

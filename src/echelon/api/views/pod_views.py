@@ -7,18 +7,18 @@ from typing import Any
 import msgspec
 
 from ..scheme import PODS
-from .object_view import Conditioned, Metadata, ObjectView, Part
+from .object_view import Conditioned, Metadata, ObjectView, ViewPart
 
 
-class SchedulingGroup(Part, frozen=True):
+class SchedulingGroup(ViewPart, frozen=True):
     pod_group_name: str = ""
 
 
-class SchedulingGate(Part, frozen=True):
+class SchedulingGate(ViewPart, frozen=True):
     name: str = ""
 
 
-class PodSpec(Part, frozen=True):
+class PodSpec(ViewPart, frozen=True):
     """What is read of a pod apart from where it fits; `placement_views` has that."""
 
     node_name: str = ""
@@ -31,16 +31,16 @@ class PodSpec(Part, frozen=True):
     scheduling_gates: tuple[SchedulingGate, ...] = ()
 
 
-class Terminated(Part, frozen=True):
+class Terminated(ViewPart, frozen=True):
     exit_code: int = 0
     finished_at: str = ""
 
 
-class ContainerState(Part, frozen=True):
+class ContainerState(ViewPart, frozen=True):
     terminated: Terminated | None = None
 
 
-class ContainerStatus(Part, frozen=True):
+class ContainerStatus(ViewPart, frozen=True):
     name: str = ""
     restart_count: int = 0
     state: ContainerState = ContainerState()
@@ -71,12 +71,12 @@ class PodView(ObjectView[PodSpec, PodStatus], resource=PODS, spec=PodSpec, statu
         return self.spec.scheduling_group.pod_group_name
 
 
-class PodTemplate(Part, frozen=True):
+class PodTemplate(ViewPart, frozen=True):
     metadata: Metadata = Metadata()
     spec: PodSpec = PodSpec()
 
 
-class RawPodTemplate(Part, frozen=True):
+class RawPodTemplate(ViewPart, frozen=True):
     """A pod template whose spec is copied into pods as it is."""
 
     metadata: Metadata = Metadata()

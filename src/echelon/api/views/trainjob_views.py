@@ -7,16 +7,16 @@ from typing import Any
 import msgspec
 
 from ..scheme import TRAIN_JOBS
-from .object_view import Conditioned, ObjectView, Part
+from .object_view import Conditioned, ObjectView, ViewPart
 
 
-class RuntimeReference(Part, frozen=True):
+class RuntimeReference(ViewPart, frozen=True):
     name: str = ""
     kind: str = "ClusterTrainingRuntime"
     api_group: str = "trainer.kubeflow.org"
 
 
-class Trainer(Part, frozen=True):
+class Trainer(ViewPart, frozen=True):
     num_nodes: int | None = None
     num_proc_per_node: int | str | None = None
     image: str = ""
@@ -26,7 +26,7 @@ class Trainer(Part, frozen=True):
     resources_per_node: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class Initializer(Part, frozen=True):
+class Initializer(ViewPart, frozen=True):
     """How a dataset or a model is fetched."""
 
     storage_uri: str = ""
@@ -34,12 +34,12 @@ class Initializer(Part, frozen=True):
     secret_ref: dict[str, Any] | None = None
 
 
-class Initializers(Part, frozen=True):
+class Initializers(ViewPart, frozen=True):
     dataset: Initializer | None = None
     model: Initializer | None = None
 
 
-class TrainJobSpec(Part, frozen=True):
+class TrainJobSpec(ViewPart, frozen=True):
     runtime_ref: RuntimeReference = RuntimeReference()
     trainer: Trainer = Trainer()
     initializer: Initializers = Initializers()

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from ...base.clock import Clock
 from ...engine import Placed
-from ..intake.group_tree import Group, Member, Root
+from ..intake.group_tree import GroupNode, Member, Root
 from ..queueing.phases import Event
 from ..queueing.root_state import Binding, RootState
 from ..reporting.writes import Enactor
@@ -39,13 +39,13 @@ class Placing:
         self._assume(state, verdict)
         if not verdict.assignment:
             self._states.blocked(state)
-        elif isinstance(root, Group) and root.tally.pending:
+        elif isinstance(root, GroupNode) and root.counts.pending:
             # The minimum is placed.  Whether the rest fits, if need be by preemption, is the next question.
             self._states.again(state, Event.MINIMUM_PLACED)
         else:
             self._states.placed(state)
 
-    def settle(self, state: RootState, root: Group) -> None:
+    def settle(self, state: RootState, root: GroupNode) -> None:
         """All bindings are answered: groups that were placed report it, even if some of their pods ended since."""
         binding, state.binding = state.binding, None
         groups = binding.groups if binding is not None else frozenset()

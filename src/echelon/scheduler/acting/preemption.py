@@ -14,7 +14,7 @@ from typing import Any
 
 from ...api.objects import meta
 from ...engine import Blocked, Evict, Placed
-from ..intake.group_tree import Group, Member, Root
+from ..intake.group_tree import GroupNode, Member, Root
 from ..queueing.phases import Event
 from ..queueing.root_state import Preempting, RootState
 from ..reporting.report import key_of, kind_of
@@ -131,7 +131,7 @@ class Preemption:
         disruption mode is `all` and the engine found that this lets it run again.
         """
         root = state.root
-        if not isinstance(root, Group) or state.binding is not None or root.tally.holds:
+        if not isinstance(root, GroupNode) or state.binding is not None or root.counts.holds:
             return
         if self._context.reporter.was_scheduled(root):
             released = {fix.group for fix in verdict.fixes if fix.kind == "release"}
@@ -232,8 +232,8 @@ def _bound_at(member: Member) -> str:
     return str(condition.get("lastTransitionTime") or "") if condition is not None else ""
 
 
-def _evicted_whole(leaf: Group) -> bool:
-    group: Group | None = leaf
+def _evicted_whole(leaf: GroupNode) -> bool:
+    group: GroupNode | None = leaf
     while group is not None:
         if group.policy is not None and group.policy.whole:
             return True

@@ -15,7 +15,7 @@ from ...api.scheme import JOBS, Object
 from ...engine import Bound, Composite, Demand, Leaf, PodClass, Shape
 from ...engine import Group as Wanted
 from ..intake.group_policy import POD_GROUP, Policy
-from ..intake.group_tree import Group, Member
+from ..intake.group_tree import GroupNode, Member
 
 _RANK = attrgetter("rank")
 #: Finds a Job by `namespace/name`.
@@ -28,7 +28,7 @@ def of_pod(member: Member) -> Demand:
     return Demand(leaf, member.priority, member.may_preempt)
 
 
-def of_tree(root: Group, jobs: Jobs, *, repairing: bool) -> Demand:
+def of_tree(root: GroupNode, jobs: Jobs, *, repairing: bool) -> Demand:
     """What a tree needs now; `repairing` when it once held and some part of it is not complete again yet."""
     assert root.policy is not None
     wanted = _group(root, jobs, repairing)
@@ -36,12 +36,12 @@ def of_tree(root: Group, jobs: Jobs, *, repairing: bool) -> Demand:
     return Demand(wanted, root.policy.priority, root.policy.may_preempt and _all_may_preempt(root))
 
 
-def repairable(root: Group) -> bool:
+def repairable(root: GroupNode) -> bool:
     """A tree that ran whole and lost a part: what is complete may go on while the part comes back (E23)."""
-    return root.initially_scheduled and any(leaf.holding and leaf.tally.holds for leaf in root.leaves())
+    return root.initially_scheduled and any(leaf.holding and leaf.counts.holds for leaf in root.leaves())
 
 
-def _all_may_preempt(root: Group) -> bool:
+def _all_may_preempt(root: GroupNode) -> bool:
     for leaf in root.leaves():
         for member in leaf.pending.values():
             if not member.may_preempt:
@@ -49,11 +49,11 @@ def _all_may_preempt(root: Group) -> bool:
     return True
 
 
-def _group(group: Group, jobs: Jobs, repairing: bool) -> Wanted | None:
+def _group(group: GroupNode, jobs: Jobs, repairing: bool) -> Wanted | None:
     assert group.policy is not None
     if group.key.kind == POD_GROUP:
         return _leaf_in_tree(group, jobs, repairing)
-    if not group.tally.ready and not any(leaf.holding for leaf in group.leaves()):
+    if not group.counts.ready and not any(leaf.holding for leaf in group.leaves()):
         return None
     over = [child.key for child in group.in_order if child.is_over]
     children = [_group(child, jobs, repairing) for child in group.in_order if child.key not in over]
@@ -65,17 +65,17 @@ def _group(group: Group, jobs: Jobs, repairing: bool) -> Wanted | None:
     return Composite(group.id, minimum, present, group.policy.topology, group.policy.preferred)
 
 
-def _leaf_in_tree(group: Group, jobs: Jobs, repairing: bool) -> Leaf | None:
+def _leaf_in_tree(group: GroupNode, jobs: Jobs, repairing: bool) -> Leaf | None:
     """A group that is not ready is left out, unless pods of its run and hold the tree to a domain."""
-    if not group.tally.ready and not group.holding:
+    if not group.counts.ready and not group.holding:
         return None
     leaf = leaf_of(group, jobs)
-    if repairing and not group.tally.ready:
+    if repairing and not group.counts.ready:
         return replace(leaf, min_count=len(leaf.bound), classes=())
     return leaf
 
 
-def leaf_of(group: Group, jobs: Jobs) -> Leaf:
+def leaf_of(group: GroupNode, jobs: Jobs) -> Leaf:
     """A PodGroup; kept until its pods or its object change."""
     if group.leaf is not None:
         return group.leaf
@@ -108,7 +108,7 @@ def _limited(shape: Shape, policy: Policy) -> Shape:
     return replace(shape, unsupported=(*shape.unsupported, *policy.unsupported))
 
 
-def _final_size(group: Group, jobs: Jobs) -> int | None:
+def _final_size(group: GroupNode, jobs: Jobs) -> int | None:
     """How many pods the Job that owns a basic group will run at a time, if that is more than are known now."""
     assert group.obj is not None
     owner = meta.controller_of(group.obj)

@@ -13,7 +13,7 @@ from ...base.clock import Clock
 from ...client.informer import Caches
 from ...engine import Demand
 from ..intake.group_policy import Problem
-from ..intake.group_tree import Group, Member
+from ..intake.group_tree import GroupNode, Member
 from ..queueing.root_state import Arrivals, RootState, RootStates
 from ..reporting.report import Reporter
 from . import demands
@@ -33,7 +33,7 @@ class Readiness:
         clock: Clock,
         states: RootStates,
         reporter: Reporter,
-        settle: Callable[[RootState, Group], None],
+        settle: Callable[[RootState, GroupNode], None],
     ) -> None:
         self._names = names
         self._find_job = caches.of(JOBS).get
@@ -50,26 +50,26 @@ class Readiness:
         if isinstance(root, Member):
             return demands.of_pod(root)
         problem = self._tree_problem(root)
-        tally = root.tally if problem is None else None
-        if tally is None or (not tally.ready and not demands.repairable(root)):
+        counts = root.counts if problem is None else None
+        if counts is None or (not counts.ready and not demands.repairable(root)):
             self._wait(state, root, problem)
-        elif not tally.pending:
+        elif not counts.pending:
             self._rest(state, root)
         elif not self._answers(root):
             self._states.ignored(state)
         elif (problem := members_problem(root, self._names)) is not None:
             self._reject(state, root, problem)
         elif any(leaf.leans and leaf.pending for leaf in root.leaves()):
-            left = self._quiet_in(state, tally.known)
+            left = self._quiet_in(state, counts.known)
             if left <= 0:
-                return demands.of_tree(root, self._find_job, repairing=not tally.ready)
+                return demands.of_tree(root, self._find_job, repairing=not counts.ready)
             self._states.incomplete(state, left)
         else:
             state.arrivals = None
-            return demands.of_tree(root, self._find_job, repairing=not tally.ready)
+            return demands.of_tree(root, self._find_job, repairing=not counts.ready)
         return None
 
-    def _answers(self, root: Group) -> bool:
+    def _answers(self, root: GroupNode) -> bool:
         """Whether a tree is ours: it has no pods yet, or one of them names this scheduler."""
         names, empty = self._names, True
         for leaf in root.leaves():
@@ -79,7 +79,7 @@ class Readiness:
                 empty = False
         return empty
 
-    def _tree_problem(self, root: Group) -> Problem | None:
+    def _tree_problem(self, root: GroupNode) -> Problem | None:
         if root.layout is None:
             root.layout = problem_of(root, self._find_workload) or SOUND
         return None if root.layout is SOUND else root.layout
@@ -87,11 +87,11 @@ class Readiness:
     def _find_workload(self, namespace: str, name: str) -> Object | None:
         return self._workloads.get(f"{namespace}/{name}")
 
-    def _reject(self, state: RootState, root: Group, problem: Problem) -> None:
+    def _reject(self, state: RootState, root: GroupNode, problem: Problem) -> None:
         self._reporter.broken(root, problem)
         self._states.invalid(state)
 
-    def _wait(self, state: RootState, root: Group, problem: Problem | None) -> None:
+    def _wait(self, state: RootState, root: GroupNode, problem: Problem | None) -> None:
         """Report what is wrong at once; what is missing, when nothing has come for a moment."""
         if problem is not None and not problem.waiting:
             if self._answers(root):
@@ -100,7 +100,7 @@ class Readiness:
                 self._states.ignored(state)
             return
         state.incomplete_at = self._clock.now()
-        known = sum(len(leaf.members) for leaf in root.leaves()) if problem is not None else root.tally.known
+        known = sum(len(leaf.members) for leaf in root.leaves()) if problem is not None else root.counts.known
         left = self._quiet_in(state, known)
         if left <= 0 and (problem is not None or known) and self._answers(root):
             wrong = members_problem(root, self._names)
@@ -117,13 +117,13 @@ class Readiness:
             arrivals = state.arrivals = Arrivals(known, now)
         return arrivals.since + _INCOMPLETE_GRACE_SECONDS - now
 
-    def _rest(self, state: RootState, root: Group) -> None:
+    def _rest(self, state: RootState, root: GroupNode) -> None:
         """Nothing can be tried, but groups that are not complete may have pending pods."""
         state.since = ""
         self._states.queue.succeeded(root.id)
         if not state.settled and state.binding is None:
             self._settle(state, root)
-        if root.tally.waiting:
+        if root.counts.waiting:
             self._wait(state, root, None)
         else:
             state.arrivals = None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from ...api.scheme import Object
 from ...engine import ClusterView
 from ..intake.group_policy import Problem
-from ..intake.group_tree import Group, Member, cycle_at
+from ..intake.group_tree import GroupNode, Member, cycle_at
 
 MAX_LEVELS = 4
 #: Looked at, and nothing is wrong.
@@ -22,7 +22,7 @@ SOUND = Problem("")
 Workloads = Callable[[str, str], Object | None]
 
 
-def problem_of(root: Group, workloads: Workloads) -> Problem | None:
+def problem_of(root: GroupNode, workloads: Workloads) -> Problem | None:
     """What is wrong with the groups of a tree, the plainest cause first."""
     if root.parent is not None:
         names = [str(group.key) for group in cycle_at(root)]
@@ -33,7 +33,7 @@ def problem_of(root: Group, workloads: Workloads) -> Problem | None:
     return own or _not_its_workload(root, workloads)
 
 
-def members_problem(root: Group, answered: Collection[str]) -> Problem | None:
+def members_problem(root: GroupNode, answered: Collection[str]) -> Problem | None:
     """What is wrong with the pods of a tree: all must have its priority and one scheduler, one of `answered`."""
     first: Member | None = None
     for leaf in root.leaves():
@@ -48,7 +48,7 @@ def members_problem(root: Group, answered: Collection[str]) -> Problem | None:
     return None
 
 
-def _pods_problem(leaf: Group, answered: Collection[str]) -> Problem | None:
+def _pods_problem(leaf: GroupNode, answered: Collection[str]) -> Problem | None:
     if leaf.policy is None:
         return None  # nothing to compare with yet
     priority = leaf.policy.priority
@@ -76,7 +76,7 @@ def _disagree(one: Member, other: Member, answered: Collection[str]) -> Problem 
     )
 
 
-def domains_problem(root: Group, view: ClusterView) -> Problem | None:
+def domains_problem(root: GroupNode, view: ClusterView) -> Problem | None:
     """Pods that run must agree on the domain of every key above them: only then is there one to add to."""
     for group in root.subtree():
         key = group.policy.topology if group.policy is not None else None
@@ -94,14 +94,14 @@ def domains_problem(root: Group, view: ClusterView) -> Problem | None:
     return None
 
 
-def _missing(root: Group) -> Problem:
+def _missing(root: GroupNode) -> Problem:
     """The top of the tree is only a name."""
     for child in root.children.values():
         return Problem(f"waiting for {root.key}, which {child.key} names as its parent", waiting=True)
     return Problem(f"waiting for {root.key}, which its pods name as their group", waiting=True)
 
 
-def _too_deep(root: Group) -> Problem | None:
+def _too_deep(root: GroupNode) -> Problem | None:
     level, row = 1, [root]
     while row:
         if level > MAX_LEVELS:
@@ -113,7 +113,7 @@ def _too_deep(root: Group) -> Problem | None:
     return None
 
 
-def _several_workloads(root: Group) -> Problem | None:
+def _several_workloads(root: GroupNode) -> Problem | None:
     for group in root.subtree():
         assert group.policy is not None
         assert root.policy is not None
@@ -125,7 +125,7 @@ def _several_workloads(root: Group) -> Problem | None:
     return None
 
 
-def _mixed_priorities(root: Group) -> Problem | None:
+def _mixed_priorities(root: GroupNode) -> Problem | None:
     for group in root.subtree():
         assert group.policy is not None
         assert root.policy is not None
@@ -137,7 +137,7 @@ def _mixed_priorities(root: Group) -> Problem | None:
     return None
 
 
-def _not_its_workload(root: Group, workloads: Workloads) -> Problem | None:
+def _not_its_workload(root: GroupNode, workloads: Workloads) -> Problem | None:
     """If the Workload exists, every group's template must be in it, below its parent's template."""
     assert root.policy is not None
     name = root.policy.workload

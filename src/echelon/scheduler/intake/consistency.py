@@ -13,7 +13,7 @@ from ...base.clock import Clock
 from ...client.informer import Caches
 from ...engine import ClusterView, given
 from .group_policy import POD_GROUP
-from .group_tree import Group, Member, Root
+from .group_tree import GroupNode, Member, Root
 from .translate import Translator
 
 
@@ -77,7 +77,7 @@ def _tell(translator: Translator) -> dict[str, Any]:
     return told
 
 
-def _group(group: Group) -> tuple[Any, ...]:
+def _group(group: GroupNode) -> tuple[Any, ...]:
     asked: Any = None
     if group.key.kind == POD_GROUP and group.leaf is not None:
         members = group.members

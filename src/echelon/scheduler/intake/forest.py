@@ -13,7 +13,7 @@ from __future__ import annotations
 from ...api.objects import meta
 from ...api.scheme import Object
 from .group_policy import COMPOSITE, POD_GROUP, GroupKey, policy_of
-from .group_tree import Group, Member, Root, cycle_at
+from .group_tree import GroupNode, Member, Root, cycle_at
 
 
 class Ids:
@@ -39,21 +39,21 @@ class Forest:
 
     def __init__(self, ids: Ids) -> None:
         self._ids = ids
-        self._groups: dict[GroupKey, Group] = {}
-        self._by_id: dict[int, Group] = {}
+        self._groups: dict[GroupKey, GroupNode] = {}
+        self._by_id: dict[int, GroupNode] = {}
         #: (namespace, Workload name) -> the groups that refer to it
         self._of_workload: dict[tuple[str, str], dict[GroupKey, None]] = {}
 
-    def find(self, kind: str, obj: Object) -> Group | None:
+    def find(self, kind: str, obj: Object) -> GroupNode | None:
         return self._groups.get(GroupKey(kind, meta.namespace(obj), meta.name(obj)))
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[GroupNode]:
         return list(self._groups.values())
 
-    def by_id(self, number: int) -> Group | None:
+    def by_id(self, number: int) -> GroupNode | None:
         return self._by_id.get(number)
 
-    def is_root(self, group: Group) -> bool:
+    def is_root(self, group: GroupNode) -> bool:
         """Whether a group is still known and still the top of its tree."""
         return group.id in self._by_id and self.root(group) is group
 
@@ -63,10 +63,10 @@ class Forest:
         if group is not None:
             group.obj = obj
 
-    def of_workload(self, namespace: str, name: str) -> list[Group]:
+    def of_workload(self, namespace: str, name: str) -> list[GroupNode]:
         return [self._groups[key] for key in self._of_workload.get((namespace, name), {})]
 
-    def put(self, kind: str, obj: Object) -> Group:
+    def put(self, kind: str, obj: Object) -> GroupNode:
         """Take in a group's object, new or changed."""
         group = self._named(GroupKey(kind, meta.namespace(obj), meta.name(obj)))
         if group.policy is not None:
@@ -83,7 +83,7 @@ class Forest:
         self.root(group).layout = None
         return group
 
-    def remove(self, kind: str, obj: Object) -> Group | None:
+    def remove(self, kind: str, obj: Object) -> GroupNode | None:
         """A group's object is gone; the name stays while children or pods refer to it."""
         group = self.find(kind, obj)
         if group is None or group.policy is None:
@@ -93,7 +93,7 @@ class Forest:
         self._prune(group)
         return group
 
-    def _unlink(self, group: Group) -> None:
+    def _unlink(self, group: GroupNode) -> None:
         """Take a group out of its tree and its Workload."""
         assert group.policy is not None
         self.root(group).layout = None
@@ -116,14 +116,14 @@ class Forest:
         group.members[member.id] = member
         self.refile(member)
 
-    def succeed(self, namespace: str, group_name: str, uid: str) -> Group:
+    def succeed(self, namespace: str, group_name: str, uid: str) -> GroupNode:
         """A pod of a group has done its part."""
         group = self._named(GroupKey(POD_GROUP, namespace, group_name))
         group.succeeded[uid] = None
         group.pods_changed()
         return group
 
-    def forget(self, namespace: str, group_name: str, uid: str) -> Group | None:
+    def forget(self, namespace: str, group_name: str, uid: str) -> GroupNode | None:
         """A pod is removed that may have succeeded; its group, perhaps no longer known, if that makes a difference."""
         group = self._groups.get(GroupKey(POD_GROUP, namespace, group_name))
         if group is None or uid not in group.succeeded:
@@ -144,7 +144,7 @@ class Forest:
 
     def refile(self, *members: Member) -> None:
         """Put pods where their state belongs, after any change of them."""
-        changed: dict[int, Group] = {}
+        changed: dict[int, GroupNode] = {}
         for member in members:
             group = member.group
             if group is None:
@@ -162,11 +162,11 @@ class Forest:
         for group in changed.values():
             group.pods_changed()
 
-    def root(self, group: Group) -> Group:
+    def root(self, group: GroupNode) -> GroupNode:
         """The top of a group's tree; of a cycle the group with the smallest key."""
         if group.parent is None:
             return group
-        seen: dict[GroupKey, Group] = {}
+        seen: dict[GroupKey, GroupNode] = {}
         while group.parent is not None:
             if group.key in seen:
                 return min(cycle_at(group), key=lambda one: one.key)
@@ -178,14 +178,14 @@ class Forest:
         """What a pod waits for a place with: the top of its tree, or itself alone."""
         return self.root(member.group) if member.group is not None else member
 
-    def _named(self, key: GroupKey) -> Group:
+    def _named(self, key: GroupKey) -> GroupNode:
         group = self._groups.get(key)
         if group is None:
-            group = self._groups[key] = Group(self._ids.of(key), key)
+            group = self._groups[key] = GroupNode(self._ids.of(key), key)
             self._by_id[group.id] = group
         return group
 
-    def _prune(self, group: Group) -> None:
+    def _prune(self, group: GroupNode) -> None:
         unused = not (group.obj or group.children or group.members or group.succeeded)
         if unused and group.key in self._groups:
             del self._groups[group.key]

@@ -1,6 +1,6 @@
-"""What trees are made of: groups with their children, and pods at the leaves, each with what is known of it now.
+"""Trees of groups: each group with its children, and pods at the leaves, with what is known of them now.
 
-    `forest` links and files them ─► Group.tally: what is there, what holds, whether it can be tried ─► loop, `demands`
+    `forest` links and files them ─► GroupNode.counts: present, placed, ready to be tried ─► loop, `demands`
 
 Counts are kept per group and summed on demand, so an event costs the path to its root and not its tree.
 """
@@ -30,7 +30,7 @@ class Member:
     priority: int
     #: Order among interchangeable members: completion index, then age, then name.
     rank: tuple[int, str, str]
-    group: Group | None = None
+    group: GroupNode | None = None
     #: Where it is bound, as the API says.
     node: str = ""
     #: Where it is on its way to: decided, the binding not yet confirmed.
@@ -83,7 +83,7 @@ class Member:
         return not self.obj["spec"].get("schedulingGates")
 
 
-class Tally(NamedTuple):
+class GroupCounts(NamedTuple):
     """What a group amounts to, its whole subtree included."""
 
     #: Pods that name a group of it, those that want a place, and those of these that can be tried: a child that is
@@ -98,11 +98,11 @@ class Tally(NamedTuple):
     ready: bool = False
     holds: bool = False
 
-    def with_child(self, old: Tally, new: Tally, policy: Policy | None) -> Tally:
-        """A parent's tally after one of its children changed."""
+    def with_child(self, old: GroupCounts, new: GroupCounts, policy: Policy | None) -> GroupCounts:
+        """A parent's counts after one of its children changed."""
         present = self.present + new.ready - old.ready
         placed = self.placed + new.holds - old.holds
-        return Tally(
+        return GroupCounts(
             self.known + new.known - old.known,
             self.waiting + new.waiting - old.waiting,
             self.pending + (new.pending if new.ready else 0) - (old.pending if old.ready else 0),
@@ -114,15 +114,15 @@ class Tally(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Group:
+class GroupNode:
     """A PodGroup or CompositePodGroup, or a name that something refers to."""
 
     id: int
     key: GroupKey
     obj: Object | None = None
     policy: Policy | None = None
-    parent: Group | None = None
-    children: dict[GroupKey, Group] = field(default_factory=dict)
+    parent: GroupNode | None = None
+    children: dict[GroupKey, GroupNode] = field(default_factory=dict)
     #: All pods that name it; of these, those that want a place and those that have one and stay.
     members: dict[int, Member] = field(default_factory=dict)
     pending: dict[int, Member] = field(default_factory=dict)
@@ -133,8 +133,8 @@ class Group:
     leaf: Leaf | None = None
     #: What is wrong with its pods, as found when last looked at; None if nobody has looked since a change.
     members_checked: Problem | None = None
-    _tally: Tally | None = None
-    _in_order: list[Group] | None = None
+    _counts: GroupCounts | None = None
+    _in_order: list[GroupNode] | None = None
     #: What the last look at the layout of a root found; None means nobody has looked since a change.
     layout: Problem | None = None
 
@@ -154,17 +154,17 @@ class Group:
         return Exclusive(self.policy.exclusive, self.policy.priority)
 
     @property
-    def in_order(self) -> list[Group]:
+    def in_order(self) -> list[GroupNode]:
         """Its children by key."""
         if self._in_order is None:
             self._in_order = [self.children[key] for key in sorted(self.children)]
         return self._in_order
 
-    def subtree(self) -> Iterable[Group]:
+    def subtree(self) -> Iterable[GroupNode]:
         """This group and all below it, parents first; a cycle is walked once."""
         return (self,) if self.key.kind == POD_GROUP else self._walk()
 
-    def _walk(self) -> Iterator[Group]:
+    def _walk(self) -> Iterator[GroupNode]:
         seen: dict[GroupKey, None] = {}
         stack = [self]
         while stack:
@@ -174,27 +174,27 @@ class Group:
                 yield group
                 stack.extend(reversed(group.in_order))
 
-    def leaves(self) -> Iterable[Group]:
+    def leaves(self) -> Iterable[GroupNode]:
         if self.key.kind == POD_GROUP:
             return (self,)
         return (group for group in self.subtree() if group.key.kind == POD_GROUP)
 
     @property
-    def tally(self) -> Tally:
+    def counts(self) -> GroupCounts:
         """Only for groups whose tree has no cycle."""
-        if self._tally is None:
-            self._tally = self._count()
-        return self._tally
+        if self._counts is None:
+            self._counts = self._count()
+        return self._counts
 
-    def _count(self) -> Tally:
+    def _count(self) -> GroupCounts:
         if self.key.kind != POD_GROUP:
-            tally, nothing = Tally(), Tally()
+            counts, nothing = GroupCounts(), GroupCounts()
             for child in self.children.values():
-                tally = tally.with_child(nothing, child.tally, self.policy)
-            return tally
+                counts = counts.with_child(nothing, child.counts, self.policy)
+            return counts
         waiting, placed = len(self.pending), len(self.holding)
         need, present = self.need, waiting + placed
-        return Tally(len(self.members), waiting, waiting, present, placed, present >= need, placed >= need)
+        return GroupCounts(len(self.members), waiting, waiting, present, placed, present >= need, placed >= need)
 
     @property
     def need(self) -> int:
@@ -213,42 +213,42 @@ class Group:
     @property
     def leans(self) -> bool:
         """Whether it can be tried only because others have succeeded; more pods may still be on their way."""
-        return bool(self.succeeded) and self.policy is not None and self.tally.present < self.policy.minimum
+        return bool(self.succeeded) and self.policy is not None and self.counts.present < self.policy.minimum
 
     @property
     def is_over(self) -> bool:
         """Whether it has what it needs without any pod: all have succeeded."""
-        done = self.tally.holds and not self.tally.waiting
+        done = self.counts.holds and not self.counts.waiting
         return done and not any(leaf.pending or leaf.holding for leaf in self.leaves())
 
     def pods_changed(self) -> None:
         """Pods of this group came, went or changed: it counts anew, its ancestors by the difference."""
         self.leaf = self.members_checked = None
-        group, old = self, self._tally
+        group, old = self, self._counts
         if old is None:
             return
         new = self._count()
         while new != old:
-            group._tally = new
+            group._counts = new
             parent = group.parent
-            if parent is None or parent._tally is None:
+            if parent is None or parent._counts is None:
                 return
-            group, old, new = parent, parent._tally, parent._tally.with_child(old, new, parent.policy)
+            group, old, new = parent, parent._counts, parent._counts.with_child(old, new, parent.policy)
 
     def tree_changed(self) -> None:
         """Its object or its children changed: it and its ancestors count anew when asked."""
         self.leaf = self.members_checked = self._in_order = None
-        group: Group | None = self
-        while group is not None and group._tally is not None:
-            group._tally = None
+        group: GroupNode | None = self
+        while group is not None and group._counts is not None:
+            group._counts = None
             group = group.parent
 
 
 #: What the queue holds: the top of a tree, or a pod without a group.
-Root = Group | Member
+Root = GroupNode | Member
 
 
-def cycle_at(start: Group) -> list[Group]:
+def cycle_at(start: GroupNode) -> list[GroupNode]:
     """The groups met when going up from one that lies on a cycle."""
     found = [start]
     group = start.parent

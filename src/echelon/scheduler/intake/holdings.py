@@ -15,7 +15,7 @@ from ...api.scheme import Object
 from ...engine import ClusterView, Running, Unit
 from . import pod_affinity
 from .disruption_budgets import Budgets
-from .group_tree import Group, Member
+from .group_tree import GroupNode, Member
 
 
 class Holdings:
@@ -26,13 +26,13 @@ class Holdings:
         self._budgets = budgets
         self._room = room
         #: Whose coming could let pods in.
-        self.wished = pod_affinity.Wished()
+        self.awaited = pod_affinity.AwaitedPeers()
 
     def hold(self, *members: Member) -> None:
         """Enter pods into the view where they take up room."""
         view, room = self._view, False
         entries, left, covered = list[Running](), list[int](), dict[str, None]()
-        group: Group | None = None
+        group: GroupNode | None = None
         whole, priority = _evicted_with(group)
         for member in members:
             if member.group is not group:
@@ -43,8 +43,8 @@ class Holdings:
             view.put_unit(unit)
             running = self._running(member, unit.id)
             entries.append(running)
-            if self.wished and (former is None or former.coming) and member.place:
-                room = room or self.wished.means(member.identity)
+            if self.awaited and (former is None or former.coming) and member.place:
+                room = room or self.awaited.means(member.identity)
             if former is not None and former.unit != unit.id:
                 left.append(former.unit)
             if running.budgets or (former is not None and former.budgets):
@@ -68,11 +68,11 @@ class Holdings:
             self._budgets.uncover(member.id, member.namespace)
             self.count_budgets(member.namespace)
 
-    def wish(self, member: Member) -> None:
-        self.wished.count(pod_affinity.wanted(member), 1)
+    def await_peers(self, member: Member) -> None:
+        self.awaited.count(pod_affinity.awaited_peers(member), 1)
 
-    def unwish(self, member: Member) -> None:
-        self.wished.count(pod_affinity.wanted(member), -1)
+    def stop_awaiting_peers(self, member: Member) -> None:
+        self.awaited.count(pod_affinity.awaited_peers(member), -1)
 
     def put_budget(self, budget: Object) -> bool:
         """A budget, new or changed; True if it may cover other pods than before."""
@@ -111,7 +111,7 @@ class Holdings:
             self._view.remove_unit(unit)
 
 
-def _evicted_with(group: Group | None) -> tuple[Group | None, int | None]:
+def _evicted_with(group: GroupNode | None) -> tuple[GroupNode | None, int | None]:
     """The highest of a group and its ancestors that is evicted as a whole, and the priority of the root."""
     whole, priority = None, None
     for _ in range(8):  # A cycle must not hold us up; valid trees are half as deep.
@@ -124,7 +124,7 @@ def _evicted_with(group: Group | None) -> tuple[Group | None, int | None]:
     return whole, priority
 
 
-def _unit_of(member: Member, whole: Group | None, priority: int | None) -> Unit:
+def _unit_of(member: Member, whole: GroupNode | None, priority: int | None) -> Unit:
     """What a pod is evicted with: a group as a whole, else itself; without groups it has a priority of its own."""
     if priority is None:
         priority = member.priority

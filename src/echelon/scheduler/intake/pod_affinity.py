@@ -1,10 +1,10 @@
 """What pods ask of one another: from affinity, anti-affinity and spread in a pod's spec to the engine's terms.
 
-    spec ─► terms_of ─► Shape          what a pod asks, the keys of matchLabelKeys filled in from its own labels
-    labels ─► identity_of ─► Running   what others know it by
-    demand ─► introduced               members that some term could mean get their identity, cut to what terms look at
+    spec ─► terms_of ─► Shape            what a pod asks, the keys of matchLabelKeys filled in from its own labels
+    labels ─► identity_of ─► Running     what terms of other pods match
+    demand ─► with_identities ─► engine  pods that some term could match get their identity, cut to the labels it reads
 
-Labels that no term looks at do not make two shapes of equal pods.
+Labels that no term reads do not make two shapes of equal pods.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class PodTerms:
     """What a pod requires of others, what it would like, and the paths of what could not be read."""
 
     affinity: tuple[PodTerm, ...] = ()
@@ -67,7 +67,7 @@ def identity_of(pod: Object, namespace_labels: Mapping[str, str]) -> Identity:
     return Identity(namespace, tuple(sorted(meta.labels(pod).items())), tuple(sorted(known.items())))
 
 
-def terms_of(pod: Object) -> Terms:
+def terms_of(pod: Object) -> PodTerms:
     affinity = pod["spec"].get("affinity") or {}
     odd: list[str] = []
     near = _pod_terms(pod, affinity.get("podAffinity"), "spec.affinity.podAffinity", odd)
@@ -82,7 +82,7 @@ def terms_of(pod: Object) -> Terms:
             spread.append(_spread(pod, one, f"spec.topologySpreadConstraints[{index}]", odd))
         else:
             preferences.append(Preference(1, _spread(pod, one, "", [])))
-    return Terms(near, far, tuple(spread), tuple(preferences), tuple(odd))
+    return PodTerms(near, far, tuple(spread), tuple(preferences), tuple(odd))
 
 
 def _pod_terms(pod: Object, holder: Mapping[str, Any] | None, path: str, odd: list[str]) -> tuple[PodTerm, ...]:
@@ -153,18 +153,20 @@ def _sorted(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
 # ---- identities in a demand
 
 
-def introduced(demand: Demand, members: Mapping[int, Member], pod_index: PodIndex) -> Demand:
+def with_identities(demand: Demand, members: Mapping[int, Member], pod_index: PodIndex) -> Demand:
     """The demand with the identity of those that a term of its own or of running pods could mean."""
     binding = dict.fromkeys(term.peers for term in pod_index.repelling())
     soft = dict.fromkeys(_peers(pod_index.preferring()))
     for leaf in demand.leaves():
         for pods in leaf.classes:
-            binding |= dict.fromkeys(wanted(pods))
+            binding |= dict.fromkeys(awaited_peers(pods))
             binding |= dict.fromkeys(term.peers for term in pods.shape.anti_affinity)
             soft |= dict.fromkeys(_peers(pods.shape.preferences))
     if not binding and not soft:
         return demand
-    return replace(demand, root=_introduced(demand.root, members, _Glance(list(binding)), _Glance(list(soft))))
+    return replace(
+        demand, root=_introduced(demand.root, members, _IdentityFilter(list(binding)), _IdentityFilter(list(soft)))
+    )
 
 
 def _peers(preferences: Iterable[Preference]) -> Iterator[Peers]:
@@ -179,7 +181,7 @@ def preferences_of(shape: Shape) -> tuple[Preference, ...]:
     return (*(preference for preference in shape.preferences if isinstance(preference.about, PodTerm)), *needed)
 
 
-def wanted(pods: PodClass | Member) -> list[Peers]:
+def awaited_peers(pods: PodClass | Member) -> list[Peers]:
     """Those whose coming can let a pod in."""
     shape = pods.shape
     return [term.peers for term in shape.affinity] + [spread.peers for spread in shape.spread]
@@ -189,7 +191,7 @@ def wanted(pods: PodClass | Member) -> list[Peers]:
 _Mark = tuple[str, str, str]
 
 
-class Wished:
+class AwaitedPeers:
     """Whose coming could let pods in, with the number of pods that wish for it.
 
     Every job may wish for pods of its own, so they are found by a label that they must have, if there is one.
@@ -226,7 +228,7 @@ def _marks(peers: Peers) -> Iterable[_Mark | None]:
     return [(space, named.key, value) for space in peers.namespaces for value in dict.fromkeys(named.values)]
 
 
-class _Glance:
+class _IdentityFilter:
     """Identities as far as some terms look at them."""
 
     def __init__(self, peers: list[Peers]) -> None:
@@ -247,13 +249,15 @@ class _Glance:
         return self._known[seen]
 
 
-def _introduced(group: Wanted, members: Mapping[int, Member], binding: _Glance, soft: _Glance) -> Wanted:
+def _introduced(
+    group: Wanted, members: Mapping[int, Member], binding: _IdentityFilter, soft: _IdentityFilter
+) -> Wanted:
     if isinstance(group, Composite):
         return replace(group, children=tuple(_introduced(child, members, binding, soft) for child in group.children))
     return _leaf(group, members, binding, soft)
 
 
-def _leaf(leaf: Leaf, members: Mapping[int, Member], binding: _Glance, soft: _Glance) -> Leaf:
+def _leaf(leaf: Leaf, members: Mapping[int, Member], binding: _IdentityFilter, soft: _IdentityFilter) -> Leaf:
     classes: list[PodClass] = []
     for pods in leaf.classes:
         by_identity: dict[Identity | None, list[int]] = {}

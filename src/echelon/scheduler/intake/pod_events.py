@@ -19,7 +19,7 @@ from ...base.clock import Clock
 from ...engine import Identity, Shape
 from . import pod_affinity, pod_shape, volume_terms
 from .forest import Forest, Ids
-from .group_tree import Group, Member, Root
+from .group_tree import GroupNode, Member, Root
 from .holdings import Holdings
 from .object_facts import group_name, has_ended, rank_of, role_of, started_at
 
@@ -127,7 +127,7 @@ class Pods:
             seen=self._clock.now(),
         )
         self.members[member.id] = member
-        self._holdings.wish(member)
+        self._holdings.await_peers(member)
         group = group_name(pod)
         if group:
             self._forest.enter(member, group)
@@ -170,14 +170,14 @@ class Pods:
         member = self.members.pop(number, None)
         if member is None:
             return
-        self._holdings.unwish(member)
+        self._holdings.stop_awaiting_peers(member)
         self._reread(self._volumes.leave(pod))
         root = self._forest.root_of(member)
         held = bool(member.spot)
         self._holdings.release(member)
         self._forest.leave(member)
         self._listener.gone(member)
-        if isinstance(root, Group):
+        if isinstance(root, GroupNode):
             self._listener.touched(root)
         if held:
             self._listener.room()
@@ -199,9 +199,9 @@ class Pods:
 
     def _reshape(self, member: Member, pod: Object) -> None:
         """Its spec or its labels changed."""
-        self._holdings.unwish(member)
+        self._holdings.stop_awaiting_peers(member)
         member.shape, member.identity = self._shape(pod), self._identity(pod)
-        self._holdings.wish(member)
+        self._holdings.await_peers(member)
 
     def _identity(self, pod: Object) -> Identity:
         identity = pod_affinity.identity_of(pod, self._namespaces.get(meta.namespace(pod), {}))

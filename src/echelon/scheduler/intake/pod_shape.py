@@ -48,7 +48,7 @@ class Shapes:
         spec = pod["spec"]
         told: list[Any] = [{name: value for name, value in spec.items() if name not in _APART}]
         if "affinity" in spec or "topologySpreadConstraints" in spec:
-            # Terms between pods speak of the pod's own namespace and labels.
+            # PodTerms between pods speak of the pod's own namespace and labels.
             told += meta.namespace(pod), meta.labels(pod)
         words = msgspec.json.encode(told)
         shape = self._read.get(words)

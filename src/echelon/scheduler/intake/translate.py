@@ -32,7 +32,7 @@ from ...client.informer import Caches, Handler
 from ...engine import ClusterView
 from .disruption_budgets import Budgets
 from .forest import Forest, Ids
-from .group_tree import Group, Member, Root
+from .group_tree import GroupNode, Member, Root
 from .holdings import Holdings
 from .object_facts import group_facts, node_facts, node_of
 from .pod_events import Listener, Pods
@@ -203,7 +203,7 @@ class Translator:
         if former is not None and former is not self.forest.root(group):
             self._listener.touched(former)
 
-    def _regroup(self, group: Group) -> None:
+    def _regroup(self, group: GroupNode) -> None:
         """A group changed: its placed pods may belong to other units, its trees may be others."""
         held = False
         for leaf in group.leaves():

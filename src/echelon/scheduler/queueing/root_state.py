@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...base.clock import Clock
-from ..intake.group_tree import Group, Member, Root
+from ..intake.group_tree import GroupNode, Member, Root
 from .phases import TRANSITIONS, Event, Phase
 from .queue import ANY_ROOM, Queue, Rank
 
@@ -272,17 +272,17 @@ class RootStates:
 
 
 def priority_of(root: Root) -> int:
-    if isinstance(root, Group):
+    if isinstance(root, GroupNode):
         return root.policy.priority if root.policy else 0
     return root.priority
 
 
 def name_of(root: Root) -> str:
     """`namespace/name`."""
-    return f"{root.key.namespace}/{root.key.name}" if isinstance(root, Group) else root.key
+    return f"{root.key.namespace}/{root.key.name}" if isinstance(root, GroupNode) else root.key
 
 
 def _oldest(root: Root) -> str:
-    if isinstance(root, Group):
+    if isinstance(root, GroupNode):
         return min((m.rank[1] for leaf in root.leaves() for m in leaf.pending.values()), default="")
     return root.rank[1]

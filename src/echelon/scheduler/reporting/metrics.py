@@ -9,7 +9,7 @@ Names that kube-scheduler 1.37 has are used in its sense, so that dashboards kee
 
 from __future__ import annotations
 
-from collections import Counter as Tally
+from collections import Counter as GroupCounts
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Literal
 
@@ -18,7 +18,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from ...base.instants import parse
 from ...engine import Blocked, Evict, Placed
-from ..intake.group_tree import Group, Member, Root
+from ..intake.group_tree import GroupNode, Member, Root
 from ..queueing.queue import Queue
 from ..queueing.root_state import RootState
 from .counters import Book, Counters, Histograms
@@ -85,7 +85,7 @@ class Metrics:
 
     def decided(self, root: Root, verdict: Verdict, seconds: float, steps: int) -> None:
         """The engine was asked."""
-        (self._of_trees if isinstance(root, Group) else self._of_pods).observe(seconds)
+        (self._of_trees if isinstance(root, GroupNode) else self._of_pods).observe(seconds)
         self._steps.observe(steps)
         self._count("echelon_scheduler_verdicts_total", _name_of(verdict))
 
@@ -96,9 +96,9 @@ class Metrics:
     def attempted(self, root: Root, result: Result, seconds: float) -> None:
         """An attempt is over."""
         profile = _profile_of(root)
-        kind = "podgroup_" if isinstance(root, Group) else ""
+        kind = "podgroup_" if isinstance(root, GroupNode) else ""
         self._measured(f"scheduler_{kind}scheduling_attempt_duration_seconds", result, profile).observe(seconds)
-        if isinstance(root, Group):
+        if isinstance(root, GroupNode):
             self._count("scheduler_podgroup_schedule_attempts_total", result, profile)
         if result != "scheduled":
             # Those that are scheduled are counted one by one as they are bound.
@@ -127,14 +127,14 @@ class Metrics:
     def preempting(self, root: Root, victims: int, violations: int) -> None:
         """So many pods begin to leave for a root."""
         self._count("echelon_scheduler_pods_evicted_total", by=victims)
-        if isinstance(root, Group):
+        if isinstance(root, GroupNode):
             self._count("scheduler_workload_preemption_attempts_total", "success")
             self._measured("scheduler_workload_preemption_victims").observe(victims)
         else:
             self._count("scheduler_preemption_attempts_total")
             self._measured("scheduler_preemption_victims").observe(victims)
         if violations:
-            preemptor = "podgroup" if isinstance(root, Group) else "pod"
+            preemptor = "podgroup" if isinstance(root, GroupNode) else "pod"
             self._count("scheduler_preemption_pdb_violations_total", preemptor, by=violations)
 
 
@@ -154,8 +154,8 @@ class Backlog:
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        entities: Tally[tuple[str, ...]] = Tally()
-        pods: Tally[tuple[str, ...]] = Tally({(line,): 0 for line in _LINES})
+        entities: GroupCounts[tuple[str, ...]] = GroupCounts()
+        pods: GroupCounts[tuple[str, ...]] = GroupCounts({(line,): 0 for line in _LINES})
         oldest: dict[tuple[str, ...], float] = {}
         for state in self._states():
             if _profile_of(state.root) not in self._names:
@@ -183,7 +183,7 @@ class Backlog:
         if state.awaits_victims:
             return "preempting"
         root = state.root
-        return "incomplete" if isinstance(root, Group) and _pending_of(root) else ""
+        return "incomplete" if isinstance(root, GroupNode) and _pending_of(root) else ""
 
 
 def _name_of(verdict: Verdict) -> str:
@@ -193,17 +193,17 @@ def _name_of(verdict: Verdict) -> str:
 
 
 def _kind_of(root: Root) -> str:
-    return root.key.kind.lower() if isinstance(root, Group) else "pod"
+    return root.key.kind.lower() if isinstance(root, GroupNode) else "pod"
 
 
 def _pending_of(root: Root) -> int:
     """How many of its pods want a place."""
-    return sum(len(leaf.pending) for leaf in root.leaves()) if isinstance(root, Group) else 1
+    return sum(len(leaf.pending) for leaf in root.leaves()) if isinstance(root, GroupNode) else 1
 
 
 def _gated_of(root: Root) -> int:
     """How many of a tree's pods wait behind a gate of their own; a gated pod without a group is not a root yet."""
-    leaves = root.leaves() if isinstance(root, Group) else ()
+    leaves = root.leaves() if isinstance(root, GroupNode) else ()
     members = (member for leaf in leaves for member in leaf.members.values())
     return sum(not member.place and bool(member.obj["spec"].get("schedulingGates")) for member in members)
 

@@ -20,7 +20,7 @@ from ...base.clock import Clock
 from ...client.events import Recorder
 from ...engine import Blocked, Evict, Placed, for_group, sentence
 from ..intake.group_policy import COMPOSITE, POD_GROUP, Problem
-from ..intake.group_tree import Group, Member, Root
+from ..intake.group_tree import GroupNode, Member, Root
 from .writes import Enactor, Word
 
 _UNSCHEDULABLE = "Unschedulable"
@@ -39,7 +39,7 @@ class Reporter:
         self._enactor = enactor
         self._recorder = recorder
 
-    def waiting(self, root: Group, problem: Problem | None) -> None:
+    def waiting(self, root: GroupNode, problem: Problem | None) -> None:
         """Not tried: a parent, a group or members are missing."""
         if problem is not None:
             for group in root.subtree():
@@ -47,13 +47,13 @@ class Reporter:
             self._say_pods(_pending(root), _UNSCHEDULABLE, problem.text)
             return
         for group in root.subtree():
-            if not (root.tally.ready and group.tally.ready):
+            if not (root.counts.ready and group.counts.ready):
                 self._say_group(group, _UNSCHEDULABLE, _incomplete(group, root))
         for leaf in root.leaves():
-            if not (root.tally.ready and leaf.tally.ready):
+            if not (root.counts.ready and leaf.counts.ready):
                 self._say_pods(leaf.pending.values(), _UNSCHEDULABLE, _incomplete(leaf, root))
 
-    def broken(self, root: Group, problem: Problem) -> None:
+    def broken(self, root: GroupNode, problem: Problem) -> None:
         """Never tried: the tree is not one that may be scheduled."""
         for group in root.subtree():
             self._say_group(group, _LAYOUT_REASON[group.key.kind], problem.text)
@@ -72,11 +72,11 @@ class Reporter:
             return
         changed = False
         for group in root.subtree():
-            if not group.tally.holds:
-                why = for_group(verdict, group.id, names) + more if group.tally.ready else _incomplete(group, root)
+            if not group.counts.holds:
+                why = for_group(verdict, group.id, names) + more if group.counts.ready else _incomplete(group, root)
                 changed |= self._say_group(group, _UNSCHEDULABLE, why)
         for leaf in root.leaves():
-            why = text if leaf.tally.ready else _incomplete(leaf, root)
+            why = text if leaf.counts.ready else _incomplete(leaf, root)
             changed |= self._say_pods(leaf.pending.values(), _UNSCHEDULABLE, why, again=_SECONDS_BETWEEN_WORDS)
         if changed:
             self._event_on_root(root, "Warning", "FailedScheduling", text)
@@ -94,7 +94,7 @@ class Reporter:
         """Others are leaving for it."""
         plan = f"preemption: found a placement for {kind_of(root)}, preempting {victims} victims"
         text = f"{plan}; {sentence(verdict, names_of(root))}"
-        if isinstance(root, Group):
+        if isinstance(root, GroupNode):
             for group in root.subtree():
                 self._say_group(group, _UNSCHEDULABLE, text)
             self._event_on_root(root, "Normal", "Preempting", text)
@@ -108,7 +108,7 @@ class Reporter:
 
     def placed(self, root: Root, verdict: Placed) -> None:
         """Its pods are on their way."""
-        if isinstance(root, Group):
+        if isinstance(root, GroupNode):
             domain = verdict.domains.get(root.id)
             where = f" in {'/'.join(domain)}" if domain else ""
             self._event_on_root(root, "Normal", "Scheduled", f"Placed {len(verdict.assignment)} pods{where}")
@@ -117,13 +117,13 @@ class Reporter:
         text = f"Successfully assigned {member.key} to {member.place}"
         self._recorder.record(PODS, member.obj, "Normal", "Scheduled", text)
 
-    def was_scheduled(self, group: Group) -> bool:
+    def was_scheduled(self, group: GroupNode) -> bool:
         return group.obj is not None and self._says(group.obj, INITIALLY_SCHEDULED[group.key.kind])
 
-    def settled(self, root: Group, placed: Collection[int]) -> None:
+    def settled(self, root: GroupNode, placed: Collection[int]) -> None:
         """Bindings are through: groups that were placed or hold say so, for good."""
         for group in root.subtree():
-            if group.obj is None or not (group.id in placed or group.tally.holds):
+            if group.obj is None or not (group.id in placed or group.counts.holds):
                 continue
             words: list[Word] = []
             if not self.was_scheduled(group):
@@ -138,7 +138,7 @@ class Reporter:
         text = f"Preempted by {kind_of(preemptor)} {key_of(preemptor)} on node {victim.place}"
         self._recorder.record(PODS, victim.obj, "Normal", "Preempted", text)
 
-    def evicted_group(self, group: Group, message: str, event: str) -> None:
+    def evicted_group(self, group: GroupNode, message: str, event: str) -> None:
         """A group evicted as one: it and all below it say so until they are bound again."""
         for below in group.subtree():
             if below.obj is not None:
@@ -146,7 +146,7 @@ class Reporter:
         if group.obj is not None:
             self._recorder.record(group.resource, group.obj, "Normal", "Preempted", event)
 
-    def _say_group(self, group: Group, reason: str, text: str) -> bool:
+    def _say_group(self, group: GroupNode, reason: str, text: str) -> bool:
         if group.obj is None or self.was_scheduled(group):
             return False
         word = Word(INITIALLY_SCHEDULED[group.key.kind], "False", reason, text)
@@ -172,48 +172,48 @@ class Reporter:
         return word is not None and word.status == "True"
 
     def _event(self, root: Root, reason: str, text: str) -> None:
-        if isinstance(root, Group):
+        if isinstance(root, GroupNode):
             self._event_on_root(root, "Normal", reason, text)
         else:
             self._recorder.record(PODS, root.obj, "Normal", reason, text)
 
-    def _event_on_root(self, root: Group, type_: str, reason: str, text: str) -> None:
+    def _event_on_root(self, root: GroupNode, type_: str, reason: str, text: str) -> None:
         if root.obj is not None:
             self._recorder.record(root.resource, root.obj, "Warning" if type_ == "Warning" else "Normal", reason, text)
 
 
 def kind_of(root: Root) -> str:
-    return root.key.kind.lower() if isinstance(root, Group) else "pod"
+    return root.key.kind.lower() if isinstance(root, GroupNode) else "pod"
 
 
 def key_of(root: Root) -> str:
-    return f"{root.key.namespace}/{root.key.name}" if isinstance(root, Group) else root.key
+    return f"{root.key.namespace}/{root.key.name}" if isinstance(root, GroupNode) else root.key
 
 
 def names_of(root: Root) -> dict[int, str]:
     """What explanations call the groups of a tree."""
-    if isinstance(root, Group):
+    if isinstance(root, GroupNode):
         return {group.id: str(group.key) for group in root.subtree()}
     return {root.id: f'pod "{meta.name(root.obj)}"'}
 
 
 def _pending(root: Root) -> list[Member]:
-    if isinstance(root, Group):
+    if isinstance(root, GroupNode):
         return [member for leaf in root.leaves() for member in leaf.pending.values()]
     return [root]
 
 
-def _incomplete(group: Group, root: Group) -> str:
+def _incomplete(group: GroupNode, root: GroupNode) -> str:
     """What a group that is not tried yet waits for."""
     assert group.policy is not None
     need = group.need if group.key.kind == POD_GROUP else group.policy.minimum
-    known, what = group.tally.present, "pods" if group.key.kind == POD_GROUP else "complete child groups"
+    known, what = group.counts.present, "pods" if group.key.kind == POD_GROUP else "complete child groups"
     if known < need:
         return f"waiting for {group.key}: {known} of {need} {what} exist{_gated(group)}"
     return f"{group.key} is complete; waiting for the rest of its tree: {_incomplete(root, root)}"
 
 
-def _gated(group: Group) -> str:
+def _gated(group: GroupNode) -> str:
     """Pods that exist but do not count, because somebody holds them back."""
     held = [member for member in group.members.values() if not member.place and not member.leaving]
     gates = dict.fromkeys(gate["name"] for member in held for gate in member.obj["spec"].get("schedulingGates") or ())
