@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from echelon.scheduler.queueing.root_state import RootState, RootStates
 from tests.judging import Judge
 
-settings.register_profile("whatever the machine", deadline=None)
+#: A fixture lives as long as its test, over all examples; counters of reached branches rely on that.
+settings.register_profile(
+    "whatever the machine", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 settings.load_profile("whatever the machine")
 
 

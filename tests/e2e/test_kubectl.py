@@ -11,18 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
+from echelon.testing.builders import bare_pod
+
 from .kubectl import Kubectl
 
 GOLDEN_ERRORS = json.loads((Path(__file__).parents[1] / "conformance" / "data" / "errors.json").read_text())["cases"]
-
-
-def pod(name: str, **labels: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": labels},
-        "spec": {"containers": [{"name": "main", "image": "busybox", "command": ["sleep", "60"]}]},
-    }
 
 
 def pod_group(name: str, minimum: int = 2) -> dict[str, Any]:
@@ -72,11 +65,11 @@ def test_version_and_api_resources(kubectl: Kubectl) -> None:
 
 @pytest.mark.conformance("API-100")
 def test_apply_creates_then_leaves_unchanged_then_configures(kubectl: Kubectl) -> None:
-    assert kubectl("apply", manifest=pod("applied", app="a")) == "pod/applied created\n"
+    assert kubectl("apply", manifest=bare_pod("applied", labels={"app": "a"})) == "pod/applied created\n"
     before = kubectl.object("pod", "applied")["metadata"]["resourceVersion"]
-    assert kubectl("apply", manifest=pod("applied", app="a")) == "pod/applied unchanged\n"
+    assert kubectl("apply", manifest=bare_pod("applied", labels={"app": "a"})) == "pod/applied unchanged\n"
     assert kubectl.object("pod", "applied")["metadata"]["resourceVersion"] == before
-    assert kubectl("apply", manifest=pod("applied", app="b")) == "pod/applied configured\n"
+    assert kubectl("apply", manifest=bare_pod("applied", labels={"app": "b"})) == "pod/applied configured\n"
     assert kubectl.object("pod", "applied")["metadata"]["labels"] == {"app": "b"}
 
 
@@ -105,7 +98,13 @@ def test_apply_twice_changes_nothing_for_other_kinds(kubectl: Kubectl, made: dic
 
 
 def test_get_prints_tables_yaml_and_selections(kubectl: Kubectl) -> None:
-    kubectl("apply", manifest=[pod("red", colour="red"), pod("blue", colour="blue")])
+    kubectl(
+        "apply",
+        manifest=[
+            bare_pod("red", labels={"colour": "red"}),
+            bare_pod("blue", labels={"colour": "blue"}),
+        ],
+    )
     header, *rows = kubectl("get", "pods", "-l", "colour").splitlines()
     assert header.split() == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
     assert [row.split()[:4] for row in rows] == [["blue", "0/1", "Pending", "0"], ["red", "0/1", "Pending", "0"]]
@@ -161,7 +160,10 @@ def test_watch_shows_what_happens_as_it_happens(kubectl: Kubectl) -> None:
 
 
 def test_describe_tells_the_story_of_each_kind(kubectl: Kubectl) -> None:
-    kubectl("create", manifest=[node("described"), pod("described"), pod_group("described"), job("described")])
+    kubectl(
+        "create",
+        manifest=[node("described"), bare_pod("described"), pod_group("described"), job("described")],
+    )
     assert "Node:" in kubectl("describe", "pod", "described")
     shown = kubectl("describe", "node", "described")
     assert "topology.kubernetes.io/rack=r1" in shown
@@ -171,7 +173,7 @@ def test_describe_tells_the_story_of_each_kind(kubectl: Kubectl) -> None:
 
 
 def test_describe_shows_the_events_of_an_object(kubectl: Kubectl) -> None:
-    kubectl("create", manifest=pod("eventful"))
+    kubectl("create", manifest=bare_pod("eventful"))
     uid = kubectl.object("pod", "eventful")["metadata"]["uid"]
     event = {
         "apiVersion": "v1",
@@ -203,7 +205,7 @@ def test_patch_in_all_three_ways(kubectl: Kubectl) -> None:
 
 
 def test_label_and_annotate(kubectl: Kubectl) -> None:
-    kubectl("create", manifest=pod("labelled"))
+    kubectl("create", manifest=bare_pod("labelled"))
     kubectl("label", "pod", "labelled", "tier=web")
     kubectl("annotate", "pod", "labelled", "note=hello")
     metadata = kubectl.object("pod", "labelled")["metadata"]
@@ -234,7 +236,10 @@ def test_wait_ends_when_the_condition_comes(kubectl: Kubectl) -> None:
 
 
 def test_delete_waits_until_the_object_is_gone(kubectl: Kubectl) -> None:
-    kubectl("create", manifest={**pod("held"), "metadata": {"name": "held", "finalizers": ["example.com/held"]}})
+    kubectl(
+        "create",
+        manifest={**bare_pod("held"), "metadata": {"name": "held", "finalizers": ["example.com/held"]}},
+    )
     deleting = kubectl.start("delete", "pod", "held", "--wait")
     time.sleep(0.7)
     assert deleting.poll() is None
@@ -300,7 +305,7 @@ def test_replace_edit_and_delete_by_label(kubectl: Kubectl) -> None:
 
 
 def test_logs_give_a_clear_answer(kubectl: Kubectl) -> None:
-    kubectl("create", manifest=pod("silent"))
+    kubectl("create", manifest=bare_pod("silent"))
     outcome = kubectl.run("logs", "silent")
     assert outcome.code == 1
     assert 'no logs are kept for pod "silent"' in outcome.err

@@ -9,21 +9,16 @@ from typing import Any
 import pytest
 from kubernetes import client, config, watch
 
+from echelon.testing.builders import bare_pod
+
 
 @pytest.fixture
 def core(kubeconfig: Path) -> Any:
     return client.CoreV1Api(config.new_client_from_config(str(kubeconfig)))
 
 
-def pod(name: str) -> dict[str, Any]:
-    return {
-        "metadata": {"name": name, "labels": {"made-by": "python"}},
-        "spec": {"containers": [{"name": "main", "image": "busybox"}]},
-    }
-
-
 def test_create_list_watch_replace_and_delete(core: Any) -> None:
-    created = core.create_namespaced_pod("default", pod("py-1"))
+    created = core.create_namespaced_pod("default", bare_pod("py-1", labels={"made-by": "python"}))
     assert created.status.phase == "Pending"
     listed = core.list_namespaced_pod("default", label_selector="made-by=python")
     assert [item.metadata.name for item in listed.items] == ["py-1"]

@@ -58,7 +58,7 @@ def group(name: str, template: str, parent: str, key: str = "", count: int = 4, 
     }
 
 
-def pod(name: str, of: str, gpus: int = 8) -> Object:
+def gang_member(name: str, of: str, gpus: int = 8) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -78,7 +78,7 @@ async def submit_two_rack_gangs(e: Echelon) -> None:
     for name in ("rack-0", "rack-1"):
         await e.create(group(name, "rack", "root", key=RACK))
         for index in range(4):
-            await e.create(pod(f"{name}-{index}", name))
+            await e.create(gang_member(f"{name}-{index}", name))
 
 
 async def test_a_hierarchy_is_bound_whole_each_gang_in_its_own_rack(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ async def test_a_tree_of_four_levels_is_placed(tmp_path: Path) -> None:
         for name in ("rack-0", "rack-1"):
             await e.create(group(name, "rack", "block", key=RACK, count=2))
             for index in range(2):
-                await e.create(pod(f"{name}-{index}", name))
+                await e.create(gang_member(f"{name}-{index}", name))
         for name in ("all", "zone", "block"):
             await e.until_condition(COMPOSITE_POD_GROUPS, name, "CompositePodGroupInitiallyScheduled")
 
@@ -208,7 +208,7 @@ async def test_a_run_time_tree_of_five_levels_is_reported_and_never_bound(tmp_pa
         for name, parent in (("b", "a"), ("c", "b"), ("d", "c")):
             await e.create(composite(name, "t", parent=parent))
         await e.create(group("leaf", "t", "d", count=1))
-        await e.create(pod("p", "leaf"))
+        await e.create(gang_member("p", "leaf"))
         await _reported(e, composites="abcd", groups=["leaf"], word="level")
 
 
@@ -217,7 +217,7 @@ async def test_a_cycle_is_reported_on_every_group_of_it(tmp_path: Path) -> None:
         await e.create(composite("a", "t", parent="b"))
         await e.create(composite("b", "t", parent="a"))
         await e.create(group("leaf", "t", "a", count=1))
-        await e.create(pod("p", "leaf"))
+        await e.create(gang_member("p", "leaf"))
         await _reported(e, composites="ab", groups=["leaf"], word="cycle")
 
 
@@ -226,14 +226,14 @@ async def test_mixed_priorities_in_one_tree_are_reported(tmp_path: Path) -> None
         await e.apply("{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: urgent}, value: 5}")
         await e.create(composite("root", "t", priorityClassName="urgent"))
         await e.create(group("leaf", "t", "root", count=1))
-        await e.create(pod("p", "leaf"))
+        await e.create(gang_member("p", "leaf"))
         await _reported(e, composites=["root"], groups=["leaf"], word="priority")
 
 
 async def test_a_missing_parent_is_waited_for_with_a_reason(tmp_path: Path) -> None:
     async with echelon(tmp_path, cluster()) as e:
         await e.create(group("leaf", "t", "nowhere", count=1))
-        await e.create(pod("p", "leaf"))
+        await e.create(gang_member("p", "leaf"))
 
         async def told() -> bool:
             state = meta.find_condition(await e.get(POD_GROUPS, "leaf"), "PodGroupInitiallyScheduled")

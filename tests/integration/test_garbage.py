@@ -28,6 +28,7 @@ from echelon.controllers.lost_pods import LostPodController
 from echelon.controllers.namespaces import NamespaceController
 from echelon.controllers.protection import CompositePodGroupProtection, PodGroupProtection
 from echelon.controllers.runner import Controller
+from echelon.testing.builders import bare_pod
 from tests.controller_plane import ControllerPlane, in_virtual_time
 from tests.integration.test_job_runs import ends, job, no_finalizer_left
 
@@ -255,25 +256,12 @@ def composite(name: str, parent: str = "") -> Object:
     return {**made, "apiVersion": "scheduling.k8s.io/v1alpha3", "kind": "CompositePodGroup"}
 
 
-def pod(name: str, group: str, seconds: int) -> Object:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "schedulingGroup": {"podGroupName": group},
-            "restartPolicy": "Never",
-            "containers": [{"name": "c", "image": "x", "command": ["sleep", str(seconds)]}],
-        },
-    }
-
-
 @pytest.mark.conformance("SCH-206")
 def test_a_group_outlives_its_active_pods_and_not_its_ended_ones() -> None:
     async def scenario(plane: ControllerPlane) -> None:
         await plane.create(pod_group("g"))
-        await plane.create(pod("short", "g", 5))
-        await plane.create(pod("long", "g", 50))
+        await plane.create(bare_pod("short", group="g", seconds=5))
+        await plane.create(bare_pod("long", group="g", seconds=50))
         await plane.wait(10)
         await plane.delete(POD_GROUPS, "g")
         await plane.wait(10)
@@ -302,7 +290,7 @@ def test_a_group_stays_for_a_pod_that_the_watch_has_not_shown_yet() -> None:
     async def scenario(plane: ControllerPlane) -> None:
         await plane.create(pod_group("g"))
         await plane.wait(10)
-        await plane.create(pod("p", "g", 30))
+        await plane.create(bare_pod("p", group="g", seconds=30))
         await plane.delete(POD_GROUPS, "g")
         await plane.wait(2)
         assert meta.deleting(await plane.get(POD_GROUPS, "g")), "its pod has been there for two seconds"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from echelon.testing.builders import bare_pod
 from tests.https_server import Answer, Https
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -16,10 +17,6 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
-
-
-def pod(name: str, **metadata: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name, **metadata}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 
 
 def config_map(name: str, **labels: str) -> dict[str, Any]:
@@ -42,7 +39,7 @@ def refused(answer: Answer, code: int, reason: str) -> str:
 
 @pytest.mark.conformance("API-1")
 def test_created_pod_has_what_the_server_gives(https: Https) -> None:
-    sent = {**pod("first"), "status": {"phase": "Running"}}
+    sent = {**bare_pod("first"), "status": {"phase": "Running"}}
     answer = https("POST", PODS, sent)
     assert answer.status == 201
     assert answer.headers["content-type"] == "application/json"
@@ -72,7 +69,11 @@ def test_update_must_be_about_the_object_in_the_url(https: Https, metadata: dict
 
 @pytest.mark.conformance("API-11")
 def test_namespace_of_body_and_url_must_agree(https: Https) -> None:
-    message = refused(https("POST", PODS, pod("elsewhere", namespace="kube-system")), 400, "BadRequest")
+    message = refused(
+        https("POST", PODS, {**bare_pod(), "metadata": {"name": "elsewhere", "namespace": "kube-system"}}),
+        400,
+        "BadRequest",
+    )
     assert message == "the namespace of the provided object does not match the namespace sent on the request"
 
 
@@ -232,7 +233,7 @@ def test_delete_tells_what_is_gone(https: Https) -> None:
 
 
 def test_delete_returns_pods_and_whatever_is_only_marked(https: Https) -> None:
-    made(https, PODS, pod("deleted"))
+    made(https, PODS, bare_pod("deleted"))
     assert https("DELETE", f"{PODS}/deleted", {}).json()["kind"] == "Pod"
     made(https, MAPS, {**config_map("held"), "metadata": {"name": "held", "finalizers": ["example.com/x"]}})
     marked = https("DELETE", f"{MAPS}/held?propagationPolicy=Background")
@@ -254,7 +255,7 @@ def test_delete_of_a_collection_takes_what_matches(https: Https) -> None:
 
 @pytest.mark.conformance("API-49", "API-50", "API-53")
 def test_binding_gives_a_pod_its_node(https: Https) -> None:
-    made(https, PODS, pod("bound"))
+    made(https, PODS, bare_pod("bound"))
     binding = {"metadata": {"name": "bound"}, "target": {"kind": "Node", "name": "n1"}}
     message = refused(https("POST", f"{PODS}/bound/binding", {**binding, "target": {}}), 422, "Invalid")
     assert "target.name: Required value" in message
@@ -268,7 +269,7 @@ def test_binding_gives_a_pod_its_node(https: Https) -> None:
 
 @pytest.mark.conformance("API-60")
 def test_eviction_deletes_a_pod(https: Https) -> None:
-    made(https, PODS, pod("evicted"))
+    made(https, PODS, bare_pod("evicted"))
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "evicted"}}
     mismatch = https("POST", f"{PODS}/evicted/eviction", {**body, "metadata": {"name": "other"}})
     refused(mismatch, 400, "BadRequest")
@@ -279,7 +280,7 @@ def test_eviction_deletes_a_pod(https: Https) -> None:
 
 @pytest.mark.conformance("API-60")
 def test_eviction_against_a_budget_says_when_to_come_back(https: Https) -> None:
-    made(https, PODS, pod("guarded", labels={"guarded": "yes"}))
+    made(https, PODS, bare_pod("guarded", labels={"guarded": "yes"}))
     binding = {"metadata": {"name": "guarded"}, "target": {"name": "n1"}}
     assert https("POST", f"{PODS}/guarded/binding", binding).status == 201
     patch = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
@@ -294,7 +295,7 @@ def test_eviction_against_a_budget_says_when_to_come_back(https: Https) -> None:
 
 @pytest.mark.conformance("API-15")
 def test_status_is_written_on_its_own_path(https: Https) -> None:
-    made(https, PODS, pod("reported"))
+    made(https, PODS, bare_pod("reported"))
     patch = {"status": {"message": "hello"}, "spec": {"nodeName": "ignored"}}
     merge = "application/merge-patch+json"
     assert https("PATCH", f"{PODS}/reported/status", patch, content_type=merge).status == 200

@@ -27,10 +27,7 @@ from echelon.base.clock import ManualClock
 from echelon.base.rng import Rng
 from echelon.server.pipeline import Pipeline
 from echelon.store.interface import Store
-
-
-def pod(name: str = "p", **spec: Any) -> Object:
-    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}], **spec}}
+from echelon.testing.builders import bare_pod
 
 
 def config(name: str = "c", **data: str) -> Object:
@@ -51,7 +48,7 @@ def version(obj: Object) -> int:
 
 @pytest.mark.conformance("API-1")
 async def test_a_created_pod_has_what_only_the_server_gives(pipeline: Pipeline) -> None:
-    sent = pod()
+    sent = bare_pod()
     sent["metadata"] |= {"uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z", "generation": 9}
     sent["status"] = {"phase": "Running"}
     made = await pipeline.create(PODS, sent, "default")
@@ -66,9 +63,9 @@ async def test_a_created_pod_has_what_only_the_server_gives(pipeline: Pipeline) 
 
 @pytest.mark.conformance("API-2")
 async def test_a_name_is_taken_once(pipeline: Pipeline) -> None:
-    await pipeline.create(PODS, pod(), "default")
+    await pipeline.create(PODS, bare_pod(), "default")
     with pytest.raises(ApiError, match='pods "p" already exists') as refused:
-        await pipeline.create(PODS, pod(), "default")
+        await pipeline.create(PODS, bare_pod(), "default")
     assert (refused.value.code, refused.value.reason) == (409, "AlreadyExists")
     assert refused.value.details == {"name": "p", "kind": "pods"}
 
@@ -107,7 +104,7 @@ async def test_put_without_a_version_is_for_kinds_that_allow_it(pipeline: Pipeli
 
 @pytest.mark.conformance("API-8")
 async def test_a_write_that_changes_nothing_keeps_the_version(pipeline: Pipeline) -> None:
-    made = await pipeline.create(PODS, pod(), "default")
+    made = await pipeline.create(PODS, bare_pod(), "default")
     assert version(await pipeline.update(PODS, made, "default")) == version(made)
     assert version(await pipeline.patch(PODS, "p", merge(metadata={"labels": None}), "default")) == version(made)
     ready = merge(status={"phase": "Running"})
@@ -166,7 +163,7 @@ async def test_bad_metadata_is_refused_and_nothing_is_stored(
 @pytest.mark.conformance("API-12")
 async def test_a_missing_namespace_is_what_is_not_found(pipeline: Pipeline) -> None:
     with pytest.raises(ApiError, match='namespaces "nowhere" not found') as refused:
-        await pipeline.create(PODS, pod(), "nowhere")
+        await pipeline.create(PODS, bare_pod(), "nowhere")
     assert refused.value.details["kind"] == "namespaces"
 
 
@@ -184,14 +181,14 @@ async def test_another_uid_means_another_object(pipeline: Pipeline) -> None:
 
 async def test_a_body_of_another_kind_or_version_is_refused(pipeline: Pipeline) -> None:
     with pytest.raises(ApiError, match="cannot be handled as a Pod"):
-        await pipeline.create(PODS, {"apiVersion": "batch/v1", "kind": "Job", **pod()}, "default")
+        await pipeline.create(PODS, {**bare_pod(), "apiVersion": "batch/v1", "kind": "Job"}, "default")
     with pytest.raises(ApiError, match=r"API version in the data \(v2\)"):
-        await pipeline.create(PODS, {"apiVersion": "v2", "kind": "Pod", **pod()}, "default")
+        await pipeline.create(PODS, {**bare_pod(), "apiVersion": "v2"}, "default")
 
 
 @pytest.mark.conformance("API-14", "API-15")
 async def test_spec_and_status_are_written_through_different_doors(pipeline: Pipeline) -> None:
-    await pipeline.create(PODS, pod(), "default")
+    await pipeline.create(PODS, bare_pod(), "default")
     status = {"phase": "Running"}
     main = await pipeline.patch(PODS, "p", merge(metadata={"labels": {"a": "b"}}, status=status), "default")
     assert main["status"]["phase"] == "Pending"
@@ -205,7 +202,7 @@ async def test_spec_and_status_are_written_through_different_doors(pipeline: Pip
 @pytest.mark.conformance("API-16")
 async def test_status_of_groups_leaves_metadata_alone_status_of_pods_does_not(pipeline: Pipeline) -> None:
     await pipeline.create(POD_GROUPS, group(), "default")
-    await pipeline.create(PODS, pod(), "default")
+    await pipeline.create(PODS, bare_pod(), "default")
     patch = merge(metadata={"labels": {"a": "b"}})
     assert "labels" not in (await pipeline.patch(POD_GROUPS, "g", patch, "default", "status"))["metadata"]
     assert (await pipeline.patch(PODS, "p", patch, "default", "status"))["metadata"]["labels"] == {"a": "b"}
@@ -243,11 +240,11 @@ async def test_generation_counts_changes_of_the_spec_alone(pipeline: Pipeline) -
 @pytest.mark.conformance("API-20")
 async def test_unknown_fields_are_dropped_with_a_warning_or_refused(pipeline: Pipeline) -> None:
     heard: list[str] = []
-    made = await pipeline.create(PODS, pod(colour="red"), "default", WriteOptions(warn=heard.append))
+    made = await pipeline.create(PODS, bare_pod(colour="red"), "default", WriteOptions(warn=heard.append))
     assert heard == ['unknown field "spec.colour"']
     assert "colour" not in made["spec"]
     with pytest.raises(ApiError, match=r'strict decoding error: unknown field "spec\.colour"') as refused:
-        await pipeline.create(PODS, pod("q", colour="red"), "default", WriteOptions(field_validation="Strict"))
+        await pipeline.create(PODS, bare_pod("q", colour="red"), "default", WriteOptions(field_validation="Strict"))
     assert refused.value.code == 400
     with pytest.raises(ApiError, match=r'unknown field "spec\.colour"') as refused:
         await pipeline.patch(
@@ -255,7 +252,7 @@ async def test_unknown_fields_are_dropped_with_a_warning_or_refused(pipeline: Pi
         )
     assert (refused.value.code, refused.value.details["causes"][0]["field"]) == (422, "patch")
     heard.clear()
-    await pipeline.create(PODS, pod("r", colour="red"), "default", WriteOptions(False, "Ignore", "", heard.append))
+    await pipeline.create(PODS, bare_pod("r", colour="red"), "default", WriteOptions(False, "Ignore", "", heard.append))
     assert heard == []
 
 
@@ -289,7 +286,7 @@ async def test_one_object_is_seen_at_every_version(pipeline: Pipeline) -> None:
 
 @pytest.mark.conformance("API-54")
 async def test_lifting_a_scheduling_gate_changes_the_spec(pipeline: Pipeline) -> None:
-    await pipeline.create(PODS, pod(schedulingGates=[{"name": "example.com/wait"}]), "default")
+    await pipeline.create(PODS, bare_pod(schedulingGates=[{"name": "example.com/wait"}]), "default")
     lifted = {"spec": {"schedulingGates": [{"name": "example.com/wait", "$patch": "delete"}]}}
     patched = await pipeline.patch(PODS, "p", Patch(PatchType.STRATEGIC, lifted), "default")
     assert not patched["spec"].get("schedulingGates")
@@ -299,10 +296,10 @@ async def test_lifting_a_scheduling_gate_changes_the_spec(pipeline: Pipeline) ->
 @pytest.mark.conformance("API-58")
 async def test_priority_comes_from_the_class(pipeline: Pipeline) -> None:
     await pipeline.create(PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 1000})
-    made = await pipeline.create(PODS, pod(priorityClassName="high"), "default")
+    made = await pipeline.create(PODS, bare_pod(priorityClassName="high"), "default")
     assert made["spec"]["priority"] == 1000
     with pytest.raises(ApiError, match="no PriorityClass with name nosuch was found") as refused:
-        await pipeline.create(PODS, pod("q", priorityClassName="nosuch"), "default")
+        await pipeline.create(PODS, bare_pod("q", priorityClassName="nosuch"), "default")
     assert refused.value.code == 403
 
 

@@ -14,11 +14,7 @@ from echelon.api.scheme import POD_DISRUPTION_BUDGETS, PODS, Object
 from echelon.api.verbs import DeleteOptions, Patch, PatchType, WatchOptions, WriteOptions
 from echelon.base.clock import ManualClock
 from echelon.server.pipeline import Pipeline
-
-
-def pod(name: str = "p", **spec: Any) -> Object:
-    containers = [{"name": "c", "image": "i"}]
-    return {"metadata": {"name": name, "labels": {"app": "x"}}, "spec": {"containers": containers, **spec}}
+from echelon.testing.builders import bare_pod
 
 
 def status(**fields: Any) -> Patch:
@@ -26,7 +22,7 @@ def status(**fields: Any) -> Patch:
 
 
 async def running(pipeline: Pipeline, name: str = "p") -> Object:
-    await pipeline.create(PODS, pod(name), "default")
+    await pipeline.create(PODS, bare_pod(name, labels={"app": "x"}), "default")
     await pipeline.bind("default", name, "n1")
     return await pipeline.patch(PODS, name, status(phase="Running"), "default", "status")
 
@@ -39,7 +35,7 @@ async def refusal(call: Any) -> ApiError:
 
 @pytest.mark.conformance("API-49", "API-52", "API-61")
 async def test_binding_sets_node_and_condition_and_clears_the_nomination(pipeline: Pipeline) -> None:
-    await pipeline.create(PODS, pod(), "default")
+    await pipeline.create(PODS, bare_pod(), "default")
     waiting = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
     patch = status(nominatedNodeName="n9", conditions=[waiting])
     await pipeline.patch(PODS, "p", patch, "default", "status")
@@ -65,7 +61,7 @@ async def test_a_pod_is_bound_once(pipeline: Pipeline) -> None:
 
 @pytest.mark.conformance("API-57")
 async def test_two_schedulers_bind_one_wins(pipeline: Pipeline) -> None:
-    await pipeline.create(PODS, pod(), "default")
+    await pipeline.create(PODS, bare_pod(), "default")
     binds = (pipeline.bind("default", "p", node) for node in ("n1", "n2"))
     outcomes = await asyncio.gather(*binds, return_exceptions=True)
     assert [getattr(outcome, "code", None) for outcome in outcomes] == [None, 409]
@@ -74,9 +70,9 @@ async def test_two_schedulers_bind_one_wins(pipeline: Pipeline) -> None:
 
 @pytest.mark.conformance("API-51", "API-52", "API-53")
 async def test_what_cannot_be_bound(pipeline: Pipeline) -> None:
-    await pipeline.create(PODS, pod("gated", schedulingGates=[{"name": "example.com/wait"}]), "default")
+    await pipeline.create(PODS, bare_pod("gated", schedulingGates=[{"name": "example.com/wait"}]), "default")
     assert (await refusal(pipeline.bind("default", "gated", "n1"))).code == 409
-    made = await pipeline.create(PODS, pod("kept"), "default")
+    made = await pipeline.create(PODS, bare_pod("kept"), "default")
     assert (await refusal(pipeline.bind("default", "kept", "n1", uid="other"))).code == 409
     assert (await refusal(pipeline.bind("default", "kept", ""))).code == 422
     assert (await refusal(pipeline.bind("default", "missing", "n1"))).code == 404
@@ -90,7 +86,7 @@ async def test_what_cannot_be_bound(pipeline: Pipeline) -> None:
 @pytest.mark.conformance("API-56")
 async def test_a_gang_bound_at_once_is_seen_in_order(pipeline: Pipeline) -> None:
     for n in range(64):
-        await pipeline.create(PODS, pod(f"p{n}"), "default")
+        await pipeline.create(PODS, bare_pod(f"p{n}"), "default")
     options = WatchOptions(resource_version=pipeline.resource_version)
     async with aclosing(pipeline.watch(PODS, options=options)) as events:
         await asyncio.gather(*(pipeline.bind("default", f"p{n}", f"n{n}") for n in range(64)))
@@ -113,7 +109,7 @@ async def test_conditions_are_merged_by_type(pipeline: Pipeline) -> None:
 
 @pytest.mark.conformance("API-63")
 async def test_an_unbound_pod_is_marked_and_gone_at_once(pipeline: Pipeline) -> None:
-    await pipeline.create(PODS, pod(), "default")
+    await pipeline.create(PODS, bare_pod(), "default")
     options = WatchOptions(resource_version=pipeline.resource_version)
     async with aclosing(pipeline.watch(PODS, options=options)) as events:
         removed = await pipeline.delete(PODS, "p", "default")
@@ -171,7 +167,7 @@ async def test_taking_off_a_finalizer_does_not_cut_the_grace_short(pipeline: Pip
 
 
 async def test_a_deletion_that_a_crash_cut_in_two_is_finished_at_the_next_start(pipeline: Pipeline) -> None:
-    await pipeline.create(PODS, pod(), "default")
+    await pipeline.create(PODS, bare_pod(), "default")
     access = pipeline._access
     record = access.record(PODS, "p", "default")
     tree = access.trees.of_record(record)
@@ -223,7 +219,7 @@ async def test_two_budgets_on_one_pod_are_too_many_to_evict_it(pipeline: Pipelin
 
 
 async def test_pods_that_do_not_run_are_evicted_without_a_budget(pipeline: Pipeline) -> None:
-    await pipeline.create(PODS, pod(), "default")
+    await pipeline.create(PODS, bare_pod(), "default")
     await budget(pipeline, "b", 0)
     await pipeline.evict("default", "p")
     assert (await refusal(pipeline.get(PODS, "p", "default"))).code == 404

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from echelon.api.scheme import EVENTS, PODS, Object
+from echelon.api.scheme import EVENTS, PODS
 from echelon.api.verbs import Patch, PatchType
 from echelon.base.clock import ManualClock
 from echelon.base.instants import to_time
@@ -23,10 +23,7 @@ from echelon.server.objects.object_cache import header_of
 from echelon.server.pipeline import Pipeline
 from echelon.store.memory import open_memory
 from echelon.store.sqlite import open_sqlite
-
-
-def _pod() -> Object:
-    return {"metadata": {"generateName": "p-"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+from echelon.testing.builders import bare_pod
 
 
 async def _scenario(directory: Path | None) -> list[tuple[str, bytes]]:
@@ -37,7 +34,9 @@ async def _scenario(directory: Path | None) -> list[tuple[str, bytes]]:
     await pipeline.bootstrap()
 
     async def live(wait: float) -> None:
-        name = (await pipeline.create(PODS, _pod(), "default"))["metadata"]["name"]
+        name = (await pipeline.create(PODS, {**bare_pod(), "metadata": {"generateName": "p-"}}, "default"))["metadata"][
+            "name"
+        ]
         await clock.sleep(wait)
         await pipeline.bind("default", name, "n1")
         await clock.sleep(3600 - wait)

@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 from echelon.api.objects import meta
-from echelon.api.scheme import NODES, PODS, Object
+from echelon.api.scheme import NODES, PODS
 from echelon.base.instants import parse
+from echelon.testing.builders import bare_pod
 from tests.controller_plane import ControllerPlane, in_virtual_time
-
-
-def pod(name: str, seconds: int, node: str = "") -> Object:
-    spec: Object = {
-        "restartPolicy": "Never",
-        "containers": [{"name": "c", "image": "x", "command": ["sleep", str(seconds)]}],
-    }
-    if node:
-        spec["nodeName"] = node
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 
 def test_nodes_register_once_ready_and_with_their_capacity() -> None:
@@ -34,8 +25,8 @@ def test_nodes_register_once_ready_and_with_their_capacity() -> None:
 
 def test_a_pod_ends_when_it_would_have_had_the_plane_not_been_away() -> None:
     async def scenario(plane: ControllerPlane) -> None:
-        await plane.create(pod("short", 10))
-        await plane.create(pod("long", 100))
+        await plane.create(bare_pod("short", seconds=10))
+        await plane.create(bare_pod("long", seconds=100))
         await plane.wait(5)
         await plane.kill()
         await plane.wait(50)
@@ -54,7 +45,7 @@ def test_a_pod_ends_when_it_would_have_had_the_plane_not_been_away() -> None:
 
 def test_a_deleted_pod_goes_after_about_a_second() -> None:
     async def scenario(plane: ControllerPlane) -> None:
-        await plane.create(pod("p", 1000))
+        await plane.create(bare_pod("p", seconds=1000))
         await plane.wait(5)
         await plane.delete(PODS, "p")
         await plane.wait(0.2)
@@ -67,7 +58,7 @@ def test_a_deleted_pod_goes_after_about_a_second() -> None:
 
 def test_a_node_added_by_hand_runs_pods_too() -> None:
     async def scenario(plane: ControllerPlane) -> None:
-        await plane.create(pod("early", 5, node="extra"))
+        await plane.create(bare_pod("early", seconds=5, node="extra"))
         await plane.wait(10)
         assert (await plane.get(PODS, "early"))["status"]["phase"] == "Pending"
         await plane.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "extra"}})

@@ -17,6 +17,7 @@ from echelon.api.scheme import CONFIG_MAPS, PODS, Object
 from echelon.api.verbs import DeleteOptions, ListOptions, Patch, PatchType, Verbs, WatchOptions, WriteOptions
 from echelon.client import kubeconfig
 from echelon.client.http import HttpVerbs
+from echelon.testing.builders import bare_pod
 from tests.https_server import running
 
 
@@ -32,10 +33,6 @@ async def verbs(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
             yield client
         finally:
             await client.close()
-
-
-def pod(name: str) -> Object:
-    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 
 
 def config_map(name: str, **more: Any) -> Object:
@@ -65,7 +62,7 @@ async def test_pages_go_on_where_they_ended(verbs: Verbs) -> None:
 
 
 async def test_pods_are_bound_reported_on_and_evicted(verbs: Verbs) -> None:
-    made = await verbs.create(PODS, pod("p"), "default")
+    made = await verbs.create(PODS, bare_pod("p"), "default")
     await verbs.bind("default", "p", "n1", uid=meta.uid(made))
     status = Patch(PatchType.STRATEGIC, {"status": {"phase": "Succeeded"}})
     assert (await verbs.patch(PODS, "p", status, "default", "status"))["status"]["phase"] == "Succeeded"

@@ -31,6 +31,7 @@ from echelon.engine.preemption import region_search
 from echelon.testing.placement import LEVELS, NOW, ClusterBuilder, composite, fresh_id, gang, pods
 from tests.properties.brute_force import feasible, least_loss
 from tests.properties.hierarchies import Instance, examples
+from tests.properties.reached import Reached, reaches
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -90,18 +91,23 @@ def _leaf(rng: Random, left: int, minding: bool) -> Leaf:
 SEEDS = st.integers(0, 1 << 32)
 
 
+@reaches(placed=6, blocked=22, evicted=20)
 @pytest.mark.parametrize("minding", [False, True])
 @examples(120)
 @given(SEEDS)
-def test_what_goes_loses_least_down_to_the_ids_and_nobody_is_evicted_who_could_stay(minding: bool, seed: int) -> None:
+def test_what_goes_loses_least_down_to_the_ids_and_nobody_is_evicted_who_could_stay(
+    reached: Reached, minding: bool, seed: int
+) -> None:
     view, demand = (instance := draw(seed, minding)).cluster.view, instance.demand
     verdict = decide(view, demand, NOW)
     assert problems(view, demand, verdict, NOW) == []
     if feasible(view, demand):
         assert isinstance(verdict, Placed)
+        reached("placed")
         return
     least = least_loss(view, demand, NOW)
     assert isinstance(verdict, Evict if least else Blocked), verdict
+    reached("evicted" if least else "blocked")
     if isinstance(verdict, Evict):
         assert (*verdict.loss.as_bound, verdict.loss.ids) == least
         assert verdict.least
@@ -109,9 +115,10 @@ def test_what_goes_loses_least_down_to_the_ids_and_nobody_is_evicted_who_could_s
         assert not any(feasible(view, demand, gone - {unit}) for unit in gone)
 
 
+@reaches(evicted=16)
 @examples(80)
 @given(SEEDS)
-def test_the_solver_and_arithmetic_alone_say_the_same(seed: int) -> None:
+def test_the_solver_and_arithmetic_alone_say_the_same(reached: Reached, seed: int) -> None:
     view, demand = (instance := draw(seed)).cluster.view, instance.demand
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(region_search, "FEW_VICTIMS", 0)
@@ -120,17 +127,22 @@ def test_the_solver_and_arithmetic_alone_say_the_same(seed: int) -> None:
     if isinstance(verdict, Evict):
         least = least_loss(view, demand, NOW)
         assert least is not None
+        reached("evicted")
         assert verdict.loss.as_bound == least[:4] == verdict.bound
 
 
+@reaches(placed=1, blocked=27, could_evict=9)
 @examples(60)
 @given(SEEDS)
-def test_who_may_not_preempt_is_placed_or_blocked_as_if_nobody_could_go(seed: int) -> None:
+def test_who_may_not_preempt_is_placed_or_blocked_as_if_nobody_could_go(reached: Reached, seed: int) -> None:
     view, demand = (instance := draw(seed)).cluster.view, replace(instance.demand, may_preempt=False)
     verdict = decide(view, demand, NOW)
     assert problems(view, demand, verdict, NOW) == []
     assert isinstance(verdict, Placed) == feasible(view, demand)
+    reached("blocked" if isinstance(verdict, Blocked) else "placed")
     if isinstance(verdict, Blocked):
         assert not verdict.preemption_tried
         evict = decide(view, instance.demand, NOW)
+        if isinstance(evict, Evict):
+            reached("could_evict")
         assert not isinstance(evict, Evict) or problems(view, demand, evict, NOW)

@@ -12,6 +12,7 @@ from echelon.engine.placement.fast_path import place_plain_leaf
 from echelon.engine.placement.place import place
 from echelon.testing.placement import NOW, ClusterBuilder, exclusive, fresh_id, gang, pods
 from tests.properties.hierarchies import examples
+from tests.properties.reached import Reached, reaches
 from tests.properties.small_instances import KEYS
 
 
@@ -43,17 +44,20 @@ def plain_leaves(draw: st.DrawFn) -> Leaf:
     return gang(draw(st.integers(1, size)), members, key=key, exclusive=alone, final_size=final)
 
 
+@reaches(short=36, only_long=31, neither=33)
 @examples(200)
 @given(clusters(), plain_leaves())
-def test_the_short_road_leads_where_the_long_one_does(cluster: ClusterBuilder, leaf: Leaf) -> None:
+def test_the_short_road_leads_where_the_long_one_does(reached: Reached, cluster: ClusterBuilder, leaf: Leaf) -> None:
     view, demand = cluster.view, Demand(leaf, may_preempt=False)
     short = place_plain_leaf(view, demand)
     long = place(view, demand, Steps(10_000)).placed
     if short is None:
+        reached("neither" if long is None else "only_long")
         unlisted = "pool" in (leaf.topology, leaf.exclusive and leaf.exclusive.key)
         both = leaf.exclusive is not None and leaf.topology not in (None, leaf.exclusive.key)
         assert long is None or unlisted or both or len(long.assignment) < len(leaf.classes[0].members)
     else:
+        reached("short")
         assert long is not None
         assert replace(short, bound=long.bound) == long
         assert short.bound == short.objective >= long.bound

@@ -9,19 +9,26 @@ from echelon.engine import Blocked, Demand, Placed
 from echelon.testing.placement import judged
 from tests.properties.applied_fixes import repaired
 from tests.properties.hierarchies import PRIORITY, Instance, examples, instances
+from tests.properties.reached import Reached, reaches
 
 
+@reaches(fixed=97, several_fixes=27)
 @examples(250)
 @given(st.booleans().flatmap(lambda victims: instances(victims, max_nodes=10, max_pods=8, minding=True)), st.booleans())
-def test_every_fix_proposed_to_pods_that_mind_others_makes_them_fit(instance: Instance, least: bool) -> None:
+def test_every_fix_proposed_to_pods_that_mind_others_makes_them_fit(
+    reached: Reached, instance: Instance, least: bool
+) -> None:
     """Whether they may not preempt, or are of a priority below all others."""
     priority = min([unit.priority for unit in instance.cluster.view.units()], default=0) if least else PRIORITY
     view, demand = instance.cluster.view, Demand(instance.demand.root, priority, may_preempt=least)
     verdict = judged(view, demand)
     if isinstance(verdict, Blocked):
+        if len(verdict.fixes) > 1:
+            reached("several_fixes")
         for fix in verdict.fixes:
             worlds = repaired(view, demand, fix)
             assert any(isinstance(judged(*world), Placed) for world in worlds), fix
+            reached("fixed")
         assert [fix.cost for fix in verdict.fixes] == sorted(fix.cost for fix in verdict.fixes)
         texts = [(fix.kind, fix.group, fix.text) for fix in verdict.fixes]
         assert len(set(texts)) == len(texts)

@@ -15,26 +15,31 @@ from tests.properties.brute_force import least_loss
 from tests.properties.contests import contests
 from tests.properties.hierarchies import Instance, examples
 from tests.properties.least_loss import loses_least
+from tests.properties.reached import Reached, reaches
 
 
-def loses_least_and_knows_it(instance: Instance) -> None:
-    verdict = loses_least(instance.cluster.view, instance.demand)
+def loses_least_and_knows_it(reached: Reached, instance: Instance) -> None:
+    verdict = loses_least(reached, instance.cluster.view, instance.demand)
     assert verdict is None or verdict.least, "within these sizes the budget suffices"
 
 
+@reaches(placed=16, blocked=37, evicted=21)
 @examples(150)
 @given(contests(minding=False, max_nodes=12, max_pods=10))
-def test_a_tree_evicts_what_loses_least(instance: Instance) -> None:
-    loses_least_and_knows_it(instance)
+def test_a_tree_evicts_what_loses_least(reached: Reached, instance: Instance) -> None:
+    loses_least_and_knows_it(reached, instance)
 
 
+@reaches(placed=9, blocked=89, evicted=22)
 @examples(250)
 @given(contests(minding=True, max_nodes=8, max_pods=8))
-def test_pods_that_mind_others_evict_what_loses_least_and_keep_the_company_they_want(instance: Instance) -> None:
-    loses_least_and_knows_it(instance)
+def test_pods_that_mind_others_evict_what_loses_least_and_keep_the_company_they_want(
+    reached: Reached, instance: Instance
+) -> None:
+    loses_least_and_knows_it(reached, instance)
 
 
-def promises_no_more_than_there_is(instance: Instance, patch: pytest.MonkeyPatch) -> Evict | None:
+def promises_no_more_than_there_is(reached: Reached, instance: Instance, patch: pytest.MonkeyPatch) -> Evict | None:
     """The way of many victims, on instances that brute force can judge."""
     patch.setattr(region_search, "FEW_VICTIMS", 0)
     patch.setattr(region_search, "MOST_BRANCHED", 0)
@@ -45,25 +50,30 @@ def promises_no_more_than_there_is(instance: Instance, patch: pytest.MonkeyPatch
         return None
     least = least_loss(instance.cluster.view, instance.demand, NOW)
     assert least is not None
+    reached("evicted")
     found = verdict.loss.as_bound
     assert verdict.bound <= least[:4] <= found
     assert found == least[:4] or not verdict.least
     return verdict
 
 
+@reaches(evicted=7)
 @examples(100)
 @given(contests(minding=False, max_nodes=8, max_pods=8))
-def test_what_is_reckoned_or_spared_without_branching_never_promises_too_much(instance: Instance) -> None:
+def test_what_is_reckoned_or_spared_without_branching_never_promises_too_much(
+    reached: Reached, instance: Instance
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(victim_model, "LARGEST_MODEL", 0)
-        promises_no_more_than_there_is(instance, patch)
+        promises_no_more_than_there_is(reached, instance, patch)
 
 
+@reaches(evicted=4)
 @examples(60)
 @given(contests(minding=True, max_nodes=8, max_pods=8))
-def test_where_pods_mind_others_the_solver_never_promises_too_much(instance: Instance) -> None:
+def test_where_pods_mind_others_the_solver_never_promises_too_much(reached: Reached, instance: Instance) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        promises_no_more_than_there_is(instance, patch)
+        promises_no_more_than_there_is(reached, instance, patch)
 
 
 def anything_that_suffices(one: region_search.RegionSearch, candidates: Victims, best: Incumbent) -> LossBound:
@@ -72,13 +82,14 @@ def anything_that_suffices(one: region_search.RegionSearch, candidates: Victims,
     return one.problem.lower_bound
 
 
+@reaches(evicted=16)
 @examples(120)
 @given(contests(minding=False, max_nodes=8, max_pods=8))
-def test_the_solver_names_those_whose_eviction_loses_least(instance: Instance) -> None:
+def test_the_solver_names_those_whose_eviction_loses_least(reached: Reached, instance: Instance) -> None:
     """Neither arithmetic nor branching helps it; it is not told of unlisted keys and of who holds what exclusively."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(region_search.RegionSearch, "_first_answer", anything_that_suffices)
-        verdict = promises_no_more_than_there_is(instance, patch)
+        verdict = promises_no_more_than_there_is(reached, instance, patch)
     groups = groups_of(instance.demand.root)
     untold = any(group.topology == "pool" or (isinstance(group, Leaf) and group.exclusive) for group in groups)
     assert verdict is None or verdict.least or untold

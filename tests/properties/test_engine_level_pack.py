@@ -22,6 +22,7 @@ from echelon.engine.space.tasks import Found, NotFound
 from echelon.testing.placement import NOW, ClusterBuilder, composite, gang, pods
 from tests.properties.brute_force import feasible
 from tests.properties.hierarchies import examples
+from tests.properties.reached import Reached, reaches
 
 
 def racks(sizes: list[list[int]]) -> ClusterBuilder:
@@ -42,9 +43,10 @@ def answer(cluster: ClusterBuilder, root: Group, steps: int = 20_000) -> Found |
     return pack_levels(trial_state_for(cluster.view, part, CLUSTER), part, CLUSTER, Steps(steps), inside)
 
 
+@reaches(fits=25, does_not_fit=49)
 @examples(150)
 @given(st.integers(0, 1 << 32))
-def test_small_trees_are_answered_as_by_brute_force(seed: int) -> None:
+def test_small_trees_are_answered_as_by_brute_force(reached: Reached, seed: int) -> None:
     rng = Random(seed)
     cluster = racks([[rng.randint(0, 3) for _ in range(rng.randint(1, 3))] for _ in range(rng.randint(1, 2))])
     cluster.node("spare", cpu=0, block="b0", rack="r0")
@@ -56,8 +58,10 @@ def test_small_trees_are_answered_as_by_brute_force(seed: int) -> None:
     root = composite(len(composites), *composites)
     found = answer(cluster, root)
     if feasible(cluster.view, Demand(root)):
+        reached("fits")
         assert isinstance(found, Found)
     else:
+        reached("does_not_fit")
         assert found == NotFound(proved=True)
 
 
@@ -110,9 +114,10 @@ def test_composites_whose_gangs_have_keys_of_different_levels_are_not_mixed_up()
     assert problems(cluster.view, Demand(root), verdict, NOW) == []
 
 
+@reaches(fits=26, does_not_fit=23)
 @examples(100)
 @given(st.integers(0, 1 << 32))
-def test_mixed_pods_in_rack_gangs_are_answered_as_by_brute_force(seed: int) -> None:
+def test_mixed_pods_in_rack_gangs_are_answered_as_by_brute_force(reached: Reached, seed: int) -> None:
     """Sizes that divide one another and sizes that do not, one resource or two, nodes that are partly taken."""
     rng = Random(seed)
     cluster = ClusterBuilder()
@@ -127,11 +132,13 @@ def test_mixed_pods_in_rack_gangs_are_answered_as_by_brute_force(seed: int) -> N
     root = composite(len(gangs), *gangs)
     found = answer(cluster, root)
     if feasible(cluster.view, Demand(root)):
+        reached("fits")
         assert isinstance(found, Found)
         verdict = cluster.decide(root)
         assert isinstance(verdict, Placed)
         assert problems(cluster.view, Demand(root), verdict, NOW) == []
     else:
+        reached("does_not_fit")
         assert found == NotFound(proved=True)
 
 
@@ -173,18 +180,21 @@ def irregular(seed: int) -> tuple[ClusterBuilder, Group]:
     return cluster, composite(len(composites), *composites)
 
 
+@reaches(fits=69, does_not_fit=4)
 @examples(150)
 @given(st.integers(0, 1 << 32))
-def test_irregular_trees_are_answered_as_by_brute_force(seed: int) -> None:
+def test_irregular_trees_are_answered_as_by_brute_force(reached: Reached, seed: int) -> None:
     cluster, root = irregular(seed)
     found = answer(cluster, root)
+    reached("fits" if isinstance(found, Found) else "does_not_fit")
     assert isinstance(found, Found) == feasible(cluster.view, Demand(root))
     assert isinstance(found, Found) or found == NotFound(proved=True)
 
 
+@reaches(placed=43)
 @examples(100)
 @given(st.integers(0, 1 << 32))
-def test_what_is_put_together_from_domains_is_a_placement(seed: int) -> None:
+def test_what_is_put_together_from_domains_is_a_placement(reached: Reached, seed: int) -> None:
     """With the searches over whole trees out of the way, verdicts come from domains, and the checker passes them."""
     cluster, root = irregular(seed)
     with pytest.MonkeyPatch.context() as patch:
@@ -193,6 +203,7 @@ def test_what_is_put_together_from_domains_is_a_placement(seed: int) -> None:
         patch.setattr(place, "is_small", lambda *_: False)
         verdict = decide(cluster.view, Demand(root, may_preempt=False), NOW)
     if isinstance(verdict, Placed):
+        reached("placed")
         assert problems(cluster.view, Demand(root), verdict, NOW) == []
     assert isinstance(verdict, Placed) == feasible(cluster.view, Demand(root))
 
@@ -200,9 +211,10 @@ def test_what_is_put_together_from_domains_is_a_placement(seed: int) -> None:
 # ---- one level as a flow
 
 
+@reaches(fits=20, does_not_fit=30)
 @examples(100)
 @given(st.integers(0, 1 << 32))
-def test_a_flow_finds_what_filling_domain_by_domain_finds(seed: int) -> None:
+def test_a_flow_finds_what_filling_domain_by_domain_finds(reached: Reached, seed: int) -> None:
     rng = Random(seed)
     sizes = rng.sample(range(1, 10), k=rng.randint(1, 4))
     rooms = [rng.randint(3, 15) for _ in range(rng.randint(1, 4))]
@@ -213,6 +225,7 @@ def test_a_flow_finds_what_filling_domain_by_domain_finds(seed: int) -> None:
     filled = fill_by_flow(problem, Steps(20_000))
     complete = BinFill(problem, FillOrder(), lambda *_: True, lambda _: None).run()
     assert (filled is None) == (complete is None)
+    reached("fits" if filled else "does_not_fit")
     if filled is not None:
         assert _sum([taken for _, taken in filled]) == problem.numbers
         assert all(sum(map(int.__mul__, taken, sizes)) <= rooms[spot] for spot, taken in filled)

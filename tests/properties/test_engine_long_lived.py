@@ -12,6 +12,7 @@ from echelon.engine import Demand, Identity, Placed, Running, Unit, decide
 from echelon.engine.cluster.slots import ROWS
 from echelon.testing.placement import LEVELS, NOW, ClusterBuilder, copied, fresh_id, gang, pods, shape
 from tests.properties.hierarchies import examples
+from tests.properties.reached import Reached, reaches
 
 #: More than the engine looks at one by one.
 NODES = 90
@@ -45,9 +46,12 @@ def entered(cluster: ClusterBuilder, placed: Placed, cpu: int, group: int) -> li
     return list(placed.assignment)
 
 
+@reaches(placed=34, blocked=7)
 @examples(40)
 @given(st.booleans(), st.sampled_from([0, 0, 4]), histories)
-def test_what_is_kept_between_decisions_never_tells(racked: bool, gpus: int, history: list[Step]) -> None:
+def test_what_is_kept_between_decisions_never_tells(
+    reached: Reached, racked: bool, gpus: int, history: list[Step]
+) -> None:
     cluster, running = cluster_of(racked, gpus), list[list[int]]()
     view = cluster.view
     for what, number, cpu, key in history:
@@ -55,6 +59,7 @@ def test_what_is_kept_between_decisions_never_tells(racked: bool, gpus: int, his
             demand = Demand(gang(number, pods(number, cpu=cpu), key=key), may_preempt=False)
             verdict = decide(view, demand, NOW)
             assert verdict == decide(copied(view), demand, NOW)
+            reached("placed" if isinstance(verdict, Placed) else "blocked")
             if isinstance(verdict, Placed):
                 running.append(entered(cluster, verdict, cpu, fresh_id()))
         elif what == "end" and running:

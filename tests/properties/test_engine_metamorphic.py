@@ -14,6 +14,7 @@ from echelon.engine import Blocked, Demand, Evict, Loss, Node, Placed, Verdict
 from echelon.testing.placement import LEVELS, amounts, copied, judged
 from tests.properties.applied_fixes import repaired
 from tests.properties.hierarchies import PRIORITY, Instance, examples, instances
+from tests.properties.reached import Reached, reaches
 from tests.properties.renamed_instances import Disguise
 
 either = st.booleans().flatmap(instances)
@@ -35,17 +36,21 @@ def cost(evict: Evict) -> Loss:
     return evict.loss._replace(ids=())
 
 
+@reaches(placed=106, evict=36, blocked=107)
 @examples(500)
 @given(either)
-def test_order_and_names_do_not_matter(instance: Instance) -> None:
+def test_order_and_names_do_not_matter(reached: Reached, instance: Instance) -> None:
     disguise = Disguise(Random(instance.seed), instance)
     told_otherwise = judged(disguise.view(), disguise.demand())
-    assert same_worth(told_otherwise, judged(instance.cluster.view, instance.demand))
+    plain = judged(instance.cluster.view, instance.demand)
+    assert same_worth(told_otherwise, plain)
+    reached(type(plain).__name__.lower())
 
 
+@reaches(placed=93, evicted=28)
 @examples(400)
 @given(either)
-def test_one_more_node_never_hurts(instance: Instance) -> None:
+def test_one_more_node_never_hurts(reached: Reached, instance: Instance) -> None:
     rng = Random(instance.seed)
     before = judged(instance.cluster.view, instance.demand)
     larger = copied(instance.cluster.view)
@@ -55,28 +60,34 @@ def test_one_more_node_never_hurts(instance: Instance) -> None:
     after = judged(larger, instance.demand)
     match before:
         case Placed():
+            reached("placed")
             assert isinstance(after, Placed), after
         case Evict():
+            reached("evicted")
             assert not isinstance(after, Blocked), after
             assert isinstance(after, Placed) or cost(after) <= cost(before)
 
 
+@reaches(fixed=236)
 @examples(400)
 @given(either)
-def test_every_proposed_fix_makes_the_demand_fit(instance: Instance) -> None:
+def test_every_proposed_fix_makes_the_demand_fit(reached: Reached, instance: Instance) -> None:
     demand = Demand(instance.demand.root, PRIORITY, may_preempt=False)
     verdict = judged(instance.cluster.view, demand)
     if isinstance(verdict, Blocked):
         for fix in verdict.fixes:
             worlds = repaired(instance.cluster.view, demand, fix)
             assert any(isinstance(judged(*world), Placed) for world in worlds), fix
+            reached("fixed")
 
 
+@reaches(evicted=26)
 @examples(200)
 @given(instances(victims=True))
-def test_evicting_what_a_verdict_names_makes_the_demand_fit(instance: Instance) -> None:
+def test_evicting_what_a_verdict_names_makes_the_demand_fit(reached: Reached, instance: Instance) -> None:
     verdict = judged(instance.cluster.view, instance.demand)
     if isinstance(verdict, Evict):
+        reached("evicted")
         gone = {pod.pod for unit in verdict.units for pod in instance.cluster.view.pods_of(unit) if pod.evictable}
         without = copied(instance.cluster.view, lambda pod: pod.pod in gone)
         assert isinstance(judged(without, instance.demand), Placed)

@@ -29,6 +29,7 @@ from echelon.engine.explain.diagnose import shortages
 from echelon.testing.placement import NOW
 from tests.properties.brute_force import accepts, feasible
 from tests.properties.hierarchies import Instance, examples, instances
+from tests.properties.reached import Reached, reaches
 
 
 def groups_of(group: Group) -> Iterator[Group]:
@@ -113,16 +114,19 @@ def scattered(instance: Instance, placed: Placed) -> Iterator[Placed]:
                 yield replace(placed, assignment={**placed.assignment, first: names[1], second: names[0]})
 
 
+@reaches(placed=21, tampered=2)
 @pytest.mark.parametrize("mutation", [moved, lost, invented, dropped, disowned, claimed, relocated, praised, scattered])
 @examples(80)
 @given(instances())
 def test_a_placement_tampered_with_is_caught(
-    mutation: Callable[[Instance, Placed], Iterator[Placed]], instance: Instance
+    reached: Reached, mutation: Callable[[Instance, Placed], Iterator[Placed]], instance: Instance
 ) -> None:
     placed = decide(instance.cluster.view, instance.demand, NOW)
     if isinstance(placed, Placed):
+        reached("placed")
         assert accepts(instance.cluster.view, instance.demand, placed)
         for wrong in mutation(instance, placed):
+            reached("tampered")
             assert problems(instance.cluster.view, instance.demand, wrong, NOW), wrong
 
 
@@ -152,22 +156,26 @@ def surer(_: Instance, evict: Evict) -> Iterator[Evict]:
         yield replace(evict, bound=evict.bound._replace(**{field: value + 1}))
 
 
+@reaches(evicted=7, tampered=16)
 @pytest.mark.parametrize("mutation", [too_few, too_many, cheaper, surer])
 @examples(80)
 @given(instances(victims=True))
 def test_an_eviction_tampered_with_is_caught(
-    mutation: Callable[[Instance, Evict], Iterator[Evict]], instance: Instance
+    reached: Reached, mutation: Callable[[Instance, Evict], Iterator[Evict]], instance: Instance
 ) -> None:
     evict = decide(instance.cluster.view, instance.demand, NOW)
     if isinstance(evict, Evict):
+        reached("evicted")
         assert accepts(instance.cluster.view, instance.demand, evict.placement, frozenset(evict.units))
         for wrong in mutation(instance, evict):
+            reached("tampered")
             assert problems(instance.cluster.view, instance.demand, wrong, NOW), wrong
 
 
+@reaches(tampered=6)
 @examples(80)
 @given(instances(victims=True, max_nodes=8, max_pods=8))
-def test_an_eviction_that_is_said_to_lose_least_but_does_not_is_caught(instance: Instance) -> None:
+def test_an_eviction_that_is_said_to_lose_least_but_does_not_is_caught(reached: Reached, instance: Instance) -> None:
     """Everyone who can go goes, and that is said to be the least; it is judged as such if nobody can be spared."""
     view, demand = instance.cluster.view, instance.demand
     least = decide(view, demand, NOW)
@@ -177,6 +185,7 @@ def test_an_eviction_that_is_said_to_lose_least_but_does_not_is_caught(instance:
     units = tuple(unit for unit in lower if any(pod.evictable for pod in view.pods_of(unit)))
     loss = loss_of(view, units, NOW)
     if loss > least.loss:
+        reached("tampered")
         rank = (loss.budget_violations, loss.highest_priority, loss.work, loss.units)
         assert problems(view, demand, Evict(units, loss, least.placement, rank), NOW)
 
@@ -193,41 +202,50 @@ def cordoned(view: ClusterView) -> ClusterView:
     return shut
 
 
+@reaches(false_proof=28)
 @examples(80)
 @given(instances(max_pods=4))
-def test_a_proof_about_another_cluster_is_caught(instance: Instance) -> None:
+def test_a_proof_about_another_cluster_is_caught(reached: Reached, instance: Instance) -> None:
     """A demand that fits is told to be blocked, with the numbers of a cluster where all nodes are shut."""
     demand = replace(instance.demand, may_preempt=False)
     false: Verdict = decide(cordoned(instance.cluster.view), demand, NOW)
     if isinstance(false, Blocked) and isinstance(decide(instance.cluster.view, demand, NOW), Placed):
+        reached("false_proof")
         assert problems(instance.cluster.view, demand, false, NOW)
 
 
+@reaches(false_proof=41)
 @examples(120)
 @given(instances(max_nodes=6, max_pods=5))
-def test_a_proof_with_the_right_numbers_of_what_can_be_placed_is_caught(instance: Instance) -> None:
+def test_a_proof_with_the_right_numbers_of_what_can_be_placed_is_caught(reached: Reached, instance: Instance) -> None:
     """The judge's own search contradicts it: the shortages are those of this very cluster."""
     view, demand = instance.cluster.view, replace(instance.demand, may_preempt=False)
     if isinstance(decide(view, demand, NOW), Placed):
+        reached("false_proof")
         false = Blocked(True, shortages(view, demand))
         assert "it is said to be impossible, but it can be placed" in problems(view, demand, false, NOW)
 
 
+@reaches(proved=34)
 @examples(150)
 @given(instances())
-def test_proofs_are_confirmed_on_small_clusters(instance: Instance) -> None:
+def test_proofs_are_confirmed_on_small_clusters(reached: Reached, instance: Instance) -> None:
     """By counting or by trying everything, composites included; with bound members and in tight cases too."""
     verdict = decide(instance.cluster.view, instance.demand, NOW)
     if isinstance(verdict, Blocked) and verdict.proved:
+        reached("proved")
         assert judge(instance.cluster.view, instance.demand, verdict, NOW, steps=100_000).confirmed
 
 
+@reaches(fits=31, does_not_fit=26)
 @examples(150)
 @given(instances(max_nodes=8, max_pods=8))
-def test_the_search_over_kinds_never_contradicts_brute_force(instance: Instance) -> None:
+def test_the_search_over_kinds_never_contradicts_brute_force(reached: Reached, instance: Instance) -> None:
     """What is meant for many nodes that are alike, on few that are not."""
     if not satisfied(instance.demand.root):
         found = SymmetricSearch(Facts(instance.cluster.view), instance.demand, Allowance(30_000)).fits()
+        if found is not None:
+            reached("fits" if found else "does_not_fit")
         assert found is None or found == feasible(instance.cluster.view, instance.demand)
 
 
@@ -256,20 +274,23 @@ def miscounted(shortage: Shortage) -> Iterator[Shortage]:
         yield replace(shortage, exclusions={**shortage.exclusions, "bad luck": 1})
 
 
+@reaches(tampered=296)
 @examples(100)
 @given(instances())
-def test_every_number_of_an_explanation_that_is_changed_is_caught(instance: Instance) -> None:
+def test_every_number_of_an_explanation_that_is_changed_is_caught(reached: Reached, instance: Instance) -> None:
     view, demand = instance.cluster.view, instance.demand
     blocked = decide(view, demand, NOW)
     if isinstance(blocked, Blocked):
         first, *others = blocked.shortages
         for wrong in miscounted(first):
+            reached("tampered")
             assert problems(view, demand, replace(blocked, shortages=(wrong, *others)), NOW), wrong
 
 
+@reaches(tampered=44)
 @examples(100)
 @given(instances())
-def test_room_told_too_small_or_too_large_is_caught_for_equal_pods(instance: Instance) -> None:
+def test_room_told_too_small_or_too_large_is_caught_for_equal_pods(reached: Reached, instance: Instance) -> None:
     """The same wrong number everywhere, so that nothing but counting anew can find it."""
     view, demand = instance.cluster.view, instance.demand
     blocked = decide(view, demand, NOW)
@@ -281,6 +302,7 @@ def test_room_told_too_small_or_too_large_is_caught_for_equal_pods(instance: Ins
         if leaf is None or leaf.exclusive or len({pods.shape for pods in leaf.classes}) > 1 or not told.tried:
             continue
         for by in (-1, 1):
+            reached("tampered")
             tried = tuple(replace(count, have=count.have + by) for count in told.tried)
             wrong = replace(told, have=told.have + by, tried=tried)
             shortages_ = (*blocked.shortages[:number], wrong, *blocked.shortages[number + 1 :])

@@ -19,6 +19,7 @@ from echelon.engine.space.tasks import Found, NotFound
 from echelon.testing.placement import LEVELS, NOW, ClusterBuilder, composite, exclusive, gang, pods
 from tests.properties.brute_force import feasible
 from tests.properties.hierarchies import Instance, examples, instances
+from tests.properties.reached import Reached, reaches
 
 
 def answer(cluster: ClusterBuilder, root: Group, steps: int = 50_000) -> Found | NotFound | None:
@@ -26,20 +27,24 @@ def answer(cluster: ClusterBuilder, root: Group, steps: int = 50_000) -> Found |
     return solve_placement(trial_state_for(cluster.view, part, CLUSTER), part, CLUSTER, Steps(steps))
 
 
+@reaches(found=62, impossible=58)
 @examples(250)
 @given(st.one_of(instances(), instances(max_nodes=5, max_pods=5, minding=True)))
-def test_small_trees_are_answered_as_by_brute_force(instance: Instance) -> None:
+def test_small_trees_are_answered_as_by_brute_force(reached: Reached, instance: Instance) -> None:
     found = answer(instance.cluster, instance.demand.root)
     if isinstance(found, NotFound):
+        reached("impossible")
         assert found.proved
         assert not feasible(instance.cluster.view, instance.demand)
     elif isinstance(found, Found) and any(part.need for part, _ in found.seats if part.is_leaf):
+        reached("found")
         assert feasible(instance.cluster.view, instance.demand)
 
 
+@reaches(placed=22)
 @examples(100)
 @given(st.one_of(instances(), instances(minding=True)))
-def test_what_the_solver_finds_is_a_placement(instance: Instance) -> None:
+def test_what_the_solver_finds_is_a_placement(reached: Reached, instance: Instance) -> None:
     """With the other searches out of the way, verdicts come from the solver, and the checker passes them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(door, "pack_levels", lambda *_: None)
@@ -47,6 +52,7 @@ def test_what_the_solver_finds_is_a_placement(instance: Instance) -> None:
         demand = Demand(instance.demand.root, may_preempt=False)
         verdict = decide(instance.cluster.view, demand, NOW)
     if isinstance(verdict, Placed):
+        reached("placed")
         assert problems(instance.cluster.view, demand, verdict, NOW) == []
 
 

@@ -13,6 +13,7 @@ from echelon.engine import (
     Composite,
     Group,
     Identity,
+    Node,
     Peers,
     Placed,
     PodTerm,
@@ -20,8 +21,9 @@ from echelon.engine import (
     Requirement,
     Spread,
 )
-from echelon.testing.placement import LEVELS, copied, judged
+from echelon.testing.placement import LEVELS, amounts, copied, judged
 from tests.properties.hierarchies import Instance, examples, instances
+from tests.properties.reached import Reached, reaches
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -55,17 +57,36 @@ def talkative(view: ClusterView, wished: tuple[Preference, ...]) -> ClusterView:
     return fresh
 
 
+def with_spare_nodes(view: ClusterView) -> ClusterView:
+    """The same cluster with empty nodes among which preferences can choose."""
+    fresh = copied(view)
+    for number, (zone, rack) in enumerate((("a", "r"), ("a", "r"), ("a", "s"), ("b", "t"))):
+        name = f"spare-{number}"
+        labels = {LEVELS["host"]: name, LEVELS["zone"]: zone, LEVELS["rack"]: rack, "pool": "x"}
+        fresh.put_node(Node(name, labels, dict(amounts(6, 2, pods=110))))
+    return fresh
+
+
+@reaches(placed=45, placed_otherwise=4)
 @examples(150)
 @given(
-    st.booleans().flatmap(lambda victims: instances(victims, max_nodes=10, max_pods=8)), preferences(), preferences()
+    st.booleans().flatmap(lambda victims: instances(victims, max_nodes=10, max_pods=8)),
+    st.booleans(),
+    preferences(),
+    preferences(),
 )
-def test_wishes_change_neither_what_fits_nor_what_it_is_worth(
-    instance: Instance, own: tuple[Preference, ...], others: tuple[Preference, ...]
+def test_preferences_change_neither_what_fits_nor_what_it_is_worth(
+    reached: Reached, instance: Instance, roomy: bool, own: tuple[Preference, ...], others: tuple[Preference, ...]
 ) -> None:
     view, demand = instance.cluster.view, instance.demand
+    if roomy:
+        view = with_spare_nodes(view)
     plain = judged(view, demand)
     about_pods = tuple(preference for preference in others if isinstance(preference.about, PodTerm))
     soft = judged(talkative(view, about_pods), replace(demand, root=preferring(demand.root, own)))
     assert type(plain) is type(soft)
     if isinstance(plain, Placed) and isinstance(soft, Placed):
+        reached("placed")
+        if plain.assignment != soft.assignment:
+            reached("placed_otherwise")
         assert (plain.objective, len(plain.assignment)) == (soft.objective, len(soft.assignment))

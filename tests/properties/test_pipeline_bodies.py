@@ -20,6 +20,7 @@ from echelon.base.rng import Rng
 from echelon.server.objects.object_cache import header_of
 from echelon.server.pipeline import Pipeline
 from echelon.store.memory import open_memory
+from tests.properties.reached import Reached, reaches
 
 CONTAINER = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}, "env": [{"name": "A", "value": "b"}]}
 POD_SPEC = {"restartPolicy": "Never", "containers": [CONTAINER], "tolerations": [{"key": "a", "operator": "Exists"}]}
@@ -78,7 +79,7 @@ def spoiled(draw: st.DrawFn) -> tuple[Resource, Object]:
     return resource, body
 
 
-async def answered(attempt: Awaitable[object]) -> None:
+async def answered(reached: Reached, attempt: Awaitable[object]) -> None:
     """A refusal is fine, unless it says that the fault is ours; any other exception fails the test."""
     code = 200
     try:
@@ -86,27 +87,29 @@ async def answered(attempt: Awaitable[object]) -> None:
     except ApiError as refusal:
         code = refusal.code
     assert code < 500
+    reached("accepted" if code == 200 else "refused")
 
 
-async def attempts(resource: Resource, body: Object) -> None:
+async def attempts(reached: Reached, resource: Resource, body: Object) -> None:
     pipeline = Pipeline(open_memory(header_of), ManualClock(), Rng(1))
     await pipeline.bootstrap()
     namespace = "default" if resource.namespaced else ""
     dry = WriteOptions(dry_run=True)
-    await answered(pipeline.create(resource, body, namespace, dry))
+    await answered(reached, pipeline.create(resource, body, namespace, dry))
     good = {"metadata": METADATA, **BODIES[resource]}
     stored = await pipeline.create(resource, good, namespace)
     for type_ in (PatchType.MERGE, PatchType.STRATEGIC) if resource.builtin else (PatchType.MERGE,):
-        await answered(pipeline.patch(resource, "x", Patch(type_, body), namespace, options=dry))
+        await answered(reached, pipeline.patch(resource, "x", Patch(type_, body), namespace, options=dry))
     if isinstance(body.get("metadata"), dict):
         metadata = {**stored["metadata"], **body["metadata"], "name": "x"}
-        await answered(pipeline.update(resource, {**body, "metadata": metadata}, namespace, options=dry))
+        await answered(reached, pipeline.update(resource, {**body, "metadata": metadata}, namespace, options=dry))
 
 
+@reaches(accepted=20, refused=50)
 @settings(max_examples=120, deadline=None)
 @given(spoiled())
-def test_no_body_is_answered_with_an_accident(case: tuple[Resource, Object]) -> None:
-    asyncio.run(attempts(*case))
+def test_no_body_is_answered_with_an_accident(reached: Reached, case: tuple[Resource, Object]) -> None:
+    asyncio.run(attempts(reached, *case))
 
 
 @pytest.mark.parametrize("resource", list(BODIES), ids=lambda r: r.plural)

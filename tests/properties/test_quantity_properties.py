@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from echelon.base import quantity
+from tests.properties.reached import Reached, reaches
 
 _SUFFIXES = {
     "": Fraction(1),
@@ -28,9 +29,12 @@ _SUFFIXES = {
 }
 
 
+@reaches(decimal=20, binary=10)
 @given(whole=st.integers(0, 10**7), thousandths=st.integers(0, 999), suffix=st.sampled_from(sorted(_SUFFIXES)))
 @example(whole=1830919, thousandths=857, suffix="Gi")
-def test_canonical_form_keeps_the_amount_and_is_stable(whole: int, thousandths: int, suffix: str) -> None:
+def test_canonical_form_keeps_the_amount_and_is_stable(
+    reached: Reached, whole: int, thousandths: int, suffix: str
+) -> None:
     text = f"{whole}.{thousandths:03}{suffix}"
     exact = (whole + Fraction(thousandths, 1000)) * _SUFFIXES[suffix]
     stored = quantity.canonical(text)
@@ -40,5 +44,6 @@ def test_canonical_form_keeps_the_amount_and_is_stable(whole: int, thousandths: 
     assert quantity.parse(again) == quantity.parse(stored)
     assert quantity.parse(text) == -(-exact.numerator // exact.denominator)
     assert quantity.parse(stored) == quantity.parse(text)
+    reached("binary" if "i" in suffix else "decimal")
     if "i" not in suffix:
         assert quantity.parse(stored, "cpu") == quantity.parse(text, "cpu")

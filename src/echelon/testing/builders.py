@@ -3,6 +3,7 @@
 make_node("n1", cpu=4, rack="r1")
 make_pod_group("workers", gang=4, key=RACK, parent="root")
 make_pod("p0", cpu=1, group="workers", priority=100)
+bare_pod("p0", seconds=30)
 """
 
 from __future__ import annotations
@@ -88,6 +89,31 @@ def make_pod(
     if owner:
         metadata["ownerReferences"] = [{"controller": True, "blockOwnerDeletion": True, **owner}]
     return {"apiVersion": PODS.api_version, "kind": PODS.kind, "metadata": metadata, "spec": body}
+
+
+def bare_pod(
+    name: str = "p",
+    *,
+    seconds: float | None = None,
+    group: str = "",
+    node: str = "",
+    namespace: str = "",
+    labels: dict[str, str] | None = None,
+    **spec: Any,
+) -> Object:
+    """The least that a server takes for a pod; with `seconds`, one that sleeps this long and then has succeeded."""
+    container: Object = {"name": "c", "image": "i"}
+    body: Object = {"containers": [container]}
+    if seconds is not None:
+        container["command"] = ["sleep", str(seconds)]
+        body["restartPolicy"] = "Never"
+    if group:
+        body["schedulingGroup"] = {"podGroupName": group}
+    if node:
+        body["nodeName"] = node
+    given = {"name": name, "namespace": namespace, "labels": labels}
+    metadata = {field: value for field, value in given.items() if value}
+    return {"apiVersion": PODS.api_version, "kind": PODS.kind, "metadata": metadata, "spec": {**body, **spec}}
 
 
 def make_pod_group(

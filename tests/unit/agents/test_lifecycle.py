@@ -14,7 +14,7 @@ NOW = 1_800_000_000.0
 JOB = [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}]
 
 
-def pod(command: list[str] | None = None, owners: list[Object] | None = None, **spec: Any) -> Object:
+def bound_pod(command: list[str] | None = None, owners: list[Object] | None = None, **spec: Any) -> Object:
     container: Object = {"name": "c", "image": "x"}
     if command is not None:
         container["command"] = command
@@ -51,13 +51,13 @@ def exit_code(the_pod: Object) -> int:
 @pytest.mark.parametrize(
     ("the_pod", "seconds"),
     [
-        (pod(["sleep", "30"]), 30),
-        (pod(["sh", "-c", "echo hi; sleep 2m && exit 0"]), 120),
-        (pod(["sleep", "infinity"]), None),
-        (pod(["sleep", "30"], annotations={"echelon.dev/run-seconds": "7"}), 7),
-        (pod(["oversleep", "3"], JOB), 5),
-        (pod(owners=JOB), 5),
-        (pod(), None),
+        (bound_pod(["sleep", "30"]), 30),
+        (bound_pod(["sh", "-c", "echo hi; sleep 2m && exit 0"]), 120),
+        (bound_pod(["sleep", "infinity"]), None),
+        (bound_pod(["sleep", "30"], annotations={"echelon.dev/run-seconds": "7"}), 7),
+        (bound_pod(["oversleep", "3"], JOB), 5),
+        (bound_pod(owners=JOB), 5),
+        (bound_pod(), None),
     ],
 )
 def test_how_long_a_pod_runs(the_pod: Object, seconds: float | None) -> None:
@@ -65,7 +65,7 @@ def test_how_long_a_pod_runs(the_pod: Object, seconds: float | None) -> None:
 
 
 def test_a_bound_pod_runs_ready_and_ends_after_its_time() -> None:
-    begun = advance(pod(owners=JOB, initContainers=[{"name": "i"}]), NOW)
+    begun = advance(bound_pod(owners=JOB, initContainers=[{"name": "i"}]), NOW)
     status = begun["status"]
     assert status["phase"] == "Running"
     assert status["podIP"] == "10.10.11.12"
@@ -80,24 +80,24 @@ def test_a_bound_pod_runs_ready_and_ends_after_its_time() -> None:
 
 
 def test_a_late_look_still_finds_the_true_end() -> None:
-    begun = advance(pod(owners=JOB), NOW)
+    begun = advance(bound_pod(owners=JOB), NOW)
     done = advance(begun, NOW + 1000)
     assert done["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"] == to_time(NOW + 5)
 
 
 def test_a_pod_ends_with_the_code_it_is_told() -> None:
-    begun = advance(pod(owners=JOB, annotations={"echelon.dev/exit-code": "3"}), NOW)
+    begun = advance(bound_pod(owners=JOB, annotations={"echelon.dev/exit-code": "3"}), NOW)
     done = advance(begun, NOW + 5)
     assert (done["status"]["phase"], exit_code(done)) == ("Failed", 3)
 
 
 def test_a_pod_without_an_end_runs_on() -> None:
-    assert next_step(advance(pod(), NOW), NOW + 1e6) is None
+    assert next_step(advance(bound_pod(), NOW), NOW + 1e6) is None
 
 
 @pytest.mark.parametrize(("grace", "stops_after"), [(30, 1), (0, 0)])
 def test_a_deleted_pod_stops_within_a_second_and_is_failed_then_removed(grace: int, stops_after: int) -> None:
-    doomed = deleted(advance(pod(), NOW), NOW + 10, grace)
+    doomed = deleted(advance(bound_pod(), NOW), NOW + 10, grace)
     if stops_after:
         assert next_step(doomed, NOW + 10) == Wait(stops_after)
     stopped = advance(doomed, NOW + 10 + stops_after)
@@ -106,21 +106,21 @@ def test_a_deleted_pod_stops_within_a_second_and_is_failed_then_removed(grace: i
 
 
 def test_a_deleted_pod_that_had_ended_by_itself_keeps_its_success() -> None:
-    begun = advance(pod(owners=JOB), NOW)
+    begun = advance(bound_pod(owners=JOB), NOW)
     assert advance(deleted(begun, NOW + 6), NOW + 100)["status"]["phase"] == "Succeeded"
 
 
 def test_a_pod_deleted_before_it_ran_is_failed() -> None:
-    assert advance(deleted(pod(), NOW), NOW + 1)["status"]["phase"] == "Failed"
+    assert advance(deleted(bound_pod(), NOW), NOW + 1)["status"]["phase"] == "Failed"
 
 
 def test_a_removed_pod_held_by_a_finalizer_is_left_alone() -> None:
-    stopped = advance(deleted(advance(pod(), NOW), NOW, 0), NOW + 1)
+    stopped = advance(deleted(advance(bound_pod(), NOW), NOW, 0), NOW + 1)
     assert next_step(stopped, NOW + 2) is None
 
 
 def test_a_failing_container_restarts_in_place_with_growing_pauses() -> None:
-    running = advance(pod(owners=JOB, restartPolicy="OnFailure", annotations={"echelon.dev/exit-code": "1"}), NOW)
+    running = advance(bound_pod(owners=JOB, restartPolicy="OnFailure", annotations={"echelon.dev/exit-code": "1"}), NOW)
     waiting = advance(running, NOW + 5)
     assert waiting["status"]["phase"] == "Running"
     assert waiting["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "CrashLoopBackOff"
@@ -131,6 +131,6 @@ def test_a_failing_container_restarts_in_place_with_growing_pauses() -> None:
 
 
 def test_an_annotation_that_cannot_be_followed_fails_the_pod_and_says_so() -> None:
-    refused = advance(pod(annotations={"echelon.dev/run-seconds": "soon"}), NOW)
+    refused = advance(bound_pod(annotations={"echelon.dev/run-seconds": "soon"}), NOW)
     assert refused["status"]["phase"] == "Failed"
     assert refused["status"]["message"] == "annotation echelon.dev/run-seconds: 'soon' is not a number from 0 to 1e+09"

@@ -96,7 +96,7 @@ def test_merge_patch_merges_objects_removes_nulls_and_replaces_lists() -> None:
     assert refusal({}, PatchType.MERGE, [1]).code == 400
 
 
-def pod(**spec: Any) -> Object:
+def patched_pod(**spec: Any) -> Object:
     return {"metadata": {"name": "p", "finalizers": ["a", "b"]}, "spec": spec}
 
 
@@ -110,7 +110,7 @@ TWO = [{"name": "a", "image": "1", "env": [{"name": "E", "value": "v"}]}, {"name
 @pytest.mark.conformance("API-81", "API-82")
 def test_strategic_merge_finds_list_items_by_their_key() -> None:
     change = {"containers": [{"name": "a", "image": "2", "env": [{"name": "F", "value": "w"}]}, {"name": "c"}]}
-    assert spec_after(pod(containers=TWO), change)["containers"] == [
+    assert spec_after(patched_pod(containers=TWO), change)["containers"] == [
         {"name": "a", "image": "2", "env": [{"name": "E", "value": "v"}, {"name": "F", "value": "w"}]},
         {"name": "b", "image": "1"},
         {"name": "c"},
@@ -119,7 +119,7 @@ def test_strategic_merge_finds_list_items_by_their_key() -> None:
 
 @pytest.mark.conformance("API-85")
 def test_strategic_merge_replaces_atomic_lists_and_merges_maps() -> None:
-    before = pod(tolerations=[{"key": "a"}], nodeSelector={"a": "1", "b": "2"})
+    before = patched_pod(tolerations=[{"key": "a"}], nodeSelector={"a": "1", "b": "2"})
     after = spec_after(before, {"tolerations": [{"key": "b"}], "nodeSelector": {"a": None, "c": "3"}})
     assert after == {"tolerations": [{"key": "b"}], "nodeSelector": {"b": "2", "c": "3"}}
 
@@ -134,11 +134,13 @@ def test_strategic_merge_replaces_atomic_lists_and_merges_maps() -> None:
     ],
 )
 def test_patch_directives_on_list_items(change: list[Object], names: list[str]) -> None:
-    assert [item["name"] for item in spec_after(pod(containers=TWO), {"containers": change})["containers"]] == names
+    assert [
+        item["name"] for item in spec_after(patched_pod(containers=TWO), {"containers": change})["containers"]
+    ] == names
 
 
 def test_replace_and_delete_directives_on_maps() -> None:
-    before = pod(containers=TWO, securityContext={"runAsUser": 1, "fsGroup": 2})
+    before = patched_pod(containers=TWO, securityContext={"runAsUser": 1, "fsGroup": 2})
     replaced = spec_after(before, {"securityContext": {"$patch": "replace", "runAsUser": 3}})
     assert replaced["securityContext"] == {"runAsUser": 3}
     assert spec_after(before, {"securityContext": {"$patch": "delete"}})["securityContext"] == {}
@@ -148,9 +150,9 @@ def test_replace_and_delete_directives_on_maps() -> None:
 
 @pytest.mark.conformance("API-84")
 def test_finalizers_are_a_set_and_scalars_can_be_taken_out() -> None:
-    added = patched(pod(), PatchType.STRATEGIC, {"metadata": {"finalizers": ["b", "c"]}})
+    added = patched(patched_pod(), PatchType.STRATEGIC, {"metadata": {"finalizers": ["b", "c"]}})
     assert added["metadata"]["finalizers"] == ["a", "b", "c"]
-    removed = patched(pod(), PatchType.STRATEGIC, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}})
+    removed = patched(patched_pod(), PatchType.STRATEGIC, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}})
     assert removed["metadata"]["finalizers"] == ["b"]
 
 
@@ -168,13 +170,13 @@ def test_set_element_order_keeps_server_only_items_in_place(before: str, order: 
         "$setElementOrder/containers": [{"name": name} for name in order],
         "containers": [{"name": name} for name in added],
     }
-    containers = spec_after(pod(containers=[{"name": name} for name in before]), change)["containers"]
+    containers = spec_after(patched_pod(containers=[{"name": name} for name in before]), change)["containers"]
     assert "".join(item["name"] for item in containers) == after
 
 
 @pytest.mark.conformance("API-85")
 def test_retain_keys_drops_the_rest() -> None:
-    before = pod(volumes=[{"name": "v", "emptyDir": {}}])
+    before = patched_pod(volumes=[{"name": "v", "emptyDir": {}}])
     change = {"volumes": [{"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/x"}}]}
     assert spec_after(before, change)["volumes"] == [{"name": "v", "hostPath": {"path": "/x"}}]
 
@@ -190,7 +192,7 @@ def test_retain_keys_drops_the_rest() -> None:
     ],
 )
 def test_malformed_strategic_patches_are_bad_requests(change: Object) -> None:
-    error = refusal(pod(containers=TWO), PatchType.STRATEGIC, {"spec": change})
+    error = refusal(patched_pod(containers=TWO), PatchType.STRATEGIC, {"spec": change})
     assert (error.code, error.reason) == (400, "BadRequest")
 
 
@@ -206,7 +208,7 @@ def test_conditions_merge_by_type_and_templates_of_a_workload_are_replaced() -> 
 
 def test_added_maps_lose_their_nulls_and_directives() -> None:
     change = {"securityContext": {"runAsUser": None, "seLinuxOptions": {"level": None, "user": "u"}}}
-    assert spec_after(pod(), change)["securityContext"] == {"seLinuxOptions": {"user": "u"}}
+    assert spec_after(patched_pod(), change)["securityContext"] == {"seLinuxOptions": {"user": "u"}}
 
 
 def test_custom_kinds_refuse_strategic_merge() -> None:
@@ -217,7 +219,9 @@ def test_custom_kinds_refuse_strategic_merge() -> None:
 
 @pytest.mark.conformance("API-83")
 def test_ports_merge_by_container_port() -> None:
-    before = pod(containers=[{"name": "a", "ports": [{"containerPort": 80, "name": "web"}, {"containerPort": 81}]}])
+    before = patched_pod(
+        containers=[{"name": "a", "ports": [{"containerPort": 80, "name": "web"}, {"containerPort": 81}]}]
+    )
     change = {"containers": [{"name": "a", "ports": [{"containerPort": 80, "hostPort": 8080}]}]}
     assert spec_after(before, change)["containers"][0]["ports"] == [
         {"containerPort": 80, "name": "web", "hostPort": 8080},

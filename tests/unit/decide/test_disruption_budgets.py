@@ -19,7 +19,7 @@ def budget(status: Object | None = None, **spec: object) -> Object:
     return obj | ({"status": status} if status else {})
 
 
-def pod(name: str, *, ready: bool = True, phase: str = "Running") -> Object:
+def covered_pod(name: str, *, ready: bool = True, phase: str = "Running") -> Object:
     condition = {"type": "Ready", "status": "True" if ready else "False"}
     return {"metadata": {"name": name, "namespace": "ns"}, "status": {"phase": phase, "conditions": [condition]}}
 
@@ -46,22 +46,22 @@ def status_of(obj: Object, pods: list[Object], now: float = NOW) -> Object:
     ],
 )
 def test_numbers_and_percentages_of_four_healthy_pods(spec: Object, allowed: int, desired: int) -> None:
-    status = status_of(budget(**spec), [pod(f"p{index}") for index in range(4)])
+    status = status_of(budget(**spec), [covered_pod(f"p{index}") for index in range(4)])
     assert (status["disruptionsAllowed"], status["desiredHealthy"]) == (allowed, desired)
     assert (status["currentHealthy"], status["expectedPods"]) == (4, 4)
 
 
 def test_only_ready_pods_that_stay_are_healthy_and_ended_ones_do_not_count() -> None:
-    going = pod("going")
+    going = covered_pod("going")
     going["metadata"]["deletionTimestamp"] = to_time(NOW)
-    pods = [pod("a"), pod("b", ready=False), pod("c", phase="Succeeded"), going]
+    pods = [covered_pod("a"), covered_pod("b", ready=False), covered_pod("c", phase="Succeeded"), going]
     status = status_of(budget(minAvailable=1), pods)
     assert (status["currentHealthy"], status["expectedPods"], status["disruptionsAllowed"]) == (1, 3, 0)
 
 
 def test_a_granted_eviction_counts_as_gone_until_it_is_given_up() -> None:
     granted = budget({"disruptedPods": {"p0": to_time(NOW)}}, minAvailable=1)
-    pods = [pod("p0"), pod("p1")]
+    pods = [covered_pod("p0"), covered_pod("p1")]
     plan = plan_of(granted, pods, NOW + 1)
     assert plan.status is not None
     assert plan.status.status["disruptionsAllowed"] == 0
@@ -72,6 +72,6 @@ def test_a_granted_eviction_counts_as_gone_until_it_is_given_up() -> None:
 
 
 def test_a_status_that_is_true_is_not_written_again() -> None:
-    pods = [pod("p0"), pod("p1")]
+    pods = [covered_pod("p0"), covered_pod("p1")]
     first = status_of(budget(minAvailable=1), pods)
     assert plan_of(budget(first, minAvailable=1), pods, NOW + 5).status is None

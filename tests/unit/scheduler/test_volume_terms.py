@@ -26,7 +26,7 @@ def volume(name: str, *zones: str) -> Object:
     return {"metadata": {"name": name}, "spec": affinity}
 
 
-def pod(name: str, *claims: str) -> Object:
+def claiming_pod(name: str, *claims: str) -> Object:
     made = make_pod(name, volumes=[{"name": c, "persistentVolumeClaim": {"claimName": c}} for c in claims])
     return {**made, "metadata": {**made["metadata"], "uid": name}}
 
@@ -43,7 +43,7 @@ def bound(name: str, to: str, **spec: Any) -> Object:
 
 
 def test_a_pod_without_claims_asks_nothing() -> None:
-    assert volumes().of(pod("p")) == NOTHING
+    assert volumes().of(claiming_pod("p")) == NOTHING
 
 
 def test_every_bound_volume_says_from_where_it_is_reached() -> None:
@@ -51,7 +51,7 @@ def test_every_bound_volume_says_from_where_it_is_reached() -> None:
         bound("a", "v"), bound("b", "w"), bound("c", "x"), volume("v", "1", "2"), volume("w"), volume("x", "3")
     )
     zone = {one: NodeTerm((Requirement("zone", "In", (one,)),)) for one in "123"}
-    assert known.of(pod("p", "a", "b", "c")).reach == ((zone["1"], zone["2"]), (zone["3"],))
+    assert known.of(claiming_pod("p", "a", "b", "c")).reach == ((zone["1"], zone["2"]), (zone["3"],))
 
 
 @pytest.mark.parametrize(
@@ -73,11 +73,11 @@ def test_every_bound_volume_says_from_where_it_is_reached() -> None:
     ],
 )
 def test_what_a_pod_waits_for_is_said_as_upstream_says_it(objects: list[Object], reason: str) -> None:
-    assert volumes(*objects).of(pod("p", "a")).waits == (reason,)
+    assert volumes(*objects).of(claiming_pod("p", "a")).waits == (reason,)
 
 
 def test_who_asks_for_something_else_is_told_when_it_changes() -> None:
-    known, user = volumes(), pod("p", "a")
+    known, user = volumes(), claiming_pod("p", "a")
     known.enter(user)
     assert known.on_claim(None, bound("a", "v")) == ["p"]
     assert known.on_volume(None, volume("v")) == ["p"]
@@ -89,7 +89,7 @@ def test_who_asks_for_something_else_is_told_when_it_changes() -> None:
 
 def test_a_claim_for_one_pod_is_a_rule_once_two_pods_name_it() -> None:
     known = volumes(bound("a", "v", accessModes=["ReadWriteOncePod"]), volume("v"))
-    one, other = pod("p", "a"), pod("q", "a")
+    one, other = claiming_pod("p", "a"), claiming_pod("q", "a")
     assert known.enter(one) == []
     assert known.of(one).alone == ()
     assert known.enter(other) == ["p"]
@@ -100,6 +100,6 @@ def test_a_claim_for_one_pod_is_a_rule_once_two_pods_name_it() -> None:
 
 def test_a_thousand_pods_that_share_a_claim_do_not_disturb_one_another() -> None:
     known = volumes(bound("data", "v", accessModes=["ReadWriteMany"]), volume("v"))
-    pods = [pod(f"p{number}", "data") for number in range(1000)]
+    pods = [claiming_pod(f"p{number}", "data") for number in range(1000)]
     assert [known.enter(one) for one in pods] == [[]] * 1000
     assert [known.leave(one) for one in pods] == [[]] * 1000

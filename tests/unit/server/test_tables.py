@@ -80,7 +80,7 @@ def test_rows_carry_what_was_asked_for(include: Any, expected: str | None) -> No
     assert (row["object"]["kind"] if row["object"] else None) == expected
 
 
-def pod(status: Object, spec: Object | None = None, **metadata: Any) -> Object:
+def printed_pod(status: Object, spec: Object | None = None, **metadata: Any) -> Object:
     containers = {"containers": [{"name": "a"}, {"name": "b"}]}
     return {"metadata": {"name": "p", **metadata}, "spec": {**containers, **(spec or {})}, "status": status}
 
@@ -171,19 +171,21 @@ READY = {"type": "Ready", "status": "True"}
     ],
 )  # fmt: skip
 def test_pod_status_word(case: str, status: Object, spec: Object, word: str) -> None:
-    assert shown(scheme.PODS, [pod(status, spec)])["rows"][0]["cells"][2] == word
+    assert shown(scheme.PODS, [printed_pod(status, spec)])["rows"][0]["cells"][2] == word
 
 
 @pytest.mark.parametrize(("phase", "word"), [("Running", "Terminating"), ("Succeeded", "Succeeded")])
 def test_pod_being_deleted_is_terminating_unless_it_has_ended(phase: str, word: str) -> None:
-    deleted = pod({"phase": phase}, deletionTimestamp="2026-11-15T19:27:00Z")
+    deleted = printed_pod({"phase": phase}, deletionTimestamp="2026-11-15T19:27:00Z")
     assert shown(scheme.PODS, [deleted])["rows"][0]["cells"][2] == word
 
 
 def test_restarts_tell_when_the_last_one_was() -> None:
     restarted = container("a", restarts=2, running={})
     restarted["lastState"] = {"terminated": {"finishedAt": "2026-11-15T19:22:23Z"}}
-    cells = shown(scheme.PODS, [pod({"phase": "Running", "containerStatuses": [restarted]})])["rows"][0]["cells"]
+    cells = shown(scheme.PODS, [printed_pod({"phase": "Running", "containerStatuses": [restarted]})])["rows"][0][
+        "cells"
+    ]
     assert cells[3] == "2 (5m ago)"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 from echelon.api.admission import admit_create, admit_delete, admit_update
 from echelon.api.errors import ApiError
 from echelon.api.scheme import COMPOSITE_POD_GROUPS, NAMESPACES, POD_GROUPS, PODS, PRIORITY_CLASSES, Object, Resource
+from echelon.testing.builders import bare_pod
 
-from ..rules.builders import Cluster, composite, named, pod_group
+from ..rules.builders import Cluster, composite, pod_group
 
 
 def priority_class(name: str, value: int, **more: Any) -> tuple[Resource, Object]:
@@ -23,11 +25,8 @@ CLASSES = Cluster(
 )
 
 
-def pod(**spec: Any) -> Object:
-    return named(spec={"containers": [{"name": "c", "image": "x"}], **spec})
-
-
-ALL = [(PODS, pod), (POD_GROUPS, pod_group), (COMPOSITE_POD_GROUPS, composite)]
+pod_in_default = partial(bare_pod, namespace="default")
+ALL = [(PODS, pod_in_default), (POD_GROUPS, pod_group), (COMPOSITE_POD_GROUPS, composite)]
 
 
 @pytest.mark.conformance("API-58")
@@ -100,7 +99,7 @@ def test_groups_are_protected_once() -> None:
 
 @pytest.mark.conformance("API-12")
 def test_a_missing_namespace_is_not_found() -> None:
-    obj = pod()
+    obj = pod_in_default()
     obj["metadata"]["namespace"] = "nosuch"
     with pytest.raises(ApiError) as refused:
         admit_create(PODS, obj, CLASSES)
@@ -111,7 +110,7 @@ def test_a_missing_namespace_is_not_found() -> None:
 @pytest.mark.conformance("API-78")
 def test_nothing_new_enters_a_namespace_that_goes() -> None:
     going = {"metadata": {"name": "going", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
-    obj = pod()
+    obj = pod_in_default()
     obj["metadata"]["namespace"] = "going"
     with pytest.raises(ApiError, match="because it is being terminated") as refused:
         admit_create(PODS, obj, Cluster((NAMESPACES, going)))
@@ -127,7 +126,9 @@ def test_the_default_namespace_stays() -> None:
 
 
 def test_pods_tolerate_a_failing_node_for_five_minutes() -> None:
-    obj = pod(tolerations=[{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute", "operator": "Exists"}])
+    obj = pod_in_default(
+        tolerations=[{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute", "operator": "Exists"}]
+    )
     admit_create(PODS, obj, CLASSES)
     assert [(t["key"], t.get("tolerationSeconds")) for t in obj["spec"]["tolerations"]] == [
         ("node.kubernetes.io/not-ready", None),
@@ -137,13 +138,13 @@ def test_pods_tolerate_a_failing_node_for_five_minutes() -> None:
 
 @pytest.mark.parametrize(("value", "label"), [(1, "1"), (0, "0"), (-1, "n1")])
 def test_pods_of_a_jobset_carry_their_priority_as_a_label(value: int, label: str) -> None:
-    obj = pod(priorityClassName="p")
+    obj = pod_in_default(priorityClassName="p")
     obj["metadata"]["annotations"] = {"jobset.sigs.k8s.io/jobset-name": "js"}
     admit_create(PODS, obj, Cluster(priority_class("p", value)))
     assert obj["metadata"]["labels"] == {"jobset.sigs.k8s.io/priority": label}
 
 
 def test_other_pods_get_no_such_label() -> None:
-    obj = pod()
+    obj = pod_in_default()
     admit_create(PODS, obj, CLASSES)
     assert "labels" not in obj["metadata"]

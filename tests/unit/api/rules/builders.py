@@ -12,6 +12,7 @@ from echelon.api import rules, scheme
 from echelon.api.errors import FieldError
 from echelon.api.schema import kind_schema
 from echelon.api.scheme import Object, Resource
+from echelon.testing.builders import bare_pod
 
 NAMESPACE: Object = {"metadata": {"name": "ns"}, "status": {"phase": "Active"}}
 
@@ -99,8 +100,8 @@ def stored(resource: Resource, body: Object) -> Object:
     return obj
 
 
-def pod(**spec: Any) -> Object:
-    return stored(scheme.PODS, named(spec={"containers": [{"name": "c", "image": "x"}], **spec}))
+def stored_pod(**spec: Any) -> Object:
+    return stored(scheme.PODS, bare_pod("x", namespace="default", **spec))
 
 
 def job(template: Object | None = None, **spec: Any) -> Object:

@@ -9,7 +9,7 @@ import pytest
 from echelon.api import rules
 from echelon.api.scheme import PODS, Object
 
-from .builders import edited, on_create, on_update, pod
+from .builders import edited, on_create, on_update, stored_pod
 
 NOW = 1_800_000_000.0
 CPU_AND_MEMORY = {"cpu": "1", "memory": "1Gi"}
@@ -20,14 +20,14 @@ def container(**more: Any) -> Object:
 
 
 def started(**spec: Any) -> Object:
-    obj = pod(**spec)
+    obj = stored_pod(**spec)
     rules.prepare_create(PODS, obj, NOW)
     return obj
 
 
 @pytest.mark.conformance("API-1")
 def test_a_pod_starts_pending_whatever_status_was_sent() -> None:
-    obj = pod()
+    obj = stored_pod()
     obj["status"] = {"phase": "Running", "podIP": "1.2.3.4"}
     rules.prepare_create(PODS, obj, NOW)
     assert obj["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
@@ -108,7 +108,7 @@ def test_one_free_container_makes_a_pod_burstable() -> None:
     ],
 )
 def test_a_bad_pod_is_refused(spec: Object, sentence: str) -> None:
-    problems = on_create(PODS, pod(**spec))
+    problems = on_create(PODS, stored_pod(**spec))
     assert len(problems) == 1
     assert sentence in problems[0]
 
@@ -125,13 +125,13 @@ def test_a_bad_pod_is_refused(spec: Object, sentence: str) -> None:
     ],
 )
 def test_bad_amounts_are_refused(resources: Object, sentence: str) -> None:
-    problems = on_create(PODS, pod(containers=[container(resources=resources)]))
+    problems = on_create(PODS, stored_pod(containers=[container(resources=resources)]))
     assert problems
     assert all(sentence in problem for problem in problems)
 
 
 def test_a_rich_pod_is_accepted() -> None:
-    rich = pod(
+    rich = stored_pod(
         containers=[
             container(
                 resources={"limits": {"cpu": "1", "nvidia.com/gpu": 8}},
@@ -226,8 +226,8 @@ def test_the_main_endpoint_keeps_the_status() -> None:
 
 
 def test_a_spec_that_was_sound_excuses_neither_a_wrong_host_name_nor_another_spec() -> None:
-    assert not on_create(PODS, pod(hostname="one"))
-    assert not on_create(PODS, pod(hostname="two"))
-    assert on_create(PODS, pod(hostname="Not_a_name"))
-    assert on_create(PODS, pod(hostname="one", restartPolicy="Sometimes"))
-    assert not on_create(PODS, pod(hostname="one"))
+    assert not on_create(PODS, stored_pod(hostname="one"))
+    assert not on_create(PODS, stored_pod(hostname="two"))
+    assert on_create(PODS, stored_pod(hostname="Not_a_name"))
+    assert on_create(PODS, stored_pod(hostname="one", restartPolicy="Sometimes"))
+    assert not on_create(PODS, stored_pod(hostname="one"))

@@ -53,7 +53,7 @@ def running(**status: Any) -> Object:
     }
 
 
-def pod(
+def job_pod(
     name: str,
     phase: str = "Running",
     index: int | None = None,

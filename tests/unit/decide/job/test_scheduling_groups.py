@@ -10,7 +10,7 @@ from echelon.api.scheme import POD_GROUPS, PODS, WORKLOADS, Object
 from echelon.decide.job.reconcile import reconcile
 from echelon.decide.plan import ApplyPatch, Create, Plan
 
-from .objects import UID, indexed, job, observed, pod, running
+from .objects import UID, indexed, job, job_pod, observed, running
 
 JOB_REF = {
     "apiVersion": "batch/v1",
@@ -195,7 +195,7 @@ def test_a_job_created_suspended_gets_its_groups_before_any_pod() -> None:
 @pytest.mark.parametrize(
     ("status", "pods"),
     [
-        ({}, [pod("a")]),
+        ({}, [job_pod("a")]),
         ({"startTime": "2027-01-15T08:00:00Z"}, []),
         ({"succeeded": 1}, []),
         ({"failed": 1}, []),
@@ -212,7 +212,7 @@ def test_a_job_that_has_begun_ungrouped_stays_ungrouped(status: Object, pods: li
 def test_existing_groups_are_used_by_a_job_that_has_begun() -> None:
     the_job = gang_job(2)
     the_job["status"] = running(active=1)
-    result = plan(the_job, pod("a", index=0), workloads=[WORKLOAD], groups=[GROUP])
+    result = plan(the_job, job_pod("a", index=0), workloads=[WORKLOAD], groups=[GROUP])
     assert [obj["spec"]["schedulingGroup"]["podGroupName"] for _, obj in made(result)] == [GROUP["metadata"]["name"]]
 
 
