@@ -1,8 +1,8 @@
-"""The judge's counting: could a demand fit if its groups did not get in each other's way?  "No" is a proof.
+"""Counting bounds of the judge: necessary conditions for a demand to fit.  Where one fails, that is a proof.
 
-Everything here leaves constraints out (company between pods, the shape of what is left after others) and so errs on
-the kind side only.  A group is looked at in every domain it may have, its children inside that, and the sums over
-children and domains must be possible: pods against slots, amounts against what is free, copies against domains.
+Constraints are left out (pod rules, fragmentation by other groups), never added, so "could fit" proves nothing.  Each
+group is looked at in every domain that it may have, its children inside that domain.  Sums over children and domains
+must be possible: pods against slots, amounts against free amounts, copies of equal groups against domains.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections.abc import Iterator
 from ..records.demand import Composite, Demand, Group, Leaf, Shape, Toleration, given
 from .facts import Facts, Identity, bound_nodes, groups_of, keys, satisfied, supply
 
-#: More copies than anyone asks for.
-PLENTY = 1 << 40
+#: More copies than any demand has.
+UNLIMITED_COPIES = 1 << 40
 
 
 class NodeSet:
-    """Some nodes, known by identity: what was found out about them is remembered."""
+    """A set of nodes with the answers found for it; compared by identity."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
         self.domains: dict[tuple[str, ...], dict[tuple[Identity, ...], NodeSet]] = {}
-        self.could: dict[object, bool] = {}
-        self.rooms: dict[Shape, int] = {}
+        self.could_hold: dict[object, bool] = {}
+        self.slots: dict[Shape, int] = {}
 
 
 class CountingBounds:
@@ -35,31 +35,31 @@ class CountingBounds:
         self._resources = sorted({r for leaf in demand.leaves() for p in leaf.classes for r, _ in p.shape.requests})
         self._kinds: dict[int, object] = {}
         self._shapes: dict[Shape, int] = {}
-        self._leasts: dict[tuple[Shape, ...], Shape] = {}
+        self._least_shapes: dict[tuple[Shape, ...], Shape] = {}
 
     def excluded(self) -> bool:
-        """Whether counting alone proves that the demand cannot advance."""
+        """Whether counting alone proves that no further group or pod of the demand can be placed."""
         root = self.demand.root
         if satisfied(root):
             return not any(self._advances(root, self.everywhere))
-        return not self.could(root, self.everywhere)
+        return not self.could_hold(root, self.everywhere)
 
     def _advances(self, group: Group, around: NodeSet) -> Iterator[bool]:
-        """For a group that holds: whether one more pod or one more group below it could come."""
-        for inside in self.places(group, around):
+        """For a group that holds: whether each further pod or group below it could be placed."""
+        for inside in self.node_sets(group, around):
             if isinstance(group, Leaf):
-                yield any(self.room(shape, inside) for shape, _ in supply(group))
+                yield any(self.slots(shape, inside) for shape, _ in supply(group))
                 continue
             for child in group.children:
                 if satisfied(child):
                     yield from self._advances(child, inside)
                 else:
-                    yield self.could(child, inside)
+                    yield self.could_hold(child, inside)
 
     # ---- domains
 
-    def places(self, group: Group, around: NodeSet) -> Iterator[NodeSet]:
-        """The domains a group may have in a place; where members are bound, the one they are in."""
+    def node_sets(self, group: Group, around: NodeSet) -> Iterator[NodeSet]:
+        """The domains that a group may have inside a node set; with bound members only the one that they are in."""
         asked = keys(group)
         if not asked:
             yield around
@@ -90,16 +90,16 @@ class CountingBounds:
             return False
         return bool(self.facts.holders(group.exclusive).get(domain, set()) - {group.id})
 
-    # ---- what could be in them
+    # ---- what could hold in them
 
-    def could(self, group: Group, around: NodeSet) -> bool:
-        """Whether a group could come to hold in a place if all others were away."""
+    def could_hold(self, group: Group, around: NodeSet) -> bool:
+        """Whether a group could hold inside a node set if no other group were placed."""
         kind = self.kind(group)
-        if kind not in around.could:
-            around.could[kind] = any(self.could_in(group, inside) for inside in self.places(group, around))
-        return around.could[kind]
+        if kind not in around.could_hold:
+            around.could_hold[kind] = any(self.could_hold_in(group, inside) for inside in self.node_sets(group, around))
+        return around.could_hold[kind]
 
-    def could_in(self, group: Group, inside: NodeSet) -> bool:
+    def could_hold_in(self, group: Group, inside: NodeSet) -> bool:
         """The same for one domain."""
         if not self._amounts_suffice(group, inside):
             return False
@@ -108,17 +108,17 @@ class CountingBounds:
         return self.children_in(group, inside) >= group.min_groups
 
     def pods_in(self, leaf: Leaf, inside: NodeSet) -> int:
-        """At most so many of a leaf's waiting members fit in a domain."""
-        return sum(min(self.room(shape, inside), number) for shape, number in supply(leaf))
+        """An upper bound of the leaf's members that fit in a domain."""
+        return sum(min(self.slots(shape, inside), number) for shape, number in supply(leaf))
 
     def children_in(self, group: Composite, inside: NodeSet) -> int:
-        """At most so many children hold in a domain at a time."""
+        """An upper bound of the children that hold in a domain at a time."""
         alike: dict[object, list[Group]] = {}
         for child in group.children:
             alike.setdefault(self.kind(child), []).append(child)
         total = 0
         for children in alike.values():
-            if self.could(children[0], inside):
+            if self.could_hold(children[0], inside):
                 total += min(len(children), self.copies(children[0], inside))
         most, spent = self._slots_of(group, inside), 0
         for number, pods in enumerate(sorted(map(least_pods, group.children))):
@@ -128,13 +128,13 @@ class CountingBounds:
         return total
 
     def copies(self, group: Group, around: NodeSet) -> int:
-        """At most so many groups like this fit in a place at a time."""
-        return sum(self._copies_in(group, inside) for inside in self.places(group, around))
+        """An upper bound of the groups equal to this one that hold inside a node set at a time."""
+        return sum(self._copies_in(group, inside) for inside in self.node_sets(group, around))
 
     def _copies_in(self, group: Group, inside: NodeSet) -> int:
         pods = least_pods(group)
         if not pods:
-            return PLENTY
+            return UNLIMITED_COPIES
         most = self._slots_of(group, inside) // pods
         if isinstance(group, Leaf):
             return min(most, 1) if group.exclusive else most
@@ -142,35 +142,35 @@ class CountingBounds:
         children = sum(self.copies(child, inside) for child in kinds.values())
         return min(most, children // max(1, group.min_groups))
 
-    def room(self, shape: Shape, inside: NodeSet) -> int:
-        """Pods of a shape that a place takes."""
-        if shape not in inside.rooms:
+    def slots(self, shape: Shape, inside: NodeSet) -> int:
+        """Slots for a shape in a node set."""
+        if shape not in inside.slots:
             slots = self.facts.slots(shape)
-            inside.rooms[shape] = sum(slots.get(name, 0) for name in inside.names)
-        return inside.rooms[shape]
+            inside.slots[shape] = sum(slots.get(name, 0) for name in inside.names)
+        return inside.slots[shape]
 
     def _slots_of(self, group: Group, inside: NodeSet) -> int:
-        """Pods of any shape below a group that a place takes, as if all asked for the least that any asks for."""
+        """Slots for pods of any shape below a group, as if each requested the least that any of them requests."""
         shapes = shapes_below(group)
         if len(shapes) <= 1:
-            return self.room(shapes[0], inside) if shapes else 0
+            return self.slots(shapes[0], inside) if shapes else 0
         slots = [self.facts.slots(shape) for shape in shapes]
         least = self.facts.slots(self._least_shape(shapes))
         return sum(least.get(name, 0) for name in inside.names if any(name in each for each in slots))
 
     def _least_shape(self, shapes: list[Shape]) -> Shape:
         key = tuple(shapes)
-        if key not in self._leasts:
+        if key not in self._least_shapes:
             asked = [dict(shape.requests) for shape in shapes]
             least = {name: min(each.get(name, 0) for each in asked) for name in self._resources}
             everything = (Toleration("", "Exists"),)
-            self._leasts[key] = Shape(tuple(sorted(least.items())), tolerations=everything)
-        return self._leasts[key]
+            self._least_shapes[key] = Shape(tuple(sorted(least.items())), tolerations=everything)
+        return self._least_shapes[key]
 
     def _amounts_suffice(self, group: Group, inside: NodeSet) -> bool:
         shapes = shapes_below(group)
         if len(shapes) == 1:
-            return True  # slots say it all
+            return True  # slots decide
         usable = [name for name in inside.names if any(self.facts.slots(shape).get(name) for shape in shapes)]
         for resource in self._resources:
             least, free = least_amount(group, resource), (self._free(name, resource) for name in usable)
@@ -181,10 +181,10 @@ class CountingBounds:
     def _free(self, name: str, resource: str) -> int:
         return self.facts.free(name).get(resource, given(resource))
 
-    # ---- groups that are alike
+    # ---- equal groups
 
     def kind(self, group: Group) -> object:
-        """Equal for groups that differ in their ids only."""
+        """Equal for groups that differ only in their ids."""
         known = self._kinds.get(group.id)
         if known is None:
             known = self._kinds[group.id] = self._kind(group)
@@ -199,6 +199,7 @@ class CountingBounds:
 
 
 def need(leaf: Leaf) -> int:
+    """Pods that a leaf still needs to hold."""
     return max(0, leaf.min_count - len(leaf.bound))
 
 
@@ -211,14 +212,14 @@ def leaves_below(group: Group) -> list[Leaf]:
 
 
 def least_pods(group: Group) -> int:
-    """The fewest new pods with which a group holds."""
+    """The fewest further pods with which a group holds."""
     if isinstance(group, Leaf):
         return need(group)
     return sum(sorted(map(least_pods, group.children))[: max(0, group.min_groups)])
 
 
 def least_amount(group: Group, resource: str) -> int:
-    """The least of a resource with which a group comes to hold."""
+    """The least further amount of a resource with which a group holds."""
     if isinstance(group, Composite):
         return sum(sorted(least_amount(child, resource) for child in group.children)[: max(0, group.min_groups)])
     left, total = need(group), 0

@@ -1,7 +1,7 @@
-"""The judge's own search, for small questions: every way to place a demand, tried one after the other.
+"""Exhaustive search of the judge, for small demands: try every way to place a demand, one after the other.
 
-No heuristics and no bounds, only the definitions, a memory of what has failed, and a number of steps after which
-the question stays open.  It exists to contradict a verdict, or to confirm it where counting does not decide.
+No heuristics and no bounds beyond counting, only the definitions and a number of steps after which the question stays
+open.  It contradicts a verdict, or confirms it where counting does not decide.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from itertools import combinations
 
 from ..records.demand import Composite, Demand, Group, Leaf, Shape, given
 from .counting_bounds import CountingBounds, NodeSet, need
-from .facts import Facts, Identity, bound_nodes, satisfied, selected, supply, tolerated
+from .facts import Facts, Identity, bound_nodes, members_to_place, satisfied, selected, supply, tolerated
 from .pod_terms import pod_term_problems
 from .symmetric_search import Allowance, OutOfSteps, SymmetricSearch
 
-#: Nodes and pods beyond which nothing is tried: the number of ways would only end the steps.
-NODES = 24
-PODS = 48
+#: Nodes and pods beyond which this search is not tried: it would only end the steps.
+MOST_NODES = 24
+MOST_PODS = 48
 
-#: What remains to be done, and goes on with the rest when it has been.
-Next = Callable[[], bool]
+#: Places what remains and returns whether that worked.
+Continuation = Callable[[], bool]
 
 
 def fits(facts: Facts, demand: Demand, steps: int, allowance: Allowance | None = None) -> bool | None:
-    """Whether a demand can be placed, or can advance if it already holds; None if the steps did not suffice.
+    """Whether a demand can be placed, or one more pod or group if it already holds; None if that stays open.
 
-    Beyond small clusters only as far as the allowance goes.
+    Large clusters are searched by symmetry (`symmetric_search`), as far as the allowance goes.
     """
     counting = CountingBounds(facts, demand)
     if counting.excluded():
         return False
     aims = [replace(demand, root=aim) for aim in _aims(demand.root)]
     share = steps // max(1, len(aims))
-    if len(facts.nodes) <= NODES and sum(number for leaf in demand.leaves() for _, number in supply(leaf)) <= PODS:
+    if len(facts.nodes) <= MOST_NODES and members_to_place(demand.root) <= MOST_PODS:
         try:
-            return any(_ExhaustiveSearch(facts, aim, share).exist() for aim in aims)
+            return any(_ExhaustiveSearch(facts, aim, share).exists() for aim in aims)
         except OutOfSteps:
             pass
     if allowance is None:
@@ -46,7 +46,7 @@ def fits(facts: Facts, demand: Demand, steps: int, allowance: Allowance | None =
 
 
 def _aims(group: Group) -> Iterator[Group]:
-    """Trees each of which would be an advance: the root itself or, if it holds, one more pod or group below it."""
+    """Trees to place: the root itself or, if it holds, one for each further pod or group below it."""
     if not satisfied(group):
         yield group
     elif isinstance(group, Leaf):
@@ -55,22 +55,22 @@ def _aims(group: Group) -> Iterator[Group]:
     else:
         for number, child in enumerate(group.children):
             for aim in _aims(child):
-                # The others stay as they are: their bound members pin, and nothing more is asked of them.
+                # The other groups stay as they are: they keep their domains and need no more pods.
                 rest = group.children[:number] + group.children[number + 1 :]
-                others = tuple(_at_rest(each) for each in rest if bound_nodes(each))
+                others = tuple(_as_bound(each) for each in rest if bound_nodes(each))
                 yield replace(group, min_groups=len(others) + 1, children=(aim, *others))
 
 
-def _at_rest(group: Group) -> Group:
-    """What holds goes on to hold: it needs no more pods, but the domains it wants for itself."""
+def _as_bound(group: Group) -> Group:
+    """The group with its bound members only: it needs no more pods but keeps its exclusive domains."""
     if isinstance(group, Composite):
-        pinned = tuple(_at_rest(child) for child in group.children if bound_nodes(child))
+        pinned = tuple(_as_bound(child) for child in group.children if bound_nodes(child))
         return replace(group, min_groups=min(group.min_groups, len(pinned)), children=pinned)
     return replace(group, min_count=0, classes=())
 
 
 class _ExhaustiveSearch:
-    """All ways to make one tree hold."""
+    """All placements of one tree."""
 
     def __init__(self, facts: Facts, demand: Demand, steps: int) -> None:
         self.facts, self.demand, self.steps = facts, demand, steps
@@ -78,28 +78,28 @@ class _ExhaustiveSearch:
         self.free = {name: dict(facts.free(name)) for name in facts.nodes}
         self.put: list[tuple[int, Shape, str]] = []
         self.claimed: dict[tuple[object, Identity], int] = {}
-        self.minding = any(pods.shape.has_pod_rules for leaf in demand.leaves() for pods in leaf.classes)
+        self.has_pod_rules = any(pods.shape.has_pod_rules for leaf in demand.leaves() for pods in leaf.classes)
 
-    def exist(self) -> bool:
-        return self._group(self.demand.root, self.counting.everywhere, self._right_together)
+    def exists(self) -> bool:
+        return self._group(self.demand.root, self.counting.everywhere, self._rules_hold)
 
     def _step(self) -> None:
         self.steps -= 1
         if self.steps < 0:
             raise OutOfSteps
 
-    def _right_together(self) -> bool:
-        """Nothing is left to place: do pods respect one another?"""
-        if not self.minding:
+    def _rules_hold(self) -> bool:
+        """Whether the pod rules hold once everything is placed."""
+        if not self.has_pod_rules:
             return True
         shapes = {number: shape for number, (_, shape, _) in enumerate(self.put)}
         where = {number: name for number, (_, _, name) in enumerate(self.put)}
         wrong = pod_term_problems(self.facts.view, where, shapes, self.facts.staying, (selected, tolerated))
         return next(iter(wrong), None) is None
 
-    def _group(self, group: Group, around: NodeSet, then: Next) -> bool:
-        """Let a group hold somewhere in a place, then the rest."""
-        for inside in self.counting.places(group, around):
+    def _group(self, group: Group, around: NodeSet, then: Continuation) -> bool:
+        """Place a group somewhere inside a node set, then the rest."""
+        for inside in self.counting.node_sets(group, around):
             self._step()
             if isinstance(group, Composite):
                 if self._children(group, inside, then):
@@ -108,20 +108,20 @@ class _ExhaustiveSearch:
                 return True
         return False
 
-    def _children(self, group: Composite, inside: NodeSet, then: Next) -> bool:
-        most = len(group.children) if self.minding else group.min_groups
+    def _children(self, group: Composite, inside: NodeSet, then: Continuation) -> bool:
+        most = len(group.children) if self.has_pod_rules else group.min_groups
         for number in range(max(0, group.min_groups), most + 1):
             for chosen in combinations(group.children, number):
                 if self._each(list(chosen), inside, then):
                     return True
         return False
 
-    def _each(self, groups: list[Group], inside: NodeSet, then: Next) -> bool:
+    def _each(self, groups: list[Group], inside: NodeSet, then: Continuation) -> bool:
         if not groups:
             return then()
         return self._group(groups[0], inside, lambda: self._each(groups[1:], inside, then))
 
-    def _leaf(self, leaf: Leaf, inside: NodeSet, then: Next) -> bool:
+    def _leaf(self, leaf: Leaf, inside: NodeSet, then: Continuation) -> bool:
         if leaf.exclusive is None:
             return self._sizes(leaf, inside, then)
         domain = self.facts.domain(inside.names[0], leaf.exclusive.key) if inside.names else None
@@ -133,17 +133,19 @@ class _ExhaustiveSearch:
         finally:
             del self.claimed[leaf.exclusive, domain]
 
-    def _sizes(self, leaf: Leaf, inside: NodeSet, then: Next) -> bool:
-        """More pods than needed can only help where pods want company."""
+    def _sizes(self, leaf: Leaf, inside: NodeSet, then: Continuation) -> bool:
+        """Try every number of pods; more than needed can help only where there are pod rules."""
         kinds = supply(leaf)
         members = sum(number for _, number in kinds)
-        most = members if self.minding else need(leaf)
+        most = members if self.has_pod_rules else need(leaf)
         return any(
             self._pods(kinds, size, inside, 0, then, leaf.id) for size in range(need(leaf), min(most, members) + 1)
         )
 
-    def _pods(self, kinds: list[tuple[Shape, int]], left: int, inside: NodeSet, at: int, then: Next, leaf: int) -> bool:
-        """Put so many pods of these kinds on nodes from the one at `at` on; kinds one after the other."""
+    def _pods(
+        self, kinds: list[tuple[Shape, int]], left: int, inside: NodeSet, at: int, then: Continuation, leaf: int
+    ) -> bool:
+        """Put `left` pods of these kinds on the nodes from `at` on, one kind after the other."""
         self._step()
         if not left:
             return then()

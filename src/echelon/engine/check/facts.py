@@ -1,6 +1,7 @@
-"""What the judge knows of a cluster: free amounts, who may use which node, domains; read off the records, node by node.
+"""What the judge knows of a cluster: free amounts, node filters and domains, read from the records node by node.
 
-Written once more from the definitions: like all of `check`, this shares no code with the search.
+All of it is written again from the definitions: `check` shares no code with the search, so that an error there cannot
+hide here.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Identity = tuple[str | None, ...]
 
 
 class Facts:
-    """The cluster without the units in `gone`."""
+    """The cluster without the evictable pods of the units in `gone`."""
 
     def __init__(self, view: ClusterView, gone: frozenset[int] = frozenset()) -> None:
         self.view = view
@@ -48,7 +49,7 @@ class Facts:
             self._pods_on.setdefault(pod.node, []).append(pod)
 
     def free(self, name: str) -> Amounts:
-        """What is left of every resource that a node names or that pods on it hold."""
+        """Free amounts of every resource that a node offers or that its pods request."""
         found = self._free.get(name)
         if found is None:
             node = self.nodes[name]
@@ -59,7 +60,7 @@ class Facts:
         return found
 
     def slots(self, shape: Shape) -> Mapping[str, int]:
-        """Pods of a shape that each node takes which takes any, other pods' company apart."""
+        """For each node with room: how many pods of a shape it takes, pod rules apart."""
         known = self._slots.get(shape)
         if known is None:
             counts = ((name, self._slots_on(shape, node)) for name, node in self.nodes.items())
@@ -75,7 +76,7 @@ class Facts:
         return max(0, min(left, default=1 << 31))
 
     def domain(self, name: str, key: str) -> Identity | None:
-        """The domain of a key that a node is in, None if it carries no such label."""
+        """The domain of a key that a node is in, None if it lacks the label."""
         node = self.nodes.get(name)
         if node is None or not node.labels.get(key):
             return None
@@ -84,7 +85,7 @@ class Facts:
         return tuple(node.labels.get(level) or None for level in self.levels[: self.levels.index(key) + 1])
 
     def lies_in(self, name: str, path: Domain) -> bool:
-        """Whether a node has the values of a path: those of levels from the widest down, then those of other keys."""
+        """Whether a node has the values of a path: levels from the widest down, then other keys."""
         labels = self.nodes[name].labels
         own = [labels[level] for level in self.levels if labels.get(level)]
         others = [value for key, value in labels.items() if key not in self.levels]
@@ -94,7 +95,7 @@ class Facts:
         return all(value in others for value in path[same:])
 
     def holders(self, exclusive: Exclusive) -> dict[Identity, set[int]]:
-        """Groups that hold domains exclusively against groups of this rank."""
+        """By domain, the groups that hold it exclusively under the same claim."""
         found = self._holders.get(exclusive)
         if found is None:
             found = self._holders[exclusive] = {}
@@ -109,21 +110,27 @@ class Facts:
 
 
 def groups_of(group: Group) -> list[Group]:
+    """A group and all groups below it."""
     below = group.children if isinstance(group, Composite) else ()
     return [group, *(each for child in below for each in groups_of(child))]
 
 
 def waiting(leaf: Leaf) -> list[tuple[int, Shape]]:
-    """The members of a leaf that want a place, in their order."""
+    """The members of a leaf that are to be placed, in their order."""
     return [(member, pods.shape) for pods in leaf.classes for member in pods.members]
 
 
 def supply(leaf: Leaf) -> list[tuple[Shape, int]]:
-    """The shapes of a leaf's waiting members and how many have them."""
+    """The shapes of a leaf's members to place, each with their number."""
     found: dict[Shape, int] = {}
     for pods in leaf.classes:
         found[pods.shape] = found.get(pods.shape, 0) + len(pods.members)
     return [(shape, number) for shape, number in found.items() if number]
+
+
+def members_to_place(root: Group) -> int:
+    """How many members of a tree are to be placed."""
+    return sum(number for each in groups_of(root) if isinstance(each, Leaf) for _, number in supply(each))
 
 
 def satisfied(group: Group) -> bool:
@@ -134,7 +141,7 @@ def satisfied(group: Group) -> bool:
 
 
 def keys(group: Group) -> list[str]:
-    """The keys a group must share one domain of."""
+    """The keys for which all pods of a group must share a domain."""
     alone = group.exclusive.key if isinstance(group, Leaf) and group.exclusive else None
     return [key for key in dict.fromkeys((group.topology, alone)) if key]
 
@@ -151,7 +158,7 @@ def has(node: Node, resource: str) -> int:
 
 
 def fits(shape: Shape, node: Node) -> bool:
-    """Whether a shape may be on a node at all, room apart."""
+    """Whether a node admits a shape at all, free amounts apart."""
     countable = all(amount <= LARGEST for _, amount in shape.requests)
     if not countable or shape.unsupported or shape.waits or not reached(shape, node):
         return False
@@ -159,7 +166,7 @@ def fits(shape: Shape, node: Node) -> bool:
 
 
 def reached(shape: Shape, node: Node) -> bool:
-    """Whether a node has all volumes of a shape within reach."""
+    """Whether a node can reach all volumes of a shape."""
     return all(any(_matches(term, node) for term in terms) for terms in shape.volumes)
 
 

@@ -1,11 +1,12 @@
-"""An independent judge of verdicts: plain arithmetic over the records, sharing no code with the search.
+"""The judge of verdicts: independent arithmetic over the records, sharing no code with the search.
 
-    judge ─► placement   every pod, every group, every domain, company between pods; ranks; the objective
-          ─► eviction    only lower units, none that could be spared, the loss, nothing cheaper
-          ─► blocked     every number told (`check_shortages`), and the proof itself
+    judge ─► placement   every pod, group and domain, pod rules; ranks; the objective
+          ─► eviction    only lower priorities, none that could be spared, the loss, nothing cheaper
+          ─► blocked     every number of the shortages (`shortage_audit`), and the proof itself
 
-A proof that nothing fits is confirmed by counting (`check_bounds`) or, on small clusters, by trying everything
-(`check_search`); where neither decides it is not contradicted, and the judgement says so.
+A proof that nothing fits is confirmed by counting (`counting_bounds`), by trying everything (`exhaustive`) on small
+clusters, or by trying everything up to symmetry (`symmetric_search`).  Where none of them decides, the verdict is not
+contradicted, and the judgement says so.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from .quality import objective_problems, rank_problems
 from .shortage_audit import shortage_problems
 from .symmetric_search import Allowance
 
-#: Steps of the judge's own search for one question.
+#: Steps of one exhaustive search.
 STEPS = 1_500
-#: Steps of all its searches on large clusters.
-BEYOND = 30_000
-#: Units among which nobody has an excuse for not finding the least loss; those among which everything below the bound
-#: is looked at, and evictions that are tried for that.
-FEW = 5
-UNITS = 10
-TRIED = 40
-#: Among more units: victims and others of whom one takes the place of the other.
+#: Steps of all symmetric searches of a judgement.
+SYMMETRIC_STEPS = 30_000
+#: Up to this number of units the loss must be the least, whatever the bound says.
+ALWAYS_LEAST = 5
+#: Up to this number of units all evictions below the bound are considered, and this many of them tried.
+ALL_SUBSETS = 10
+MOST_TRIED = 40
+#: Among more units: this many victims are exchanged for this many other units.
 EXCHANGED = 4
 
 
@@ -82,17 +83,17 @@ def loss_of(view: ClusterView, units: tuple[int, ...], now: float) -> Loss:
 
 
 class _Judge:
-    """One demand on one view; `open` once a question could not be settled."""
+    """One demand on one view; `open` once a question could not be decided."""
 
     def __init__(self, view: ClusterView, demand: Demand, now: float, steps: int) -> None:
         self.view, self.demand, self.now, self.steps = view, demand, now, steps
         self.groups = groups_of(demand.root)
         self.has_pod_rules = any(pods.shape.has_pod_rules for leaf in demand.leaves() for pods in leaf.classes)
-        self.allowance = Allowance(BEYOND)
+        self.allowance = Allowance(SYMMETRIC_STEPS)
         self.open = False
 
     def _fits(self, gone: frozenset[int]) -> bool:
-        """Whether the demand fits without the units in `gone`, as far as that can be told."""
+        """Whether the demand is known to fit without the units in `gone`."""
         found = can_be_placed(Facts(self.view, gone), self.demand, self.steps, self.allowance)
         self.open |= found is None
         return bool(found)
@@ -117,18 +118,18 @@ class _Judge:
             yield "the root does not hold"
         for unknown in sorted(placed.groups - {group.id for group in self.groups}):
             yield f"group {unknown} is not in the tree"
-        yield from _group(self.demand.root, placed, True)
-        yield from self._topology(facts, placed)
-        yield from self._exclusive(facts, placed)
+        yield from _group_problems(self.demand.root, placed, True)
+        yield from self._topology_problems(facts, placed)
+        yield from self._exclusive_problems(facts, placed)
         yield from pod_term_problems(self.view, placed.assignment, shapes, facts.staying, (selected, tolerated))
 
     def quality(self, placed: Placed, gone: frozenset[int]) -> Iterator[str]:
-        """Problems of what a placement that holds is said to be worth."""
+        """Problems of the ranks and of the objective of a placement that holds."""
         facts = Facts(self.view, gone)
         yield from rank_problems(facts, self.demand, placed)
         yield from objective_problems(facts, self.demand, placed)
 
-    def _topology(self, facts: Facts, placed: Placed) -> Iterator[str]:
+    def _topology_problems(self, facts: Facts, placed: Placed) -> Iterator[str]:
         for group in self.groups:
             if group.id not in placed.groups:
                 continue
@@ -144,7 +145,7 @@ class _Judge:
             if outside:
                 yield f"group {group.id} is said to be in {told} but is on {outside[0]}"
 
-    def _exclusive(self, facts: Facts, placed: Placed) -> Iterator[str]:
+    def _exclusive_problems(self, facts: Facts, placed: Placed) -> Iterator[str]:
         holders: dict[object, set[int]] = {}
         for pod in facts.staying:
             domain = facts.domain(pod.node, pod.exclusive.key) if pod.exclusive else None
@@ -170,7 +171,7 @@ class _Judge:
         if not evict.units or len(set(evict.units)) != len(evict.units):
             yield "an eviction names units, each once"
             return
-        yield from self._victims(evict)
+        yield from self._victim_problems(evict)
         gone = frozenset(evict.units)
         wrong = list(self.placement(evict.placement, gone))
         yield from wrong or self.quality(evict.placement, gone)
@@ -182,9 +183,9 @@ class _Judge:
             fewer = gone - {unit_id}
             if fewer and (not list(self.placement(evict.placement, fewer)) or self._fits(fewer)):
                 yield f"unit {unit_id} could be spared"
-        yield from self._bound(evict)
+        yield from self._bound_problems(evict)
 
-    def _victims(self, evict: Evict) -> Iterator[str]:
+    def _victim_problems(self, evict: Evict) -> Iterator[str]:
         for unit_id in evict.units:
             unit = self.view.unit(unit_id)
             if unit is None or not any(pod.evictable for pod in self.view.pods_of(unit_id)):
@@ -197,47 +198,47 @@ class _Judge:
         if evict.loss != loss:
             yield f"the loss is {loss}, not {evict.loss}"
 
-    def _bound(self, evict: Evict) -> Iterator[str]:
-        """What is said to be the least that any eviction loses, and that this one is."""
+    def _bound_problems(self, evict: Evict) -> Iterator[str]:
+        """Problems of the bound: it must not exceed the loss, and no eviction may lose less."""
         if evict.bound > evict.loss.as_bound:
             yield f"the bound {evict.bound} lies above the loss {evict.loss.as_bound}"
         if self.has_pod_rules:
-            self.open = True  # between pods more evictions may be worse, so that nothing follows from a few
-        elif len(self._lower_units()) <= UNITS:
+            self.open = True  # with pod rules more evictions may be worse, so subsets prove nothing
+        elif len(self._lower_units()) <= ALL_SUBSETS:
             yield from self._cheaper(evict)
         else:
             self.open = True
             yield from self._below_bound(evict)
 
     def _cheaper(self, evict: Evict) -> Iterator[str]:
-        """Among few units, any eviction that would have cost less: what contains less fits no better."""
+        """Among few units, an eviction that loses less; only maximal sets are tried, since subsets fit no better."""
         units = self._lower_units()
         losses = {
             frozenset(chosen): loss_of(self.view, chosen, self.now)
             for size in range(1, len(units) + 1)
             for chosen in combinations(units, size)
         }
-        limit = evict.loss.as_bound if len(units) <= FEW else evict.bound
+        limit = evict.loss.as_bound if len(units) <= ALWAYS_LEAST else evict.bound
         cheaper = {chosen: None for chosen, loss in losses.items() if loss.as_bound < limit}
         largest = [
             chosen for chosen in cheaper if all(chosen | {unit} not in cheaper for unit in units if unit not in chosen)
         ]
         largest.sort(key=lambda chosen: losses[chosen])
-        self.open |= len(largest) > TRIED or limit < evict.loss.as_bound
-        for chosen in largest[:TRIED]:
+        self.open |= len(largest) > MOST_TRIED or limit < evict.loss.as_bound
+        for chosen in largest[:MOST_TRIED]:
             if self._fits(chosen):
                 yield f"evicting {tuple(sorted(chosen))} would cost less"
                 return
 
     def _below_bound(self, evict: Evict) -> Iterator[str]:
-        """Among many units, some evictions that would lose less than any is said to lose."""
-        for chosen in self._suspects(evict):
+        """Among many units, one of some plausible evictions that loses less than the bound."""
+        for chosen in self._plausible_evictions(evict):
             if chosen and loss_of(self.view, chosen, self.now).as_bound < evict.bound and self._fits(frozenset(chosen)):
                 yield f"evicting {tuple(sorted(chosen))} would cost less"
                 return
 
-    def _suspects(self, evict: Evict) -> Iterator[tuple[int, ...]]:
-        """All of lower priority, all whom budgets allow, and the victims with a cheap unit in place of a dear one."""
+    def _plausible_evictions(self, evict: Evict) -> Iterator[tuple[int, ...]]:
+        """All units below the bound's priority, all that budgets allow, and exchanges of a victim for a cheap unit."""
         alone = {unit: loss_of(self.view, (unit,), self.now) for unit in self._lower_units()}
         yield tuple(unit for unit, loss in alone.items() if loss.highest_priority < evict.bound.highest_priority)
         if evict.bound.budget_violations:
@@ -249,7 +250,7 @@ class _Judge:
                 yield (*(unit for unit in evict.units if unit != victim), other)
 
     def _allowed(self, units: Iterable[int]) -> Iterator[int]:
-        """Units that can all go without a violation, one after the other."""
+        """Units that can all be evicted without a violation, taken greedily."""
         left: dict[int, int] = {}
         for unit in units:
             pods = [pod for pod in self.view.pods_of(unit) if pod.evictable]
@@ -296,7 +297,7 @@ def _overcommitted(facts: Facts, assignment: Mapping[int, str], shapes: Mapping[
                     yield f"node {name} is over-committed in {resource}"
 
 
-def _group(group: Group, placed: Placed, parent_holds: bool) -> Iterator[str]:
+def _group_problems(group: Group, placed: Placed, parent_holds: bool) -> Iterator[str]:
     holds = group.id in placed.groups
     if holds and not parent_holds:
         yield f"group {group.id} holds below a parent that does not"
@@ -305,7 +306,7 @@ def _group(group: Group, placed: Placed, parent_holds: bool) -> Iterator[str]:
         if holds and children < group.min_groups:
             yield f"group {group.id} has {children} of {group.min_groups} children"
         for child in group.children:
-            yield from _group(child, placed, holds)
+            yield from _group_problems(child, placed, holds)
         return
     new = sum(member in placed.assignment for member, _ in waiting(group))
     if holds and new + len(group.bound) < group.min_count:

@@ -1,6 +1,6 @@
-"""The judge's part about terms between pods: every new pod against everyone who will be there, by definition.
+"""Pod rules in the judge: affinity, anti-affinity and spread of every new pod against all pods that will be there.
 
-Pods that are placed together are judged as a whole.  Like `check`, this shares no code with the search.
+Pods that are placed together are judged as a whole.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..records.demand import Identity, Peers, PodTerm, Requirement, Shape, Sprea
 
 #: The domain of a key that a node is in, None without the label.
 Domain = tuple[str | None, ...] | None
-#: Whether a node has what a shape's selector and affinity ask for, and whether its taints are tolerated.
+#: A condition of a shape on a node.
 NodeTest = Callable[[Shape, Node], bool]
 
 
@@ -24,7 +24,7 @@ class _Pod(NamedTuple):
     shape: Shape | None
     repels: tuple[PodTerm, ...]
     leaving: bool
-    #: Nominated: not there yet.
+    #: Nominated: not bound yet.
     coming: bool = False
 
 
@@ -33,65 +33,74 @@ def pod_term_problems(
     assignment: Mapping[int, str],
     shapes: Mapping[int, Shape],
     staying: Sequence[Running],
-    judges: tuple[NodeTest, NodeTest],
+    tests: tuple[NodeTest, NodeTest],
 ) -> Iterator[str]:
-    """What is wrong between pods; `judges` say whether a node is selected, and tolerated."""
+    """Rules that a placement breaks; `tests` say whether a node matches the selectors, and whether it is tolerated."""
     placed = [(member, shapes[member], name) for member, name in assignment.items() if member in shapes]
     placed = [one for one in placed if view.node(one[2]) is not None]
     if not any(shape.has_pod_rules for _, shape, _ in placed):
         return
     running = [_Pod(pod.node, pod.identity, None, pod.repels, not pod.evictable, pod.coming) for pod in staying]
     new = {member: _Pod(name, shape.identity, shape, shape.anti_affinity, False) for member, shape, name in placed}
-    court = _PodTerms(view, running, list(new.values()), judges)
+    rules = _PodTerms(view, running, list(new.values()), tests)
     for member, shape, name in placed:
-        if not court.apart(new[member]):
+        if not rules.anti_affinity_holds(new[member]):
             yield f"member {member} on {name} breaks an anti-affinity"
-        if shape.affinity and not court.near(new[member], shape):
-            yield f"member {member} on {name} lacks the company it asks for"
+        if shape.affinity and not rules.affinity_holds(new[member], shape):
+            yield f"member {member} on {name} breaks an affinity"
         for spread in shape.spread:
-            if not court.even(new[member], shape, spread):
+            if not rules.spread_holds(new[member], shape, spread):
                 yield f"member {member} on {name} breaks the spread over {spread.key}"
 
 
 class _PodTerms:
+    """All pods of a view after a placement, running and new."""
+
     def __init__(
-        self, view: ClusterView, running: list[_Pod], new: list[_Pod], judges: tuple[NodeTest, NodeTest]
+        self, view: ClusterView, running: list[_Pod], new: list[_Pod], tests: tuple[NodeTest, NodeTest]
     ) -> None:
         self.view, self.running, self.new = view, running, new
-        self.selected, self.tolerated = judges
+        self.selected, self.tolerated = tests
 
-    def apart(self, pod: _Pod) -> bool:
+    def anti_affinity_holds(self, pod: _Pod) -> bool:
+        """Whether neither the pod's own terms nor those of other pods forbid its node."""
         others = [other for other in (*self.running, *self.new) if other is not pod]
-        mine = any(self._together(pod, other, term) for term in pod.repels for other in others)
-        theirs = any(self._together(other, pod, term) for other in others for term in other.repels)
+        mine = any(self._applies(pod, other, term) for term in pod.repels for other in others)
+        theirs = any(self._applies(other, pod, term) for other in others for term in other.repels)
         return not mine and not theirs
 
-    def _together(self, having: _Pod, meant: _Pod, term: PodTerm) -> bool:
-        domain = self._domain(having.node, term.key)
-        return domain is not None and domain == self._domain(meant.node, term.key) and _meant(term.peers, meant)
+    def _applies(self, owner: _Pod, other: _Pod, term: PodTerm) -> bool:
+        """Whether a term of one pod selects another in the same domain."""
+        domain = self._domain(owner.node, term.key)
+        return domain is not None and domain == self._domain(other.node, term.key) and _selects(term.peers, other)
 
-    def near(self, pod: _Pod, shape: Shape) -> bool:
-        def wanted(other: _Pod) -> bool:
-            return all(_meant(term.peers, other) for term in shape.affinity)
+    def affinity_holds(self, pod: _Pod, shape: Shape) -> bool:
+        """Whether every affinity term has a match in the pod's domain.
+
+        A pod that matches its own terms may be the first of its kind, if no match runs anywhere; all of its kind that
+        are placed together must then share its domains.
+        """
+
+        def matches(other: _Pod) -> bool:
+            return all(_selects(term.peers, other) for term in shape.affinity)
 
         own = [self._domain(pod.node, term.key) for term in shape.affinity]
         if None in own:
             return False
-        kind = [each for each in self.new if each.shape and each.shape.affinity == shape.affinity and wanted(each)]
-        first = wanted(pod)
-        running = [each for each in self.running if wanted(each) and not each.coming]
-        having = [each for each in self.new if each.shape and each.shape.affinity == shape.affinity]
-        alike = all(wanted(each) for each in having)
-        if alike and not any(self._is_anywhere(each, shape) for each in running):
-            # Who could do without company goes where its like are to come.
-            running = [each for each in self.running if wanted(each)]
-        others = [*running, *(each for each in self.new if wanted(each))]
-        anchors = [each for each in others if not (first and any(each is one for one in kind))]
+        may_be_first = matches(pod)
+        same_terms = [each for each in self.new if each.shape and each.shape.affinity == shape.affinity]
+        kind = [each for each in same_terms if matches(each)]
+        running = [each for each in self.running if matches(each) and not each.coming]
+        if len(kind) == len(same_terms) and not any(self._has_domain(each, shape) for each in running):
+            # All of the kind match themselves: they may go where nominated pods that match will be.
+            running = [each for each in self.running if matches(each)]
+        others = [*running, *(each for each in self.new if matches(each))]
+        anchors = [each for each in others if not (may_be_first and any(each is one for one in kind))]
         if all(
             any(self._domain(a.node, t.key) == d for a in anchors) for t, d in zip(shape.affinity, own, strict=True)
         ):
             return True
-        if not first or any(self._is_anywhere(each, shape) for each in running):
+        if not may_be_first or any(self._has_domain(each, shape) for each in running):
             return False
         return all(
             self._domain(each.node, term.key) == domain
@@ -99,14 +108,15 @@ class _PodTerms:
             for term, domain in zip(shape.affinity, own, strict=True)
         )
 
-    def _is_anywhere(self, pod: _Pod, shape: Shape) -> bool:
+    def _has_domain(self, pod: _Pod, shape: Shape) -> bool:
         return any(self._domain(pod.node, term.key) is not None for term in shape.affinity)
 
-    def even(self, pod: _Pod, shape: Shape, spread: Spread) -> bool:
+    def spread_holds(self, pod: _Pod, shape: Shape, spread: Spread) -> bool:
+        """Whether the pod's domain has at most `max_skew` more matching pods than the emptiest."""
         counted = {name for name in self.view.node_names() if self._counts(name, shape, spread)}
         held = {self._domain(name, spread.key): 0 for name in sorted(counted)}
         for other in (*self.running, *self.new):
-            if other.node in counted and not other.leaving and _meant(spread.peers, other):
+            if other.node in counted and not other.leaving and _selects(spread.peers, other):
                 held[self._domain(other.node, spread.key)] += 1
         here = self._domain(pod.node, spread.key)
         if here is None:
@@ -115,6 +125,7 @@ class _PodTerms:
         return held.get(here, 0) - lowest <= spread.max_skew
 
     def _counts(self, name: str, shape: Shape, spread: Spread) -> bool:
+        """Whether a node counts for a spread."""
         node = self.view.node(name)
         assert node is not None
         keys = all(self._domain(name, each.key) is not None for each in shape.spread)
@@ -132,15 +143,15 @@ class _PodTerms:
         return tuple(node.labels.get(level) for level in wider)
 
 
-def _meant(peers: Peers, pod: _Pod) -> bool:
-    if pod.identity is None or peers.labels is None or not _fulfils(dict(pod.identity.labels), peers.labels):
+def _selects(peers: Peers, pod: _Pod) -> bool:
+    if pod.identity is None or peers.labels is None or not _matches(dict(pod.identity.labels), peers.labels):
         return False
     spaces = peers.namespace_labels
-    inside = spaces is not None and _fulfils(dict(pod.identity.namespace_labels), spaces)
+    inside = spaces is not None and _matches(dict(pod.identity.namespace_labels), spaces)
     return inside or pod.identity.namespace in peers.namespaces
 
 
-def _fulfils(labels: Mapping[str, str], requirements: tuple[Requirement, ...]) -> bool:
+def _matches(labels: Mapping[str, str], requirements: tuple[Requirement, ...]) -> bool:
     for one in requirements:
         has = one.key in labels
         right = has and labels[one.key] in one.values

@@ -1,4 +1,4 @@
-"""The judge's part about quality: the objective read off a placement once more, and ranks along the topology."""
+"""Quality in the judge: the objective computed again from a placement, and the order of ranks along the topology."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WORDS = ("roles missing", "groups left out", "members left out", "preferred keys
 
 
 def objective_problems(facts: Facts, demand: Demand, placed: Placed) -> Iterator[str]:
-    """Numbers of the objective that are not true of the placement, or that lie below their bound."""
+    """Numbers of the objective that are wrong for the placement, or that lie below their bound."""
     groups, leaves = groups_of(demand.root), list(demand.leaves())
     asked = sum(len(pods.members) for leaf in leaves for pods in leaf.classes)
     missed = {group.id: _missed(facts, group, placed) for group in groups}
@@ -53,7 +53,7 @@ def _spare(
 
 
 def _is_measured(leaf: Leaf) -> bool:
-    """A group that will grow, by how much is known or not, does not want a tight domain."""
+    """Whether spare slots count against a leaf: not if it will grow, since then a tight domain is no advantage."""
     if leaf.final_size is None:
         return leaf.min_count > 1 or leaf.topology is None
     return leaf.final_size <= len(leaf.bound) + len(waiting(leaf))
@@ -74,7 +74,7 @@ def _roles_missing(leaf: Leaf, placed: Placed) -> int:
 
 
 def _missed(facts: Facts, group: Group, placed: Placed) -> int:
-    """Preferred keys before the first of which all pods of a group share a domain."""
+    """Preferred keys before the first one for which all pods of a group share a domain."""
     if group.id not in placed.groups:
         return len(group.preferred)
     names = _nodes(facts, group, placed)
@@ -92,7 +92,7 @@ def _nodes(facts: Facts, group: Group, placed: Placed) -> list[str]:
 
 
 def rank_problems(facts: Facts, demand: Demand, placed: Placed) -> Iterator[str]:
-    """Members of equal shape and role are placed from the first on, and a domain holds a run of their ranks."""
+    """Members of equal shape and role must be placed from the first on, and a domain must hold consecutive ranks."""
     for leaf in demand.leaves():
         ranks: dict[tuple[Shape, str], list[int]] = {}
         for pods in leaf.classes:

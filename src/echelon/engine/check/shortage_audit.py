@@ -14,7 +14,7 @@ from ..cluster.view import Node
 from ..records.demand import LARGEST, Composite, Demand, Group, Leaf, Shape, Taint, given
 from ..records.verdict import Blocked, DomainCount, Shortage
 from .counting_bounds import CountingBounds, NodeSet, leaves_below
-from .exhaustive import NODES, fits
+from .exhaustive import MOST_NODES, fits
 from .facts import Facts, Identity, bound_nodes, covered, groups_of, hard_taints, keys, near, reached, supply
 
 #: Steps of the judge's own search for one number.
@@ -171,9 +171,9 @@ class _Shortage:
             return 0, high
         if len(kinds) <= 1:
             return high, high
-        if len(self.facts.nodes) > NODES:
+        if len(self.facts.nodes) > MOST_NODES:
             return 0, high
-        alone = max(min(self.counting.room(shape, place), number) for shape, number in kinds)
+        alone = max(min(self.counting.slots(shape, place), number) for shape, number in kinds)
         return min(self.bound + alone, self.told.need), high
 
     def _children(self, count: DomainCount, place: NodeSet) -> tuple[int, int]:
@@ -183,7 +183,7 @@ class _Shortage:
         high = self.counting.children_in(self.group, place)
         if high >= self.told.need:
             high = self._present()  # beyond the need nobody counts
-        if len(self.facts.nodes) > NODES or self._is_tied():
+        if len(self.facts.nodes) > MOST_NODES or self._is_tied():
             return 0, high
         within, claimed = _Within(self.facts, place.names), min(count.have, self.told.need)
         if claimed > 0 and self._hold(within, claimed) is False:
