@@ -58,6 +58,21 @@ def test_every_annotation_of_ours_is_documented() -> None:
         assert f"`{annotation}`" in text, annotation
 
 
+def test_files_that_pages_name_exist() -> None:
+    root = DOCS.parent
+    for page in [*DOCS.rglob("*.md"), *root.glob("*.md"), root / "tests" / "README.md"]:
+        for path in re.findall(r"`((?:src|tests|bench|examples|docs|tools)/[\w/.-]+)`", page.read_text()):
+            assert (root / path).exists(), f"{page.name} names {path}"
+
+
+def test_files_that_the_map_of_the_suite_names_exist() -> None:
+    tests = DOCS.parent / "tests"
+    named = re.findall(r"`([\w/]+\.(?:py|toml))`", (tests / "README.md").read_text())
+    assert named
+    for path in named:
+        assert list(tests.rglob(path)), path
+
+
 def test_links_between_documents_lead_somewhere() -> None:
     for page in [*DOCS.rglob("*.md"), *DOCS.parent.glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text()):
