@@ -29,7 +29,7 @@ SAME_SUBJECT: dict[str, str] = {
 #: Folders that tell the same story for different kinds, with the same files.
 SAME_FILES = ("decide/job", "decide/jobset", "decide/trainjob")
 #: Duplicates that are still to be renamed; ends empty.
-PENDING: set[str] = {"Draft", "OutOfSteps", "Outcome", "Pool", "Spread", "State"}
+PENDING: set[str] = {"Draft", "OutOfSteps", "Outcome", "Spread"}
 
 
 def _module_places() -> dict[str, list[str]]:

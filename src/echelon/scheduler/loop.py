@@ -33,7 +33,7 @@ from .intake.group_tree import GroupNode, Member, Root
 from .intake.pod_affinity import with_identities
 from .intake.translate import Translator
 from .queueing.phases import Event
-from .queueing.root_state import RootState, RootStates, name_of
+from .queueing.root_state import RootState, RootStates
 from .reporting.metrics import Backlog, Metrics
 from .reporting.report import Reporter
 from .reporting.writes import Enactor
@@ -152,7 +152,7 @@ class Scheduler:
                     self._states.check_decided(state)
                 except Exception:
                     # One root must not stop the others, whatever is wrong with it.
-                    log.exception("scheduling %s failed", name_of(state.root))
+                    log.exception("scheduling %s failed", state.root.path)
                     self.metrics.attempted(state.root, "error", state.attempt_seconds(self._clock.now()))
                     self._states.failed(state)
             # 7. Let bindings start and events come in before the next decision.

@@ -25,7 +25,7 @@ from ...engine import Demand, Domain, Evict, Limits, Node, Placed, Running, deci
 from ..intake.group_tree import Member
 from ..queueing.blocked_demands import likeness
 from ..queueing.phases import Event
-from ..queueing.root_state import RootState, Starving, priority_of
+from ..queueing.root_state import RootState, Starving
 from ..reporting.report import key_of, kind_of
 from .context import ActingContext
 
@@ -111,7 +111,7 @@ class Reservations:
         """Pods placed by the previous process tell which roots were passed over."""
         for member in self._context.translator.members.values():
             if member.node:
-                self._passed.note(priority_of(self._context.translator.root_of(member)), member.rank[1])
+                self._passed.note(self._context.translator.root_of(member).priority, member.rank[1])
 
     # -- in a decision ---------------------------------------------------------------------------------
 
@@ -137,11 +137,11 @@ class Reservations:
         """This root takes these nodes: its own reservation ends, and those of lower priority in the way."""
         self.end(state.root.id)
         if nodes:
-            self._passed.note(priority_of(state.root), state.since)
+            self._passed.note(state.root.priority, state.since)
             if state.starving is not None:
                 state.starving.lapses = 0
             if self._held:
-                self._clear(set(nodes), priority_of(state.root))
+                self._clear(set(nodes), state.root.priority)
 
     def end(self, root: int) -> None:
         """Give up the reservation of a root, if it has one."""
@@ -185,7 +185,7 @@ class Reservations:
         due = self._due(state)
         if due > now:
             return _Outcome(again=due - now)
-        if not self._passed.over(priority_of(state.root), state.since) or not self._has_turn(state):
+        if not self._passed.over(state.root.priority, state.since) or not self._has_turn(state):
             return _Outcome()
         return _Outcome(self._reserve(state, demand, now))
 
@@ -226,7 +226,7 @@ class Reservations:
         if len(self._held) < self._patience.at_once:
             return True
         last = max(self._held.values(), key=lambda one: self._context.states.rank(one.state), default=None)
-        if last is None or last.priority >= priority_of(state.root):
+        if last is None or last.priority >= state.root.priority:
             return False
         self.end(last.state.root.id)
         self._context.states.again(last.state, Event.PLACE_LOST)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from ...api.objects import meta
 from ...api.objects.vocabulary import INITIALLY_SCHEDULED
@@ -21,6 +21,8 @@ from .group_policy import COMPOSITE, POD_GROUP, GroupKey, Policy, Problem
 @dataclass(slots=True, eq=False)
 class Member:
     """A pod that has not ended, with what scheduling needs to know of it."""
+
+    kind: ClassVar[str] = "pod"
 
     id: int
     uid: str
@@ -60,6 +62,23 @@ class Member:
     def __post_init__(self) -> None:
         self.name, self.namespace, self.key = meta.name(self.obj), meta.namespace(self.obj), meta.key(self.obj)
         self.may_preempt = self.obj["spec"].get("preemptionPolicy") != "Never"
+
+    @property
+    def path(self) -> str:
+        """`namespace/name`."""
+        return self.key
+
+    @property
+    def oldest(self) -> str:
+        """Since when it is pending."""
+        return self.rank[1]
+
+    def leaves(self) -> Iterable[GroupNode]:
+        """A pod without a group has none."""
+        return ()
+
+    def pending_pods(self) -> Iterable[Member]:
+        return (self,)
 
     @property
     def place(self) -> str:
@@ -137,6 +156,32 @@ class GroupNode:
     _in_order: list[GroupNode] | None = None
     #: What the last look at the layout of a root found; None means nobody has looked since a change.
     layout: Problem | None = None
+
+    @property
+    def kind(self) -> str:
+        return self.key.kind.lower()
+
+    @property
+    def path(self) -> str:
+        """`namespace/name`."""
+        return f"{self.key.namespace}/{self.key.name}"
+
+    @property
+    def priority(self) -> int:
+        return self.policy.priority if self.policy is not None else 0
+
+    @property
+    def scheduler(self) -> str:
+        """The scheduler that its pods name, "" without pods."""
+        return next((member.scheduler for leaf in self.leaves() for member in leaf.members.values()), "")
+
+    @property
+    def oldest(self) -> str:
+        """Since when the oldest of its pending pods is pending."""
+        return min((member.rank[1] for member in self.pending_pods()), default="")
+
+    def pending_pods(self) -> Iterable[Member]:
+        return (member for leaf in self.leaves() for member in leaf.pending.values())
 
     @property
     def resource(self) -> Resource:
@@ -244,7 +289,8 @@ class GroupNode:
             group = group.parent
 
 
-#: What the queue holds: the top of a tree, or a pod without a group.
+#: What the queue holds: the top of a tree, or a pod without a group.  Both have `id`, `kind`, `path`, `priority`,
+#: `scheduler`, `oldest`, `leaves` and `pending_pods`.
 Root = GroupNode | Member
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...base.clock import Clock
-from ..intake.group_tree import GroupNode, Member, Root
+from ..intake.group_tree import Member, Root
 from .phases import TRANSITIONS, Event, Phase
 from .queue import ANY_ROOM, Queue, Rank
 
@@ -150,7 +150,7 @@ class RootStates:
         A running scheduler goes on with the phase that the event usually leads to.  Tests raise here, and the soak
         finds it in `problems`.
         """
-        message = f"{name_of(state.root)}: {problem}: {state.told_story()}"
+        message = f"{state.root.path}: {problem}: {state.told_story()}"
         log.error("illegal transition of %s", message)
         if len(self._illegal) < _MOST_ILLEGAL:
             self._illegal.append(message)
@@ -246,10 +246,10 @@ class RootStates:
         """Priority of the root, then the age of its oldest pending pod, then arrival, then name."""
         root = state.root
         if not state.since:
-            state.since = _oldest(root)
+            state.since = root.oldest
             self._arrivals += 1
             state.number = self._arrivals
-        return (-priority_of(root), state.since, state.number, name_of(root))
+        return (-root.priority, state.since, state.number, root.path)
 
     def problems(self) -> list[str]:
         """Illegal transitions so far, and roots whose place in the queue is not that of their phase."""
@@ -268,21 +268,4 @@ class RootStates:
                 and phase is not Phase.DECIDING
             )
             if not right:
-                yield f"{name_of(state.root)} is {phase} with active={active}, asleep={asleep}: {state.told_story()}"
-
-
-def priority_of(root: Root) -> int:
-    if isinstance(root, GroupNode):
-        return root.policy.priority if root.policy else 0
-    return root.priority
-
-
-def name_of(root: Root) -> str:
-    """`namespace/name`."""
-    return f"{root.key.namespace}/{root.key.name}" if isinstance(root, GroupNode) else root.key
-
-
-def _oldest(root: Root) -> str:
-    if isinstance(root, GroupNode):
-        return min((m.rank[1] for leaf in root.leaves() for m in leaf.pending.values()), default="")
-    return root.rank[1]
+                yield f"{state.root.path} is {phase} with active={active}, asleep={asleep}: {state.told_story()}"

@@ -1,7 +1,7 @@
-"""Counters and histograms that cost next to nothing to use: plain numbers, made into Prometheus' families when asked.
+"""Counters and histograms as plain numbers, turned into Prometheus' metric families at each scrape.
 
-The client library's own take a lock and a dozen calls for every observation; a scheduler makes ten per pod, all on one
-thread.
+Those of the client library take a lock and a dozen calls for every observation.  A scheduler makes ten per pod, all on
+one thread.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Measured:
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds
-        #: One more than there are bounds: the last is for what exceeds them all.
+        #: One more than there are bounds: the last is for values above all of them.
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
 
@@ -36,7 +36,7 @@ class Measured:
 
 
 class Book:
-    """What was counted and measured; a collector for a registry."""
+    """All counters and histograms; a collector for a registry."""
 
     def __init__(self, counters: Counters, histograms: Histograms) -> None:
         self._counters = counters
@@ -53,7 +53,7 @@ class Book:
         counted[labels] = counted.get(labels, 0) + by
 
     def measured(self, name: str, *labels: str) -> Measured:
-        """Where values go; who has many of them keeps it."""
+        """Where the values of one set of labels go; frequent callers keep it."""
         measured = self._measured[name]
         found = measured.get(labels)
         if found is None:
@@ -61,7 +61,7 @@ class Book:
         return found
 
     def describe(self) -> Iterator[Metric]:
-        """All families without their values, so that a registry can tell names that are taken."""
+        """All families without values, so that a registry can detect duplicate names."""
         for name, (text, labels) in self._counters.items():
             yield CounterMetricFamily(name, text, labels=labels)
         for name, (text, labels, _) in self._histograms.items():

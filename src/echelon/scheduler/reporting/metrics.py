@@ -1,9 +1,9 @@
 """What the scheduler counts and times, for Prometheus.
 
-    loop, apply, preemption ─► Metrics ─► registry ─► /metrics
-    queue, states ───────────► Backlog, read when somebody asks
+    loop, acting, writes ─► Metrics ─► registry ─► /metrics
+    queue, root states ───► Backlog, read at each scrape
 
-Names that kube-scheduler 1.37 has are used in its sense, so that dashboards keep working; ours begin with
+Metrics of kube-scheduler 1.37 keep their names and meaning, so that dashboards keep working; ours begin with
 `echelon_scheduler_`.  docs/reference/metrics.md lists them all.
 """
 
@@ -34,11 +34,11 @@ COUNTERS: Counters = {
     "scheduler_podgroup_schedule_attempts_total": ("Attempts to schedule trees of groups.", _ATTEMPT),
     "scheduler_preemption_attempts_total": ("Preemptions begun for pods without a group.", ()),
     "scheduler_workload_preemption_attempts_total": ("Preemptions begun for trees of groups.", ("result",)),
-    "scheduler_preemption_pdb_violations_total": ("Evictions against a disruption budget.", ("preemptor",)),
-    "echelon_scheduler_verdicts_total": ("What the engine said, or had said of an equal demand.", ("verdict",)),
+    "scheduler_preemption_pdb_violations_total": ("Evictions that violate a disruption budget.", ("preemptor",)),
+    "echelon_scheduler_verdicts_total": ("Verdicts of the engine, remembered ones included.", ("verdict",)),
     "echelon_scheduler_bindings_total": ("Bindings answered.", ("result",)),
     "echelon_scheduler_pods_evicted_total": ("Pods evicted to make room.", ()),
-    "echelon_scheduler_reservations_total": ("Reservations made for roots that starve, and given up.", ("event",)),
+    "echelon_scheduler_reservations_total": ("Reservations made for starving roots, and lapsed ones.", ("event",)),
 }
 HISTOGRAMS: Histograms = {
     "scheduler_scheduling_attempt_duration_seconds": (
@@ -49,19 +49,19 @@ HISTOGRAMS: Histograms = {
     ),
     "scheduler_scheduling_algorithm_duration_seconds": ("Deciding on a pod without a group.", (), _SECONDS),
     "scheduler_podgroup_scheduling_algorithm_duration_seconds": ("Deciding on a tree of groups.", (), _SECONDS),
-    "scheduler_pod_scheduling_sli_duration_seconds": ("From a pod's being known until it is bound.", (), _SECONDS),
+    "scheduler_pod_scheduling_sli_duration_seconds": ("From first seeing a pod until it is bound.", (), _SECONDS),
     "scheduler_preemption_victims": ("Pods evicted by one preemption for a pod.", (), _POD_VICTIMS),
     "scheduler_workload_preemption_victims": ("Pods evicted by one preemption for a tree.", (), _GROUP_VICTIMS),
-    "echelon_scheduler_engine_steps": ("Steps of its budget that one search for a placement took.", (), _STEPS),
+    "echelon_scheduler_engine_steps": ("Steps of its budget that a decision used.", (), _STEPS),
     "echelon_scheduler_binding_duration_seconds": ("From sending a binding until its answer.", (), _SECONDS),
 }  # fmt: skip
-#: name -> what it is, its labels; read when somebody asks
+#: name -> what it is, its labels; read at each scrape
 GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "scheduler_queued_entities": ("Pods without a group and trees of groups that wait.", ("queue", "type")),
+    "scheduler_queued_entities": ("Pods without a group and trees of groups that are waiting.", ("queue", "type")),
     "scheduler_pending_pods": ("Pods that are not bound, members of groups included.", ("queue",)),
-    "echelon_scheduler_oldest_pending_seconds": ("The age of the oldest pod that waits.", ("type",)),
+    "echelon_scheduler_oldest_pending_seconds": ("The age of the oldest waiting pod.", ("type",)),
 }
-#: Where roots wait.
+#: The queues that kube-scheduler's gauges tell apart.
 _LINES = ("active", "unschedulable", "preempting", "incomplete", "gated")
 
 Verdict = Placed | Evict | Blocked
@@ -70,7 +70,7 @@ Result = Literal["scheduled", "unschedulable", "waiting_on_preemption", "error"]
 
 
 class Metrics:
-    """One scheduler's figures, in a registry that may hold others' too."""
+    """The metrics of one scheduler, in a registry that may hold others."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
@@ -90,42 +90,42 @@ class Metrics:
         self._count("echelon_scheduler_verdicts_total", _name_of(verdict))
 
     def remembered(self) -> None:
-        """The engine had said no to an equal demand, and no room has appeared since."""
+        """An equal demand is known to be blocked."""
         self._count("echelon_scheduler_verdicts_total", "remembered")
 
     def attempted(self, root: Root, result: Result, seconds: float) -> None:
         """An attempt is over."""
-        profile = _profile_of(root)
+        profile = root.scheduler
         kind = "podgroup_" if isinstance(root, GroupNode) else ""
         self._measured(f"scheduler_{kind}scheduling_attempt_duration_seconds", result, profile).observe(seconds)
         if isinstance(root, GroupNode):
             self._count("scheduler_podgroup_schedule_attempts_total", result, profile)
         if result != "scheduled":
-            # Those that are scheduled are counted one by one as they are bound.
+            # Scheduled pods are counted one by one as they are bound.
             outcome = "error" if result == "error" else "unschedulable"
-            self._count("scheduler_schedule_attempts_total", outcome, profile, by=_pending_of(root))
+            self._count("scheduler_schedule_attempts_total", outcome, profile, by=_count(root.pending_pods()))
 
     def reserved(self, event: Literal["made", "lapsed"]) -> None:
-        """Room is kept for a root, or was kept in vain."""
+        """A reservation was made for a root, or lapsed."""
         self._count("echelon_scheduler_reservations_total", event)
 
     def answered(self, seconds: float) -> None:
-        """A binding was answered, in whatever way."""
+        """A binding was answered, whatever the answer."""
         self._answers.observe(seconds)
 
     def bound(self, member: Member, seconds: float) -> None:
-        """A pod is bound, so long after it was first heard of."""
+        """A pod is bound, `seconds` after it was first seen."""
         self._count("echelon_scheduler_bindings_total", "bound")
         self._count("scheduler_schedule_attempts_total", "scheduled", member.scheduler)
         self._waits.observe(seconds)
 
     def refused(self, member: Member) -> None:
-        """A binding came to nothing."""
+        """A binding was refused or given up."""
         self._count("echelon_scheduler_bindings_total", "refused")
         self._count("scheduler_schedule_attempts_total", "error", member.scheduler)
 
     def preempting(self, root: Root, victims: int, violations: int) -> None:
-        """So many pods begin to leave for a root."""
+        """`victims` pods are evicted for a root."""
         self._count("echelon_scheduler_pods_evicted_total", by=victims)
         if isinstance(root, GroupNode):
             self._count("scheduler_workload_preemption_attempts_total", "success")
@@ -139,7 +139,7 @@ class Metrics:
 
 
 class Backlog:
-    """Who waits, counted when somebody asks."""
+    """Waiting roots and pods, counted at each scrape."""
 
     def __init__(
         self, names: Collection[str], states: Callable[[], Iterable[RootState]], queue: Queue, now: Callable[[], float]
@@ -150,7 +150,7 @@ class Backlog:
         self._now = now
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing is known before somebody asks."""
+        """Nothing is known before the first scrape."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
@@ -158,15 +158,15 @@ class Backlog:
         pods: GroupCounts[tuple[str, ...]] = GroupCounts({(line,): 0 for line in _LINES})
         oldest: dict[tuple[str, ...], float] = {}
         for state in self._states():
-            if _profile_of(state.root) not in self._names:
+            if state.root.scheduler not in self._names:
                 continue
-            kind, line = _kind_of(state.root), self._line(state)
+            kind, line = state.root.kind, self._line(state)
             if line:
                 entities[line, kind] += 1
-                pods[line,] += _pending_of(state.root)
+                pods[line,] += _count(state.root.pending_pods())
                 if state.since:
                     oldest[kind,] = max(oldest.get((kind,), 0.0), self._now() - parse(state.since))
-            pods["gated",] += _gated_of(state.root)
+            pods["gated",] += _gated_pods(state.root)
         found: tuple[Mapping[tuple[str, ...], float], ...] = (entities, pods, oldest)
         for (name, (text, labels)), values in zip(GAUGES.items(), found, strict=True):
             gauge = GaugeMetricFamily(name, text, labels=labels)
@@ -175,7 +175,7 @@ class Backlog:
             yield gauge
 
     def _line(self, state: RootState) -> str:
-        """Where a root waits; "" if it does not."""
+        """The queue that a root waits in; "" if it does not wait."""
         if self._queue.is_active(state.root.id):
             return "active"
         if self._queue.wants_room(state.root.id):
@@ -183,7 +183,7 @@ class Backlog:
         if state.awaits_victims:
             return "preempting"
         root = state.root
-        return "incomplete" if isinstance(root, GroupNode) and _pending_of(root) else ""
+        return "incomplete" if isinstance(root, GroupNode) and _count(root.pending_pods()) else ""
 
 
 def _name_of(verdict: Verdict) -> str:
@@ -192,24 +192,11 @@ def _name_of(verdict: Verdict) -> str:
     return "placed" if isinstance(verdict, Placed) else "evict"
 
 
-def _kind_of(root: Root) -> str:
-    return root.key.kind.lower() if isinstance(root, GroupNode) else "pod"
+def _count(pods: Iterable[Member]) -> int:
+    return sum(1 for _ in pods)
 
 
-def _pending_of(root: Root) -> int:
-    """How many of its pods want a place."""
-    return sum(len(leaf.pending) for leaf in root.leaves()) if isinstance(root, GroupNode) else 1
-
-
-def _gated_of(root: Root) -> int:
-    """How many of a tree's pods wait behind a gate of their own; a gated pod without a group is not a root yet."""
-    leaves = root.leaves() if isinstance(root, GroupNode) else ()
-    members = (member for leaf in leaves for member in leaf.members.values())
+def _gated_pods(root: Root) -> int:
+    """The pods of a tree behind scheduling gates; a gated pod without a group is not a root yet."""
+    members = (member for leaf in root.leaves() for member in leaf.members.values())
     return sum(not member.place and bool(member.obj["spec"].get("schedulingGates")) for member in members)
-
-
-def _profile_of(root: Root) -> str:
-    """The scheduler name that the pods of a root ask for."""
-    if isinstance(root, Member):
-        return root.scheduler
-    return next((member.scheduler for leaf in root.leaves() for member in leaf.members.values()), "")

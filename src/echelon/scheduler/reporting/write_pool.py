@@ -1,8 +1,8 @@
-"""Writers that share a line of work, and how other writes stand back behind it.
+"""Writers that share one line of writes, and how writes of lower urgency wait for that line.
 
-bindings ─► Pool ─► 64 at a time
-              └───► `courtesy`: good news and events wait until nothing is in line; who has waited for long gets
-                    every tenth turn beside it, who has waited for too long goes at once
+bindings ─► WritePool ─► 64 at a time
+                └──────► `courtesy`: Scheduled conditions and events wait until the line is empty; older ones get every
+                         tenth turn beside it, those that have waited too long go at once
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from ...base.clock import Clock
 
 log = logging.getLogger(__name__)
 
-#: Of so many writes beside a line that is busy one is of those that can wait.
+#: One in this many writes beside a busy line is one that can wait.
 _SHARE = 10
 
 Job = Callable[[], Awaitable[None]]
 
 
-class Pool:
-    """A fixed number of writers over one line of work."""
+class WritePool:
+    """A fixed number of writers for one line of writes."""
 
     def __init__(self, name: str, size: int, clock: Clock) -> None:
         self._name = name
         self._size = size
         self._clock = clock
-        #: First come, first served; what can wait goes last.
+        #: First in, first out; writes that can wait go last.
         self._line: deque[Job] = deque()
         self._last: deque[Job] = deque()
         #: Writers without work.
@@ -38,7 +38,7 @@ class Pool:
         #: Set while nothing is in line or being written.
         self._idle = asyncio.Event()
         self._idle.set()
-        #: How many jobs are still to be done before another write may go beside them; set when none.
+        #: Writes until one that can wait may go beside them; the event is set at none.
         self._until_turn = 0
         self._turn = asyncio.Event()
         self._turn.set()
@@ -50,7 +50,7 @@ class Pool:
 
     @property
     def has_plenty(self) -> bool:
-        """Whether more is in line than can be written at a time, so that no writer rests soon."""
+        """Whether more is in line than can be written at a time."""
         return len(self._line) > self._size
 
     def submit(self, job: Job, *, can_wait: bool = False) -> None:
@@ -70,7 +70,7 @@ class Pool:
                 group.create_task(self._work(), name=f"{self._name}-{number}")
 
     async def courtesy(self, patient_until: float, latest: float) -> None:
-        """Return when a write that can wait may go: the line is through, or its turn beside it has come."""
+        """Return when a write that can wait may go: the line is empty, or its turn beside it has come."""
         await self._first(patient_until, self._idle)
         while not self.idle and self._clock.now() < latest and not self._turn.is_set():
             await self._first(latest, self._idle, self._turn)
@@ -78,7 +78,7 @@ class Pool:
         self._turn.clear()
 
     async def _first(self, until: float, *events: asyncio.Event) -> None:
-        """Wait for one of these events, until that moment at the latest."""
+        """Wait for one of these events, at most until that moment."""
         left = until - self._clock.now()
         if left <= 0 or any(event.is_set() for event in events):
             return
@@ -102,7 +102,7 @@ class Pool:
             try:
                 await job()
             except Exception:
-                log.exception("%s: a write failed in an unforeseen way", self._name)
+                log.exception("%s: unexpected error in a write", self._name)
             finally:
                 self._ended()
 

@@ -3,7 +3,7 @@
     loop ─► Enactor ─► pools of writers (bounded) ─► Verbs ─► caches.observe
 
 Nothing here decides.  Bindings have a pool of their own, so that they never queue behind explanations; good news and
-events also leave the server to them (`Pool.courtesy`).  Conditions are written only when they differ from what the
+events also leave the server to them (`WritePool.courtesy`).  Conditions are written only when they differ from what the
 object says, one write per object at a time, the newest word wins.
 """
 
@@ -24,7 +24,7 @@ from ...base.clock import Clock
 from ...client.informer import Caches
 from ..intake.group_tree import Member
 from .metrics import Metrics
-from .write_pool import Job, Pool
+from .write_pool import Job, WritePool
 
 log = logging.getLogger(__name__)
 
@@ -77,8 +77,8 @@ class Enactor:
         self._nodes = caches.of(NODES)
         self._clock = clock
         self._metrics = metrics
-        self._bindings = Pool("scheduler-bind", _BINDINGS_AT_ONCE, clock)
-        self._others = Pool("scheduler-write", _OTHER_WRITES_AT_ONCE, clock)
+        self._bindings = WritePool("scheduler-bind", _BINDINGS_AT_ONCE, clock)
+        self._others = WritePool("scheduler-write", _OTHER_WRITES_AT_ONCE, clock)
         self._notes: dict[str, _Note] = {}
         #: Good news in line, the oldest first.
         self._patient: deque[_Note] = deque()
