@@ -45,7 +45,7 @@ from .records.demand import (
 from .records.validate import BadInput
 from .records.verdict import Blocked, Cost, Domain, DomainCount, Evict, Fix, Loss, LossBound, Placed, Shortage, Verdict
 from .reserve import soonest
-from .space.tasks import Steps
+from .space.budget import Steps
 
 __all__ = [
     "EVERYWHERE",

@@ -14,7 +14,7 @@ from .preemption.preempt import preempt
 from .records.demand import Composite, Demand, Group, Limits, given
 from .records.validate import inspect
 from .records.verdict import Blocked, DomainCount, Shortage, Verdict
-from .space.tasks import Steps
+from .space.budget import Steps
 
 
 def decide(

@@ -14,7 +14,7 @@ from .placement.place import place
 from .preemption.preempt import preempt
 from .records.demand import Demand, Limits
 from .records.verdict import Evict, Loss
-from .space.tasks import Steps
+from .space.budget import Steps
 
 _NOTHING_LOST = Loss(0, 0, 0, 0)
 

@@ -24,8 +24,9 @@ from ..records.verdict import DomainCount, Shortage
 from ..search.backtrack import descent
 from ..search.strategy import search, trial_state_for
 from ..space.bounds import copies, own_level
+from ..space.budget import Steps
 from ..space.canonical import Part, PartBuilder, walk, weight
-from ..space.tasks import Found, NotFound, Steps
+from ..space.tasks import Found, NotFound
 from ..space.trial_state import AmountState, SlotState
 
 RegionAt = Callable[[int], Region]
@@ -258,11 +259,8 @@ class _Group:
 
     def _trial(self, part: Part, region: Region) -> Found | NotFound:
         """Within the budget, but there is always enough to try once."""
-        trial = Steps(max(descent(part), min(TRIAL_STEPS, self.steps.left // 2)))
-        self.steps.left -= trial.left
-        found = search(self.view, part, region, trial)
-        self.steps.left += max(0, trial.left)
-        return found
+        with self.steps.lend(min(TRIAL_STEPS, self.steps.left // 2), least=descent(part)) as trial:
+            return search(self.view, part, region, trial)
 
     def _short_of(self, region: Region) -> str:
         """The resource that runs out first for the largest pods below."""

@@ -14,8 +14,9 @@ from ..placement.objective import groups_of
 from ..records.demand import Demand, Group, Shape
 from ..records.verdict import Shortage
 from ..search.strategy import search
+from ..space.budget import Steps
 from ..space.canonical import PartBuilder, weight
-from ..space.tasks import Found, Steps
+from ..space.tasks import Found
 
 #: Steps for one trial and for all of them; an open answer counts as "does not fit".
 TRIAL_STEPS = 1_000
@@ -47,10 +48,8 @@ class Trials:
             self.steps.left -= STEPS_PER_GROUP * len(self.groups)
             if self.steps.left <= 0:
                 return False
-            trial = Steps(min(TRIAL_STEPS, self.steps.left))
-            self.steps.left -= trial.left
-            found = search(view, aim, CLUSTER, trial)
-            self.steps.left += trial.left
+            with self.steps.lend(TRIAL_STEPS) as trial:
+                found = search(view, aim, CLUSTER, trial)
             if isinstance(found, Found):
                 return True
         return False

@@ -17,9 +17,10 @@ import numpy as np
 from ..cluster.regions import Region, narrow, rows_of, split_by_label
 from ..records.demand import Exclusive
 from ..space.bounds import inside
+from ..space.budget import Steps
 from ..space.canonical import Part, walk
 from ..space.cpsat import Solver
-from ..space.tasks import Found, NotFound, Steps
+from ..space.tasks import Found, NotFound
 from ..space.trial_state import AmountState, SlotState
 from .patterns import Cells, NodePatterns, Place, TooLarge, place_of
 from .pod_rule_constraints import add_rules, between_nodes, row_marks

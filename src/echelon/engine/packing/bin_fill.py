@@ -37,10 +37,6 @@ PIECES_PER_STEP = 8
 FEW_UNITS, FEW_KINDS, FIELD, MOST_WASTE = 512, 64, 40, 8
 
 
-class BudgetEnded(Exception):
-    """The budget of this question has ended."""
-
-
 class Unsuited(Exception):
     """The question is too large or too fine for this method."""
 
@@ -99,7 +95,7 @@ class FillProblem:
 
 
 class BinFill:
-    """`fits` says whether a set of parts can share a domain, amounts apart; `step` takes steps or raises OutOfSteps."""
+    """`fits` says whether a set of parts can share a domain, amounts apart; `step` counts, or raises BudgetEnded."""
 
     def __init__(
         self,

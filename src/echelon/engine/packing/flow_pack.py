@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..space.budget import BudgetEnded, Steps
 from ..space.cpsat import Solver
-from ..space.tasks import Steps
-from .bin_fill import BudgetEnded, Counts, FillProblem, Unsuited
+from .bin_fill import Counts, FillProblem, Unsuited
 
 #: Where a part begins in its domain, and its kind.
 Arc = tuple[int, int]

@@ -12,7 +12,8 @@ of them has nothing left to try and nothing was given up on the way, that is a p
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,15 +23,15 @@ from ..cluster.regions import Region, rows_of
 from ..cluster.slots import roll_up
 from ..records.demand import Shape
 from ..space.bounds import own_level
+from ..space.budget import BudgetEnded, Steps
 from ..space.canonical import Part, shapes_of
 from ..space.resource_bounds import SAFE, Measure
-from ..space.tasks import Found, NotFound, Put, Steps
+from ..space.tasks import Found, NotFound, Put
 from ..space.trial_state import AmountState, SlotState
 from .bin_fill import (
     FIRST_TRY,
     Amounts,
     BinFill,
-    BudgetEnded,
     Counts,
     FillOrder,
     FillProblem,
@@ -76,13 +77,11 @@ def pack_levels(
         return None
     packing = _LevelPacking(state, part, depth, inside)
     for fill_order, share in fill_orders(FIRST_TRY * packing.effort, uneven=packing.effort == 1, flow=packing.flows):
-        budget = Steps(min(share, steps.left))
-        steps.left -= budget.left
         try:
-            outcome = packing.round(part, region, fill_order, budget)
+            with steps.lend(share) as budget:
+                outcome = packing.round(part, region, fill_order, budget)
         except Unsuited:
             return None
-        steps.left += max(0, budget.left)
         if outcome is not None:
             return outcome
         if steps.left <= 0:
@@ -241,14 +240,11 @@ class _LevelPacking:
 
     def _by_flow(self, problem: FillProblem) -> list[tuple[int, Counts]] | None:
         """One level at once; None if the solver finds no way or is not made for the question."""
-        budget = Steps(self._steps.left - self._floor)
-        before = budget.left
         try:
-            return fill_by_flow(problem, budget)
+            with self._lent() as budget:
+                return fill_by_flow(problem, budget)
         except Unsuited:
             return None
-        finally:
-            self._step(before - budget.left)
 
     def _arranged(self, bag: KindCounts, region: Region) -> _Plan | None:
         """The same as `_plan`, from memory if possible, and within a share of the round."""
@@ -280,6 +276,13 @@ class _LevelPacking:
         if self._steps.left <= self._floor:
             raise BudgetEnded
 
+    @contextmanager
+    def _lent(self) -> Iterator[Steps]:
+        """What is left above the floor; raises BudgetEnded if all of it was used."""
+        with self._steps.lend(self._steps.left - self._floor) as budget:
+            yield budget
+        self._step(0)
+
     # ---- pods
 
     def _packed(self, bag: KindCounts, region: Region) -> _Plan | None:
@@ -289,10 +292,8 @@ class _LevelPacking:
         for kind, number in bag:
             for ask in self._like[kind].asks:
                 wanted[ask.shape] += ask.most * number
-        budget = Steps(self._steps.left - self._floor)
-        before = budget.left
-        packed = pack_nodes(self._nodes(region), wanted, budget)
-        self._step(before - budget.left)
+        with self._lent() as budget:
+            packed = pack_nodes(self._nodes(region), wanted, budget)
         if packed is None:
             raise Unsuited
         if packed.counts is None and not packed.proved:
@@ -312,12 +313,10 @@ class _LevelPacking:
     def _searched(self, bag: KindCounts, region: Region) -> _Plan | None:
         """Parts of any kind inside a domain."""
         asked = as_subproblem([self._like[kind] for kind, number in bag for _ in range(number)])
-        budget = Steps(self._steps.left - self._floor)
-        before = budget.left
-        answer = self._inside(asked.tree, region, budget)
-        if isinstance(answer, NotFound) and not answer.proved:
-            self._step(before)
-        self._step(before - budget.left)
+        with self._lent() as budget:
+            answer = self._inside(asked.tree, region, budget)
+            if isinstance(answer, NotFound) and not answer.proved:
+                raise BudgetEnded
         return _Plan(answer=(asked, answer, region)) if isinstance(answer, Found) else None
 
     # ---- the placement

@@ -15,11 +15,12 @@ import numpy as np
 
 from ..cluster.arrays import Ints
 from ..records.demand import Shape
+from ..space.budget import BudgetEnded, Steps
 from ..space.canonical import Ask, Part
 from ..space.resource_bounds import Measure
-from ..space.tasks import Put, Steps
+from ..space.tasks import Put
 from ..space.trial_state import AmountState
-from .bin_fill import Amounts, BinFill, BudgetEnded, Counts, FillOrder, FillProblem, Unsuited, fill_orders, scarcest
+from .bin_fill import Amounts, BinFill, Counts, FillOrder, FillProblem, Unsuited, fill_orders, scarcest
 
 
 class PodOrder(NamedTuple):
@@ -65,17 +66,14 @@ def pack_nodes(nodes: NodeBins, wanted: Mapping[Shape, int], steps: Steps) -> Pa
         return PackResult(None)
     packer = _Packer(nodes, wanted)
     for fill_order, share in fill_orders():
-        budget = Steps(min(share, steps.left))
-        steps.left -= budget.left
         try:
-            return PackResult(packer.run(fill_order, budget))
+            with steps.lend(share) as budget:
+                return PackResult(packer.run(fill_order, budget))
         except BudgetEnded:
             if steps.left <= 0:
                 break
         except Unsuited:
             return None
-        finally:
-            steps.left += max(0, budget.left)
     return PackResult(None, proved=False)
 
 

@@ -13,8 +13,9 @@ from ..cluster.regions import CLUSTER
 from ..cluster.view import ClusterView
 from ..records.demand import Group, Leaf
 from ..search.strategy import search
+from ..space.budget import Steps
 from ..space.canonical import Goal, PartBuilder
-from ..space.tasks import Found, Steps
+from ..space.tasks import Found
 from .objective import groups_of
 
 #: A larger leaf may make room for the wishes of another, so that all are asked again; no more often than this.
@@ -51,7 +52,8 @@ class ExtrasUnderRules:
             middle = (low + high + 1) // 2
             larger = _with(root, group.id, middle)
             part = self.builder.part(larger, self.goal, self.narrowed)
-            again = search(self.view, part, CLUSTER, self.steps.some(16))
+            with self.steps.lend(self.steps.share(16)) as share:
+                again = search(self.view, part, CLUSTER, share)
             if isinstance(again, Found) and _size(again) >= _size(found):
                 root, found, low = larger, again, middle
             else:

@@ -16,10 +16,11 @@ from ..cluster.view import ClusterView
 from ..records.demand import Composite, Demand, Exclusive, Group, Leaf
 from ..records.verdict import Placed
 from ..search.strategy import search
+from ..space.budget import Steps
 from ..space.canonical import Goal, Part, PartBuilder
 from ..space.compact import compact
 from ..space.rule_state import has_pod_rules
-from ..space.tasks import Found, NotFound, Put, Steps
+from ..space.tasks import Found, NotFound, Put
 from .extras import ExtrasUnderRules
 from .objective import DraftPlacement, groups_of, objective_and_bound
 from .preferences import apply_preferences
@@ -70,7 +71,8 @@ def _laid_out(view: ClusterView, demand: Demand, selected: Selection, steps: Ste
     smaller = reduced(demand.root, selected)
     if smaller is None:
         return selected
-    found = _attempt(view, replace(demand, root=smaller), steps.some(2), selected.keys).placed
+    with steps.lend(steps.share(2)) as trial:
+        found = _attempt(view, replace(demand, root=smaller), trial, selected.keys).placed
     return selected if found is None else replace(selected, pods=counted(view, demand, found))
 
 
@@ -102,18 +104,16 @@ def _better(
     view: ClusterView, demand: Demand, steps: Steps, narrowed: Mapping[int, str], best: Placed
 ) -> Placed | None:
     """A placement within the narrowed keys that is worth more than the best one so far."""
-    tried = _attempt(view, demand, steps.some(8), narrowed).placed
+    with steps.lend(steps.share(8)) as trial:
+        tried = _attempt(view, demand, trial, narrowed).placed
     return tried if tried is not None and tried.objective < best.objective else None
 
 
 def _attempt(view: ClusterView, demand: Demand, steps: Steps, narrowed: Mapping[int, str]) -> PlaceResult:
     builder, root, proved = PartBuilder(view), demand.root, False
     for part, goal, decides in _goals(builder, root, narrowed):
-        trial = steps if decides else steps.some(8)
-        before = trial.left
-        found = search(view, part, CLUSTER, trial)
-        if not decides:
-            steps.left -= before - trial.left
+        with steps.lend(steps.left if decides else steps.share(8)) as trial:
+            found = search(view, part, CLUSTER, trial)
         if isinstance(found, Found):
             return _verdict(view, demand, _draft(view, root, found, goal, builder, steps, narrowed))
         proved = found.proved
@@ -206,7 +206,8 @@ def _more_children(
         part = builder.part(child, "minimum")
         if part.type in hopeless:
             continue
-        found = search(view, part, draft.seats[group.id], steps.some(16), _claims(root, draft))
+        with steps.lend(steps.share(16)) as share:
+            found = search(view, part, draft.seats[group.id], share, _claims(root, draft))
         if isinstance(found, Found):
             draft.add(found)
             for put in found.puts:

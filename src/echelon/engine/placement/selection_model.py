@@ -27,10 +27,11 @@ from ..cluster.view import ClusterView
 from ..models.pod_rule_constraints import PodCount, add_rules, row_marks
 from ..records.demand import Composite, Demand, Exclusive, Group, Leaf, Shape
 from ..records.verdict import Placed
+from ..space.budget import Steps
 from ..space.canonical import PartBuilder, merge, walk
 from ..space.cpsat import Solver
 from ..space.rule_state import RuleState, has_pod_rules, is_counted
-from ..space.tasks import NotFound, Steps
+from ..space.tasks import NotFound
 from .objective import groups_of, is_measured, keys_of
 from .selection import Kind, Selection, counted
 

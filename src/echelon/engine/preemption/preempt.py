@@ -19,9 +19,9 @@ from ..cluster.view import ClusterView, Running
 from ..placement.place import place
 from ..records.demand import Demand, Limits
 from ..records.verdict import Evict, LossBound
+from ..space.budget import Steps
 from ..space.canonical import Part, PartBuilder, pods_of_shape, without_pod_rules
 from ..space.rule_state import has_pod_rules
-from ..space.tasks import Steps
 from .loss import EvictionTrial, Incumbent
 from .region_problem import RegionProblem
 from .region_search import RegionSearch

@@ -15,8 +15,9 @@ from ..cluster.arrays import Ints
 from ..cluster.regions import Region
 from ..records.verdict import LossBound
 from ..search.strategy import search
+from ..space.budget import Steps
 from ..space.canonical import Part, without_pod_rules
-from ..space.tasks import Found, NotFound, Steps
+from ..space.tasks import Found, NotFound
 from .loss import EvictionTrial
 from .slot_gains import SlotCounter, SlotGains, is_uniform, least_cost
 from .victim_table import Victim, Victims, numbers_of, units_of

@@ -27,9 +27,9 @@ from ..cluster.node_table import NodeTable
 from ..cluster.regions import Region, rows_of
 from ..models.portions import portions
 from ..records.demand import Shape
+from ..space.budget import Steps
 from ..space.canonical import Part, walk
 from ..space.cpsat import Solver
-from ..space.tasks import Steps
 from .node_options import EvictionCosts, EvictionOption, ModelTooLarge, NodeOptions, OptionTable, ResourceUse
 from .victim_table import Victim
 

@@ -20,11 +20,12 @@ from ..cluster.regions import Region, narrow, rows_of, split_by_label
 from ..packing.node_pack import NodeBins, PodOrder, divide_among, pack_nodes
 from ..records.demand import Shape
 from ..space.bounds import inside, own_level
+from ..space.budget import Steps
 from ..space.canonical import Part, main_resource, shapes_of, walk
 from ..space.compact import compact
 from ..space.resource_bounds import enough
 from ..space.rule_state import RuleState
-from ..space.tasks import ChooseChildren, ChooseDomain, FillNode, Found, NotFound, PlacePods, Put, Steps, Task, TaskList
+from ..space.tasks import ChooseChildren, ChooseDomain, FillNode, Found, NotFound, PlacePods, Put, Task, TaskList
 from ..space.trial_state import AmountState, SlotState
 from .closed_form import domain_order
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -13,10 +12,11 @@ from ..cluster.regions import Region
 from ..cluster.view import ClusterView
 from ..models.placement_model import solve_placement
 from ..packing.level_pack import pack_levels
+from ..space.budget import Steps
 from ..space.canonical import Part, shapes_of, walk
 from ..space.compact import compact
 from ..space.rule_state import RuleState, anchors_first, has_pod_rules, is_counted
-from ..space.tasks import Found, NotFound, Put, Steps
+from ..space.tasks import Found, NotFound, Put
 from ..space.trial_state import AmountState, Claims, SlotState
 from .backtrack import Backtrack, NodeChoice, close_together, descent, one_by_one, tightest_first
 from .closed_form import solve_closed_form
@@ -39,7 +39,7 @@ def search(view: ClusterView, part: Part, region: Region, steps: Steps, claims: 
             return answer
         state = trial_state_for(view, part, region, claims)
     if isinstance(state, SlotState):
-        with _share(steps, 200 + 2 * sum(1 for _ in walk(part))) as share:  # one descent and a little more
+        with steps.lend(200 + 2 * sum(1 for _ in walk(part))) as share:  # one descent and a little more
             outcome = Backtrack(state, part, share).run(region)
         if _open(outcome):
             outcome = _thoroughly(view, part, region, steps, claims)
@@ -51,12 +51,12 @@ def search(view: ClusterView, part: Part, region: Region, steps: Steps, claims: 
 def _with_rules(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims) -> Found | NotFound:
     """Pods that mind one another, one by one, then in all ways, then the solver."""
     state = trial_state_for(view, part, region, claims)
-    with _share(steps, min(QUICK, steps.left // 2)) as share:
+    with steps.lend(min(QUICK, steps.left // 2)) as share:
         outcome: Found | NotFound = Backtrack(state, part, share, one_by_one).run(region)
     if isinstance(outcome, Found):
         return outcome
     state = trial_state_for(view, part, region, claims)
-    with _share(steps, steps.left // 4) as share:
+    with steps.lend(steps.left // 4) as share:
         outcome = Backtrack(state, part, share).run(region)
     if _open(outcome) and steps.left > 0:
         outcome = solve_placement(trial_state_for(view, part, region, claims), part, region, steps) or outcome
@@ -69,7 +69,7 @@ def _by_node_choice(
     state: AmountState, part: Part, region: Region, steps: Steps, node_choice: NodeChoice
 ) -> Found | NotFound:
     """One descent and a little more."""
-    with _share(steps, min(descent(part) * 5 // 4, steps.left // 2)) as share:
+    with steps.lend(min(descent(part) * 5 // 4, steps.left // 2)) as share:
         return Backtrack(state, part, share, node_choice).run(region)
 
 
@@ -81,7 +81,7 @@ def _thoroughly(view: ClusterView, part: Part, region: Region, steps: Steps, cla
         outcome = _by_node_choice(state, part, region, steps, tightest_first)
         state = trial_state_for(view, part, region, claims)
     if _open(outcome):
-        with _share(steps, steps.left // 4) as share:
+        with steps.lend(steps.left // 4) as share:
             outcome = Backtrack(state, part, share).run(region)
     if _open(outcome) and steps.left > 0:
         outcome = solve_placement(trial_state_for(view, part, region, claims), part, region, steps)
@@ -96,7 +96,7 @@ def _nested(view: ClusterView, part: Part, region: Region, steps: Steps, claims:
     def inside(inner: Part, domain: Region, share: Steps) -> Found | NotFound:
         return search(view, inner, domain, share, claims)
 
-    with _share(steps, steps.left // 2) as share:
+    with steps.lend(steps.left // 2) as share:
         if part.need >= len(part.children):
             return pack_levels(trial_state_for(view, part, region, claims), part, region, share, inside)
         fewer = replace(part, children=part.children[: part.need])
@@ -110,15 +110,6 @@ def _nested(view: ClusterView, part: Part, region: Region, steps: Steps, claims:
 
 def _open(outcome: Found | NotFound | None) -> bool:
     return outcome is None or (isinstance(outcome, NotFound) and not outcome.proved)
-
-
-@contextmanager
-def _share(steps: Steps, most: int) -> Iterator[Steps]:
-    """A part of the budget; what is left of it goes back."""
-    share = Steps(max(0, min(most, steps.left)))
-    steps.left -= share.left
-    yield share
-    steps.left += max(0, share.left)
 
 
 def trial_state_for(view: ClusterView, part: Part, region: Region, claims: Claims = ()) -> SlotState | AmountState:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .tasks import Steps
+from .budget import Steps
 
 #: Steps that are worth one unit of the solver's deterministic time.
 STEPS_PER_UNIT = 100_000

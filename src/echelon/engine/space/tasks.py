@@ -1,4 +1,4 @@
-"""The vocabulary of the search: what is still to do, what it may cost, what comes out."""
+"""The vocabulary of the search: the tasks that are still open, and what comes out."""
 
 from __future__ import annotations
 
@@ -8,16 +8,6 @@ from typing import NamedTuple
 from ..cluster.arrays import Ints
 from ..cluster.regions import Region
 from .canonical import Ask, Part
-
-
-@dataclass(slots=True)
-class Steps:
-    """The budget of a decision, shared by everything it tries."""
-
-    left: int
-
-    def some(self, share: int) -> Steps:
-        return Steps(min(self.left, max(200, self.left // share)))
 
 
 class Put(NamedTuple):
