@@ -20,7 +20,7 @@ from .arrays import Ints
 from .free_amounts import clip
 from .node_filters import allowed
 from .node_table import NodeTable
-from .slots import UNLIMITED, roll_up
+from .slots import UNLIMITED, count_slots, roll_up
 from .topology import Path
 from .view import ClusterView, Running
 
@@ -86,16 +86,11 @@ class Potential:
 
     def slots(self, shape: Shape, rows: Ints) -> Ints:
         """How many pods of a shape rows could take."""
-        found = np.full(len(rows), UNLIMITED, dtype=np.int64)
-        for resource, amount in shape.requests:
-            if amount <= 0:
-                continue
-            free = self.free(resource, rows)
-            if free is not None:
-                np.minimum(found, free // clip(amount), out=found)
-            elif not given(resource):
-                return np.zeros(len(rows), dtype=np.int64)
-        return np.where(allowed(self._view.node_table, shape, rows), np.maximum(found, 0), 0)
+        asked = [(self.free(name, rows), given(name), clip(amount)) for name, amount in shape.requests if amount > 0]
+        if any(free is None and not unsaid for free, unsaid, _ in asked):
+            return np.zeros(len(rows), dtype=np.int64)
+        slots = count_slots(((free, amount) for free, _, amount in asked if free is not None), len(rows))
+        return np.where(allowed(self._view.node_table, shape, rows), slots, 0)
 
     def by_domain(self, shape: Shape, level: int) -> Ints:
         """How many pods of a shape each domain of a level could take."""

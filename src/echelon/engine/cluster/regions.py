@@ -1,4 +1,8 @@
-"""Where a group may be: the cluster, a domain of a listed level, or the nodes of one value of an unlisted key."""
+"""Regions, where a group may be: the cluster, a domain of a listed level, or the nodes of one value of an unlisted key.
+
+`domains_within` is the one way to go through the domains of a key inside a region; `Topology.named_within` is the
+same for a listed level, as numbers.
+"""
 
 from __future__ import annotations
 
@@ -48,6 +52,29 @@ def split_by_label(table: NodeTable, region: Region, key: str) -> list[Region]:
     names = {number: value for value, number in column.values.items()}
     found = [(names[number], rows[ids == number]) for number in distinct(ids.tolist()).tolist() if number >= 0]
     return [Region(region.level, region.index, members, (*region.values, value)) for value, members in sorted(found)]
+
+
+def domains_within(table: NodeTable, region: Region, key: str) -> list[Region]:
+    """The domains of a key inside a region, in order; the region itself if it lies inside one of them."""
+    level = table.level_of.get(key)
+    if level is None:
+        return split_by_label(table, region, key)
+    if level <= region.level:
+        index = int(table.domains(level)[rows_of(table, region)[0]])
+        return [region] if table.named(level)[index] else []
+    inside = table.named_within(region.level, region.index, level).tolist()
+    found = (narrow(table, region, level, index) for index in inside)
+    return [inner for inner in found if inner is not None]
+
+
+def domain_around(table: NodeTable, region: Region, key: str, row: int) -> Region:
+    """The domain of a key inside a region that a row of it is in; the region itself if it lies inside one."""
+    level = table.level_of.get(key)
+    if level is None:
+        return next(inner for inner in split_by_label(table, region, key) if row in rows_of(table, inner))
+    if level <= region.level:
+        return region
+    return narrow(table, region, level, int(table.domains(level)[row])) or region
 
 
 def narrow(table: NodeTable, region: Region, level: int, index: int) -> Region | None:

@@ -7,6 +7,7 @@ up is that of the rows that changed.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -253,15 +254,27 @@ def _tightest(boxes: Ints, first: int, end: int, count: int) -> tuple[int, int]:
 
 def slots_in(table: NodeTable, free: Ints, shape: Shape) -> Ints:
     """How many pods of the shape fit into each column of `free`, by resources alone."""
-    count = np.full(free.shape[1], UNLIMITED, dtype=np.int64)
+    amounts: list[tuple[Ints, int]] = []
     for resource, amount in shape.requests:
-        if amount <= 0:
-            continue
-        known = table.resources.get(resource)
-        if known is None:
-            return np.zeros(free.shape[1], dtype=np.int64)
-        np.minimum(count, free[known] // clip(amount), out=count)
+        if amount > 0:
+            known = table.resources.get(resource)
+            if known is None:
+                return np.zeros(free.shape[1], dtype=np.int64)
+            amounts.append((free[known], clip(amount)))
+    return count_slots(amounts, free.shape[1])
+
+
+def count_slots(resources: Iterable[tuple[Ints, int]], size: int | tuple[int, int]) -> Ints:
+    """How many pods fit by resources: what is free of each, as an array of the size, and what one pod takes of it."""
+    count = np.full(size, UNLIMITED, dtype=np.int64)
+    for free, amount in resources:
+        np.minimum(count, free // amount, out=count)
     return np.maximum(count, 0)
+
+
+def count_slots_of_one(resources: Iterable[tuple[int, int]]) -> int:
+    """The same for one node, in plain numbers."""
+    return max(0, min([UNLIMITED, *[free // amount for free, amount in resources]]))
 
 
 def roll_up(table: NodeTable, rows: Ints, level: int) -> Ints:

@@ -116,6 +116,18 @@ class Topology:
         end = int(nested[index + 1]) if index + 1 < len(nested) else len(self.starts(inner))
         return int(nested[index]), end
 
+    def named_within(self, outer: int, index: int, inner: int) -> Ints:
+        """The numbers of the named domains of the inner level inside one domain of the outer level."""
+        low, high = self.inner(outer, index, inner)
+        return low + np.flatnonzero(self.named(inner)[low:high])
+
+    def in_order(self, keys: Iterable[str | None]) -> tuple[str, ...]:
+        """Different keys, listed ones from wide to narrow, then the others as they come; None is left out."""
+        asked = dict.fromkeys(key for key in keys if key)
+        levels = self.level_of
+        listed = sorted((key for key in asked if key in levels), key=levels.__getitem__)
+        return (*listed, *(key for key in asked if key not in levels))
+
     def opened(self, level: int, index: int) -> tuple[int, int, int] | None:
         """The widest level below a domain at which it falls into several, and these; None if into single nodes."""
         derived, key = self._derived, ("opened", level, index)

@@ -10,7 +10,7 @@ from ...base.paths import spoken
 from ..cluster.node_filters import allowed
 from ..cluster.node_table import NodeTable
 from ..cluster.regions import Region, path_of, rows_of
-from ..cluster.slots import slots_in
+from ..cluster.slots import count_slots_of_one, slots_in
 from ..cluster.view import Node
 from ..preemption.preempt import preempt
 from ..records.demand import Leaf, Limits, Shape, given
@@ -230,7 +230,7 @@ def _wanted(shape: Shape) -> list[tuple[str, int, int]]:
 
 def _slots(free: Mapping[str, int], wanted: list[tuple[str, int, int]]) -> int:
     """How many pods go into so much."""
-    return max(0, min([free.get(resource, unsaid) // amount for resource, amount, unsaid in wanted], default=0))
+    return count_slots_of_one((free.get(resource, unsaid), amount) for resource, amount, unsaid in wanted)
 
 
 def _clone(model: Node, number: int) -> Node:

@@ -8,13 +8,12 @@ what pods mind of one another: on one node by leaving out sets, elsewhere by rul
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ..cluster.regions import Region, narrow, rows_of, split_by_label
+from ..cluster.regions import Region, domains_within, rows_of
 from ..records.demand import Exclusive
 from ..space.bounds import inside
 from ..space.budget import Steps
@@ -181,24 +180,9 @@ class _Model:
         if known not in self._known:
             found = [around]
             for key in part.keys:
-                found = [inner for region in found for inner in self._split(region, key)]
+                found = [inner for region in found for inner in domains_within(self.table, region, key)]
             self._known[known] = found
         return self._known[known]
-
-    def _split(self, region: Region, key: str) -> Iterator[Region]:
-        """The domains of a key inside a region."""
-        level = self.table.level_of.get(key)
-        if level is None:
-            yield from split_by_label(self.table, region, key)
-        elif level <= region.level:
-            if self.table.named(level)[self.table.domains(level)[rows_of(self.table, region)[0]]]:
-                yield region
-        else:
-            low, high = self.table.inner(region.level, region.index, level)
-            for index in (low + np.flatnonzero(self.table.named(level)[low:high])).tolist():
-                inner = narrow(self.table, region, level, index)
-                if inner is not None:
-                    yield inner
 
     def _has_pins(self, part: Part, region: Region) -> bool:
         return not part.pins or bool(np.isin(part.pins, rows_of(self.table, region)).all())

@@ -208,9 +208,8 @@ class _LevelPacking:
     def _domains(self, children: Counter[int], region: Region) -> _Plan | None:
         """Parts of one level into the domains of their key inside a region."""
         level = own_level(self.state, self._like[next(iter(children))])
-        low, high = self.table.inner(region.level, region.index, level)
-        named, offered = self.table.named(level), self._offered(level)
-        indexes = [index for index in range(low, high) if named[index]]
+        low, _ = self.table.inner(region.level, region.index, level)
+        indexes, offered = self.table.named_within(region.level, region.index, level).tolist(), self._offered(level)
         if not indexes:
             return None
         have = [offered[index] for index in indexes]

@@ -16,10 +16,11 @@ import numpy as np
 
 from ..cluster.arrays import Ints
 from ..cluster.node_table import NodeTable
-from ..cluster.regions import CLUSTER, Region, narrow, rows_of, split_by_label
+from ..cluster.regions import CLUSTER, Region, domain_around
 from ..cluster.view import ClusterView
 from ..records.demand import Composite, Demand, Group, Leaf, Shape
 from ..records.verdict import Objective
+from ..space.canonical import keys_of
 from ..space.tasks import Found, Put
 from .objective_bound import LeftOutBound
 
@@ -47,27 +48,6 @@ def groups_of(root: Group) -> list[Group]:
         if isinstance(group, Composite):
             found.extend(group.children)
     return found
-
-
-def keys_of(group: Group, extra: str | None, table: NodeTable) -> tuple[str, ...]:
-    """The keys that a group must share a domain of, wide before narrow; `extra` is a preferred one."""
-    alone = group.exclusive.key if isinstance(group, Leaf) and group.exclusive else None
-    asked = [key for key in (group.topology, alone, extra) if key]
-    listed = sorted({key for key in asked if key in table.level_of}, key=table.level_of.__getitem__)
-    return tuple(listed) + tuple(dict.fromkeys(key for key in asked if key not in table.level_of))
-
-
-def inner_regions(table: NodeTable, region: Region, key: str) -> list[Region]:
-    """The domains of a key inside a region."""
-    level = table.level_of.get(key)
-    if level is None:
-        return split_by_label(table, region, key)
-    if level <= region.level:
-        index = int(table.domains(level)[rows_of(table, region)[0]])
-        return [region] if table.named(level)[index] else []
-    low, high = table.inner(region.level, region.index, level)
-    found = (narrow(table, region, level, index) for index in range(low, high) if table.named(level)[index])
-    return [inner for inner in found if inner is not None]
 
 
 # ---- preferred keys
@@ -144,21 +124,11 @@ def _narrow(
     region, honoured = around, missed.get(group.id, len(group.preferred))
     extra = group.preferred[honoured] if honoured < len(group.preferred) else None
     if rows[group.id]:
-        for key in keys_of(group, extra, table):
-            region = _around(table, region, key, rows[group.id][0])
+        for key in keys_of(table, group, extra):
+            region = domain_around(table, region, key, rows[group.id][0])
         draft.seats[group.id] = region
     for child in group.children if isinstance(group, Composite) else ():
         _narrow(table, child, region, draft, rows, missed)
-
-
-def _around(table: NodeTable, region: Region, key: str, row: int) -> Region:
-    """The domain of a key inside a region that holds a row."""
-    level = table.level_of.get(key)
-    if level is None:
-        return next(inner for inner in split_by_label(table, region, key) if row in rows_of(table, inner))
-    if level <= region.level:
-        return region
-    return narrow(table, region, level, int(table.domains(level)[row])) or region
 
 
 # ---- the objective

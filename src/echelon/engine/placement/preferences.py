@@ -12,15 +12,16 @@ import numpy as np
 from ..cluster.arrays import Ints
 from ..cluster.node_filters import tolerated
 from ..cluster.node_table import NodeTable
-from ..cluster.regions import CLUSTER, Region, rows_of
+from ..cluster.regions import CLUSTER, Region, domains_within, rows_of
 from ..cluster.running_terms import settled
 from ..cluster.slots import slots_in
 from ..cluster.view import ClusterView
 from ..records.demand import Demand, Identity, Leaf, NodeTerm, PodClass, Shape
+from ..space.canonical import keys_of
 from ..space.compact import compact
 from ..space.tasks import Put
 from .node_score import DemandPods, NodeScore
-from .objective import DraftPlacement, inner_regions, keys_of
+from .objective import DraftPlacement
 
 #: Domains that are compared for one group.
 DOMAINS = 256
@@ -189,6 +190,6 @@ class _Mover:
         """The domains a leaf could have had instead, some of them if there are very many."""
         narrowest = [key for key in leaf.preferred if self.table.level_of.get(key) == here.level]
         homes = [CLUSTER]
-        for key in keys_of(leaf, narrowest[0] if narrowest else None, self.table):
-            homes = [inner for region in homes for inner in inner_regions(self.table, region, key)]
+        for key in keys_of(self.table, leaf, narrowest[0] if narrowest else None):
+            homes = [inner for region in homes for inner in domains_within(self.table, region, key)]
         return [home for home in homes if home.level == here.level and sums[home.index] == sums[here.index]][:DOMAINS]

@@ -28,11 +28,11 @@ from ..models.pod_rule_constraints import PodCount, add_rules, row_marks
 from ..records.demand import Composite, Demand, Exclusive, Group, Leaf, Shape
 from ..records.verdict import Placed
 from ..space.budget import Steps
-from ..space.canonical import PartBuilder, merge, walk
+from ..space.canonical import PartBuilder, keys_of, merge, walk
 from ..space.cpsat import Solver
 from ..space.rule_state import RuleState, has_pod_rules, is_counted
 from ..space.tasks import NotFound
-from .objective import groups_of, is_measured, keys_of
+from .objective import groups_of, is_measured
 from .selection import Kind, Selection, counted
 
 #: Classes of pods times places for them.
@@ -119,7 +119,7 @@ class _Model:
         self._hold()
         self._fit()
         for group in self.groups:
-            for key in keys_of(group, None, self.table):
+            for key in keys_of(self.table, group):
                 self._together(group, key, self.holds[group.id], 0)
         self._alone()
         if state is not None:
@@ -388,7 +388,7 @@ def _places(view: ClusterView, demand: Demand, state: RuleState | None) -> dict[
     """Rows that need not be told apart, by the first of them: where pods are equal, those of the same domains."""
     table, groups = view.node_table, groups_of(demand.root)
     rows = np.arange(table.size, dtype=np.int64)
-    keys = {key for group in groups for key in (*keys_of(group, None, table), *group.preferred)}
+    keys = {key for group in groups for key in (*keys_of(table, group), *group.preferred)}
     columns = [*(_domains(table, key) for key in sorted(keys)), *row_marks(state.rules if state else ())]
     if len(_shapes(demand)) > 1:
         kinds = rows

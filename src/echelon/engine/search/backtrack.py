@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..cluster.arrays import Ints, distinct
-from ..cluster.regions import Region, narrow, rows_of, split_by_label
+from ..cluster.regions import Region, domains_within, narrow, rows_of
 from ..packing.node_pack import NodeBins, PodOrder, divide_among, pack_nodes
 from ..records.demand import Shape
 from ..space.bounds import inside, own_level
@@ -261,34 +261,31 @@ class Backtrack:
         if level is None:
             yield from self._labelled(part, region, key)
         elif level <= region.level:
-            index = int(self.table.domains(level)[rows_of(self.table, region)[0]])
-            if self.table.named(level)[index]:
-                yield region
+            yield from domains_within(self.table, region, key)
         else:
             yield from self._domains(part, region, level)
 
     def _domains(self, part: Part, region: Region, level: int) -> Iterator[Region]:
-        low, high = self.table.inner(region.level, region.index, level)
-        fitting = self.table.named(level)[low:high].copy()
+        found = self.table.named_within(region.level, region.index, level)
         if own_level(self.state, part) == level and region.rows is None:
-            fitting &= inside(self.state, part, level, low, high) >= 1
+            low, high = self.table.inner(region.level, region.index, level)
+            found = found[inside(self.state, part, level, low, high)[found - low] >= 1]
         if part.pins:
             pinned = distinct(self.table.domains(level)[list(part.pins)].tolist())
-            fitting &= np.isin(np.arange(low, high), pinned) & (len(pinned) == 1)
-        found = np.flatnonzero(fitting)
+            found = found[np.isin(found, pinned) & (len(pinned) == 1)]
         if not len(found):
             return
-        order = self._preference(part, level, low, found)
+        order = self._order(part, level, found)
         first = int(found[order.argmin()])
-        yield from self._narrowed(region, level, low + first)
+        yield from self._narrowed(region, level, first)
         for spot in np.argsort(order, kind="stable").tolist():
             if int(found[spot]) != first:
-                yield from self._narrowed(region, level, low + int(found[spot]))
+                yield from self._narrowed(region, level, int(found[spot]))
 
-    def _preference(self, part: Part, level: int, low: int, found: Ints) -> Ints:
+    def _order(self, part: Part, level: int, found: Ints) -> Ints:
         slots = np.zeros(len(found), dtype=np.int64)
         for shape in shapes_of(part):
-            slots += self.state.slots(shape, level)[low + found]
+            slots += self.state.slots(shape, level)[found]
         return domain_order(part, slots)
 
     def _narrowed(self, region: Region, level: int, index: int) -> Iterator[Region]:
@@ -299,7 +296,7 @@ class Backtrack:
     def _labelled(self, part: Part, region: Region, key: str) -> Iterator[Region]:
         """Domains of an unlisted key: tightest first by the room for all its pods."""
         ranked = []
-        for number, inner in enumerate(split_by_label(self.table, region, key)):
+        for number, inner in enumerate(domains_within(self.table, region, key)):
             assert inner.rows is not None
             if part.pins and not np.isin(part.pins, inner.rows).all():
                 continue

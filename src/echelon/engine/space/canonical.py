@@ -117,7 +117,7 @@ class PartBuilder:
         asks = _asks(leaf, goal)
         members = sum(ask.most for ask in asks)
         need = max(0, leaf.min_count - len(leaf.bound), sum(ask.least for ask in asks))
-        keys = self._keys(leaf.topology, leaf.exclusive, extra)
+        keys = keys_of(self._table, leaf, extra)
         pins = self._pins(leaf)
         growing = leaf.min_count <= 1 and leaf.final_size is None and leaf.topology is not None
         target = max(members, (leaf.final_size or 0) - len(leaf.bound))
@@ -130,7 +130,7 @@ class PartBuilder:
 
     def _composite(self, group: Composite, goal: Goal, extra: str | None, children: list[Part]) -> Part:
         need = max(len(children), group.min_groups) if goal == "everything" else group.min_groups
-        keys = self._keys(group.topology, None, extra)
+        keys = keys_of(self._table, group, extra)
         pins = tuple(sorted({pin for child in children for pin in child.pins}))
         everyone = need >= len(children)
         ordered = sorted(children, key=lambda part: self._rank(part, everyone))
@@ -156,15 +156,15 @@ class PartBuilder:
     def _type(self, signature: object, unique: int | None) -> int:
         return self._types.setdefault((signature, unique), len(self._types))
 
-    def _keys(self, topology: str | None, exclusive: Exclusive | None, extra: str | None) -> tuple[str, ...]:
-        asked = [key for key in (topology, exclusive and exclusive.key, extra) if key]
-        levels = self._table.level_of
-        listed = sorted({key for key in asked if key in levels}, key=levels.__getitem__)
-        return tuple(listed) + tuple(dict.fromkeys(key for key in asked if key not in levels))
-
     def _pins(self, leaf: Leaf) -> tuple[int, ...]:
         rows = {self._table.row(bound.node) for bound in leaf.bound}
         return tuple(sorted(row for row in rows if row is not None))
+
+
+def keys_of(table: NodeTable, group: Group, preferred: str | None = None) -> tuple[str, ...]:
+    """The keys that all pods of a group share a domain of, wide before narrow; a `preferred` one as if required."""
+    exclusive = group.exclusive.key if isinstance(group, Leaf) and group.exclusive else None
+    return table.in_order((group.topology, exclusive, preferred))
 
 
 def satisfied(group: Group) -> bool:
