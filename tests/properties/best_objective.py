@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby, product
 
-from echelon.engine import ClusterView, Composite, Demand, Group, Leaf, Shape
+from echelon.engine import ClusterView, Composite, Demand, Group, Leaf, Objective, Shape
 from tests.properties.brute_force import PlacementState
 from tests.properties.pod_terms import apart, right
 
-Value = tuple[int, int, int, int, int]
 Counts = tuple[int, ...]
 Choice = tuple[Counts | None, ...]
 Pod = tuple[Leaf, Shape]
 
 
-def optimum(view: ClusterView, demand: Demand) -> Value | None:
+def optimum(view: ClusterView, demand: Demand) -> Objective | None:
     """The least objective over all placements; None if there is none."""
     ground = _Ground(view, demand)
     choices = sorted(_choices(demand), key=lambda found: found[0])
@@ -28,7 +27,7 @@ def optimum(view: ClusterView, demand: Demand) -> Value | None:
         for _, choice in alike:
             best = _Packing(ground, choice, best).best
         if best is not None:
-            return (*worth, *best)
+            return Objective(*worth, *best)
     return None
 
 

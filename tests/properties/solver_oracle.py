@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from hypothesis import assume
 from ortools.sat.python import cp_model
 
-from echelon.engine import ClusterView, Composite, Demand, Group, Leaf, Shape, Verdict
+from echelon.engine import ClusterView, Composite, Demand, Group, Leaf, Objective, Shape, Verdict
 from echelon.testing.placement import judged
-from tests.properties.best_objective import Value, measured
+from tests.properties.best_objective import measured
 from tests.properties.brute_force import PlacementState
 from tests.properties.hierarchies import Instance
 from tests.properties.solver_pod_terms import Neighbours
@@ -30,7 +30,7 @@ class Undecided(Exception):
     """The solver was not done within its effort."""
 
 
-def best_objective(view: ClusterView, demand: Demand) -> Value | None:
+def best_objective(view: ClusterView, demand: Demand) -> Objective | None:
     """The least objective over all placements; None if there is none."""
     model = _Model(view, demand)
     found: list[int] = []
@@ -40,11 +40,10 @@ def best_objective(view: ClusterView, demand: Demand) -> Value | None:
             return None
         found.append(least)
         model.add(number == least)
-    roles, groups, members, missed, spare = found
-    return roles, groups, members, missed, spare
+    return Objective(*found)
 
 
-def verdict_beside_best(instance: Instance) -> tuple[Verdict, Value | None]:
+def verdict_beside_best(instance: Instance) -> tuple[Verdict, Objective | None]:
     """The engine's verdict, judged, and the least objective; what the solver cannot decide is passed over."""
     try:
         best = best_objective(instance.cluster.view, instance.demand)

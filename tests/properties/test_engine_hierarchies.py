@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from echelon.engine import Blocked, ClusterView, Demand, Limits, Node, Placed, decide, problems
+from echelon.engine import Blocked, ClusterView, Demand, Limits, Node, Objective, Placed, decide, problems
 from echelon.testing.placement import LEVELS, NOW, copied
-from tests.properties.best_objective import Value, optimum
+from tests.properties.best_objective import optimum
 from tests.properties.hierarchies import Instance, draw_instance, examples, instances
 from tests.properties.least_loss import loses_least
 from tests.properties.reached import Reached, reaches
@@ -28,7 +28,7 @@ def is_best(reached: Reached, view: ClusterView, demand: Demand) -> None:
         assert verdict.bound == best
 
 
-def is_bounded(reached: Reached, verdict: object, best: Value | None) -> None:
+def is_bounded(reached: Reached, verdict: object, best: Objective | None) -> None:
     """Whatever the budget: nothing is better than the bound, and no gap means that nothing is better."""
     if isinstance(verdict, Placed):
         assert best is not None

@@ -99,9 +99,8 @@ def _has_pods(group: Group, placed: Placed) -> bool:
 
 def praised(_: Instance, placed: Placed) -> Iterator[Placed]:
     """The placement is said to be better than it is, number by number."""
-    for number, value in enumerate(placed.objective):
-        lower = (*placed.objective[:number], value - 1, *placed.objective[number + 1 :])
-        yield replace(placed, objective=lower)  # type: ignore[arg-type]
+    for name, value in placed.objective._asdict().items():
+        yield replace(placed, objective=placed.objective._replace(**{name: value - 1}))
 
 
 def scattered(instance: Instance, placed: Placed) -> Iterator[Placed]:

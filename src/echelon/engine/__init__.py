@@ -43,7 +43,20 @@ from .records.demand import (
     given,
 )
 from .records.validate import BadInput
-from .records.verdict import Blocked, Cost, Domain, DomainCount, Evict, Fix, Loss, LossBound, Placed, Shortage, Verdict
+from .records.verdict import (
+    Blocked,
+    Cost,
+    Domain,
+    DomainCount,
+    Evict,
+    Fix,
+    Loss,
+    LossBound,
+    Objective,
+    Placed,
+    Shortage,
+    Verdict,
+)
 from .reserve import soonest
 from .space.budget import Steps
 
@@ -74,6 +87,7 @@ __all__ = [
     "LossBound",
     "Node",
     "NodeTerm",
+    "Objective",
     "Operator",
     "Peers",
     "Placed",

@@ -16,7 +16,7 @@ from ..cluster.regions import Region
 from ..cluster.slots import NEVER, Slots
 from ..cluster.view import ClusterView
 from ..records.demand import Demand, Leaf
-from ..records.verdict import Placed
+from ..records.verdict import BEST, Objective, Placed
 from ..search.closed_form import MANY
 from ..space.compact import compact, descend
 from .objective import is_measured
@@ -46,7 +46,9 @@ def place_plain_leaf(view: ClusterView, demand: Demand) -> Placed | None:
         return None
     index, spare = found
     domain = {leaf.id: table.domain_path(level, index)}
-    objective = (0, 0, 0, 0, spare)  # nothing is left out, and no domain that is open to it is tighter
+    objective = (
+        Objective(0, 0, 0, 0, spare) if spare else BEST
+    )  # nothing is left out, and no domain that is open to it is tighter
     assignment = _assigned(table, slots, (level, index), pods.members)
     return Placed(assignment, domain, frozenset((leaf.id,)), objective, objective)
 

@@ -141,26 +141,28 @@ def objective_and_bound(
     missed = count_missed_preferences(view, demand.root, draft)
     groups, leaves = groups_of(demand.root), list(demand.leaves())
     asked = sum(len(pods.members) for leaf in leaves for pods in leaf.classes)
-    left_out = (
-        sum(_roles_missing(leaf, assignment) for leaf in leaves),
-        len(groups) - len(draft.seats),
-        asked - len(assignment),
-        sum(missed.values()),
-    )
     spare, least = _around_groups(view, leaves, draft)
-    return (*left_out, spare), _bound(view, demand, left_out, least)
+    objective = Objective(
+        roles_missing=sum(_roles_missing(leaf, assignment) for leaf in leaves),
+        groups_left_out=len(groups) - len(draft.seats),
+        members_left_out=asked - len(assignment),
+        preferred_missed=sum(missed.values()),
+        spare_slots=spare,
+    )
+    return objective, _bound(view, demand, objective, least)
 
 
-def _bound(view: ClusterView, demand: Demand, left_out: tuple[int, int, int, int], least: int) -> Objective:
-    """The least there could be; `least` is the spare around groups that are all there and miss the same keys."""
-    if not any(left_out):
-        return (0, 0, 0, 0, least)
-    floor = LeftOutBound(view)
-    if any(left_out[:3]):
-        return (*floor.left_out(demand), 0, 0)
-    missed = floor.missed(group for group in groups_of(demand.root) if group.preferred)
-    # No group misses fewer keys than its floor: if the sum is the same, all are held to the same keys everywhere.
-    return (0, 0, 0, missed, least if missed == left_out[3] else 0)
+def _bound(view: ClusterView, demand: Demand, objective: Objective, least_spare: int) -> Objective:
+    """A lower bound; `least_spare` holds for placements of all groups that miss the same preferred keys."""
+    if not any(objective.without_spare):
+        return Objective(spare_slots=least_spare)
+    by_slots = LeftOutBound(view)
+    if any(objective.left_out):
+        return Objective(*by_slots.left_out(demand))
+    missed = by_slots.missed(group for group in groups_of(demand.root) if group.preferred)
+    # No group misses fewer keys than this: if the sum is the same, every placement misses the same keys.
+    spare = least_spare if missed == objective.preferred_missed else 0
+    return Objective(preferred_missed=missed, spare_slots=spare)
 
 
 def _roles_missing(leaf: Leaf, assignment: Mapping[int, str]) -> int:

@@ -52,7 +52,8 @@ def place(view: ClusterView, demand: Demand, steps: Steps) -> PlaceResult:
 
 def _selected(view: ClusterView, demand: Demand, placed: Placed | None, steps: Steps) -> PlaceResult:
     """A placement that leaves less out or misses fewer wishes: the solver says what, the search says where."""
-    if placed is not None and placed.objective[:4] <= placed.bound[:4] and not is_small(view, demand):
+    settled = placed is not None and placed.objective.without_spare <= placed.bound.without_spare
+    if settled and not is_small(view, demand):
         return PlaceResult(placed)
     selected = select(view, demand, placed, steps)
     if isinstance(selected, NotFound):
@@ -80,12 +81,12 @@ def _quickly(view: ClusterView, demand: Demand, steps: Steps) -> PlaceResult:
     plain = _attempt(view, demand, steps, {})
     best = plain.placed
     preferences = [group for group in groups_of(demand.root) if group.preferred]
-    if best is None or not preferences or best.objective[3] == 0:
+    if best is None or not preferences or not best.objective.preferred_missed:
         return plain
     if len(preferences) > 1:
         everyone = {group.id: group.preferred[0] for group in preferences}
         best = _better(view, demand, steps, everyone, best) or best
-        if best.objective[3] == 0:
+        if not best.objective.preferred_missed:
             return PlaceResult(best)
     narrowed, trials = dict[int, str](), PREFERENCE_TRIALS
     for group in preferences:

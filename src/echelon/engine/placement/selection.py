@@ -11,7 +11,7 @@ import numpy as np
 from ..cluster.regions import CLUSTER
 from ..cluster.view import ClusterView
 from ..records.demand import Demand, Group, Leaf, PodClass, Shape
-from ..records.verdict import Objective, Placed
+from ..records.verdict import BEST, Objective, Placed
 from ..space.canonical import Part, PartBuilder, merge, walk
 from ..space.tasks import Put
 from .objective import DraftPlacement, find_regions, groups_of
@@ -29,7 +29,7 @@ class Selection:
     holding: frozenset[int]
     keys: dict[int, str]
     #: Nothing is better than this.
-    bound: Objective = (0, 0, 0, 0, 0)
+    bound: Objective = BEST
 
 
 def reduced(root: Group, selected: Selection) -> Group | None:

@@ -15,8 +15,8 @@ more slots spare than need be and 701 do not know whether theirs are the fewest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from ..cluster.regions import CLUSTER
 from ..cluster.view import ClusterView
 from ..models.pod_rule_constraints import PodCount, add_rules, row_marks
 from ..records.demand import Composite, Demand, Exclusive, Group, Leaf, Shape
-from ..records.verdict import Placed
+from ..records.verdict import BEST, Objective, Placed
 from ..space.budget import Steps
 from ..space.canonical import PartBuilder, keys_of, merge, walk
 from ..space.cpsat import Solver
@@ -63,25 +63,34 @@ def select(view: ClusterView, demand: Demand, known: Placed | None, steps: Steps
     return _number_by_number(model, known, steps, is_small(view, demand))
 
 
+class _Stage(NamedTuple):
+    """One number to minimise, after those of the stages before it."""
+
+    #: Writes it down.
+    expression: Callable[[], Any]
+    #: The numbers of an objective up to and with this one.
+    numbers: Callable[[Objective], tuple[int, ...]]
+    #: What the expression is for an objective, and the objective for what the expression is.
+    value: Callable[[Objective], int]
+    settle: Callable[[Objective, int], Objective]
+
+
 def _number_by_number(model: _Model, known: Placed | None, steps: Steps, spare: bool) -> Selection | NotFound:
     """The least left out, then the fewest preferred keys missed, then, if wanted, the fewest spare slots.
 
     Numbers in which the known placement meets its bound are taken from it.
     """
     selected: Selection | None = None
-    settled: tuple[int, ...] = ()
-    for numbers, expression in ((3, model.left_out), (4, model.missed), (5, model.spare))[: 3 if spare else 2]:
-        if numbers == 4 and not model.preferring:
-            settled += (0,)
-            continue
-        least = expression()
-        if known is not None and known.objective[:numbers] <= known.bound[:numbers]:
-            settled = known.objective[:numbers]
-            model.cp.add(least == model.as_one(settled))
+    settled = BEST
+    for stage in model.stages(spare):
+        least = stage.expression()
+        if known is not None and stage.numbers(known.objective) <= stage.numbers(known.bound):
+            settled = Objective(*stage.numbers(known.objective))
+            model.cp.add(least == stage.value(settled))
             continue
         if not model.solve(least, steps):
             return selected or NotFound(proved=model.solver.ended)
-        settled += model.parts_of(model.solver.bound) if numbers == 3 else (model.solver.bound,)
+        settled = stage.settle(settled, model.solver.bound)
         selected = model.selection(settled)
         if not model.solver.ended:
             break
@@ -262,16 +271,30 @@ class _Model:
         absent = len(self.groups) - self.sum(list(self.holds.values()))
         return self._role * self.sum(self._roles) + self._group * absent + asked - self.sum(self._members)
 
-    def as_one(self, numbers: tuple[int, ...]) -> int:
-        """The last of the first numbers of an objective; what is left out is one number made of three."""
-        if len(numbers) > 3:
-            return numbers[-1]
-        roles, groups, members = numbers
-        return self._role * roles + self._group * groups + members
+    def stages(self, spare: bool) -> Iterator[_Stage]:
+        yield _Stage(self.left_out, lambda found: found.left_out, self._weight, self._from_weight)
+        if self.preferring:
+            yield _Stage(
+                self.missed,
+                lambda found: found.without_spare,
+                lambda found: found.preferred_missed,
+                lambda found, missed: found._replace(preferred_missed=missed),
+            )
+        if spare:
+            yield _Stage(
+                self.spare,
+                lambda found: found,
+                lambda found: found.spare_slots,
+                lambda found, slots: found._replace(spare_slots=slots),
+            )
 
-    def parts_of(self, left_out: int) -> tuple[int, int, int]:
-        roles, rest = divmod(left_out, self._role)
-        return roles, *divmod(rest, self._group)
+    def _weight(self, found: Objective) -> int:
+        """Roles, groups and members left out, as one number."""
+        return self._role * found.roles_missing + self._group * found.groups_left_out + found.members_left_out
+
+    def _from_weight(self, _: Objective, weight: int) -> Objective:
+        roles, rest = divmod(weight, self._role)
+        return Objective(roles, *divmod(rest, self._group))
 
     def missed(self) -> Any:
         """Preferred keys missed; the rules that go with them are written down now."""
@@ -355,8 +378,8 @@ class _Model:
         for variable in (*self.holds.values(), *self._members):
             self.cp.add_hint(variable, self.solver.value(variable))
 
-    def selection(self, settled: tuple[int, ...]) -> Selection:
-        """The last solution; nothing is better than the numbers that are settled."""
+    def selection(self, bound: Objective) -> Selection:
+        """The last solution; nothing is better than the bound."""
         used: dict[tuple[int, Shape], int] = {}
         pods = {
             leaf: {(shape, role): dict(self._spread(shape, places, used)) for (shape, role), places in classes.items()}
@@ -365,8 +388,7 @@ class _Model:
         holding = frozenset(group for group, holds in self.holds.items() if self.solver.value(holds))
         honoured = ((group, key, flag) for group, flags in self._honoured.items() for key, flag in flags.items())
         keys = {group: key for group, key, flag in honoured if self.solver.value(flag)}
-        roles, groups, members, missed, spare = (*settled, 0, 0)[:5]
-        return Selection(pods, holding, keys, (roles, groups, members, missed, spare))
+        return Selection(pods, holding, keys, bound)
 
     def _spread(
         self, shape: Shape, places: Mapping[int, Any], used: dict[tuple[int, Shape], int]

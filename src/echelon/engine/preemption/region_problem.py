@@ -111,9 +111,9 @@ class RegionProblem:
 
     def _test(self, key: _TestKey, aim: Part, evicted: Sequence[Victim], most: int) -> None:
         self.trial.remove(evicted)
-        steps = Steps(most)
-        outcome = search(self.trial.view, aim, self.region, steps)
-        self.steps.left -= most - steps.left + ONE_SEARCH
+        self.steps.left -= ONE_SEARCH
+        with self.steps.lend(most, least=most) as steps:
+            outcome = search(self.trial.view, aim, self.region, steps)
         self._known[key] = isinstance(outcome, Found)
         self._open.discard(key)
         if isinstance(outcome, NotFound) and not outcome.proved:

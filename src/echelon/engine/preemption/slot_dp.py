@@ -19,6 +19,7 @@ import numpy as np
 
 from ..cluster.arrays import Ints
 from ..cluster.regions import Region, rows_of
+from ..cluster.slots import count_slots
 from ..space.canonical import Part
 from .row_costs import INFINITE, RowCosts, cheapest_subsets, combine_rows, useful_rows
 from .slot_gains import SlotGains
@@ -148,14 +149,15 @@ class SlotProgram:
             pieces = np.array([[self._pieces[unit, row] for unit, _ in priced] for row, _, priced in spots])
             costs, entries = np.hstack((costs, prices)), np.hstack((entries, pieces))
         gone = [(spot, self._pieces[unit, row]) for spot, (row, units, _) in enumerate(spots) for unit in units]
-        slots = np.full((len(spots), subsets.shape[1]), 1 << 31, dtype=np.int64)
-        for (_, known, amount), given in zip(gains.requests, gains.freed, strict=True):
+        amounts: list[tuple[Ints, int]] = []
+        for (_, known, amount), freed in zip(gains.requests, gains.freed, strict=True):
             free = gains.free[known, rows]
             for spot, entry in gone:
-                free[spot] += given[entry]
-            np.minimum(slots, (free[:, np.newaxis] + given[entries] @ subsets) // amount, out=slots)
+                free[spot] += freed[entry]
+            amounts.append((free[:, np.newaxis] + freed[entries] @ subsets, amount))
+        slots = count_slots(amounts, (len(spots), subsets.shape[1]))
         usable = gains.slots_most[rows][:, np.newaxis] > 0
-        return cheapest_subsets(np.where(usable, np.minimum(np.maximum(slots, 0), gains.need), 0), costs @ subsets)
+        return cheapest_subsets(np.where(usable, np.minimum(slots, gains.need), 0), costs @ subsets)
 
     def together_in(self, row: int) -> list[int]:
         return self._together.get(int(self._domains[row]), [])
@@ -206,8 +208,7 @@ class _Evaluation:
         """What 0, 1, … copies of a part cost in a domain, as far as they can be had."""
         table = self.books.gains.table
         own = table.level_of[part.keys[0]] if part.keys else level
-        low, high = table.inner(level, index, own)
-        inside = [inner for inner in range(low, high) if own == level or table.named(own)[inner]]
+        inside = [index] if own == level else table.named_within(level, index, own).tolist()
         if part.is_leaf:
             self._look(part.need, own, inside)
         if own == level:

@@ -18,7 +18,7 @@ from ..cluster.free_amounts import clip
 from ..cluster.node_filters import allowed
 from ..cluster.node_table import NodeTable
 from ..cluster.regions import Region, rows_of
-from ..cluster.slots import UNLIMITED, roll_up
+from ..cluster.slots import count_slots, count_slots_of_one, roll_up
 from ..records.demand import LARGEST, Shape
 from ..space.canonical import Part, shapes_of
 from .loss import EvictionTrial
@@ -97,8 +97,9 @@ class SlotGains:
         if not self.slots_most[row]:
             return 0
         free = self.free
-        room = [(free.item(known, row) + freed.get(name, 0)) // amount for name, known, amount in self.requests]
-        return max(0, min(room, default=UNLIMITED))
+        return count_slots_of_one(
+            [(free.item(known, row) + freed.get(name, 0), amount) for name, known, amount in self.requests]
+        )
 
     def _asked(self) -> int:
         assert self.shape is not None
@@ -106,13 +107,13 @@ class SlotGains:
 
     def _slots(self, evicted: Bools) -> Ints:
         """Slots of every row once these entries are evicted."""
-        count = np.full(self.table.size, UNLIMITED, dtype=np.int64)
+        amounts: list[tuple[Ints, int]] = []
         rows = self.rows[evicted]
         for (_, known, amount), freed in zip(self.requests, self.freed, strict=True):
             free = self.free[known].copy()
             np.add.at(free, rows, freed[evicted])
-            np.minimum(count, free // amount, out=count)
-        return np.where(self._usable, np.maximum(count, 0), 0)
+            amounts.append((free, amount))
+        return np.where(self._usable, count_slots(amounts, self.table.size), 0)
 
     def _gain_by_entry(self) -> Ints:
         """The most slots that each entry adds.
@@ -316,10 +317,9 @@ class SlotPrices:
         level = max(levels, default=-1)
         if level <= region.level or region.rows is not None:
             return [region]
-        low, high = self.table.inner(region.level, region.index, level)
-        named = self.table.named(level)
         pinned = {int(self.table.domains(level)[row]) for row in part.pins}
-        return [Region(level, index) for index in range(low, high) if named[index] and pinned <= {index}]
+        inside = self.table.named_within(region.level, region.index, level).tolist()
+        return [Region(level, index) for index in inside if pinned <= {index}]
 
     def _inside(self, part: Part, region: Region, used: np.ndarray) -> tuple[float, np.ndarray] | None:
         if part.children:

@@ -11,9 +11,32 @@ from typing import Literal, NamedTuple
 
 #: A domain is the path of label values from the widest level down; () is the whole cluster.
 Domain = tuple[str, ...]
-#: Roles missing, groups left out, members left out, preferred keys missed, spare slots around the groups; less is
-#: better, and the first number that differs decides.
-Objective = tuple[int, int, int, int, int]
+
+
+class Objective(NamedTuple):
+    """What a placement falls short of: less is better, and the first number that differs decides."""
+
+    roles_missing: int = 0
+    groups_left_out: int = 0
+    members_left_out: int = 0
+    #: Preferred topology keys of which a group shares no domain.
+    preferred_missed: int = 0
+    #: Slots that stay free in the domains of the groups.
+    spare_slots: int = 0
+
+    @property
+    def left_out(self) -> tuple[int, int, int]:
+        """Roles, groups and members that are not placed."""
+        return self[:3]
+
+    @property
+    def without_spare(self) -> tuple[int, int, int, int]:
+        """All but the spare slots."""
+        return self[:4]
+
+
+#: Nothing is missing and nothing is spare; also the bound where nothing is known.
+BEST = Objective()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +49,14 @@ class Placed:
     domains: Mapping[int, Domain]
     #: ids of groups that hold; a group outside it stays pending although the root holds
     groups: frozenset[int]
-    objective: Objective = (0, 0, 0, 0, 0)
+    objective: Objective = BEST
     #: No placement is better than this: each number holds for all that agree in the numbers before it.
-    bound: Objective = (0, 0, 0, 0, 0)
+    bound: Objective = BEST
 
     @property
-    def gap(self) -> tuple[int, ...]:
+    def gap(self) -> Objective:
         """How far each number of the objective is from its bound; all 0: nothing better exists."""
-        return tuple(value - bound for value, bound in zip(self.objective, self.bound, strict=True))
+        return Objective(*(value - bound for value, bound in zip(self.objective, self.bound, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
