@@ -16,6 +16,7 @@ from echelon.api.verbs import Verbs, WatchEvent, WatchOptions
 from echelon.base.clock import Clock
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
 from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
+from tests.integration.altered_api import AlteredApi
 
 SCHEDULED = ("True", "Scheduled", "")
 
@@ -127,16 +128,13 @@ async def test_members_pinned_to_two_racks_of_a_gang_that_must_be_in_one_are_ref
 # -- nodes ---------------------------------------------------------------------------------------------------
 
 
-class Vanishing:
+class Vanishing(AlteredApi):
     """An API on which a node is removed at the very moment a pod is to be bound to it."""
 
     def __init__(self, verbs: Verbs, node: str) -> None:
-        self._verbs = verbs
+        super().__init__(verbs)
         self._node = node
         self.bound_to: list[str] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._verbs, name)
 
     async def bind(self, namespace: str, pod: str, node: str, **more: Any) -> None:
         self.bound_to.append(node)
@@ -149,8 +147,7 @@ class Vanishing:
 
 @in_virtual_time
 async def test_members_go_elsewhere_when_their_node_vanishes_while_they_are_bound(world: SchedulerPlane) -> None:
-    await world.stop()
-    world.start(Vanishing(world.verbs, "n1"))  # type: ignore[arg-type]
+    await world.restart(Vanishing(world.verbs, "n1"))
     await world.create(*(make_node(f"n{n}", cpu=1) for n in range(3)), make_pod_group("g", gang=2))
     await world.pods("g", "p", 2)
     await world.settle()
@@ -162,8 +159,7 @@ async def test_members_go_elsewhere_when_their_node_vanishes_while_they_are_boun
 async def test_nobody_is_bound_to_a_node_that_is_known_to_be_gone(world: SchedulerPlane) -> None:
     """Between a decision and its last binding a node can go; on a real server such a binding would be accepted."""
     api = Held(world.verbs)
-    await world.stop()
-    world.start(api)  # type: ignore[arg-type]
+    await world.restart(api)
     names = [f"p{n}" for n in range(100)]
     await world.create(make_node("n1", cpu=100))
     for name in names:
@@ -178,16 +174,13 @@ async def test_nobody_is_bound_to_a_node_that_is_known_to_be_gone(world: Schedul
     assert len(api.asked) == under_way
 
 
-class Held:
+class Held(AlteredApi):
     """An API that does not answer bindings before it is told to."""
 
     def __init__(self, verbs: Verbs) -> None:
-        self._verbs = verbs
+        super().__init__(verbs)
         self.gate = asyncio.Event()
         self.asked: list[str] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._verbs, name)
 
     async def bind(self, namespace: str, pod: str, node: str, **more: Any) -> None:
         self.asked.append(pod)
@@ -276,8 +269,7 @@ class Outage:
 async def test_a_minute_of_trouble_is_outlived(world: SchedulerPlane, code: int) -> None:
     """A preemption and a gang are under way when it begins, more comes meanwhile; afterwards all is as it should be."""
     api = Outage(world.verbs, world.clock, code)
-    await world.stop()
-    world.start(api)  # type: ignore[arg-type]
+    await world.restart(api)
     await world.create(*(make_node(f"n{n}", cpu=2) for n in range(3)), make_pod("low", cpu=2, priority=1))
     await world.settle(1)
     for obj in [make_pod_group("g", gang=4, priority=9), *(make_pod(f"g{n}", group="g", priority=9) for n in range(4))]:
@@ -305,8 +297,7 @@ async def test_a_watch_of_one_kind_that_stays_silent_is_caught_up_with(
 ) -> None:
     """Only one kind lags: nothing is decided on half of the truth for good."""
     api = Lagging(world.verbs, resource)
-    await world.stop()
-    world.start(api)  # type: ignore[arg-type]
+    await world.restart(api)
     await world.settle(1)
     api.held.clear()
     await world.create(make_node("n1"), make_pod_group("g", gang=2))
@@ -318,17 +309,14 @@ async def test_a_watch_of_one_kind_that_stays_silent_is_caught_up_with(
     assert await world.condition("g") == SCHEDULED
 
 
-class Lagging:
+class Lagging(AlteredApi):
     """An API whose watch of one kind can be held up."""
 
     def __init__(self, verbs: Verbs, resource: Resource) -> None:
-        self._verbs = verbs
+        super().__init__(verbs)
         self._resource = resource
         self.held = asyncio.Event()
         self.held.set()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._verbs, name)
 
     async def watch(
         self, resource: Resource, namespace: str = "", options: WatchOptions = WatchOptions()

@@ -15,21 +15,19 @@ from echelon.api.scheme import NODES, POD_GROUPS, PODS, Object, Resource
 from echelon.api.verbs import Patch, Verbs, WatchEvent, WriteOptions
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
 from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
+from tests.integration.altered_api import AlteredApi
 
 SCHEDULED = ("True", "Scheduled", "")
 
 
-class Unreliable:
+class Unreliable(AlteredApi):
     """An API whose bindings go wrong as told: pod name -> what its next bindings end in."""
 
     def __init__(self, verbs: Verbs, trouble: dict[str, list[Exception]], *, lost_answer: bool = False) -> None:
-        self._verbs = verbs
+        super().__init__(verbs)
         self._trouble = trouble
         self._lost_answer = lost_answer
         self.calls: Counter[str] = Counter()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._verbs, name)
 
     async def bind(
         self, namespace: str, pod: str, node: str, *, uid: str = "", options: WriteOptions = WriteOptions()
@@ -42,15 +40,12 @@ class Unreliable:
         await self._verbs.bind(namespace, pod, node, uid=uid, options=options)
 
 
-class Slow:
+class Slow(AlteredApi):
     """An API that takes its time over explanations: by the time one is written, things may have changed."""
 
     def __init__(self, verbs: Verbs, seconds: float) -> None:
-        self._verbs = verbs
+        super().__init__(verbs)
         self._seconds = seconds
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._verbs, name)
 
     async def patch(self, resource: Resource, name: str, patch: Patch, *where: str) -> Object:
         await asyncio.sleep(self._seconds)
@@ -72,8 +67,7 @@ async def test_an_explanation_that_comes_late_does_not_overwrite_a_binding(world
 
 
 async def _restart(world: SchedulerPlane, api: Any) -> None:
-    await world.stop()
-    world.start(api)
+    await world.restart(api)
 
 
 REFUSALS = [ApiError(409, "Conflict", "no"), ApiError(500, "InternalError", "broken"), OSError("connection lost")]
@@ -133,16 +127,13 @@ async def test_pods_whose_bindings_are_refused_do_not_chase_each_other(world: Sc
     assert await world.nodes("p0", "p1") == ["n1", ""]
 
 
-class Mute:
+class Mute(AlteredApi):
     """An API that does what it is asked to about pods and, unless it `speaks`, says nothing of it."""
 
     def __init__(self, verbs: Verbs) -> None:
-        self._verbs = verbs
+        super().__init__(verbs)
         self.speaks = asyncio.Event()
         self.speaks.set()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._verbs, name)
 
     async def bind(self, *where: str, **more: Any) -> None:
         await self._verbs.bind(*where, **more)
@@ -241,8 +232,7 @@ async def test_a_crash_at_any_moment_leaves_gangs_whole_after_restart(world: Sch
         await world.verbs.create(PODS, make_pod(f"{group}-3", group=group), "default")
     for _ in range(moment):
         await asyncio.sleep(0)
-    await world.stop()
-    world.start()
+    await world.restart()
     await world.settle()
     for group in groups:
         assert await world.scheduled(*(f"{group}-{n}" for n in range(4)))

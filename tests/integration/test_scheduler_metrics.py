@@ -112,8 +112,7 @@ async def test_a_binding_that_is_refused_is_an_error(world: SchedulerPlane) -> N
                 raise ApiError(409, "Conflict", "no")
             await world.verbs.bind(namespace, pod, node, uid=uid)
 
-    await world.stop()
-    world.start(Refusing())  # type: ignore[arg-type]
+    await world.restart(Refusing())
     await world.create(make_node("n", cpu=4), make_pod("p"))
     await world.settle()
     assert value(world, "echelon_scheduler_bindings_total", result="refused") == 1

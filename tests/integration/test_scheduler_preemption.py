@@ -11,9 +11,9 @@ import pytest
 from echelon.api.objects import meta
 from echelon.api.objects.vocabulary import RACK, ZONE
 from echelon.api.scheme import COMPOSITE_POD_GROUPS, PODS, Object, Resource
-from echelon.api.verbs import Verbs
 from echelon.testing.builders import make_budget, make_composite, make_node, make_pod, make_pod_group
 from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
+from tests.integration.altered_api import AlteredApi
 
 SCHEDULED = ("True", "Scheduled", "")
 
@@ -736,8 +736,7 @@ async def test_a_preemption_goes_on_after_a_crash(world: SchedulerPlane, moment:
         await world.submit(pod)
     for _ in range(moment):
         await asyncio.sleep(0)
-    await world.stop()
-    world.start()
+    await world.restart()
     await world.settle(3)
     for name in [f"low{n}" for n in range(4)]:
         if not await world.gone(name):
@@ -747,14 +746,8 @@ async def test_a_preemption_goes_on_after_a_crash(world: SchedulerPlane, moment:
     assert await world.condition("g") == SCHEDULED
 
 
-class _SlowToSay:
+class _SlowToSay(AlteredApi):
     """An API that takes its time to note for whom room is made."""
-
-    def __init__(self, verbs: Verbs) -> None:
-        self._verbs = verbs
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._verbs, name)
 
     async def patch(self, resource: Resource, name: str, *rest: Any) -> Object:
         if resource is PODS and name.startswith("high"):
@@ -768,13 +761,11 @@ async def test_nobody_else_is_evicted_after_a_crash_before_it_was_noted_for_whom
     lows = [f"low{n}" for n in range(4)]
     await world.create(*(make_pod(name, cpu=2, priority=10, grace=20) for name in lows))
     await world.settle(2)
-    await world.stop()
-    world.start(_SlowToSay(world.verbs))  # type: ignore[arg-type]
+    await world.restart(_SlowToSay(world.verbs))
     await world.settle(1)
     await world.create(gang(2), *high(2, cpu=2))
     await world.settle(1)
-    await world.stop()
-    world.start()
+    await world.restart()
     await world.settle(5)
     leaving = [name for name in lows if (pod := await world.pod(name)) is not None and meta.deleting(pod)]
     assert len(leaving) == 2

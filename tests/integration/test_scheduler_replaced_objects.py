@@ -11,18 +11,16 @@ from echelon.api.scheme import POD_GROUPS, PODS
 from echelon.api.verbs import Verbs, WriteOptions
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
 from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
+from tests.integration.altered_api import AlteredApi
 
 
-class Interfering:
+class Interfering(AlteredApi):
     """An API where something is done to a pod while its binding is on its way."""
 
     def __init__(self, verbs: Verbs, deeds: dict[str, Any]) -> None:
-        self._verbs = verbs
+        super().__init__(verbs)
         self._deeds = deeds
         self.calls: list[tuple[str, str]] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._verbs, name)
 
     async def bind(
         self, namespace: str, pod: str, node: str, *, uid: str = "", options: WriteOptions = WriteOptions()
@@ -36,9 +34,8 @@ class Interfering:
 
 
 async def _through(world: SchedulerPlane, deeds: dict[str, Any]) -> Interfering:
-    await world.stop()
     api = Interfering(world.verbs, deeds)
-    world.start(api)  # type: ignore[arg-type]
+    await world.restart(api)
     await world.settle(1)
     return api
 

@@ -236,8 +236,7 @@ async def test_the_room_of_pods_that_never_end_is_not_kept_for_ever(world: Sched
 @in_virtual_time
 async def test_a_scheduler_that_starts_anew_keeps_room_again(world: SchedulerPlane) -> None:
     stream, gang = await _starving(world, 4)
-    await world.stop()
-    world.start()
+    await world.restart()
     await world.settle(3)
     await stream.flow(6)
     assert await world.scheduled(*gang)

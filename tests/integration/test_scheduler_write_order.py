@@ -8,18 +8,16 @@ from echelon.api.scheme import PODS, Object, Resource
 from echelon.api.verbs import Patch
 from echelon.testing.builders import make_node, make_pod, make_pod_group
 from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
+from tests.integration.altered_api import AlteredApi
 
 
-class Journal:
+class Journal(AlteredApi):
     """An API on which bindings and patches of pods take a second; it remembers when which write began."""
 
     def __init__(self, world: SchedulerPlane) -> None:
         self._world = world
-        self._verbs = world.verbs
+        super().__init__(world.verbs)
         self.written: list[tuple[str, float]] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._verbs, name)
 
     def _note(self, what: str) -> None:
         self.written.append((what, self._world.clock.now()))
@@ -46,8 +44,7 @@ class Journal:
 async def _gangs_of_one(world: SchedulerPlane, count: int) -> Journal:
     """Many gangs, each bound in a second, 64 at a time."""
     journal = Journal(world)
-    await world.stop()
-    world.start(journal)  # type: ignore[arg-type]
+    await world.restart(journal)
     await world.create(make_node("n", cpu=count, pods=count))
     await world.create(*(make_pod_group(f"g{n}", gang=1) for n in range(count)))
     await world.create(*(make_pod(f"p{n}", group=f"g{n}") for n in range(count)))
@@ -85,8 +82,7 @@ async def test_beside_bindings_they_have_every_tenth_turn(world: SchedulerPlane)
 @in_virtual_time
 async def test_a_group_learns_its_reason_before_all_pods_of_another_learn_theirs(world: SchedulerPlane) -> None:
     journal = Journal(world)
-    await world.stop()
-    world.start(journal)  # type: ignore[arg-type]
+    await world.restart(journal)
     await world.create(make_node("n", cpu=1), make_pod_group("many", gang=100), make_pod_group("few", gang=2))
     await world.pods("many", "m", 100)
     await world.settle(1)

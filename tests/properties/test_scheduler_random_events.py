@@ -117,8 +117,7 @@ class Life:
                     await self._delete(pod)
 
     async def crash(self) -> None:
-        await self.world.stop()
-        self.world.start()
+        await self.world.restart()
 
     async def controllers(self) -> None:
         """Every group gets back the pods it lost."""

@@ -67,6 +67,11 @@ class SchedulerPlane:
                 await task
         self._tasks = []
 
+    async def restart(self, through: Any = None) -> None:
+        """End the scheduler as a crash would and start another, which speaks to the API `through` something."""
+        await self.stop()
+        self.start(through)
+
     @property
     def is_up(self) -> bool:
         return bool(self._tasks)
