@@ -1,4 +1,4 @@
-"""The scheduler: makes what the engine decides true on a changing cluster.
+"""The scheduler: carries out what the engine decides on a changing cluster.
 
-informers → translate (view, forest) → queue of roots → loop: take → decide → assume → apply (bind, evict, say why)
+informers → intake (view, forest) → queue of roots → loop: take → decide → assume → bind, evict or report why
 """

@@ -32,7 +32,7 @@ from .intake.consistency import differences
 from .intake.group_tree import GroupNode, Member, Root
 from .intake.pod_affinity import with_identities
 from .intake.translate import Translator
-from .queueing.phases import Event
+from .queueing.phases import Event, Phase
 from .queueing.root_state import RootState, RootStates
 from .reporting.metrics import Backlog, Metrics
 from .reporting.report import Reporter
@@ -149,7 +149,8 @@ class Scheduler:
                 try:
                     self._states.taken(state)
                     self._cycle(state, told)
-                    self._states.check_decided(state)
+                    if state.phase is Phase.DECIDING:
+                        self._states.left_undecided(state)
                 except Exception:
                     # One root must not stop the others, whatever is wrong with it.
                     log.exception("scheduling %s failed", state.root.path)
@@ -168,7 +169,7 @@ class Scheduler:
         demand = self._demand(state)
         if demand is None:
             return
-        if state.has_kept_places:
+        if state.preempting is not None and state.preempting.nominated:
             self._look_elsewhere(state, demand)
             return
         # 3. Decide on the view as it is now.  Fixes are looked for only if there is time and the reason is old.
@@ -180,7 +181,8 @@ class Scheduler:
         if isinstance(verdict, Placed):
             # 4a. Assume the pods in the view; bindings go out beside the next decision.
             self._queue.forgive(state.root.id)
-            self._place(state, verdict)
+            self.reservations.placed(state, verdict.assignment.values())
+            self._placing.place(state, verdict)
         elif isinstance(verdict, Evict):
             # 4b. Evict the victims and keep their places.
             self._queue.forgive(state.root.id)
@@ -197,7 +199,7 @@ class Scheduler:
         if not (self._translator.forest.is_root(root) if isinstance(root, GroupNode) else self._is_ours(root)):
             self._retire(root)
             return None
-        if not state.awaits_victims:
+        if state.preempting is not None and not state.preempting.victims:
             self._preemption.withdraw(state)
         demand = self._readiness.demand(state)
         if demand is None:
@@ -205,10 +207,6 @@ class Scheduler:
             self.reservations.end(root.id)
             return None
         return with_identities(demand, self._translator.members, self.view.pod_index)
-
-    def _place(self, state: RootState, verdict: Placed) -> None:
-        self.reservations.placed(state, verdict.assignment.values())
-        self._placing.place(state, verdict)
 
     def _preempt(self, state: RootState, demand: Demand, verdict: Evict) -> None:
         """Reuse victims that the previous process already marked before choosing new ones."""
@@ -227,7 +225,8 @@ class Scheduler:
             verdict = self._deciding.place(state.root, demand)
         if isinstance(verdict, Placed) and verdict.assignment:
             self._preemption.withdraw(state)
-            self._place(state, verdict)
+            self.reservations.placed(state, verdict.assignment.values())
+            self._placing.place(state, verdict)
         else:
             self._states.preempting(state)
 

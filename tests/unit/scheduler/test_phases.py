@@ -97,5 +97,5 @@ def test_a_cycle_without_an_outcome_is_refused(every_transition_is_legal: list[s
     states, state = _fresh()
     states.taken(state)
     with pytest.raises(AssertionError, match="ended without an outcome"):
-        states.check_decided(state)
+        states.left_undecided(state)
     every_transition_is_legal.clear()

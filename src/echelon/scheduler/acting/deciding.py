@@ -47,7 +47,7 @@ class Deciding:
 
     def decide(self, state: RootState, demand: Demand, *, brief: bool) -> Decision:
         """Ask the engine, unless the answer is known; `brief` without looking for fixes that are not known."""
-        if state.awaits_victims:
+        if state.preempting is not None and state.preempting.victims:
             # Pods are leaving for it already: no others are evicted before those are gone.
             demand = replace(demand, may_preempt=False)
         # Known verdicts are true for the view with all reservations in place.

@@ -1,7 +1,7 @@
-"""From a tree of groups to what the engine is asked.
+"""A tree of groups, or a single pod, as a demand for the engine.
 
-Members of one shape and role are one class.  What is not ready is left out, what runs is said as bound: the engine
-then asks itself whether the minimum is there and what would be an advance.
+Members of one shape and role are one class.  Groups that are not ready are left out, running pods are given as bound:
+the engine then finds out whether the minimum is there and what could be added.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Jobs = Callable[[str], Object | None]
 
 
 def of_pod(member: Member) -> Demand:
-    """A pod without a group is a leaf of one."""
+    """A pod without a group is a leaf with one member."""
     leaf = Leaf(member.id, 1, (PodClass(member.shape, (member.id,), member.role),))
     return Demand(leaf, member.priority, member.may_preempt)
 
 
 def of_tree(root: GroupNode, jobs: Jobs, *, repairing: bool) -> Demand:
-    """What a tree needs now; `repairing` when it once held and some part of it is not complete again yet."""
+    """What a tree needs now; `repairing` when it once held and some part of it is incomplete."""
     assert root.policy is not None
     wanted = _group(root, jobs, repairing)
     assert wanted is not None, "asked for a tree that is not ready"
@@ -37,7 +37,7 @@ def of_tree(root: GroupNode, jobs: Jobs, *, repairing: bool) -> Demand:
 
 
 def repairable(root: GroupNode) -> bool:
-    """A tree that ran whole and lost a part: what is complete may go on while the part comes back (E23)."""
+    """Whether a tree ran complete and lost a part: complete parts go on while the lost one comes back (E23)."""
     return root.initially_scheduled and any(leaf.holding and leaf.counts.holds for leaf in root.leaves())
 
 
@@ -66,7 +66,7 @@ def _group(group: GroupNode, jobs: Jobs, repairing: bool) -> Wanted | None:
 
 
 def _leaf_in_tree(group: GroupNode, jobs: Jobs, repairing: bool) -> Leaf | None:
-    """A group that is not ready is left out, unless pods of its run and hold the tree to a domain."""
+    """A group that is not ready is left out, unless running pods of it pin the tree to a domain."""
     if not group.counts.ready and not group.holding:
         return None
     leaf = leaf_of(group, jobs)
@@ -76,7 +76,7 @@ def _leaf_in_tree(group: GroupNode, jobs: Jobs, repairing: bool) -> Leaf | None:
 
 
 def leaf_of(group: GroupNode, jobs: Jobs) -> Leaf:
-    """A PodGroup; kept until its pods or its object change."""
+    """A PodGroup as a leaf; cached until its pods or its object change."""
     if group.leaf is not None:
         return group.leaf
     policy = group.policy
@@ -102,14 +102,14 @@ def leaf_of(group: GroupNode, jobs: Jobs) -> Leaf:
 
 
 def _limited(shape: Shape, policy: Policy) -> Shape:
-    """A shape with what its group asks for in vain."""
+    """A shape with the fields of its group that are not supported."""
     if not policy.unsupported:
         return shape
     return replace(shape, unsupported=(*shape.unsupported, *policy.unsupported))
 
 
 def _final_size(group: GroupNode, jobs: Jobs) -> int | None:
-    """How many pods the Job that owns a basic group will run at a time, if that is more than are known now."""
+    """The parallelism of the Job that owns a basic group, if that is more than the pods known now."""
     assert group.obj is not None
     owner = meta.controller_of(group.obj)
     job = jobs(f"{group.key.namespace}/{owner['name']}") if owner and owner["kind"] == JOBS.kind else None

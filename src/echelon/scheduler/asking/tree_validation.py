@@ -1,7 +1,7 @@
-"""Is this tree one that may be scheduled at all?
+"""Whether a tree may be scheduled at all.
 
-Checked when a tree is first looked at and after every change of its groups or its Workload; the answer names the
-broken link, and is written on every group of the tree.
+Checked when a tree is first decided and after every change of its groups or its Workload.  A problem is reported on
+every group of the tree.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..intake.group_policy import Problem
 from ..intake.group_tree import GroupNode, Member, cycle_at
 
 MAX_LEVELS = 4
-#: Looked at, and nothing is wrong.
+#: The tree was checked and is valid.
 SOUND = Problem("")
 
 
@@ -23,7 +23,7 @@ Workloads = Callable[[str, str], Object | None]
 
 
 def problem_of(root: GroupNode, workloads: Workloads) -> Problem | None:
-    """What is wrong with the groups of a tree, the plainest cause first."""
+    """What is wrong with the groups of a tree, the simplest cause first; None if nothing is."""
     if root.parent is not None:
         names = [str(group.key) for group in cycle_at(root)]
         return Problem(f"the tree has no root: {' is below '.join([*names, names[0]])}; break the cycle")
@@ -77,7 +77,7 @@ def _disagree(one: Member, other: Member, answered: Collection[str]) -> Problem 
 
 
 def domains_problem(root: GroupNode, view: ClusterView) -> Problem | None:
-    """Pods that run must agree on the domain of every key above them: only then is there one to add to."""
+    """Running pods must be in one domain of every key above them, or there is no domain to add pods to."""
     for group in root.subtree():
         key = group.policy.topology if group.policy is not None else None
         if key is None:
@@ -95,7 +95,7 @@ def domains_problem(root: GroupNode, view: ClusterView) -> Problem | None:
 
 
 def _missing(root: GroupNode) -> Problem:
-    """The top of the tree is only a name."""
+    """The top of the tree is named by others but does not exist."""
     for child in root.children.values():
         return Problem(f"waiting for {root.key}, which {child.key} names as its parent", waiting=True)
     return Problem(f"waiting for {root.key}, which its pods name as their group", waiting=True)
@@ -161,7 +161,7 @@ def _not_its_workload(root: GroupNode, workloads: Workloads) -> Problem | None:
 
 
 def _parent_templates(workload: Object) -> dict[str, str]:
-    """Every template's name with that of the template it is in, "" at the top."""
+    """The name of each template with that of its parent template, "" at the top."""
     above: dict[str, str] = {}
     stack: list[tuple[Object, str]] = [(workload["spec"], "")]
     while stack:

@@ -90,16 +90,6 @@ class RootState:
     arrivals: Arrivals | None = None
     starving: Starving | None = None
 
-    @property
-    def awaits_victims(self) -> bool:
-        """Whether pods leave to make room for it."""
-        return self.preempting is not None and bool(self.preempting.victims)
-
-    @property
-    def has_kept_places(self) -> bool:
-        """Whether places are kept for it while its victims leave."""
-        return self.preempting is not None and bool(self.preempting.nominated)
-
     def attempt_seconds(self, now: float) -> float:
         """The time since its attempt began; 0 if it has not come to one."""
         return now - self.begun if self.begun else 0.0
@@ -178,11 +168,10 @@ class RootStates:
 
     # -- what a cycle came to --------------------------------------------------------------------------
 
-    def check_decided(self, state: RootState) -> None:
-        """A root that is left in the middle of its cycle would never be looked at again."""
-        if state.phase is Phase.DECIDING:
-            self.refuse(state, "its cycle ended without an outcome")
-            self.failed(state)
+    def left_undecided(self, state: RootState) -> None:
+        """A cycle ended without an outcome; without a new phase the root would never be decided again."""
+        self.refuse(state, "its cycle ended without an outcome")
+        self.failed(state)
 
     def incomplete(self, state: RootState, quiet_in: float = 0.0) -> None:
         """Pods or groups are missing; it is looked at again when its quiet time is over, or when it changes."""

@@ -1,1 +1,1 @@
-"""What the scheduler tells: conditions, events, bindings as API writes, metrics."""
+"""What leaves the scheduler: bindings, evictions, conditions and events as API writes; metrics."""

@@ -180,7 +180,7 @@ class Backlog:
             return "active"
         if self._queue.wants_room(state.root.id):
             return "unschedulable"
-        if state.awaits_victims:
+        if state.preempting is not None and state.preempting.victims:
             return "preempting"
         root = state.root
         return "incomplete" if isinstance(root, GroupNode) and _count(root.pending_pods()) else ""
