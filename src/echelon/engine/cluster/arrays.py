@@ -1,6 +1,6 @@
-"""Kinds of arrays that the whole engine speaks of, and how lists and arrays of rows are put together.
+"""Array types of the whole engine, and how lists and arrays of rows are built and merged.
 
-A row is a node (`layout` says which); nothing here knows more about it than its number.
+A row is a node (`node_table` says which); here it is only a number.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ Rows = slice | Ints
 Item = TypeVar("Item")
 Array = TypeVar("Array", Ints, Small, Bools)
 
-#: Items that are added one by one; more of them at once.
+#: Up to this many items are inserted one by one, more of them in one pass.
 FEW = 8
 
 
 def distinct(numbers: Iterable[int]) -> Ints:
-    """The different numbers in order; `np.unique` would load a masked-array package for it."""
+    """The different numbers in order; `np.unique` would load the masked-array package for it."""
     return np.array(sorted(set(numbers)), dtype=np.int64)
 
 
 def run(rows: Sequence[int]) -> Rows:
-    """Distinct rows in order, as a slice if they lie side by side: arrays are read and written quicker that way."""
+    """Distinct ordered rows, as a slice if they are consecutive: slices are read and written faster."""
     if rows[-1] - rows[0] == len(rows) - 1:
         return slice(rows[0], rows[-1] + 1)
     return np.array(rows, dtype=np.int64)
 
 
 def merged(old: list[Item], at: Sequence[int], new: Sequence[Item]) -> list[Item]:
-    """New items in front of the old ones at these positions, which ascend; the old list is used up."""
+    """Insert new items in front of the old ones at these ascending positions; the old list is consumed."""
     if len(new) <= FEW:
         for place, item in reversed(list(zip(at, new, strict=True))):
             old.insert(place, item)
@@ -50,7 +50,7 @@ def merged(old: list[Item], at: Sequence[int], new: Sequence[Item]) -> list[Item
 
 
 def spliced(old: Array, at: Sequence[int], new: Any) -> Array:
-    """The same for an array, along its last axis; mostly all that is new goes to one place."""
+    """The same for an array, along its last axis; most often all new items go to one position."""
     new = np.asarray(new, dtype=old.dtype)
     if at[0] == at[-1]:
         return np.concatenate((old[..., : at[0]], new, old[..., at[0] :]), axis=-1)

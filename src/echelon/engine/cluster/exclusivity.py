@@ -1,6 +1,6 @@
-"""Who holds which domain exclusively: groups of one rank share no domain of their exclusivity key.
+"""Exclusive domains: groups of one rank share no domain of their exclusivity key.
 
-Holders are counted per node; their domains are derived per (key, rank) and kept until nodes join or leave.
+Holders are counted per node; their domains are derived per (key, rank) and kept until nodes are added or removed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Held = int | str | None
 
 
 class Holding:
-    """The holders of one exclusivity: pods by group and node, and what follows for one shape of the layout."""
+    """The holders of one exclusivity: pods by group and node, and their domains for one state of the table."""
 
     __slots__ = ("domains", "of_group", "pods", "shape", "taken")
 
@@ -29,7 +29,7 @@ class Holding:
         #: domain -> group -> nodes
         self.domains: dict[Held, dict[int, int]] = {}
         self.of_group: dict[int, dict[Held, None]] = {}
-        #: Which domains of the key's level are held by anyone; made when first asked for.
+        #: Which domains of the key's level are held; built on first use.
         self.taken: Bools | None = None
 
 
@@ -41,11 +41,11 @@ class Exclusivity:
         self._holdings: dict[Exclusive, Holding] = {}
 
     def clear(self) -> None:
-        """Nobody holds anything any more."""
+        """Forget all holders."""
         self._holdings.clear()
 
     def seen_from(self, table: NodeTable) -> Exclusivity:
-        """The same holders on other nodes, for a trial: who holds nodes is shared, what follows from it is not."""
+        """The same holders on the table of a trial: pods by node are shared, derived domains are not."""
         other = Exclusivity(table)
         for exclusive, holding in self._holdings.items():
             other._holdings[exclusive] = Holding()
@@ -53,7 +53,7 @@ class Exclusivity:
         return other
 
     def count(self, exclusive: Exclusive, group: int, nodes: Iterable[str], times: int) -> None:
-        """Pods of a group begin (1) or cease (-1) to hold nodes; a node is named as often as there are pods on it."""
+        """Add (1) or remove (-1) pods of a group; a node is listed once for each of its pods."""
         holding = self._holdings.get(exclusive)
         if holding is None:
             holding = self._holdings[exclusive] = Holding()
@@ -67,7 +67,7 @@ class Exclusivity:
                 del pods[group, node]
             if (before > 0) != (after > 0):
                 changed.append(node)
-        # What was derived from another shape of the layout is derived anew when next asked for.
+        # Domains derived from another state of the table are derived anew on next use.
         if changed and holding.shape == self._table.shape:
             self._note(holding, exclusive.key, group, changed, times)
 
@@ -76,7 +76,7 @@ class Exclusivity:
         return self._current(exclusive).domains
 
     def taken(self, exclusive: Exclusive) -> Bools:
-        """The same as an array over the domains of the key's level, whoever holds them; callers copy it."""
+        """Which domains of the key's level are held, as an array; callers copy it."""
         holding = self._current(exclusive)
         if holding.taken is None:
             level = self._table.level_of[exclusive.key]
@@ -85,7 +85,7 @@ class Exclusivity:
         return holding.taken
 
     def domains_of(self, exclusive: Exclusive, group: int) -> list[Held]:
-        """What one group holds."""
+        """The domains that one group holds."""
         return list(self._current(exclusive).of_group.get(group, ()))
 
     def domain(self, key: str, row: int) -> Held:
@@ -96,7 +96,7 @@ class Exclusivity:
         return index if self._table.named(level)[index] else None
 
     def _current(self, exclusive: Exclusive) -> Holding:
-        """A holding with what follows from it, for the nodes as they are now."""
+        """A holding with its domains, for the nodes as they are now."""
         holding = self._holdings.get(exclusive)
         if holding is None:
             holding = self._holdings[exclusive] = Holding()
@@ -106,7 +106,7 @@ class Exclusivity:
             holding.of_group.clear()
             nodes: dict[int, list[str]] = {}
             for (group, node), number in holding.pods.items():
-                if number > 0:  # in a trial a pod may have given back more than once
+                if number > 0:  # in a trial a pod may be removed more than once
                     nodes.setdefault(group, []).append(node)
             for group, held in nodes.items():
                 self._note(holding, exclusive.key, group, held, 1)
@@ -130,7 +130,7 @@ class Exclusivity:
             del holding.of_group[group]
 
     def _domains(self, key: str, rows: list[int]) -> dict[Held, int]:
-        """How many of the rows lie in which domain of a key."""
+        """Rows per domain of a key."""
         found: dict[Held, int] = {}
         level = self._table.level_of.get(key)
         known = None if level is None else self._table.domains(level)

@@ -1,9 +1,9 @@
-"""What is free of every resource on every node: one row of numbers per resource, one column per node.
+"""Free amounts of every resource on every node: an array with one row per resource and one column per node.
 
-    pods bound and unbound ─► Stock.charge ─► free   read by `capacity`, `fill`, `amounts` …
-                                      └─────► log    which nodes changed; the capacity caches catch up from it
+    pods bound and unbound ─► FreeAmounts.charge ─► free   read by `slots`, trial states, bounds
+                                            └─────► log    rows that changed; slot caches catch up from it
 
-Nodes come and go through `layout`, which is a Stock too: its rows are the columns here.
+Nodes are added and removed through `node_table`, whose class extends this one: its rows are the columns here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .arrays import Ints, Rows, run, spliced
 
 #: Resources that every node has; all others are devices.
 PLAIN = ("cpu", "memory", "ephemeral-storage", "pods")
-#: Up to so many resources it is not worth looking for those that nobody uses.
+#: With fewer resources unused ones are not looked for.
 _FEW_RESOURCES = 64
 
 
@@ -30,7 +30,7 @@ def clip(amount: int) -> int:
 
 
 class FreeAmounts:
-    """Free amounts.  `epoch` changes whenever columns, resources or the log lose their meaning for a cache."""
+    """Free amounts.  `epoch` changes whenever columns, resources or the log become invalid for a cache."""
 
     def __init__(self) -> None:
         self.epoch = 0
@@ -40,11 +40,11 @@ class FreeAmounts:
         """No nodes and no resources."""
         self.epoch += 1
         self.log: list[int] = []
-        #: Rows whose labels, taints or cordon changed; a part of `log`.
+        #: Rows whose labels, taints or cordon changed; a subset of `log`.
         self.relabelled: list[int] = []
         self.resources: dict[str, int] = {}
         self.free: Ints = np.zeros((0, 0), dtype=np.int64)
-        #: With so many resources those that nobody uses are looked for.
+        #: From this number of resources on, unused ones are looked for.
         self._shed_at = _FEW_RESOURCES
         #: What a node has of each resource unless it says otherwise.
         self._given: Ints = np.zeros(0, dtype=np.int64)
@@ -62,7 +62,7 @@ class FreeAmounts:
         self.touch(row)
 
     def charge_rows(self, rows: Mapping[int, int], requests: Iterable[tuple[str, int]]) -> None:
-        """Take as many pods' requests from each row as stands beside it."""
+        """Take the requests of a number of pods from each row: row -> number."""
         if len(rows) == 1:
             ((row, times),) = rows.items()
             self.charge(row, requests, times)
@@ -81,7 +81,7 @@ class FreeAmounts:
         self._shorten_log()
 
     def _charge(self, rows: Rows, requests: Iterable[tuple[str, int]], counts: Ints | int) -> None:
-        """All resources in one go."""
+        """All resources at once."""
         each = self._column_of(tuple(requests))
         taken = each if isinstance(counts, int) and counts == 1 else each * counts
         if isinstance(rows, slice):
@@ -106,14 +106,14 @@ class FreeAmounts:
         self._shorten_log()
 
     def _shorten_log(self) -> None:
-        """Whoever is so far behind counts anew."""
+        """Drop a log that is longer than a full recount is worth."""
         if len(self.log) > 4 * self.free.shape[1] + 1024:
             self._forget_log()
 
     def knows(self, requests: Iterable[tuple[str, int]]) -> bool:
         """Whether there is an array for each resource."""
         known = self.resources
-        for name, _ in requests:  # noqa: SIM110 - asked for every decision, and `all` would begin a generator
+        for name, _ in requests:  # noqa: SIM110 - once per decision, and `all` would create a generator
             if name not in known:
                 return False
         return True
@@ -129,9 +129,9 @@ class FreeAmounts:
             self.free = np.concatenate([self.free, np.repeat(more[:, np.newaxis], self.free.shape[1], axis=1)], axis=0)
 
     def shed(self) -> None:
-        """Give up the arrays of ports that no pod takes; only between decisions, since resources are renumbered.
+        """Drop the arrays of host ports that no pod uses; only between decisions, since resources are renumbered.
 
-        Pods may ask for any port, and each that was ever asked for would cost a number per node for ever.
+        Pods may request any port, and each that was ever requested would cost a number per node for good.
         """
         if len(self.resources) < self._shed_at:
             return
@@ -146,7 +146,7 @@ class FreeAmounts:
         self._shed_at = 2 * len(self.resources) + _FEW_RESOURCES
 
     def _amounts(self, free: Sequence[Mapping[str, int]]) -> Ints:
-        """One column for each: what is given without saying, and what is said."""
+        """One column per node: the listed amounts, defaults for the rest."""
         self.learn(resource for each in free for resource in each)
         unsaid = zip(self.resources, self._given.tolist(), strict=True)
         found = [[clip(each.get(resource, amount)) for each in free] for resource, amount in unsaid]

@@ -1,9 +1,9 @@
-"""The nodes of the view as arrays: which row each is in, what is free there, and what else a shape asks of a node.
+"""The nodes of the view as arrays: rows in topology order, free amounts, labels, taints and cordons.
 
-    `view` ─► Layout.insert, remove, replace ─► rows in topology order (`domains`), free amounts (`stock`),
-                                                labels, taints and cordons ─► `fit`, `capacity`, the search
+    `view` ─► NodeTable.insert, remove, replace ─► rows (`topology`), free amounts (`free_amounts`), labels, taints
+                                                └► read by `node_filters`, `slots`, the search
 
-Rows are inserted and removed in batches; values within a row change in place and leave a trace in `log`.
+Rows are inserted and removed in batches; a change within a row is made in place and noted in `log`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class LabelColumn:
 
 
 class NodeTable(Topology, FreeAmounts):
-    """The arrays.  `epoch` changes whenever row numbers or the log lose their meaning for a cache."""
+    """The arrays.  `epoch` changes whenever row numbers or the log become invalid for a cache."""
 
     def __init__(self, levels: Sequence[str]) -> None:
         Topology.__init__(self, levels)
@@ -46,25 +46,25 @@ class NodeTable(Topology, FreeAmounts):
         self._clear_facts()
 
     def clear(self) -> None:
-        """No nodes, whatever was there before."""
+        """Remove all nodes."""
         self._clear_rows()
         self._empty()
         self._clear_facts()
 
     def _clear_facts(self) -> None:
         self.shape += 1
-        #: Rows move when nodes come and go; a node keeps its ticket, and `_row_of` follows by one array assignment.
+        #: Rows move when nodes are added or removed; a node keeps its ticket, one assignment updates `_row_of`.
         self._ticket_of: dict[str, int] = {}
         self._tickets: Small = np.zeros(0, dtype=np.int32)
         self._row_of: Small = np.zeros(0, dtype=np.int32)
         self._returned: list[int] = []
         self.cordoned: Bools = np.zeros(0, dtype=np.bool_)
         self.cordons = 0
-        #: Rows with anything beyond what every node has.
+        #: Rows with devices: resources that not every node has.
         self.devices: Bools = np.zeros(0, dtype=np.bool_)
         self.with_devices = 0
         self.taint_sets: dict[tuple[Taint, ...], int] = {}
-        #: Those of them that only advise.
+        #: Those with the effect PreferNoSchedule.
         self.soft_taints: tuple[Taint, ...] = ()
         self.taints: Ints = np.zeros(0, dtype=np.int64)
         self._columns: dict[str, LabelColumn] = {}
@@ -74,7 +74,7 @@ class NodeTable(Topology, FreeAmounts):
         return None if ticket is None else self._row_of.item(ticket)
 
     def insert(self, nodes: Iterable[tuple[NodeLike, Mapping[str, int]]]) -> None:
-        """Add nodes, each with what is free on it; none of them may be known yet."""
+        """Add new nodes, each with its free amounts."""
         fresh = sorted(nodes, key=lambda each: self._place_of(each[0]))
         if not fresh:
             return
@@ -91,7 +91,7 @@ class NodeTable(Topology, FreeAmounts):
         self._renumber()
 
     def enlarged(self, nodes: Sequence[tuple[NodeLike, Mapping[str, int]]]) -> NodeTable:
-        """Another layout that has these nodes, too, at least one; nothing that happens to it is seen here."""
+        """A copy with at least one more node; changes to it do not affect this table."""
         more = copy(self)
         more.log, more.relabelled, more._derived = [], [], {}
         more.nodes, more._ticket_of, more._returned = list(self.nodes), dict(self._ticket_of), list(self._returned)
@@ -115,7 +115,7 @@ class NodeTable(Topology, FreeAmounts):
         self._renumber()
 
     def replace(self, node: NodeLike, free: Mapping[str, int]) -> None:
-        """A known node on its old path has other labels, taints or amounts."""
+        """Update the labels, taints or amounts of a known node whose path is unchanged."""
         row = self.row(node.name)
         assert row is not None
         if self.nodes[row].labels != node.labels:
@@ -141,7 +141,7 @@ class NodeTable(Topology, FreeAmounts):
         return column
 
     def _issue(self, name: str) -> int:
-        """A ticket for a new node, as small as can be."""
+        """A ticket for a new node, the smallest unused one."""
         ticket = self._returned.pop() if self._returned else len(self._ticket_of)
         self._ticket_of[name] = ticket
         return ticket
@@ -154,7 +154,7 @@ class NodeTable(Topology, FreeAmounts):
         return known
 
     def _renumber(self) -> None:
-        """Row numbers moved."""
+        """Update what depends on row numbers."""
         if len(self._row_of) < len(self._tickets):
             self._row_of = np.zeros(2 * len(self._tickets), dtype=np.int32)
         self._row_of[self._tickets] = np.arange(self.size, dtype=np.int32)

@@ -1,7 +1,7 @@
-"""Who runs where, as terms about other pods ask: pods of a kind per node, pods that keep others away or wish for them.
+"""Running pods by identity and node, for terms about other pods: matching pods per node, pods with terms of their own.
 
-Answers are kept per question and follow every pod that comes or goes; pods without an identity are nobody's company.
-Most clusters never ask.  Until somebody does, who is there is only noted, and sorted by kind at the first question.
+Answers are kept per query and updated with every pod that is bound or unbound; pods without an identity match no
+query.  Most clusters have no such terms: until the first query pods are only listed, not sorted by identity.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ..records.demand import Identity, Peers, PodTerm, Preference, Requirement
 
 Key = TypeVar("Key")
 
-#: Questions kept; the oldest goes first.
+#: Queries kept; the oldest is dropped first.
 KEPT = 512
 
 
 class PodQuery(NamedTuple):
-    """Pods that are meant by all of these; `staying` leaves out those that are about to go, `here` those to come."""
+    """Pods that match all `peers`; `staying` leaves out pods under eviction, `here` those that are only nominated."""
 
     peers: tuple[Peers, ...]
     staying: bool = False
@@ -27,7 +27,7 @@ class PodQuery(NamedTuple):
 
 
 class PodKind(NamedTuple):
-    """What tells running pods apart for any question."""
+    """What distinguishes running pods for any query."""
 
     identity: Identity
     staying: bool
@@ -35,7 +35,7 @@ class PodKind(NamedTuple):
 
 
 class CountedPod(Protocol):
-    """What is counted: `view.Running`."""
+    """What the index reads of `view.Running`."""
 
     @property
     def node(self) -> str: ...
@@ -53,7 +53,7 @@ class CountedPod(Protocol):
 
 @lru_cache(maxsize=1 << 16)
 def means(peers: Peers, identity: Identity) -> bool:
-    """Whether a pod is one of those meant."""
+    """Whether a pod matches."""
     if peers.labels is None or not _holds(peers.labels, dict(identity.labels)):
         return False
     if identity.namespace in peers.namespaces:
@@ -66,7 +66,7 @@ def _holds(requirements: tuple[Requirement, ...], labels: Mapping[str, str]) -> 
 
 
 def meets(requirement: Requirement, value: str | None) -> bool:
-    """Whether a label with this value (None: without the label) is what a requirement on pods asks for."""
+    """Whether a label value (None: no such label) satisfies a requirement on pods."""
     match requirement.operator:
         case "In":
             return value in requirement.values
@@ -80,26 +80,26 @@ def meets(requirement: Requirement, value: str | None) -> bool:
 
 
 class PodIndex:
-    """Running pods by identity and node, with the answers to what was asked."""
+    """Running pods by identity and node, with the answers to past queries."""
 
     def __init__(self) -> None:
-        #: Grows with every change; who derives something from here compares it.
+        #: Grows with every change; whatever is derived from the index compares it.
         self.changes = 0
-        #: Those who came before the first question, by the identity of the object, with the number of times.
+        #: Pods before the first query: by id() of the record, with how often each was counted.
         self._noted: dict[int, tuple[CountedPod, int]] = {}
         self._pods: dict[PodKind, dict[str, int]] = {}
         self._answers: dict[PodQuery, dict[str, int]] = {}
-        #: Which questions an identity counts for.
+        #: The queries that a kind of pod matches.
         self._counts_for: dict[PodKind, list[PodQuery]] = {}
         self._repelling: dict[PodTerm, dict[str, int]] = {}
         self._preferring: dict[Preference, dict[str, int]] = {}
 
     def count(self, pod: CountedPod, times: int) -> None:
-        """A pod comes (1) or goes (-1)."""
+        """Add (1) or remove (-1) a pod."""
         self.count_all((pod,), times)
 
     def count_all(self, pods: Iterable[CountedPod], times: int) -> None:
-        """The same for several; those without an identity count for nobody."""
+        """The same for several; pods without an identity are not counted."""
         noted = self._noted
         self.changes += 1
         for pod in pods:
@@ -119,7 +119,7 @@ class PodIndex:
                 _add(self._preferring, preference, pod.node, times)
 
     def _sort(self, pod: CountedPod, times: int) -> None:
-        """Count a pod where questions look for it."""
+        """Count a pod in the answers of the queries that it matches."""
         assert pod.identity is not None
         kind = PodKind(pod.identity, pod.evictable, not pod.coming)
         _add(self._pods, kind, pod.node, times)
@@ -130,13 +130,13 @@ class PodIndex:
             self._counts_for.pop(kind, None)
 
     def clear(self) -> None:
-        """Nobody runs anywhere any more."""
+        """Forget all pods."""
         self.changes += 1
         for table in (self._noted, self._pods, self._answers, self._counts_for, self._repelling, self._preferring):
             table.clear()
 
     def of(self, query: PodQuery) -> Mapping[str, int]:
-        """node -> pods that are meant; nodes with none may be listed with 0."""
+        """node -> matching pods; nodes without any may be listed with 0."""
         answer = self._answers.get(query)
         if answer is None:
             for pod, number in self._noted.values():
@@ -157,7 +157,7 @@ class PodIndex:
         return self._repelling
 
     def preferring(self) -> Mapping[Preference, Mapping[str, int]]:
-        """What running pods wish of others: wish -> node -> pods that have it."""
+        """Preferences of running pods about other pods: preference -> node -> pods that have it."""
         return self._preferring
 
     def _queries_about(self, kind: PodKind) -> list[PodQuery]:
@@ -173,7 +173,7 @@ def _meant(query: PodQuery, kind: PodKind) -> bool:
 
 
 def _add(table: dict[Key, dict[str, int]], key: Key, node: str, times: int) -> None:
-    """Count in a table of tables and leave nothing empty behind."""
+    """Count in a nested table; empty entries are removed."""
     nodes = table.get(key)
     if nodes is None:
         nodes = table[key] = {}

@@ -1,11 +1,11 @@
-"""The most pods that could be had around some nodes, if everyone who may be made to leave were gone.
+"""Potential slots: how many pods could run around nodes that changed if all pods that may be evicted were gone.
 
-    view.stirred ─► Prospects    what could be free on each node, for demands of one priority
+    view.stirred ─► Potential    potential free amounts per node, for demands of one priority
                         └──────► Thresholds    shapes with a number of slots each; which of them are reached in the
                                                domains of nodes that changed
 
-A slot counted here may not be had in the end: whole units leave or stay, and others may want it too.  But where this
-count is short, nothing fits, with or without evictions.
+This is an upper bound: whole units are evicted or stay, and other demands compete.  Where it is too low nothing fits,
+with or without evictions.  Certificates of blocked demands (`blocked_certificates`) are built on it.
 """
 
 from __future__ import annotations
@@ -24,46 +24,46 @@ from .slots import UNLIMITED, count_slots, roll_up
 from .topology import Path
 from .view import ClusterView, Running
 
-#: In domains of more rows slots are not counted at every change, but bounded from the last count.
+#: In domains with more rows slots are not counted after every change but bounded from the last count.
 WIDE = 256
-#: So many numbers are looked at in one go.
+#: Numbers per array operation.
 CHUNK = 1 << 18
-#: So many kinds of constraints that nobody asks about are kept.
+#: Kinds of constraints that are kept without a shape that has them.
 _SPARE_KINDS = 64
-#: More slots than can be asked for.
+#: More slots than can be needed.
 NEVER = 1 << 60
 
 
 class Potential:
-    """What would be free without pods below a priority (None: without none), and without places that are only kept."""
+    """Free amounts without nominated pods and without pods below a priority (None: with all running pods)."""
 
     def __init__(self, view: ClusterView, below: int | None) -> None:
         self._view = view
         self._below = below
-        #: By node: what pods there hold that are thought away.
+        #: By node: what the ignored pods there hold.
         self._held: dict[str, dict[str, int]] = {}
-        #: The same by resource and row, for one numbering of the rows.
+        #: The same by resource and row, for one numbering of rows.
         self._more: dict[str, Ints] = {}
         self._numbering = -1
-        #: Slots of shapes in domains, by level and first row, until something changes.
+        #: Slots of shapes by level and first row of a domain, until the next change.
         self._totals: dict[tuple[Shape, int, int], int] = {}
-        #: The slots of the shape that was last asked about in all domains of a level.
+        #: The last answer of `by_domain`.
         self._rolled: tuple[Shape, int, Ints] | None = None
-        self._read({pod.node for pod in view.all_running() if self._is_thought_away(pod)})
+        self._read({pod.node for pod in view.all_running() if self._is_ignored(pod)})
 
     @property
     def table(self) -> NodeTable:
         return self._view.node_table
 
     def catch_up(self, nodes: Collection[str]) -> None:
-        """Something changed on these nodes."""
+        """Read these nodes again."""
         if nodes:
             self._totals.clear()
             self._rolled = None
             self._read(nodes)
 
     def total(self, shape: Shape, level: int, row: int) -> int:
-        """How many pods of a shape the domain of a level could take that a row is in."""
+        """Potential slots of a shape in the domain of a level around a row."""
         table = self._view.node_table
         first, end = table.span(level, table.domains(level).item(row))
         found = self._totals.get((shape, level, first))
@@ -73,7 +73,7 @@ class Potential:
         return found
 
     def free(self, resource: str, rows: Ints) -> Ints | None:
-        """How much of a resource rows could have to give; None if nobody has any."""
+        """The potential free amount of a resource on rows; None if no node has any."""
         table = self._view.node_table
         number = table.resources.get(resource)
         if number is None:
@@ -85,7 +85,7 @@ class Potential:
         return now if more is None else now + more[rows]
 
     def slots(self, shape: Shape, rows: Ints) -> Ints:
-        """How many pods of a shape rows could take."""
+        """Potential slots of a shape on rows."""
         asked = [(self.free(name, rows), given(name), clip(amount)) for name, amount in shape.requests if amount > 0]
         if any(free is None and not unsaid for free, unsaid, _ in asked):
             return np.zeros(len(rows), dtype=np.int64)
@@ -93,14 +93,14 @@ class Potential:
         return np.where(allowed(self._view.node_table, shape, rows), slots, 0)
 
     def by_domain(self, shape: Shape, level: int) -> Ints:
-        """How many pods of a shape each domain of a level could take."""
+        """Potential slots of a shape in each domain of a level."""
         table, last = self._view.node_table, self._rolled
         if last is None or last[0] is not shape or last[1] != level:
             rows = self.slots(shape, np.arange(table.size, dtype=np.int64))
             self._rolled = last = (shape, level, roll_up(table, rows, level))
         return last[2]
 
-    def _is_thought_away(self, pod: Running) -> bool:
+    def _is_ignored(self, pod: Running) -> bool:
         if pod.coming:
             return True
         unit = self._view.unit(pod.unit) if self._below is not None else None
@@ -110,7 +110,7 @@ class Potential:
         for name in nodes:
             sums: dict[str, int] = {}
             for pod in self._view.pods_on(name):
-                if self._is_thought_away(pod):
+                if self._is_ignored(pod):
                     for resource, amount in pod.requests:
                         sums[resource] = sums.get(resource, 0) + clip(amount)
             if sums != self._held.get(name, {}):
@@ -145,7 +145,7 @@ class Potential:
 
 
 class Reached(NamedTuple):
-    """A shape with as many slots as are asked for, or more, in one domain, and the rows in it that changed."""
+    """A shape that has reached its number of slots in one domain, and the rows in it that changed."""
 
     shape: Shape
     slots: int
@@ -153,7 +153,7 @@ class Reached(NamedTuple):
 
 
 class Thresholds:
-    """For shapes that are asked for within domains of one level: from how many slots on somebody wants to know."""
+    """For shapes needed within one domain of a level: the number of slots from which on to report them."""
 
     def __init__(self, potential: Potential, level: int) -> None:
         self._potential = potential
@@ -164,12 +164,12 @@ class Thresholds:
         #: By number of a shape.
         self._least: Ints = np.full(8, NEVER, dtype=np.int64)
         self._kind: Ints = np.zeros(8, dtype=np.int64)
-        #: By resource, and number of a shape; 0 where it is not asked for.
+        #: Requests by resource and number of a shape.
         self._asked: dict[str, Ints] = {}
-        #: What decides about a node besides amounts, and a shape for each.
+        #: Constraints besides amounts, and one shape for each.
         self._kinds: dict[object, int] = {}
         self._examples: list[Shape] = []
-        #: Of wide domains, by path and number of a shape: no more slots than this.
+        #: Upper bounds of slots in wide domains, by path and number of a shape.
         self._bounds: dict[Path, Ints] = {}
 
     def __len__(self) -> int:
@@ -177,18 +177,18 @@ class Thresholds:
 
     @property
     def kinds(self) -> int:
-        """How many different constraints are known."""
+        """The number of different constraints."""
         return len(self._examples)
 
     def set(self, shape: Shape, slots: int) -> None:
-        """Somebody wants to know from so many slots on; a shape that is known gets another number."""
+        """Report a shape from this many slots on."""
         number = self._number.get(shape)
         if number is None:
             number = self._enter(shape)
         self._least[number] = slots
 
     def drop(self, shape: Shape) -> None:
-        """Nobody wants to know of it."""
+        """Report a shape no longer."""
         number = self._number.pop(shape)
         self._least[number] = NEVER
         self._unused.append(number)
@@ -196,7 +196,7 @@ class Thresholds:
             self._forget_kinds()
 
     def reached(self, rows: Iterable[int]) -> Iterator[Reached]:
-        """Shapes of which there is a slot on one of these rows, and as many as are asked for in its domain."""
+        """Shapes with a slot on one of these rows and enough slots in its domain."""
         table = self._potential.table
         domains, named = table.domains(self._level), table.named(self._level)
         by_domain: dict[int, list[int]] = {}
@@ -214,7 +214,7 @@ class Thresholds:
             if wide:
                 self._bounds[path][which] = totals
             else:
-                self._bounds.pop(path, None)  # of a time when it was wide
+                self._bounds.pop(path, None)  # left over from when it was wide
             for number in np.flatnonzero(totals >= self._least[which]).tolist():
                 yield Reached(self._shapes[which.item(number)], totals.item(number), tuple(inside))
 
@@ -222,20 +222,20 @@ class Thresholds:
         return self._potential.table.path(row)[: self._level + 1]
 
     def _bounded(self, path: Path, asked: Ints, here: Ints) -> Ints:
-        """Those that may be reached in a wide domain, if so many slots are now on the rows that changed."""
+        """Shapes that may be reached in a wide domain; `here` are their slots on the rows that changed."""
         bounds = self._bounds_of(path)
         bounds[asked] = np.minimum(bounds[asked] + here, NEVER)
         return asked[(here > 0) & (bounds[asked] >= self._least[asked])]
 
     def _bounds_of(self, path: Path) -> Ints:
-        """Nothing is known of shapes that were not counted yet."""
+        """Unlimited for shapes that were not counted yet."""
         bounds = self._bounds.get(path)
         if bounds is None:
             bounds = self._bounds[path] = np.full(len(self._least), NEVER, dtype=np.int64)
         return bounds
 
     def _totals(self, which: Ints, rows: Ints) -> Ints:
-        """Slots on all these rows together, for shapes by number."""
+        """The sum of slots on these rows, for shapes by number."""
         found = np.zeros(len(which), dtype=np.int64)
         step = max(1, CHUNK // max(1, len(rows)))
         for begin in range(0, len(which), step):
@@ -284,7 +284,7 @@ class Thresholds:
         return number
 
     def _count(self, shape: Shape, number: int) -> None:
-        """The bounds of a shape in wide domains begin as what there is now."""
+        """The bounds of a new shape in wide domains are its slots now."""
         table = self._potential.table
         starts = table.starts(self._level)
         sizes = np.diff(starts, append=table.size)
@@ -294,13 +294,13 @@ class Thresholds:
             self._bounds_of(self._path(starts.item(domain)))[number] = totals[domain]
 
     def _grow(self) -> None:
-        """Room for twice as many shapes."""
+        """Double the arrays."""
         size = len(self._least)
-        nobody, unknown = np.full(size, NEVER, dtype=np.int64), np.zeros(size, dtype=np.int64)
-        self._least = np.concatenate([self._least, nobody])
-        self._kind = np.concatenate([self._kind, unknown])
-        self._asked = {name: np.concatenate([asked, unknown]) for name, asked in self._asked.items()}
-        self._bounds = {path: np.concatenate([bounds, nobody]) for path, bounds in self._bounds.items()}
+        never, zeros = np.full(size, NEVER, dtype=np.int64), np.zeros(size, dtype=np.int64)
+        self._least = np.concatenate([self._least, never])
+        self._kind = np.concatenate([self._kind, zeros])
+        self._asked = {name: np.concatenate([asked, zeros]) for name, asked in self._asked.items()}
+        self._bounds = {path: np.concatenate([bounds, never]) for path, bounds in self._bounds.items()}
 
     def _kind_of(self, shape: Shape) -> int:
         excessive = any(amount > LARGEST for _, amount in shape.requests)
@@ -313,7 +313,7 @@ class Thresholds:
         return number
 
     def _forget_kinds(self) -> None:
-        """Only those of shapes that somebody wants are kept."""
+        """Drop kinds without a shape."""
         self._kinds.clear()
         self._examples.clear()
         for shape, number in self._number.items():

@@ -1,7 +1,7 @@
-"""How many pods of a shape each node and each domain still takes; kept per shape and brought up to date from the log.
+"""Slots: how many pods of a shape each node and each domain can still take.
 
-Equal pods are one class: one array of slots per node and, per topology level, its roll-up.  The cost of catching
-up is that of the rows that changed.
+Kept per shape as one array over nodes and one roll-up per topology level, and brought up to date from the log of
+free amounts at the cost of the rows that changed.  `count_slots` is the one place where amounts become slots.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from .node_table import NodeTable
 from .pod_index import PodIndex
 from .running_terms import left_open, one_each
 
-#: Shapes kept, and the rows of all their arrays together: on a large cluster there are fewer of them.
+#: The most shapes kept, and the most rows of all their arrays together.
 KEPT, KEPT_ROWS = 256, 1 << 23
 #: Shapes that are kept on a cluster of any size.
 LEAST_KEPT = 16
-#: Slots of a node for a shape that asks for nothing.
+#: Slots of a node for a shape without requests.
 UNLIMITED = 1 << 31
-#: Changes that are brought up to date with plain numbers; more of them with arrays.
+#: Up to this many changed rows are updated with plain numbers, more of them with arrays.
 FEW = 24
-#: Up to so many boxes it costs no more to look at all than at those that changed, and beyond so many changes.
+#: With fewer boxes, or after more changes, `tightest` compares all boxes instead of those that changed.
 FEW_BOXES, FEW_CHANGES = 64, 8
 #: More slots than any box has.
 NEVER = 1 << 62
-#: Stands for a level whose domains are the rows.
+#: A level whose domains are the rows.
 ROWS = -2
 
-#: What a pod takes of resources, by their numbers.
+#: What a pod requests: (number of the resource, amount).
 Asked = list[tuple[int, int]]
 
 
@@ -53,9 +53,9 @@ class Slots:
         #: No row has more.
         self.most = 0
         self._rolls: dict[int, Ints] = {}
-        #: Answers of `tightest`: box, its slots, and how much of the log it knows.
+        #: Answers of `tightest`: box, its slots, and the length of the log at that time.
         self._tightest: dict[tuple[int, int, int, int], tuple[int, int, int]] = {}
-        #: What a pod takes by the numbers of resources, as long as there are so many resources.
+        #: What a pod requests, valid for this number of resources.
         self._resources = -1
         self._amounts: Asked | None = None
 
@@ -91,10 +91,10 @@ class Slots:
         return roll
 
     def tightest(self, level: int, first: int, end: int, count: int) -> int:
-        """Which of neighbouring boxes is the tightest that takes `count`, the first of these; -1 if none does.
+        """The first of the tightest boxes with at least `count` slots among consecutive ones; -1 if none has.
 
-        Boxes are domains of a level, or rows at the level `ROWS`.  Gang after gang asks the same, and a gang changes
-        few boxes: where there are many, the last answer is held against those that changed.
+        Boxes are domains of a level, or rows at the level `ROWS`.  Gangs often repeat the same question and change
+        few boxes: where there are many, the last answer is compared with those that changed.
         """
         boxes = self.rows if level == ROWS else self.roll(level)
         if end - first <= FEW_BOXES:
@@ -113,7 +113,7 @@ class Slots:
     def _corrected(
         self, boxes: Ints, key: tuple[int, int, int, int], best: int, have: int, seen: int
     ) -> tuple[int, int] | None:
-        """An answer of `tightest` after what the log says; None if the box that was best no longer is."""
+        """An answer of `tightest` corrected by the log; None if its box changed for the worse."""
         level, first, end, count = key
         if best >= 0 and not count <= boxes.item(best) <= have:
             return None
@@ -126,7 +126,7 @@ class Slots:
         return best, have
 
     def _put(self, rows: Ints) -> None:
-        """All rows anew."""
+        """Replace all rows."""
         self.rows = rows
         self.most = int(rows.max(initial=0))
         self._rolls.clear()
@@ -143,7 +143,7 @@ class Slots:
             np.add.at(roll, self._table.domains(level)[rows], change)
 
     def _renew_few(self, rows: list[int], asked: Asked) -> None:
-        """The same for a few rows with plain numbers, since to begin with arrays costs more than to end here."""
+        """The same for a few rows with plain numbers, where array calls would cost more."""
         where, table = run(rows), self._table
         free = table.free[:, where].tolist()
         fresh = [UNLIMITED if fits else 0 for fits in self._fits[where].tolist()]
@@ -181,7 +181,7 @@ class Slots:
                 roll[0 if level < 0 else table.domains(level).item(row)] += change
 
     def _asked(self) -> Asked | None:
-        """What a pod takes; None if there is something of which no array says how much is free."""
+        """What a pod requests; None if the table has no array for one of the resources."""
         table = self._table
         if self._resources != len(table.resources):
             self._resources, self._amounts = len(table.resources), None
@@ -192,7 +192,7 @@ class Slots:
 
 
 class RuleSlots(Slots):
-    """The slots that running pods leave to a shape which minds their company, or whose company they mind."""
+    """The slots that running pods leave to a shape, where terms about pods concern it."""
 
     def __init__(self, table: NodeTable, shape: Shape, pod_index: PodIndex) -> None:
         super().__init__(table, shape)
@@ -214,13 +214,13 @@ class RuleSlots(Slots):
 
 
 class SlotCache:
-    """The slots of all shapes that were asked for lately; the least recently used go first."""
+    """The slots of recently used shapes; the least recently used are dropped first."""
 
     def __init__(self, table: NodeTable, pod_index: PodIndex) -> None:
         self._table = table
         self._pod_index = pod_index
         self._kept: OrderedDict[Shape, Slots] = OrderedDict()
-        #: What was asked for last; a decision asks several times, and shapes are long to hash.
+        #: The last answer; a decision asks several times, and shapes are slow to hash.
         self._last: Slots | None = None
 
     def slots(self, shape: Shape) -> Slots:
@@ -239,12 +239,12 @@ class SlotCache:
                 self._kept.popitem(last=False)
         else:
             self._kept.move_to_end(shape)
-            found.shape = shape  # equal, and known again by identity
+            found.shape = shape  # equal; from now on found by identity
         return found
 
 
 def _tightest(boxes: Ints, first: int, end: int, count: int) -> tuple[int, int]:
-    """The first of the tightest boxes that take so many, and its slots."""
+    """The first of the tightest boxes with at least `count` slots, and its slots."""
     inside = boxes[first:end]
     enough = np.where(inside >= count, inside, NEVER)
     best = int(enough.argmin())

@@ -1,8 +1,8 @@
 """Nodes in topology order, so that a domain is a run of rows and a roll-up is one `reduceat`.
 
 Rows are sorted by (path, name), where the path holds a node's values of the configured levels, widest first.
-The level -1 stands for the whole cluster.  Where domains begin is kept as nodes come and go (`layout` says when);
-everything else about them is derived when asked for and forgotten when rows move.
+The level -1 stands for the whole cluster.  The first rows of domains are kept as nodes are added and removed (by
+`node_table`); everything else is derived on demand and dropped when rows move.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Topology:
         return found
 
     def named(self, level: int) -> Bools:
-        """Which domains of a level exist by label; nodes without the label form none."""
+        """Which domains of a level have a name; nodes without the label form a run that is no domain."""
         found: Bools | None = self._derived.get(("named", level))
         if found is None:
             found = np.ones(1, dtype=np.bool_) if level < 0 else self._labelled[level][self._first[level]]
@@ -95,7 +95,7 @@ class Topology:
         return found
 
     def nested(self, outer: int, inner: int) -> Ints:
-        """For every domain of the outer level the number of its first domain of the inner level."""
+        """For every domain of the outer level, the index of its first domain of the inner level."""
         found: Ints | None = self._derived.get(("nested", outer, inner))
         if found is None:
             found = np.searchsorted(self.starts(inner), self.starts(outer)).astype(np.int64)
@@ -129,7 +129,7 @@ class Topology:
         return (*listed, *(key for key in asked if key not in levels))
 
     def opened(self, level: int, index: int) -> tuple[int, int, int] | None:
-        """The widest level below a domain at which it falls into several, and these; None if into single nodes."""
+        """The widest level below a domain that divides it, and its domains there; None if only single nodes do."""
         derived, key = self._derived, ("opened", level, index)
         if key not in derived:
             derived[key] = self._open(level, index)
@@ -141,25 +141,25 @@ class Topology:
         while level + 1 < len(self.levels):
             first, last = self.inner(level, index, level + 1)
             if last - first == high - low:
-                break  # one node each, as at the host level: rows will do
+                break  # one node each, as at the host level: rows are enough
             level, index = level + 1, first
             if last - first > 1:
                 return level, first, last
         return None
 
     def domain_path(self, level: int, index: int) -> Path:
-        """What a domain is called: its values from the widest level down, missing labels left out."""
+        """The path of a domain: its label values from the widest level down, without missing ones."""
         if level < 0:
             return ()
         labels = self.nodes[self.starts(level).item(index)].labels
         return tuple([labels[key] for key in self.levels[: level + 1] if labels.get(key)])
 
     def domain_called(self, level: int, path: Path) -> int | None:
-        """The first domain of a level with such a path."""
+        """The first domain of a level with this path."""
         starts = self.starts(level)
         domains = range(len(starts))
         carried = [bool(labelled.any()) for labelled in self._labelled[: level + 1]]
-        if sum(carried) != len(path):  # some nodes lack a label that others have: such paths are not in order
+        if sum(carried) != len(path):  # some nodes lack a label that others have: these paths are not sorted
             return next((index for index in domains if self.domain_path(level, index) == path), None)
         values = iter(path)
         whole = tuple([next(values) if known else "" for known in carried])
@@ -167,11 +167,11 @@ class Topology:
         return found if found < len(starts) and self.domain_path(level, found) == path else None
 
     def _place_of(self, node: NodeLike) -> tuple[Path, str]:
-        """What rows are ordered by."""
+        """The sort key of rows."""
         return self.path_of(node), node.name
 
     def _spots(self, added: Sequence[NodeLike]) -> list[int]:
-        """In front of which row each node belongs; they are in order, and neighbours often go to one spot."""
+        """The row in front of which each node belongs; nodes are sorted, and neighbours often share a spot."""
         found: list[int] = []
         for node in added:
             place = self._place_of(node)
@@ -182,7 +182,7 @@ class Topology:
         return found
 
     def _insert_rows(self, at: Sequence[int], added: Sequence[NodeLike]) -> None:
-        """Nodes in order, each in front of the row that stands in `at`."""
+        """Insert sorted nodes, each in front of its row in `at`."""
         self.nodes = merged(self.nodes, at, added)
         shape = (len(self.levels), len(added))
         self._first = spliced(self._first, at, np.zeros(shape))
@@ -192,7 +192,7 @@ class Topology:
         self._note_starts(dict.fromkeys(row for each in here for row in (each, each + 1)))
 
     def _delete_rows(self, rows: Sequence[int]) -> list[NodeLike]:
-        """The nodes of these rows, which ascend; the last comes first."""
+        """Delete ascending rows; returns their nodes, last first."""
         gone = [self.nodes.pop(row) for row in reversed(rows)]
         self._first = np.delete(self._first, rows, axis=1)
         self._labelled = np.delete(self._labelled, rows, axis=1)
@@ -200,7 +200,7 @@ class Topology:
         return gone
 
     def _note_starts(self, rows: Iterable[int]) -> None:
-        """Row numbers moved: note where domains begin at these rows, forget what was derived from the old ones."""
+        """After row numbers moved: update where domains begin at these rows, and drop what was derived."""
         last, before = -2, tuple[str, ...]()
         for row in rows:
             if row >= self.size:
@@ -216,5 +216,5 @@ class Topology:
 
 
 def _shared(path: Path, other: Path) -> int:
-    """How many of the first values two paths have in common."""
+    """The length of the common prefix of two paths."""
     return next((number for number, pair in enumerate(zip(path, other, strict=True)) if pair[0] != pair[1]), len(path))

@@ -1,8 +1,16 @@
-"""The cluster as the engine sees it: nodes, what runs on them, and which units it can be taken from.
+"""The cluster as the engine sees it: nodes, running pods, the units in which they are evicted, disruption budgets.
 
-The view is long-lived and updated by events in time proportional to the change.  This module is the door; how
-nodes are laid out in arrays stays behind it (`layout`), as does what is kept per shape (`capacity`) and who holds
-which domain exclusively (`occupancy`).
+The view lives as long as the scheduler and is updated by events in time proportional to the change.  Behind it are
+the nodes as arrays (`node_table`), slots per shape (`slots`), pods by identity (`pod_index`) and exclusive domains
+(`exclusivity`).
+
+Three of the engine's undo mechanisms are here.  They change the arrays for a trial; the records stay:
+
+    without     pods are gone (reservation, victims whose pods already leave): undone when the block ends
+    with_more   more pods run (extras are added one by one): undone when the block ends
+    enlarged    a copy with more nodes, for fixes that add nodes: nothing to undo
+
+An exception in a trial ends in `recount`, which derives the arrays anew from the records.
 """
 
 from __future__ import annotations
@@ -41,14 +49,14 @@ class Unit:
     id: int
     #: Priority of the root of its hierarchy.
     priority: int
-    #: For people: `JobSet/low-0`-like.
+    #: For messages, such as `JobSet/low-0`.
     name: str = ""
 
 
 class Running(NamedTuple):
     """A pod that holds capacity on a node: bound, assumed, or nominated there.
 
-    A tuple, since thousands are made in a second.
+    A tuple, since thousands are created per second.
     """
 
     pod: int
@@ -61,20 +69,20 @@ class Running(NamedTuple):
     exclusive: Exclusive | None = None
     #: Ids of the disruption budgets that cover it.
     budgets: tuple[int, ...] = ()
-    #: False once it is being evicted: it frees its place by itself and is no victim any more.
+    #: False once it is being evicted: it is no victim any more.
     evictable: bool = True
-    #: What terms of others know it by, and which pods it keeps away.
+    #: What terms of other pods match, and its own required anti-affinity.
     identity: Identity | None = None
     repels: tuple[PodTerm, ...] = ()
-    #: Nominated: its place is kept, but it does not run yet, and may never.
+    #: Nominated: its node is reserved, but it does not run yet, and may never.
     coming: bool = False
-    #: What it wishes of others: its preferred terms about pods, and the pods it needs near.
+    #: Its preferred terms about pods, and its required affinity as preferences.
     preferences: tuple[Preference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A PodDisruptionBudget: how many more of its pods may go."""
+    """A PodDisruptionBudget: how many more of its pods may be evicted."""
 
     id: int
     allowed: int
@@ -91,7 +99,7 @@ class ClusterView:
         self._slot_cache = SlotCache(self._node_table, self._pod_index)
         self._exclusivity = Exclusivity(self._node_table)
         self._nodes: dict[str, Node] = {}
-        #: Nodes that joined or left since the arrays were last brought up to date.
+        #: Nodes that were added or removed since the arrays were last updated.
         self._joining: dict[str, None] = {}
         self._leaving: dict[str, None] = {}
         self._running: dict[int, Running] = {}
@@ -100,9 +108,9 @@ class ClusterView:
         self._units: dict[int, Unit] = {}
         self._of_priority: dict[int, dict[int, None]] = {}
         self._budgets: dict[int, Budget] = {}
-        #: How often everything was derived anew: a trial that began before has nothing left to undo.
+        #: How often all arrays were derived anew: a trial that began before that has nothing left to undo.
         self._recounts = 0
-        #: Nodes about which something changed since somebody asked, and whether room may have grown there.
+        #: Nodes that changed since the last call of `stirred`, and whether free amounts may have grown there.
         self._stirred: dict[str, bool] = {}
 
     # ---- changes
@@ -152,11 +160,11 @@ class ClusterView:
         self._budgets.pop(budget_id, None)
 
     def bind(self, pod: Running) -> None:
-        """A pod holds capacity from now on; a second call for the same pod replaces the first."""
+        """Add a running pod; a second call for the same pod replaces the first."""
         self.bind_all((pod,))
 
     def bind_all(self, pods: Iterable[Running]) -> None:
-        """The same for the pods of a gang, with one change to the arrays for all that ask for the same."""
+        """Add the pods of a gang, with one change of the arrays for all that have the same requests."""
         pods, fresh, checked = list(pods), list[Running](), None
         for pod in pods:
             if pod.requests is not checked:
@@ -190,7 +198,7 @@ class ClusterView:
         self.unbind_all((pod_id,))
 
     def unbind_all(self, pod_ids: Iterable[int]) -> None:
-        """Pods that are known hold nothing any more."""
+        """Remove pods; unknown ones are passed over."""
         gone = []
         for pod_id in pod_ids:
             pod = self._running.pop(pod_id, None)
@@ -202,7 +210,7 @@ class ClusterView:
         self._hold(gone, -1)
 
     def stirred(self) -> dict[str, bool]:
-        """The nodes about which anything changed since the last call, and whether room may have grown there."""
+        """The nodes that changed since the last call, and whether free amounts may have grown there."""
         found, self._stirred = self._stirred, {}
         return found
 
@@ -264,7 +272,7 @@ class ClusterView:
         return tuple(value for value in (known.labels.get(level, "") for level in wider) if value)
 
     def fingerprint(self) -> str:
-        """One word for everything the view holds, derived arrays included: equal views have equal words."""
+        """A hash of everything the view holds, derived arrays included."""
         node_table, digest = self.node_table, hashlib.sha256()
         resources = sorted(node_table.resources)
         for row, listed in enumerate(node_table.nodes):
@@ -302,20 +310,20 @@ class ClusterView:
         return self._pod_index
 
     def hold(self, pods: Iterable[Running], times: int) -> None:
-        """In a trial, let pods give back what they hold (-1) or take it again (1); the records stay."""
-        # Nodes that join count what the records say: after this they would count those who have given back, too.
+        """In a trial, give back (-1) or take again (1) what pods hold; the records stay."""
+        # Added nodes count the pods of the records: after this they would count these pods, too.
         self._catch_up()
         self._hold(list(pods), times)
 
     def _hold(self, pods: Sequence[Running], times: int) -> None:
-        """Take what pods ask for (1) or give it back (-1)."""
+        """Take the requests of pods (1) or give them back (-1)."""
         self._pod_index.count_all(pods, times)
         rows: dict[int, int] = {}
         requests: tuple[tuple[str, int], ...] = ()
         alone: tuple[Exclusive, int] | None = None
         nodes: list[str] = []
         row_of = self._row if self._joining or self._leaving else self._node_table.row
-        node, row = "", None  # pods of a gang that share a node come one after the other
+        node, row = "", None  # pods of a gang that share a node are consecutive
         for pod in pods:
             if pod.exclusive is not None:
                 if alone is None or alone[0] is not pod.exclusive or alone[1] != pod.group:
@@ -339,16 +347,16 @@ class ClusterView:
             self._exclusivity.count(*alone, nodes, times)
 
     def _row(self, node: str) -> int | None:
-        """The row of a node; None if it is not in the arrays, or on its way into or out of them."""
+        """The row of a node; None if it is not in the arrays, or about to be added or removed."""
         if node in self._joining or node not in self._nodes:
             return None
         return self._node_table.row(node)
 
     def enlarged(self, nodes: Iterable[Node]) -> ClusterView:
-        """For a trial, the same cluster with more nodes: the records are shared, the arrays are its own.
+        """A copy for a trial with more nodes: it shares the records and has its own arrays.
 
-        Nodes that join or leave move all rows behind them, and whoever keeps something by row begins anew; here
-        nobody does.  It is for reading, and lives no longer than the trial.
+        Adding nodes to the view itself would move rows and invalidate every cache.  The copy is for reading, and
+        lives no longer than the trial.
         """
         more = copy(self)
         more._node_table = self.node_table.enlarged([(node, node.allocatable) for node in nodes])
@@ -357,7 +365,7 @@ class ClusterView:
         return more
 
     def recount(self) -> None:
-        """Derive everything anew from the records: for a trial that was broken off and may have left traces."""
+        """Derive all arrays anew from the records, after an exception in a trial."""
         self._recounts += 1
         self._leaving.clear()
         self._joining = dict.fromkeys(self._nodes)
@@ -372,7 +380,7 @@ class ClusterView:
 
     @contextmanager
     def without(self, pods: Iterable[Running]) -> Iterator[None]:
-        """Look at the cluster as if these pods were gone; they are back afterwards."""
+        """The view without these pods, until the block ends."""
         gone, recounts = list(pods), self._recounts
         self.hold(gone, -1)
         try:
@@ -383,7 +391,7 @@ class ClusterView:
 
     @contextmanager
     def with_more(self, rows: Ints, requests: tuple[tuple[str, int], ...], counts: Ints) -> Iterator[None]:
-        """Look at the cluster as if these rows held `counts` more pods with such requests; undone afterwards."""
+        """The view with `counts` more pods of these requests on the rows, until the block ends."""
         recounts = self._recounts
         self._node_table.charge_many(rows, requests, counts)
         try:
@@ -393,7 +401,7 @@ class ClusterView:
                 self._node_table.charge_many(rows, requests, -counts)
 
     def _catch_up(self) -> None:
-        """Let nodes join and leave the arrays, all that have since the last time."""
+        """Add and remove nodes in the arrays, all at once."""
         if self._leaving:
             self._node_table.remove(self._leaving)
             self._leaving.clear()
@@ -417,7 +425,7 @@ class ClusterView:
 
 
 def _drop(table: dict[str, dict[int, None]] | dict[int, dict[int, None]], key: object, pod: int) -> None:
-    """Take a pod out of an index and leave no empty entry behind."""
+    """Remove a pod from an index; an empty entry goes with it."""
     pods = table[key]  # type: ignore[index]
     del pods[pod]
     if not pods:
