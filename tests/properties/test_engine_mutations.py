@@ -16,7 +16,10 @@ from echelon.engine import (
     Evict,
     Group,
     Placed,
+    Reason,
+    ReasonKind,
     Shortage,
+    UnitName,
     Verdict,
     decide,
     judge,
@@ -264,13 +267,13 @@ def miscounted(shortage: Shortage) -> Iterator[Shortage]:
             replace(first, have=first.have + 1),
             replace(first, domain=(*first.domain, "nowhere")),
             replace(first, short_of="example.com/nothing"),
-            replace(first, held_by="nobody"),
+            replace(first, held_by=UnitName(-1, "nobody", 0)),
         ):
             yield replace(shortage, tried=(wrong, *others))
         yield replace(shortage, domains_tried=0)
     for reason, nodes in shortage.exclusions.items():
         yield replace(shortage, exclusions={**shortage.exclusions, reason: nodes + 1})
-        yield replace(shortage, exclusions={**shortage.exclusions, "bad luck": 1})
+        yield replace(shortage, exclusions={**shortage.exclusions, Reason(ReasonKind.TAINT, ("bad", "luck")): 1})
 
 
 @reaches(tampered=296)

@@ -42,6 +42,7 @@ from .records.demand import (
     Toleration,
     given,
 )
+from .records.reasons import Contradiction, Reason, ReasonKind
 from .records.validate import BadInput
 from .records.verdict import (
     Blocked,
@@ -55,6 +56,7 @@ from .records.verdict import (
     Objective,
     Placed,
     Shortage,
+    UnitName,
     Verdict,
 )
 from .reserve import soonest
@@ -72,6 +74,7 @@ __all__ = [
     "Certificates",
     "ClusterView",
     "Composite",
+    "Contradiction",
     "Cost",
     "Demand",
     "Domain",
@@ -95,6 +98,8 @@ __all__ = [
     "PodIndex",
     "PodTerm",
     "Preference",
+    "Reason",
+    "ReasonKind",
     "Requirement",
     "Running",
     "Shape",
@@ -104,6 +109,7 @@ __all__ = [
     "Taint",
     "Toleration",
     "Unit",
+    "UnitName",
     "Verdict",
     "decide",
     "drawn",

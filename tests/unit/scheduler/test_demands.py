@@ -120,9 +120,7 @@ def test_equal_demands_learn_from_each_other_in_their_own_names() -> None:
         stage.put(*(make_pod(f"{root}{n}", group=f"{root}1") for n in range(2)))
     x, y = (stage.group(name, "CompositePodGroup") for name in "xy")
     leaf_x, leaf_y = stage.group("x1").id, stage.group("y1").id
-    memory.keep(
-        _demand(x), Blocked(True, (Shortage(leaf_x, 2, 1, "", (), 1),), (Fix("lower", "lower", x.id),)), brief=False
-    )
+    memory.keep(_demand(x), Blocked(True, (Shortage(leaf_x, 2, 1, "", (), 1),), (Fix("lower", x.id),)), brief=False)
     known = memory.recall(_demand(y), brief=True)
     assert known is not None
     assert not known.brief

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from ..cluster.view import Node
 from ..records.demand import LARGEST, Composite, Demand, Group, Leaf, Shape, Taint, given
-from ..records.verdict import Blocked, DomainCount, Shortage
+from ..records.reasons import Reason, ReasonKind
+from ..records.verdict import Blocked, DomainCount, Shortage, UnitName
 from .counting_bounds import CountingBounds, NodeSet, leaves_below
 from .exhaustive import MOST_NODES, fits
 from .facts import Facts, Identity, bound_nodes, covered, groups_of, hard_taints, keys, near, reached, supply
@@ -200,17 +201,20 @@ class _Shortage:
         return any(shape.has_pod_rules for leaf in leaves_below(self.group) for shape, _ in supply(leaf))
 
     def _holder(self, count: DomainCount, place: NodeSet) -> Iterator[str]:
-        names = set[str]()
+        units = set[int]()
         if isinstance(self.group, Leaf) and self.group.exclusive is not None:
             key = self.group.exclusive.key
             domains = {self.facts.domain(name, key) for name in place.names}
             for pod in self.facts.staying:
                 mine = pod.exclusive == self.group.exclusive and pod.group != self.group.id
                 if mine and self.facts.domain(pod.node, key) in domains:
-                    unit = self.facts.view.unit(pod.unit)
-                    names.add((unit.name if unit else "") or f"group {pod.group}")
-        if count.held_by and count.held_by not in names:
+                    units.add(pod.unit)
+        if count.held_by is not None and (count.held_by.unit not in units or not self._is_named(count.held_by)):
             yield f"{'/'.join(count.domain)} is not held by {count.held_by}"
+
+    def _is_named(self, told: UnitName) -> bool:
+        unit = self.facts.view.unit(told.unit)
+        return told[1:] == ((unit.name, unit.priority) if unit is not None else ("", 0))
 
     def _scarcest(self, place: NodeSet) -> set[str]:
         """For each shape below, the resources that run out first in a domain."""
@@ -249,37 +253,38 @@ class _Shortage:
         if told not in counted:
             yield f"nodes shut out are {counted[0]}, not {told}"
 
-    def _shut(self, shape: Shape) -> dict[str, int]:
-        found = Counter[str]()
+    def _shut(self, shape: Shape) -> dict[Reason, int]:
+        found = Counter[Reason]()
         for name, node in self.facts.nodes.items():
-            reason = next(self._reasons(shape, node), "")
-            if not reason and not self.facts.slots(shape).get(name):
+            reason = next(self._reasons(shape, node), None)
+            if reason is None and not self.facts.slots(shape).get(name):
                 asked = [(resource, amount) for resource, amount in shape.requests if amount > 0]
-                reason = f"short of {min(asked, key=lambda each: self._alone(name, *each))[0]}"
-            if reason:
+                scarcest = min(asked, key=lambda each: self._alone(name, *each))[0]
+                reason = Reason(ReasonKind.HOST_PORT if given(scarcest) else ReasonKind.SHORT_OF, (scarcest,))
+            if reason is not None:
                 found[reason] += 1
         return dict(found)
 
-    def _reasons(self, shape: Shape, node: Node) -> Iterator[str]:
+    def _reasons(self, shape: Shape, node: Node) -> Iterator[Reason]:
         if shape.unsupported:
-            yield f"{', '.join(shape.unsupported)} not supported"
+            yield Reason(ReasonKind.UNSUPPORTED_FIELD, shape.unsupported)
         for resource, amount in shape.requests:
             if amount > LARGEST:
-                yield f"requests of {resource} above {LARGEST} not supported"
-        yield from (f"waits: {reason}" for reason in shape.waits)
+                yield Reason(ReasonKind.REQUEST_TOO_LARGE, (resource,))
+        yield from (Reason(ReasonKind.WAITING_FOR, (awaited,)) for awaited in shape.waits)
         cordon = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
         if node.unschedulable and not covered(cordon, shape):
-            yield "cordoned"
+            yield Reason(ReasonKind.CORDONED)
         for taint in sorted(hard_taints(node), key=lambda taint: (taint.key, taint.value, taint.effect)):
             if taint != cordon and not covered(taint, shape):
-                yield f"taint {taint.key}={taint.value}" if taint.value else f"taint {taint.key}"
+                yield Reason(ReasonKind.TAINT, (taint.key, taint.value))
         for key, value in shape.node_selector:
             if node.labels.get(key) != value:
-                yield f"node selector {key}={value}"
+                yield Reason(ReasonKind.NODE_SELECTOR, (key, value))
         if not near(shape, node):
-            yield "node affinity"
+            yield Reason(ReasonKind.NODE_AFFINITY)
         if not reached(shape, node):
-            yield "didn't match PersistentVolume's node affinity"
+            yield Reason(ReasonKind.VOLUME_NODE_AFFINITY)
 
 
 class _Within(Facts):

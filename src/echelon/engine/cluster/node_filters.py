@@ -1,7 +1,7 @@
 """Which nodes a shape may use at all: selector, affinity terms, volumes, taints, cordons.
 
-Resources are `capacity`'s part.  A requirement is evaluated once per distinct label value and spread over the rows
-by indexing.
+Free resources are counted by `slots`.  A requirement is evaluated once per distinct label value and spread over the
+rows by indexing.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..records.demand import LARGEST, NodeTerm, Requirement, Shape, Taint, Toleration
+from ..records.reasons import Reason, ReasonKind
 from .arrays import Bools, Rows
 from .node_table import NodeTable
 
-#: The names of reasons that have nothing to do with nodes begin like this.
-WAITS = "waits: "
 CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 EVERYWHERE = slice(None)
+CORDONED = Reason(ReasonKind.CORDONED)
+NODE_AFFINITY = Reason(ReasonKind.NODE_AFFINITY)
+VOLUME_NODE_AFFINITY = Reason(ReasonKind.VOLUME_NODE_AFFINITY)
 
 
 def allowed(table: NodeTable, shape: Shape, rows: Rows = EVERYWHERE) -> Bools:
@@ -28,32 +30,30 @@ def allowed(table: NodeTable, shape: Shape, rows: Rows = EVERYWHERE) -> Bools:
     return fine
 
 
-def exclusions(table: NodeTable, shape: Shape, rows: Rows = EVERYWHERE) -> Iterator[tuple[str, Bools]]:
-    """Every rule that shuts the shape out of rows, with its name for people, most basic first."""
+def exclusions(table: NodeTable, shape: Shape, rows: Rows = EVERYWHERE) -> Iterator[tuple[Reason, Bools]]:
+    """Every rule that excludes rows, with its reason, the most basic first."""
     if shape.unsupported:
         everywhere = np.ones(_length(table, rows), dtype=np.bool_)
-        yield f"{', '.join(shape.unsupported)} not supported", everywhere
+        yield Reason(ReasonKind.UNSUPPORTED_FIELD, shape.unsupported), everywhere
     for resource, amount in shape.requests:
         if amount > LARGEST:
-            yield (
-                f"requests of {resource} above {LARGEST} not supported",
-                np.ones(_length(table, rows), dtype=np.bool_),
-            )
-    for reason in shape.waits:
-        yield f"{WAITS}{reason}", np.ones(_length(table, rows), dtype=np.bool_)
+            everywhere = np.ones(_length(table, rows), dtype=np.bool_)
+            yield Reason(ReasonKind.REQUEST_TOO_LARGE, (resource,)), everywhere
+    for awaited in shape.waits:
+        yield Reason(ReasonKind.WAITING_FOR, (awaited,)), np.ones(_length(table, rows), dtype=np.bool_)
     if table.cordons and not tolerated(CORDON, shape.tolerations):
-        yield "cordoned", table.cordoned[rows]
+        yield CORDONED, table.cordoned[rows]
     for taint in _hard_taints(table):
         if not tolerated(taint, shape.tolerations):
             carrying = np.fromiter((taint in taints for taints in table.taint_sets), dtype=np.bool_)
-            name = f"taint {taint.key}={taint.value}" if taint.value else f"taint {taint.key}"
-            yield name, carrying[table.taints[rows]]
+            yield Reason(ReasonKind.TAINT, (taint.key, taint.value)), carrying[table.taints[rows]]
     for key, value in shape.node_selector:
-        yield f"node selector {key}={value}", ~_matching(table, Requirement(key, "In", (value,)), rows)
+        wrong = ~_matching(table, Requirement(key, "In", (value,)), rows)
+        yield Reason(ReasonKind.NODE_SELECTOR, (key, value)), wrong
     if shape.node_terms is not None:
-        yield "node affinity", ~_any(table, shape.node_terms, rows)
+        yield NODE_AFFINITY, ~_any(table, shape.node_terms, rows)
     for terms in shape.volumes:
-        yield "didn't match PersistentVolume's node affinity", ~_any(table, terms, rows)
+        yield VOLUME_NODE_AFFINITY, ~_any(table, terms, rows)
 
 
 def tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:

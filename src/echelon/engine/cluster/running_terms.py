@@ -10,11 +10,16 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from ..records.demand import EVERYWHERE, Peers, PodTerm, Requirement, Shape, Spread
+from ..records.demand import EVERYWHERE, Peers, PodTerm, Shape, Spread
+from ..records.reasons import Reason, ReasonKind
 from .arrays import Bools, Ints
-from .node_filters import WAITS, exclusions
+from .node_filters import exclusions
 from .node_table import NodeTable
 from .pod_index import PodIndex, PodQuery, means
+
+#: The reasons that `nodeAffinityPolicy: Honor` and `nodeTaintsPolicy: Honor` leave out of a spread's count.
+_AFFINITY = frozenset({ReasonKind.NODE_SELECTOR, ReasonKind.NODE_AFFINITY})
+_TAINTS = frozenset({ReasonKind.TAINT, ReasonKind.CORDONED})
 
 
 def domain_of(table: NodeTable, key: str) -> Ints:
@@ -61,27 +66,27 @@ def anchors_of(table: NodeTable, pod_index: PodIndex, shape: Shape) -> Mapping[s
     return pod_index.of(PodQuery(peers))
 
 
-def closures(table: NodeTable, pod_index: PodIndex, shape: Shape, alone: bool = True) -> Iterator[tuple[str, Bools]]:
-    """What running pods close to a shape, by name; `alone` if no other shape is placed with it."""
+def closures(table: NodeTable, pod_index: PodIndex, shape: Shape, alone: bool = True) -> Iterator[tuple[Reason, Bools]]:
+    """The rows that running pods close to a shape, by reason; `alone` if no other shape is placed with it."""
     for term in shape.anti_affinity:
         domain = domain_of(table, term.key)
         near = tally(table, domain, pod_index.of(PodQuery((term.peers,))))
-        yield _named(f"anti-affinity to {told(term.peers)}", term), near[domain] > 0
+        yield _reason(ReasonKind.POD_ANTI_AFFINITY, term), near[domain] > 0
     for term, nodes in pod_index.repelling().items():
         if matches(term.peers, shape):
             domain = domain_of(table, term.key)
-            name = _named(f"anti-affinity of running pods to {told(term.peers)}", term)
-            yield name, tally(table, domain, nodes)[domain] > 0
+            yield _reason(ReasonKind.RUNNING_ANTI_AFFINITY, term), tally(table, domain, nodes)[domain] > 0
     for spread in shape.spread:
-        yield f"topology spread needs the label {spread.key}", domain_of(table, spread.key) < 0
+        yield Reason(ReasonKind.SPREAD_KEY, (spread.key,)), domain_of(table, spread.key) < 0
     yield from _affinity(table, pod_index, shape, alone)
 
 
-def _named(usual: str, term: PodTerm) -> str:
-    return f"{WAITS}{told(term.peers)} is in use by another pod" if term.key == EVERYWHERE else usual
+def _reason(usual: ReasonKind, term: PodTerm) -> Reason:
+    """A term over the whole cluster stands for a volume that one pod at a time may use."""
+    return Reason(ReasonKind.VOLUME_IN_USE if term.key == EVERYWHERE else usual, peers=term.peers)
 
 
-def _affinity(table: NodeTable, pod_index: PodIndex, shape: Shape, alone: bool) -> Iterator[tuple[str, Bools]]:
+def _affinity(table: NodeTable, pod_index: PodIndex, shape: Shape, alone: bool) -> Iterator[tuple[Reason, Bools]]:
     if not shape.affinity:
         return
     nodes = anchors_of(table, pod_index, shape)
@@ -91,7 +96,7 @@ def _affinity(table: NodeTable, pod_index: PodIndex, shape: Shape, alone: bool) 
         far = domain < 0
         if alone and not first:
             far = tally(table, domain, nodes)[domain] == 0
-        yield f"affinity to {told(term.peers)}", far
+        yield Reason(ReasonKind.POD_AFFINITY, peers=term.peers), far
 
 
 def has_anchor(table: NodeTable, pod_index: PodIndex, shape: Shape) -> bool:
@@ -143,35 +148,13 @@ def eligible(table: NodeTable, shape: Shape, spread: Spread) -> Bools:
     fine = np.ones(table.size, dtype=np.bool_)
     for each in shape.spread:
         fine &= domain_of(table, each.key) >= 0
-    for name, shut in exclusions(table, shape):
-        asked = spread.honour_affinity and name.startswith("node ")
-        if asked or (spread.honour_taints and name.startswith(("taint ", "cordoned"))):
+    honoured = (_AFFINITY if spread.honour_affinity else frozenset()) | (
+        _TAINTS if spread.honour_taints else frozenset()
+    )
+    for reason, shut in exclusions(table, shape):
+        if reason.kind in honoured:
             fine &= ~shut
     return fine
-
-
-def told(peers: Peers) -> str:
-    """Pods as people name them."""
-    if peers.labels is None:
-        return "no pod"
-    return ", ".join(map(told_requirement, peers.labels)) or "any pod"
-
-
-def told_requirement(requirement: Requirement) -> str:
-    """A requirement on labels as people write it."""
-    key, values = requirement.key, ", ".join(requirement.values)
-    match requirement.operator:
-        case "In":
-            return f"{key}={values}" if len(requirement.values) == 1 else f"{key} in ({values})"
-        case "NotIn":
-            return f"{key} not in ({values})"
-        case "DoesNotExist":
-            return f"no {key}"
-        case "Gt":
-            return f"{key} > {values}"
-        case "Lt":
-            return f"{key} < {values}"
-    return key
 
 
 def carried(shapes: list[Shape]) -> list[PodTerm]:

@@ -20,7 +20,8 @@ from ..cluster.regions import CLUSTER, Region, path_of, rows_of, split_by_label
 from ..cluster.running_terms import closures
 from ..cluster.view import ClusterView
 from ..records.demand import Composite, Demand, Group, Leaf, Limits, Shape, given
-from ..records.verdict import DomainCount, Shortage
+from ..records.reasons import Reason, ReasonKind
+from ..records.verdict import DomainCount, Shortage, UnitName
 from ..search.backtrack import descent
 from ..search.strategy import search, trial_state_for
 from ..space.bounds import copies, own_level
@@ -282,10 +283,10 @@ class _Group:
         shapes = [ask.shape for leaf in _leaves(self.part) for ask in leaf.asks]
         return max(shapes, key=weight) if shapes else None
 
-    def _holder(self, region: Region) -> str:
+    def _holder(self, region: Region) -> UnitName | None:
         exclusive = self.part.exclusive
         if exclusive is None:
-            return ""
+            return None
         exclusivity = self.view.exclusivity
         domain = exclusivity.domain(exclusive.key, int(rows_of(self.table, region)[0]))
         others = [group for group in exclusivity.holders(exclusive).get(domain, {}) if group != self.part.group]
@@ -295,10 +296,10 @@ class _Group:
                 row = self.table.row(pod.node)
                 if row is not None and exclusivity.domain(exclusive.key, row) == domain:
                     unit = self.view.unit(pod.unit)
-                    return (unit.name if unit else "") or f"group {pod.group}"
-        return ""
+                    return UnitName(pod.unit, unit.name if unit else "", unit.priority if unit else 0)
+        return None
 
-    def _exclusions(self) -> dict[str, int]:
+    def _exclusions(self) -> dict[Reason, int]:
         """Nodes that take no pod of the leaf's largest shape."""
         shape = self._largest
         return excluded_nodes(self.view, shape) if shape is not None and isinstance(self.group, Leaf) else {}
@@ -328,9 +329,9 @@ def _supply(part: Part) -> Counter[Shape]:
     return supply
 
 
-def excluded_nodes(view: ClusterView, shape: Shape) -> dict[str, int]:
+def excluded_nodes(view: ClusterView, shape: Shape) -> dict[Reason, int]:
     """Nodes that take no pod of a shape, each counted once under its first reason."""
-    table, reasons = view.node_table, dict[str, int]()
+    table, reasons = view.node_table, dict[Reason, int]()
     open_rows = np.ones(table.size, dtype=np.bool_)
     closed_by_pods = closures(table, view.pod_index, shape) if shape.has_pod_rules else ()
     for reason, shut in (*exclusions(table, shape), *closed_by_pods, *_full(table, shape)):
@@ -341,13 +342,14 @@ def excluded_nodes(view: ClusterView, shape: Shape) -> dict[str, int]:
     return reasons
 
 
-def _full(table: NodeTable, shape: Shape) -> Iterator[tuple[str, Bools]]:
+def _full(table: NodeTable, shape: Shape) -> Iterator[tuple[Reason, Bools]]:
     """For every resource in turn the rows that have too little of it for one pod."""
     for name, amount in shape.requests:
         known = table.resources.get(name)
         if amount > 0:
             nowhere = np.ones(table.size, dtype=np.bool_)
-            yield f"short of {name}", nowhere if known is None else table.free[known] < clip(amount)
+            kind = ReasonKind.HOST_PORT if given(name) else ReasonKind.SHORT_OF
+            yield Reason(kind, (name,)), nowhere if known is None else table.free[known] < clip(amount)
 
 
 def relaxed(part: Part, need: int) -> Part:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ...base.paths import spoken
 from ..cluster.node_filters import allowed
 from ..cluster.node_table import NodeTable
 from ..cluster.regions import Region, path_of, rows_of
@@ -14,8 +13,8 @@ from ..cluster.slots import count_slots_of_one, slots_in
 from ..cluster.view import Node
 from ..preemption.preempt import preempt
 from ..records.demand import Leaf, Limits, Shape, given
-from ..records.verdict import Cost, Fix, Shortage
-from .fix_trials import NAMED, Trials, fewest, listed
+from ..records.verdict import Cost, Fix, Shortage, UnitName
+from .fix_trials import FEW_UNITS, Trials, fewest
 
 #: No fix asks for more nodes than this to be emptied, or to be added.
 NODES_FREED, NODES_ADDED = 512, 64
@@ -59,9 +58,8 @@ class ClusterFixes:
     def _eviction(self, ids: Sequence[int]) -> Fix:
         units = [unit for unit in map(self.view.unit, ids) if unit is not None]
         pods = sum(pod.evictable for unit in ids for pod in self.view.pods_of(unit))
-        names = [f"{unit.name or f'unit {unit.id}'} (priority {unit.priority})" for unit in units]
-        text = f"evict {listed(names)}" + (f" ({len(units)} units)" if len(units) > NAMED else "")
-        return Fix("evict", text, amount=len(units), units=tuple(ids), cost=Cost(evicted=pods))
+        victims = tuple(UnitName(unit.id, unit.name, unit.priority) for unit in units)
+        return Fix("evict", amount=len(units), units=tuple(ids), victims=victims, cost=Cost(evicted=pods))
 
     def _forbidden(self, shortage: Shortage, shape: Shape, region: Region) -> Fix | None:
         """A few units in a domain whose eviction would do, whatever their priority; many are told as nodes."""
@@ -69,7 +67,7 @@ class ClusterFixes:
         holders = self._holders(shortage, region)
         gains = self._gains(shape, region) if self._could_gain(shape, region) >= missing else {}
         alone = sorted((unit for unit in gains if gains[unit] >= missing), key=self._size)
-        together = sorted(gains, key=lambda unit: (-gains[unit], *self._size(unit)))[:NAMED]
+        together = sorted(gains, key=lambda unit: (-gains[unit], *self._size(unit)))[:FEW_UNITS]
         trials = [holders, *([unit] for unit in alone[:UNITS_TRIED])]
         trials += [together[:number] for number in range(2, len(together) + 1)]
         for number, units in enumerate(trials):
@@ -87,14 +85,14 @@ class ClusterFixes:
         names = [self.view.node_table.name(row) for row in rows_of(self.view.node_table, region).tolist()]
         pods = [pod for name in names for pod in self.trials.strangers(name) if pod.exclusive == exclusive]
         units = sorted({pod.unit for pod in pods if pod.evictable and pod.group != group.id})
-        return units if len(units) <= NAMED else []
+        return units if len(units) <= FEW_UNITS else []
 
     def _could_gain(self, shape: Shape, region: Region) -> int:
         """The most slots that a few units could give back, if their nodes were empty without them."""
         model, names = self._model(shape, region), self.trials.by_use(shape, region)[:NODES_SEARCHED]
         nodes = Counter(unit for name in names for unit in {pod.unit for pod in self.trials.strangers(name)})
         most = _slots(model.allocatable, _wanted(shape)) if model is not None else 0
-        return most * sum(number for _, number in nodes.most_common(NAMED))
+        return most * sum(number for _, number in nodes.most_common(FEW_UNITS))
 
     def _gains(self, shape: Shape, region: Region) -> dict[int, int]:
         """Unit -> slots of the shape on nodes of a region that come free if the unit goes."""
@@ -134,17 +132,15 @@ class ClusterFixes:
         number = fewest(most, lambda count: self._fits_without(busy[:count]), guess, least)
         if not number:
             return None
-        text = f"free {_nodes(number)}{self._where(region)} ({listed(busy[:number])})"
         pods = sum(len(self.trials.strangers(name)) for name in busy[:number])
-        path = path_of(self.view.node_table, region)
-        return Fix("free", text, shortage.group, number, path, cost=Cost(evicted=pods))
+        path, nodes = path_of(self.view.node_table, region), tuple(busy[:number])
+        return Fix("free", shortage.group, number, path, nodes=nodes, cost=Cost(evicted=pods))
 
     def _added(self, shortage: Shortage, shape: Shape, region: Region) -> Fix | None:
         """The fewest nodes like the best one there that must be added to a domain."""
         model, most = self._model(shape, region), min(NODES_ADDED, shortage.need)
         if model is None or not most:
             return None
-        where, path = self._where(region, "to"), path_of(self.view.node_table, region)
         enough = self._counted_with(shortage, shape, region, model) or self._fits_with(model, most)
         number = fewest(most, enough, self._guess(shortage, shape, model))
         if number and self._minds() and number < most and not self._fits_with(model, number)(number):
@@ -152,8 +148,8 @@ class ClusterFixes:
             return None
         if not number:
             return None
-        text = f"add {_nodes(number)} like {model.name}{where}"
-        return Fix("add", text, shortage.group, number, path, cost=Cost(nodes_added=number))
+        path = path_of(self.view.node_table, region)
+        return Fix("add", shortage.group, number, path, nodes=(model.name,), cost=Cost(nodes_added=number))
 
     def _minds(self) -> bool:
         """Whether pods of the demand are to be spread: then empty nodes matter."""
@@ -214,13 +210,6 @@ class ClusterFixes:
             most = max(slots, default=0)
             self._models[key] = nodes[slots.index(most)] if most else None
         return self._models[key]
-
-    def _where(self, region: Region, word: str = "in") -> str:
-        return f" {word} {spoken(path_of(self.view.node_table, region))}" if region.level >= 0 else ""
-
-
-def _nodes(number: int) -> str:
-    return "1 node" if number == 1 else f"{number} nodes"
 
 
 def _wanted(shape: Shape) -> list[tuple[str, int, int]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ..records.demand import Group, Leaf
-from ..records.verdict import Cost, Fix, Shortage
+from ..records.verdict import Cost, Fix
 from ..space.canonical import PartBuilder
 from .altered_demand import rebuilt, releasing, supported, with_minimum, with_topology
-from .fix_trials import Trials, fewest, listed
+from .fix_trials import Trials, fewest
 
 
 class DemandFixes:
@@ -19,11 +19,10 @@ class DemandFixes:
     def fields(self) -> Iterator[Fix]:
         names = {name for leaf in self.demand.leaves() for pods in leaf.classes for name in pods.shape.unsupported}
         if names and self.fits(rebuilt(self.demand.root, supported)):
-            text = f"remove {', '.join(sorted(names))} from the pods: placement cannot honour it yet"
-            yield Fix("field", text)
+            yield Fix("field", fields=tuple(sorted(names)))
 
     def releases(self) -> Iterator[Fix]:
-        """Every leaf whose members hold it where it cannot be completed."""
+        """Every leaf that its bound members keep where it cannot be completed."""
         for leaf in self.demand.leaves():
             if not leaf.bound or not leaf.classes:
                 continue
@@ -31,10 +30,8 @@ class DemandFixes:
             with self.view.without(pods):
                 fits = self.fits(rebuilt(self.demand.root, releasing(leaf.id)))
             if fits:
-                number = len(leaf.bound)
-                nodes = listed(sorted({bound.node for bound in leaf.bound}))
-                text = f"release the bound {'pod' if number == 1 else f'{number} pods'} on {nodes}"
-                yield Fix("release", text, leaf.id, number, cost=Cost(restarts=number))
+                number, nodes = len(leaf.bound), tuple(sorted({bound.node for bound in leaf.bound}))
+                yield Fix("release", leaf.id, number, nodes=nodes, cost=Cost(restarts=number))
 
     def widened(self) -> Iterator[Fix]:
         for alike in self.causes:
@@ -43,13 +40,8 @@ class DemandFixes:
                 continue
             for steps, key in enumerate((*self._wider(group.topology), None), 1):
                 if self.fits(rebuilt(self.demand.root, with_topology(groups, key))):
-                    text = (
-                        f"widen {_short(group.topology)} to {_short(key)}"
-                        if key
-                        else f"drop the {_short(group.topology)} key"
-                    )
                     cost = Cost(levels=steps * len(alike))
-                    yield Fix("widen", text + _all(alike), group.id, groups=groups, cost=cost)
+                    yield Fix("widen", group.id, groups=groups, key=group.topology, wider=key or "", cost=cost)
                     break
 
     def _wider(self, key: str) -> list[str]:
@@ -65,15 +57,13 @@ class DemandFixes:
             if not floor < shortage.have < shortage.need:
                 continue
             groups = tuple(each.group for each in alike)
-            # What fits in the best domain is the most that can be hoped for; others may leave less of it.
+            # No domain has room for more than the best one; other groups may leave less of it.
             best = shortage.have
             less = fewest(best - floor, self._fits_with_less(groups, best), 1)
             if less:
                 least = best + 1 - less
-                field = "minCount" if isinstance(group, Leaf) else "minGroupCount"
-                text = f"lower {field} from {shortage.need} to {least}{_all(alike)}"
                 cost = Cost(members=self._given_up(groups, least))
-                yield Fix("lower", text, group.id, least, groups=groups, cost=cost)
+                yield Fix("lower", group.id, least, groups=groups, key=shortage.key, cost=cost)
 
     def _fits_with_less(self, groups: tuple[int, ...], best: int) -> Callable[[int], bool]:
         """Whether the demand fits with a minimum of `best` (1), one below it (2), and so on."""
@@ -86,11 +76,3 @@ class DemandFixes:
         """Pods by which the minimum of the whole falls."""
         builder, lowered = PartBuilder(self.view), self._with_minimum(groups, minimum)
         return builder.part(self.demand.root, "minimum").pods - builder.part(lowered, "minimum").pods
-
-
-def _all(alike: list[Shortage]) -> str:
-    return f" in all {len(alike)} such groups" if len(alike) > 1 else ""
-
-
-def _short(key: str) -> str:
-    return key.rsplit("/", 1)[-1]

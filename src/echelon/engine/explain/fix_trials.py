@@ -21,8 +21,8 @@ from ..space.tasks import Found
 #: Steps for one trial and for all of them; an open answer counts as "does not fit".
 TRIAL_STEPS = 1_000
 ALL_STEPS = 10_000
-#: Units, nodes or pods that are told by name; more are counted.
-NAMED = 3
+#: Units that are tried for eviction together.
+FEW_UNITS = 3
 #: Domains in which remedies are looked for.
 REGIONS = 3
 #: What a trial costs before its search begins.
@@ -95,11 +95,6 @@ class Trials:
         """Pods on a node that are not members of the demand; places that are only kept for someone stay kept."""
         here = (pod for pod in self.view.pods_on(name) if pod.pod not in self.own)
         return [pod for pod in here if pod.evictable or not pod.coming]
-
-
-def listed(names: list[str]) -> str:
-    """The first few by name."""
-    return ", ".join(names[:NAMED]) + (" …" if len(names) > NAMED else "")
 
 
 def fewest(most: int, enough: Callable[[int], bool], guess: int, least: int = 1) -> int:

@@ -16,7 +16,11 @@ from itertools import groupby
 
 from ...base.paths import spoken
 from ..records.demand import Composite, Group
+from ..records.reasons import TooLarge
 from ..records.verdict import Blocked, DomainCount, Shortage
+from .counted import counted
+from .fix_words import unit_name
+from .reason_words import about_nodes, impossible, level, most_frequent
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +64,9 @@ def _branch(group: Group, told: Mapping[int, Shortage], names: Mapping[int, str]
 
 def _lines(shortage: Shortage) -> Iterator[str]:
     """Domain by domain what is there; a contradiction needs no arithmetic."""
-    if shortage.contradiction:
-        yield f"can never hold: {shortage.contradiction}"
+    if shortage.contradiction is not None:
+        who = "a pod " if isinstance(shortage.contradiction, TooLarge) else ""
+        yield f"impossible: {who}{impossible(shortage.contradiction)}"
         return
     for line, alike in groupby(shortage.tried, _domain):
         yield f"{', '.join(map(_place, alike))}: {line}"
@@ -71,10 +76,10 @@ def _lines(shortage: Shortage) -> Iterator[str]:
 
 def _need(shortage: Shortage) -> str:
     noun = "group" if shortage.of_groups else "pod"
-    text = f"needs {_count(shortage.need, noun)}"
+    text = f"needs {counted(shortage.need, noun)}"
     if shortage.present < shortage.need:
         return f"{text}, has {shortage.present or 'none'}"
-    text += f" in one {_level(shortage.key)}" if shortage.key else ""
+    text += f" in one {level(shortage.key)}" if shortage.key else ""
     text += f" (within {spoken(shortage.within)})" if shortage.within else ""
     return f"{text}: fits in {_place(shortage.tried[0])}" if not shortage.fails and shortage.tried else text
 
@@ -82,10 +87,10 @@ def _need(shortage: Shortage) -> str:
 def _domain(count: DomainCount) -> str:
     """The arithmetic of one domain; domains with the same are told together."""
     text = f"room for {count.have or 'none'} of {count.need}"
-    if count.held_by:
-        return f"{text}; held by {count.held_by}"
+    if count.held_by is not None:
+        return f"{text}; held by {unit_name(count.held_by)}"
     if count.free_nodes:
-        text += f"; {count.free_nodes} of {_count(count.nodes, 'node')} free"
+        text += f"; {count.free_nodes} of {counted(count.nodes, 'node')} free"
         full = count.nodes - count.free_nodes
         return f"{text}, {full} short of {count.short_of}" if full and count.short_of else text
     return f"{text}, short of {count.short_of}" if count.short_of else text
@@ -93,25 +98,14 @@ def _domain(count: DomainCount) -> str:
 
 def _rest(shortage: Shortage) -> list[str]:
     more = shortage.domains_tried - len(shortage.tried)
-    return [f"{_count(more, 'other')}: no more room"] if more > 0 and shortage.tried else []
+    return [f"{counted(more, 'other')}: no more room"] if more > 0 and shortage.tried else []
 
 
 def _reasons(shortage: Shortage) -> list[str]:
     """Why nodes of the whole cluster take none of these pods."""
-    told = sorted(shortage.exclusions.items(), key=lambda item: (-item[1], item[0]))
-    return (
-        [f"nodes that take no such pod: {', '.join(f'{number} {reason}' for reason, number in told)}"] if told else []
-    )
+    told = [f"{number} {about_nodes(reason, number)}" for reason, number in most_frequent(shortage.exclusions)]
+    return [f"of all nodes, {', '.join(told)}"] if told else []
 
 
 def _place(count: DomainCount) -> str:
     return spoken(count.domain) if count.domain else "the cluster"
-
-
-def _level(key: str) -> str:
-    short = key.rsplit("/", 1)[-1]
-    return "node" if short == "hostname" else short
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,51 +1,54 @@
 """A verdict in words: what was decided, and for a blocked demand what is missing where and what would help.
 
-Every number is read from the verdict; names of groups are the caller's.
+    Verdict ─► sentence    the whole demand, for its pods and for the event
+          └──► for_group   one group of the tree, for its condition
+
+Every number is read from the verdict; names are the caller's.  A sentence leaves out the name of its `reader`: the
+object that carries it says what it is called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from ...base.paths import spoken
-from ..cluster.node_filters import WAITS
+from ..records.reasons import TooLarge
 from ..records.verdict import Blocked, Domain, DomainCount, Evict, Fix, Placed, Shortage, Verdict
+from .counted import counted, listed, plural
+from .fix_words import fix_in_words, unit_name
+from .reason_words import ABOUT_THE_POD, about_nodes, about_pod, impossible, level, most_frequent
 
-Names = Mapping[int, str]
+GroupNames = Mapping[int, str]
+#: The names of the bound pods of groups, for commands.
+BoundPods = Mapping[int, Sequence[str]]
 
-#: Domains and reasons spelt out in a sentence; the verdict lists more.
+#: Domains and reasons that a sentence spells out; the verdict lists more.
 DOMAINS_TOLD = 2
 REASONS_TOLD = 3
-#: Reasons that have to do with other pods, and how they are told of nodes.
-COMPANY = {
-    "anti-affinity to ": "too near to",
-    "anti-affinity of running pods to ": "near to running pods that keep away",
-    "affinity to ": "not near to",
-    "topology spread needs ": "outside the topology spread, without",
-}
-NAMES_TOLD = 3
+_NO_PODS: BoundPods = {}
 
 
-def sentence(verdict: Verdict, names: Names) -> str:
-    """One actionable sentence for the whole demand."""
+def sentence(verdict: Verdict, names: GroupNames, bound: BoundPods = _NO_PODS, reader: int = -1) -> str:
+    """One sentence for the whole demand; `reader` is the group that carries it."""
     match verdict:
         case Placed():
             return _placed(verdict)
         case Evict():
             return f"{_evicting(verdict)}, then {_placed(verdict.placement)}"
         case Blocked():
-            return _join(_blocked(verdict, names), _fixes(verdict.fixes, names, _subject(verdict)))
+            return _Blocked(verdict, names, bound, reader).whole()
 
 
-def for_group(verdict: Verdict, group_id: int, names: Names) -> str:
-    """The same for one group of the tree, for its condition."""
+def for_group(verdict: Verdict, group_id: int, names: GroupNames, bound: BoundPods = _NO_PODS) -> str:
+    """The same for one group of the tree, which carries the sentence."""
     match verdict:
         case Placed():
             return _placed_group(verdict, group_id)
         case Evict():
-            return f"waits for preemption: {_evicting(verdict)}, then {_placed_group(verdict.placement, group_id)}"
+            return f"{_evicting(verdict)}, then {_placed_group(verdict.placement, group_id)}"
         case Blocked():
-            return _blocked_group(verdict, group_id, names)
+            return _Blocked(verdict, names, bound, group_id).own()
 
 
 # ---- placed and evicting
@@ -54,124 +57,185 @@ def for_group(verdict: Verdict, group_id: int, names: Names) -> str:
 def _placed(placed: Placed) -> str:
     pods, nodes = len(placed.assignment), len(set(placed.assignment.values()))
     where = _common(list(placed.domains.values()))
-    return f"{_count(pods, 'pod')} placed on {_count(nodes, 'node')}{f' in {spoken(where)}' if where else ''}"
+    return f"{counted(pods, 'pod')} placed on {counted(nodes, 'node')}{f' in {spoken(where)}' if where else ''}"
 
 
 def _placed_group(placed: Placed, group_id: int) -> str:
     if group_id not in placed.groups:
-        return "stays pending: the groups that hold leave no room for it"
+        return "stays pending: the groups that are placed leave no room for it"
     domain = placed.domains.get(group_id, ())
     return f"placed in {spoken(domain)}" if domain else "placed"
 
 
 def _evicting(evict: Evict) -> str:
     loss = evict.loss
-    text = f"evicting {_count(loss.units, 'unit')} of priority {loss.highest_priority} or less"
+    text = f"preempting {counted(loss.units, 'unit')} of priority {loss.highest_priority} or lower"
     if loss.budget_violations:
-        text += f", {_count(loss.budget_violations, 'pod')} more than disruption budgets allow"
+        text += f", {counted(loss.budget_violations, 'pod')} more than disruption budgets allow"
     return text
 
 
 # ---- blocked
 
 
-def _blocked(blocked: Blocked, names: Names) -> str:
-    causes = [shortage for shortage in blocked.shortages if shortage.fails]
-    if not causes:
-        reason = "its groups fit one by one but not together" if blocked.proved else "its groups fit one by one"
-        return _verdict_word(blocked, reason)
-    told = _cause(causes[0], names)
-    if causes[0].of_groups:
-        told = _join(told, _near_miss(blocked, names))
-    others = sum(not cause.of_groups for cause in causes[1:])  # composites fail with those below them
-    if others:
-        told += f"; {_count(others, 'more group')} cannot hold"
-    return _verdict_word(blocked, told)
+@dataclass(frozen=True, slots=True)
+class _Blocked:
+    """A blocked verdict for one reader."""
+
+    verdict: Blocked
+    names: GroupNames
+    bound: BoundPods
+    reader: int
+
+    def whole(self) -> str:
+        return _join(self._blocked(), self._fixes(self.verdict.fixes, self._subject()))
+
+    def own(self) -> str:
+        """What the reader lacks, or what it waits for."""
+        own = self._shortage(self.reader)
+        if own is None or not own.fails:
+            return f"{_alone(own)}waiting for the other groups of its tree: {self._blocked()}"
+        inner = self._cause_below(own)
+        if inner is not None:
+            reason = f"{self._hedged(self._cause(inner))}; so it {_bare(own)}"
+            return _join(reason, self._fixes(self.verdict.fixes, inner.group))
+        mine = tuple(fix for fix in self.verdict.fixes if fix.group in (self.reader, -1)) or self.verdict.fixes
+        return _join(self._hedged(self._cause(own)), self._fixes(mine, self.reader))
+
+    def _blocked(self) -> str:
+        causes = [shortage for shortage in self.verdict.shortages if shortage.fails]
+        if not causes:
+            together = " but not together" if self.verdict.proved else ""
+            return self._hedged(f"its groups fit one by one{together}")
+        told = self._cause(causes[0])
+        if causes[0].of_groups:
+            told = _join(told, self._near_miss())
+        others = sum(not cause.of_groups for cause in causes[1:])  # a composite fails with the groups below it
+        if others:
+            told += f"; {counted(others, 'more group')} {plural(others, 'does', 'do')} not fit"
+        return self._hedged(told)
+
+    def _subject(self) -> int:
+        return next((shortage.group for shortage in self.verdict.shortages if shortage.fails), -1)
+
+    def _hedged(self, reason: str) -> str:
+        """A search that ended with its budget proves nothing."""
+        return reason if self.verdict.proved else f"no placement found within the step budget: {reason}"
+
+    def _shortage(self, group: int) -> Shortage | None:
+        return next((shortage for shortage in self.verdict.shortages if shortage.group == group), None)
+
+    def _cause_below(self, own: Shortage) -> Shortage | None:
+        """The innermost group that fails in the best domain of a composite that has room for none of its children."""
+        if not own.of_groups or own.have or not own.tried:
+            return None
+        best = own.tried[0].domain
+        causes = (shortage for shortage in self.verdict.shortages if shortage.fails)
+        found = next((cause for cause in causes if cause.within[: len(best)] == best), own)
+        return None if found.group == own.group else found
+
+    def _near_miss(self) -> str:
+        """The leaf that comes closest in a domain that does not hold it: where a composite is likely to be short."""
+        misses = [
+            (count.have / count.need, -shortage.group, shortage, count)
+            for shortage in self.verdict.shortages
+            if not shortage.of_groups
+            for count in shortage.tried
+            if count.have < count.need
+        ]
+        if not misses:
+            return ""
+        _, _, shortage, count = max(misses, key=lambda miss: miss[:2])
+        return f"{self._name(shortage.group)} has {_shortfall(count)}"
+
+    def _cause(self, shortage: Shortage) -> str:
+        subject = "" if shortage.group == self.reader else f"{self._name(shortage.group)} "
+        return subject + _bare(shortage)
+
+    def _fixes(self, fixes: tuple[Fix, ...], subject: int) -> str:
+        """Fixes after a sentence about `subject`, whose name they leave out."""
+        told = [
+            fix_in_words(
+                fix,
+                "" if fix.group in (subject, -1) else self._name(fix.group),
+                self._shortage(fix.group),
+                self.bound.get(fix.group, ()),
+            )
+            for fix in fixes
+        ]
+        return f"fix: {', or '.join(told)}" if told else ""
+
+    def _name(self, group: int) -> str:
+        return self.names.get(group, f"group {group}")
 
 
-def _subject(blocked: Blocked) -> int:
-    return next((shortage.group for shortage in blocked.shortages if shortage.fails), -1)
+def _bare(shortage: Shortage) -> str:
+    """What a group lacks, without its name."""
+    noun = "group" if shortage.of_groups else "pod"
+    scope = f" in one {level(shortage.key)}{_inside(shortage)}" if shortage.key else ""
+    text = f"needs {counted(shortage.need, noun)}"
+    if isinstance(shortage.contradiction, TooLarge):
+        who = "" if shortage.present == 1 else "a pod "
+        return f"fits no node: {who}{impossible(shortage.contradiction)}"
+    if shortage.contradiction is not None:
+        return f"{text}{_each(shortage)}{scope}, which is impossible: {impossible(shortage.contradiction)}"
+    if shortage.present < shortage.need:
+        return f"{text} but has {f'only {shortage.present}' if shortage.present else 'none'}"
+    if _fits_no_node(shortage):
+        return _no_node(shortage)
+    text += f"{_each(shortage)}{scope}"
+    if shortage.held_on:
+        where = f"outside {spoken(shortage.within)}" if shortage.within else f"in no {level(shortage.key)}"
+        return f"{text}, but its bound pods run {where}, on {listed(shortage.held_on)}"
+    if not shortage.domains_tried:
+        where = f" in {spoken(shortage.within)}" if shortage.within else ""
+        return f"{text}, but no node{where} has the label {shortage.key}"
+    text += f", but {_offers(shortage)}{'' if shortage.settled else ', as far as the step budget told'}"
+    reasons = _reasons(shortage)
+    return f"{text}; {reasons}" if reasons else text
 
 
-def _verdict_word(blocked: Blocked, reason: str) -> str:
-    return reason if blocked.proved else f"no placement found within the step budget: {reason}"
+def _fits_no_node(shortage: Shortage) -> bool:
+    """Whether every node of the cluster is excluded for the pods of a leaf, each for a reason that is told."""
+    whole = len(shortage.tried) == 1 and not shortage.tried[0].domain and shortage.tried[0].held_by is None
+    return whole and not shortage.have and sum(shortage.exclusions.values()) == shortage.tried[0].nodes > 0
 
 
-def _blocked_group(blocked: Blocked, group_id: int, names: Names) -> str:
-    own = next((shortage for shortage in blocked.shortages if shortage.group == group_id), None)
-    if own is None or not own.fails:
-        return f"{_alone(own)}waits for the rest of its tree: {_blocked(blocked, names)}"
-    inner = _cause_below(blocked, own)
-    if inner is not None:
-        return _join(
-            f"{_verdict_word(blocked, _cause(inner, names))}; so {_cause(own, names)}",
-            _fixes(blocked.fixes, names, inner.group),
-        )
-    mine = tuple(fix for fix in blocked.fixes if fix.group in (group_id, -1)) or blocked.fixes
-    return _join(_verdict_word(blocked, _cause(own, names)), _fixes(mine, names, group_id))
+def _no_node(shortage: Shortage) -> str:
+    pods = "" if shortage.need == 1 else f"needs {counted(shortage.need, 'pod')} but "
+    first = most_frequent(shortage.exclusions)[0][0]
+    if first.kind in ABOUT_THE_POD:
+        return f"{pods}cannot be placed: {about_pod(first)}"
+    fits = "fits" if shortage.need == 1 else "a pod fits"
+    return f"{pods}{fits} none of {counted(shortage.tried[0].nodes, 'node')}: {_reasons(shortage)}"
 
 
-def _cause_below(blocked: Blocked, own: Shortage) -> Shortage | None:
-    """The innermost group that fails inside the best domain of a composite that finds room for none of its children."""
-    if not own.of_groups or own.have or not own.tried:
-        return None
-    best = own.tried[0].domain
-    causes = (shortage for shortage in blocked.shortages if shortage.fails)
-    found = next((cause for cause in causes if cause.within[: len(best)] == best), own)
-    return None if found.group == own.group else found
-
-
-def _near_miss(blocked: Blocked, names: Names) -> str:
-    """The leaf that comes closest in a domain that does not hold it: where a composite is likely to be short."""
-    misses = [
-        (count.have / count.need, -shortage.group, shortage, count)
-        for shortage in blocked.shortages
-        if not shortage.of_groups
-        for count in shortage.tried
-        if count.have < count.need
+def _reasons(shortage: Shortage) -> str:
+    """Why nodes of the whole cluster take none of a leaf's pods."""
+    reasons = most_frequent(shortage.exclusions)
+    told = [
+        about_pod(reason) if reason.kind in ABOUT_THE_POD else f"{number} {about_nodes(reason, number)}"
+        for reason, number in reasons[:REASONS_TOLD]
     ]
-    if not misses:
-        return ""
-    _, _, shortage, count = max(misses, key=lambda miss: miss[:2])
-    return f"{_name(shortage.group, names)} finds {_shortfall(count)}"
+    rest = sum(number for _, number in reasons[REASONS_TOLD:])
+    if told and reasons[0][0].kind not in ABOUT_THE_POD and not _fits_no_node(shortage):
+        number, (reason, _) = reasons[0][1], reasons[0]
+        told[0] = f"{counted(number, 'node')} {about_nodes(reason, number)}"
+    return ", ".join(told) + (f", {rest} for other reasons" if rest else "")
 
 
 def _alone(own: Shortage | None) -> str:
-    """What a group that could hold by itself finds: the domain that fits it, and the best that does not."""
+    """What a group that fits by itself finds: the domain that fits it, and the best that does not."""
     if own is None or not own.key or not own.tried:
         return ""
     fits = f"fits in {spoken(own.tried[0].domain)}"
     short = next((count for count in own.tried if count.have < count.need), None)
-    return f"{fits}, finds {_shortfall(short)}; " if short else f"{fits}; "
+    return f"{fits}, has {_shortfall(short)}; " if short else f"{fits}; "
 
 
 def _shortfall(count: DomainCount) -> str:
     lack = f" (short of {count.short_of})" if count.short_of else ""
-    return f"room for {count.have} of {_count(count.need, 'pod')} in {spoken(count.domain) or 'the cluster'}{lack}"
-
-
-def _cause(shortage: Shortage, names: Names) -> str:
-    noun = "group" if shortage.of_groups else "pod"
-    scope = f" in one {_level(shortage.key)}{_inside(shortage)}" if shortage.key else ""
-    text = f"{_name(shortage.group, names)} needs {_count(shortage.need, noun)}"
-    if shortage.contradiction:
-        return f"{text}{_each(shortage)}{scope} but can never hold: {shortage.contradiction}"
-    if shortage.present < shortage.need:
-        return f"{text} but has {f'only {shortage.present}' if shortage.present else 'none'}"
-    text += f"{_each(shortage)}{scope}"
-    if shortage.held_on:
-        where = f"outside {spoken(shortage.within)}" if shortage.within else f"in no {_level(shortage.key)}"
-        return f"{text} but its bound pods are {where}, on {_listed(shortage.held_on)}"
-    if not shortage.domains_tried:
-        where = f" in {spoken(shortage.within)}" if shortage.within else ""
-        return f"{text} but no node{where} has the label {shortage.key}"
-    text += f" but {_offers(shortage)}{'' if shortage.settled else ', as far as the step budget told'}"
-    reasons = sorted(shortage.exclusions.items(), key=lambda item: (-item[1], item[0]))
-    told = [_reason(reason, number) for reason, number in reasons[:REASONS_TOLD]]
-    rest = sum(number for _, number in reasons[REASONS_TOLD:])
-    if rest:
-        told.append(f"{rest} for other reasons")
-    return f"{text}; {', '.join(told)}" if told else text
+    return f"room for {count.have} of {counted(count.need, 'pod')} in {spoken(count.domain) or 'the cluster'}{lack}"
 
 
 def _inside(shortage: Shortage) -> str:
@@ -183,8 +247,8 @@ def _inside(shortage: Shortage) -> str:
 def _each(shortage: Shortage) -> str:
     if not shortage.each:
         return ""
-    scope = f" in one {_level(shortage.each_key)}" if shortage.each_key else ""
-    return f" (each {_count(shortage.each, 'pod')}{scope})"
+    scope = f" in one {level(shortage.each_key)}" if shortage.each_key else ""
+    return f" (each {counted(shortage.each, 'pod')}{scope})"
 
 
 def _offers(shortage: Shortage) -> str:
@@ -192,66 +256,18 @@ def _offers(shortage: Shortage) -> str:
     parts = [_offer(count, first=number == 0) for number, count in enumerate(told)]
     more = shortage.domains_tried - len(told)
     if more > 0:
-        parts.append(f"{_count(more, 'other')} {'has' if more == 1 else 'have'} no more")
+        parts.append(f"{counted(more, 'other')} {plural(more, 'has', 'have')} no more")
     return ", ".join(parts)
 
 
 def _offer(count: DomainCount, first: bool) -> str:
     place = spoken(count.domain) if count.domain else "the cluster"
-    if count.held_by:
-        return f"{place} is held by {count.held_by}"
+    if count.held_by is not None:
+        return f"{place} is held by {unit_name(count.held_by)}"
     room = count.have or "none"
     if not first:
         return f"{place} for {room}"
     return f"{place} has room for {room}" + (f" (short of {count.short_of})" if count.short_of else "")
-
-
-def _reason(reason: str, nodes: int) -> str:
-    if reason.startswith(WAITS):
-        return reason.removeprefix(WAITS)
-    if reason.endswith("not supported"):
-        return f"{reason} yet"
-    if reason.startswith("taint "):
-        return f"{_count(nodes, 'node')} with {reason}"
-    for name, words in COMPANY.items():
-        if reason.startswith(name):
-            return f"{_count(nodes, 'node')} {words} {reason.removeprefix(name)}"
-    if reason.startswith("node "):
-        return f"{_count(nodes, 'node')} outside the {reason}"
-    return f"{_count(nodes, 'node')} {reason}"
-
-
-def _fixes(fixes: tuple[Fix, ...], names: Names, subject: int) -> str:
-    """Fixes after a sentence about `subject`, which need not be named again."""
-    if not fixes:
-        return ""
-    texts = [fix.text if fix.group == subject else fix.text + _aimed(fix, names) for fix in fixes]
-    return f"fix: {', or '.join(texts)}"
-
-
-def _aimed(fix: Fix, names: Names) -> str:
-    words = {"lower": " for", "widen": " for", "release": " that pins" if fix.amount == 1 else " that pin"}
-    return f"{words[fix.kind]} {_name(fix.group, names)}" if fix.kind in words else ""
-
-
-# ---- words
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:NAMES_TOLD]) + (" …" if len(names) > NAMES_TOLD else "")
-
-
-def _name(group: int, names: Names) -> str:
-    return names.get(group, f"group {group}")
-
-
-def _level(key: str) -> str:
-    short = key.rsplit("/", 1)[-1]
-    return "node" if short == "hostname" else short
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _common(domains: list[Domain]) -> Domain:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from .reasons import Contradiction, Reason
+
 #: A domain is the path of label values from the widest level down; () is the whole cluster.
 Domain = tuple[str, ...]
 
@@ -59,6 +61,15 @@ class Placed:
         return Objective(*(value - bound for value, bound in zip(self.objective, self.bound, strict=True)))
 
 
+class UnitName(NamedTuple):
+    """A unit of running pods as explanations name it."""
+
+    unit: int
+    #: The caller's name for it, "" if it gave none.
+    name: str
+    priority: int
+
+
 @dataclass(frozen=True, slots=True)
 class DomainCount:
     """The arithmetic of one domain for one group: `have` of `need` (pods of a leaf, children of a composite)."""
@@ -68,8 +79,8 @@ class DomainCount:
     have: int
     #: The resource that ran out first there, "" if none did.
     short_of: str = ""
-    #: The name of what holds the domain exclusively, "" if nothing does.
-    held_by: str = ""
+    #: The unit that holds the domain exclusively.
+    held_by: UnitName | None = None
     #: Nodes of the domain, and those of them that take at least one of the leaf's largest pods.
     nodes: int = 0
     free_nodes: int = 0
@@ -88,8 +99,8 @@ class Shortage:
     #: The best domains first; bounded in number, `domains_tried` counts all.
     tried: tuple[DomainCount, ...]
     domains_tried: int
-    #: Nodes ruled out, by reason (`taint k=v`, `node selector k=v`, `cordoned`, `short of nvidia.com/gpu`, …).
-    exclusions: Mapping[str, int] = field(default_factory=dict)
+    #: Nodes that take no pod of the leaf's largest shape, each counted under its first reason.
+    exclusions: Mapping[Reason, int] = field(default_factory=dict)
     #: Whether `need` and `have` count child groups; otherwise they count pods.
     of_groups: bool = False
     #: How many pods, bound ones included, or children the group has at all.
@@ -103,13 +114,13 @@ class Shortage:
     held_on: tuple[str, ...] = ()
     #: Whether the numbers are settled; otherwise the budget for explaining ended first, and at least so many fit.
     settled: bool = True
-    #: Why it could hold in no cluster, "" if it could.
-    contradiction: str = ""
+    #: Why it could hold in no cluster, None if it could.
+    contradiction: Contradiction | None = None
 
     @property
     def fails(self) -> bool:
         """Whether it does not even hold by itself."""
-        return self.have < self.need or bool(self.contradiction)
+        return self.have < self.need or self.contradiction is not None
 
 
 FixKind = Literal["free", "add", "widen", "lower", "evict", "release", "field"]
@@ -138,17 +149,31 @@ FREE = Cost()
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A change that makes the demand fit, found by trying it; `text` is the sentence for a person."""
+    """A change that makes the demand fit, found by trying it.
+
+    | kind    | what to change                                                                       |
+    |---------|--------------------------------------------------------------------------------------|
+    | field   | remove the pod fields `fields`                                                       |
+    | release | delete the `amount` bound pods of `group`, which run on `nodes`                      |
+    | widen   | replace the topology key `key` of `groups` by `wider`; drop it if that is ""         |
+    | lower   | lower the minimum of `groups` to `amount`, of which domains of `key` hold no more    |
+    | add     | add `amount` nodes like `nodes[0]` to `domain`                                       |
+    | free    | empty `amount` nodes of `domain`: `nodes`                                            |
+    | evict   | evict `units`, `amount` of them, called `victims`                                    |
+    """
 
     kind: FixKind
-    text: str
     group: int = -1
     amount: int = 0
     domain: Domain = ()
     #: All groups to which it must be done, where several that are alike fail for the same reason.
     groups: tuple[int, ...] = ()
-    #: Whom to evict.
     units: tuple[int, ...] = ()
+    victims: tuple[UnitName, ...] = ()
+    nodes: tuple[str, ...] = ()
+    key: str = ""
+    wider: str = ""
+    fields: tuple[str, ...] = ()
     cost: Cost = FREE
 
 

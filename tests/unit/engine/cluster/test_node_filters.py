@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.engine import Blocked, Demand, NodeTerm, Placed, Requirement, Taint, Toleration, problems
+from echelon.engine import (
+    Blocked,
+    Demand,
+    NodeTerm,
+    Placed,
+    Reason,
+    ReasonKind,
+    Requirement,
+    Taint,
+    Toleration,
+    problems,
+)
 from echelon.testing.placement import NOW, ClusterBuilder, gang, pods
 
 
@@ -110,7 +121,7 @@ def test_an_uncordoned_node_takes_pods_again() -> None:
 def test_a_resource_no_node_has_is_named() -> None:
     verdict = ClusterBuilder().node("n", cpu=4).decide(gang(1, pods(1, gpu=1)))
     assert isinstance(verdict, Blocked)
-    assert verdict.shortages[0].exclusions == {"short of nvidia.com/gpu": 1}
+    assert verdict.shortages[0].exclusions == {Reason(ReasonKind.SHORT_OF, ("nvidia.com/gpu",)): 1}
 
 
 def test_an_over_committed_node_has_no_room_and_does_no_harm() -> None:

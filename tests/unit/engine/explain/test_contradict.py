@@ -20,6 +20,7 @@ from echelon.engine import (
     sentence,
     tree,
 )
+from echelon.engine.explain.reason_words import impossible
 from echelon.testing.placement import LEVELS, ClusterBuilder, blocked, composite, fresh_id, gang, pods
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -38,7 +39,8 @@ def racks() -> ClusterBuilder:
 def told(leaf: Leaf) -> str:
     verdict = blocked(racks().decide(leaf))
     assert verdict.proved
-    return verdict.shortages[0].contradiction
+    contradiction = verdict.shortages[0].contradiction
+    return "" if contradiction is None else impossible(contradiction)
 
 
 def near(level: str, peers: Peers) -> PodTerm:
@@ -67,7 +69,7 @@ def near(level: str, peers: Peers) -> PodTerm:
             f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0] contradicts itself "
             "(size in (1, 2) and size > 2)",
         ),
-        ([], f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0] is empty, and so matches no node"),
+        ([], f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0] is empty, which matches no node"),
     ],
 )
 def test_labels_that_no_node_could_have(asked: list[Requirement], reason: str) -> None:
@@ -111,25 +113,27 @@ def test_pods_that_keep_apart_by_rack_cannot_be_a_gang_of_one_rack() -> None:
     leaf = gang(2, pods(2, cpu=1, anti_affinity=(near("rack", ITS_LIKE),), identity=ME), key="rack")
     verdict = blocked(racks().decide(leaf))
     assert sentence(verdict, {leaf.id: "train"}) == (
-        f"train needs 2 pods in one rack but can never hold: spec.affinity.podAntiAffinity.{REQUIRED} (away from app=x "
-        "in the same rack) keeps its pods apart, but all must be in one rack; "
-        "fix: widen rack to block, or lower minCount from 2 to 1"
+        "train needs 2 pods in one rack, which is impossible: "
+        f"spec.affinity.podAntiAffinity.{REQUIRED} (away from app=x in the same rack) "
+        "keeps its pods apart, but all must be in one rack; "
+        "fix: set spec.schedulingConstraints.topology[0].key to topology.kubernetes.io/block, "
+        "or lower spec.schedulingPolicy.gang.minCount from 2 to 1 (only 1 pod fits in one rack)"
     )
-    assert drawn(tree(verdict, leaf, {leaf.id: "train"}))[1].startswith("      can never hold: spec.affinity.")
+    assert drawn(tree(verdict, leaf, {leaf.id: "train"}))[1].startswith("      impossible: spec.affinity.")
 
 
 def test_a_minimum_that_others_can_make_up_is_no_contradiction() -> None:
     cluster, odd = racks(), pods(1, cpu=1, node_terms=(NodeTerm(),))
     for node in cluster.view.node_names():
         cluster.run(node, cpu=8, priority=9)
-    assert blocked(cluster.decide(gang(2, odd, pods(3, cpu=1)))).shortages[0].contradiction == ""
+    assert blocked(cluster.decide(gang(2, odd, pods(3, cpu=1)))).shortages[0].contradiction is None
 
 
 @pytest.mark.parametrize(
     ("pod", "reason"),
     [
-        ({"cpu": 9.5}, "a pod asks for 9500m of cpu, and no node has more than 8"),
-        ({"gpu": 16}, "a pod asks for 16 of nvidia.com/gpu, and no node has more than 8"),
+        ({"cpu": 9.5}, "requests 9500m cpu, the largest node has 8"),
+        ({"gpu": 16}, "requests 16 nvidia.com/gpu, the largest node has 8"),
     ],
 )
 def test_a_pod_larger_than_any_node_is_told_how_large_nodes_are(pod: dict[str, float], reason: str) -> None:
@@ -138,14 +142,14 @@ def test_a_pod_larger_than_any_node_is_told_how_large_nodes_are(pod: dict[str, f
 
 def test_a_resource_that_no_node_has_is_named() -> None:
     leaf = gang(1, PodClass(Shape((("example.com/fpga", 1), ("pods", 1))), (fresh_id(),)))
-    assert told(leaf) == "a pod asks for 1 of example.com/fpga, and no node has any"
+    assert told(leaf) == "requests 1 example.com/fpga, no node has any"
 
 
 def test_a_full_cluster_is_no_contradiction() -> None:
     cluster = racks()
     for node in cluster.view.node_names():
         cluster.run(node, cpu=8, gpu=8, priority=9)
-    assert blocked(cluster.decide(gang(1, pods(1, gpu=8)))).shortages[0].contradiction == ""
+    assert blocked(cluster.decide(gang(1, pods(1, gpu=8)))).shortages[0].contradiction is None
 
 
 def test_members_that_run_in_two_racks_are_named_and_only_what_helps_is_proposed() -> None:
@@ -155,8 +159,8 @@ def test_members_that_run_in_two_racks_are_named_and_only_what_helps_is_proposed
         cluster.run(node, gpu=8, pod=member, group=leaf.id)
     verdict = blocked(cluster.decide(leaf))
     assert sentence(verdict, {leaf.id: "train"}) == (
-        "train needs 4 pods in one rack but can never hold: its pods already run in 2 racks: z/b/r1 (r1-0), "
-        "z/b/r2 (r2-0); fix: widen rack to block"
+        "train needs 4 pods in one rack, which is impossible: its pods already run in 2 racks: z/b/r1 (r1-0), "
+        "z/b/r2 (r2-0); fix: set spec.schedulingConstraints.topology[0].key to topology.kubernetes.io/block"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.engine import Blocked, Bound, Cost, Limits
+from echelon.engine import Blocked, Bound, Cost, Fix, Limits, UnitName, sentence
 from echelon.engine.explain.fix_trials import fewest
 from echelon.testing.placement import LEVELS, ClusterBuilder, blocked, composite, exclusive, gang, gpu_racks, pods
 
@@ -14,12 +14,21 @@ def test_fixes_come_cheapest_first_own_wishes_before_machines_before_the_work_of
     one, other, *_ = (cluster.run(node, gpu=8, priority=9) for node in ("r1-0", "r1-1", "r2-0", "r2-1"))
     leaf = gang(4, pods(4, gpu=8), key="rack")
     verdict = blocked(cluster.decide(leaf, priority=5))
-    assert [(fix.text, fix.cost) for fix in verdict.fixes] == [
-        ("widen rack to block", Cost(levels=1)),
-        ("lower minCount from 4 to 2", Cost(members=2)),
-        ("add 2 nodes like r1-2 to b1/r1", Cost(nodes_added=2)),
-        ("free 2 nodes in b1/r1 (r1-0, r1-1)", Cost(evicted=2)),
-        (f"evict unit-{one} (priority 9), unit-{other} (priority 9)", Cost(evicted=2)),
+    rack, block, r1 = LEVELS["rack"], LEVELS["block"], ("b1", "r1")
+    victims = (UnitName(one, f"unit-{one}", 9), UnitName(other, f"unit-{other}", 9))
+    assert verdict.fixes == (
+        Fix("widen", leaf.id, groups=(leaf.id,), key=rack, wider=block, cost=Cost(levels=1)),
+        Fix("lower", leaf.id, 2, groups=(leaf.id,), key=rack, cost=Cost(members=2)),
+        Fix("add", leaf.id, 2, r1, nodes=("r1-2",), cost=Cost(nodes_added=2)),
+        Fix("free", leaf.id, 2, r1, nodes=("r1-0", "r1-1"), cost=Cost(evicted=2)),
+        Fix("evict", amount=2, units=(one, other), victims=victims, cost=Cost(evicted=2)),
+    )
+    assert sentence(verdict, {leaf.id: "PodGroup/train"}).partition("fix: ")[2].split(", or ") == [
+        "set spec.schedulingConstraints.topology[0].key to topology.kubernetes.io/block",
+        "lower spec.schedulingPolicy.gang.minCount from 4 to 2 (only 2 pods fit in one rack)",
+        "add 2 nodes like r1-2 to b1/r1",
+        "free 2 nodes in b1/r1 (r1-0, r1-1; 2 pods)",
+        f"evict unit-{one} (priority 9), unit-{other} (priority 9)",
     ]
     whole = gang(8, pods(8, gpu=8), key="block")
     assert [fix.kind for fix in blocked(cluster.decide(whole, priority=5)).fixes] == ["lower", "add", "free"]
@@ -31,7 +40,7 @@ def test_a_unit_that_priority_protects_is_named_with_its_priority() -> None:
     cluster.run("r1-1", gpu=8, priority=9, unit=unit)
     verdict = blocked(cluster.decide(gang(2, pods(2, gpu=8), key="rack"), priority=5))
     fix = next(fix for fix in verdict.fixes if fix.kind == "evict")
-    assert (fix.text, fix.units, fix.cost) == (f"evict unit-{unit} (priority 9)", (unit,), Cost(evicted=2))
+    assert (fix.victims, fix.units, fix.cost) == ((UnitName(unit, f"unit-{unit}", 9),), (unit,), Cost(evicted=2))
 
 
 def test_the_smallest_unit_that_will_do_is_named() -> None:
@@ -48,21 +57,22 @@ def test_two_units_are_named_if_neither_will_do_alone() -> None:
     units = [cluster.run(f"r1-{node}", gpu=8, priority=9 + node) for node in (0, 1)]
     verdict = blocked(cluster.decide(gang(2, pods(2, gpu=8)), priority=5))
     (fix,) = (fix for fix in verdict.fixes if fix.kind == "evict")
-    assert fix.text == f"evict unit-{units[0]} (priority 9), unit-{units[1]} (priority 10)"
+    assert [(unit.name, unit.priority) for unit in fix.victims] == [(f"unit-{units[0]}", 9), (f"unit-{units[1]}", 10)]
 
 
 def test_the_holder_of_an_exclusive_domain_is_named() -> None:
     cluster = gpu_racks(2)
     unit = cluster.run("r1-0", gpu=1, priority=5, group=77, exclusive=exclusive("rack", 5))
     verdict = blocked(cluster.decide(gang(1, pods(1, gpu=1), exclusive=exclusive("rack", 5)), priority=5))
-    assert [fix.text for fix in verdict.fixes if fix.kind == "evict"] == [f"evict unit-{unit} (priority 5)"]
+    named = [fix.victims for fix in verdict.fixes if fix.kind == "evict"]
+    assert named == [(UnitName(unit, f"unit-{unit}", 5),)]
 
 
 def test_what_preemption_could_do_is_proposed_to_a_demand_that_may_not_preempt() -> None:
     cluster = ClusterBuilder().node("n", cpu=2)
     unit = cluster.run("n", cpu=2, priority=1)
     verdict = blocked(cluster.decide(gang(1, pods(1, cpu=2)), priority=5, may_preempt=False))
-    assert verdict.fixes[-1].text == f"evict unit-{unit} (priority 1)"
+    assert verdict.fixes[-1].victims == (UnitName(unit, f"unit-{unit}", 1),)
 
 
 def test_a_minimum_is_lowered_to_what_the_others_leave() -> None:
@@ -70,7 +80,8 @@ def test_a_minimum_is_lowered_to_what_the_others_leave() -> None:
     first, second = gang(1, pods(1, gpu=8)), gang(3, pods(3, gpu=8))
     verdict = blocked(gpu_racks(2).decide(composite(2, first, second)))
     fix = next(fix for fix in verdict.fixes if fix.kind == "lower")
-    assert (fix.text, fix.group, fix.cost) == ("lower minCount from 3 to 1", second.id, Cost(members=2))
+    assert (fix.amount, fix.group, fix.cost) == (1, second.id, Cost(members=2))
+    assert "minCount from 3 to 1 (only 1 pod fits in the cluster beside the other groups)" in sentence(verdict, {})
 
 
 @pytest.mark.conformance("SCH-E17")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from echelon.engine import Evict, Loss, Placed, Taint, drawn, for_group, sentence, tree
+from echelon.engine import Evict, Loss, Placed, Reason, ReasonKind, Taint, UnitName, drawn, for_group, sentence, tree
 from echelon.testing.placement import ClusterBuilder, blocked, composite, exclusive, gang, gpu_racks, pods
 
 
@@ -10,8 +10,10 @@ def test_a_gang_reads_what_is_missing_where_and_what_helps() -> None:
     leaf = gang(5, pods(5, gpu=8), key="rack")
     verdict = blocked(gpu_racks(4, 2).decide(leaf))
     assert sentence(verdict, {leaf.id: "train"}) == (
-        "train needs 5 pods in one rack but b1/r1 has room for 4 (short of nvidia.com/gpu), b1/r2 for 2; "
-        "fix: widen rack to block, or lower minCount from 5 to 4, or add 1 node like r1-0 to b1/r1"
+        "train needs 5 pods in one rack, but b1/r1 has room for 4 (short of nvidia.com/gpu), b1/r2 for 2; "
+        "fix: set spec.schedulingConstraints.topology[0].key to topology.kubernetes.io/block, "
+        "or lower spec.schedulingPolicy.gang.minCount from 5 to 4 (only 4 pods fit in one rack), "
+        "or add 1 node like r1-0 to b1/r1"
     )
 
 
@@ -22,12 +24,10 @@ def test_every_group_of_a_tree_has_a_shortage_and_a_sentence() -> None:
     verdict = blocked(gpu_racks(4, 2).decide(root))
     assert {shortage.group for shortage in verdict.shortages} == set(names)
     assert verdict.shortages[0].group == large.id
-    assert for_group(verdict, large.id, names).startswith(
-        "large needs 5 pods in one rack of b1 but b1/r1 has room for 4"
-    )
+    assert for_group(verdict, large.id, names).startswith("needs 5 pods in one rack of b1, but b1/r1 has room for 4")
     waiting = for_group(verdict, small.id, names)
-    assert waiting.startswith("fits in b1/r1; waits for the rest of its tree: large needs 5 pods")
-    assert for_group(verdict, root.id, names).startswith("root needs 2 groups in one block but b1 has room for 1")
+    assert waiting.startswith("fits in b1/r1; waiting for the other groups of its tree: large needs 5 pods")
+    assert for_group(verdict, root.id, names).startswith("needs 2 groups in one block, but b1 has room for 1")
 
 
 def test_groups_that_fit_one_by_one_but_not_together_count_what_fits() -> None:
@@ -53,11 +53,11 @@ def test_the_innermost_cause_is_found_inside_the_best_domain_of_the_groups_above
     cause = verdict.shortages[0]
     assert (cause.group, cause.need, cause.have, cause.within) == (inner.id, 3, 2, ("b0",))
     assert [(count.domain, count.have) for count in cause.tried] == [(("b0",), 2)]
-    told = "inner needs 3 groups (each 4 pods in one rack) in one block but b0 has room for 2"
-    assert sentence(verdict, names).startswith(told)
+    told = "needs 3 groups (each 4 pods in one rack) in one block, but b0 has room for 2"
+    assert sentence(verdict, names).startswith(f"inner {told}")
     assert for_group(verdict, inner.id, names).startswith(told)
-    assert for_group(verdict, root.id, names).startswith(told)
-    assert "; so root needs 1 group in one block but b0 has room for none" in for_group(verdict, root.id, names)
+    assert for_group(verdict, root.id, names).startswith(f"inner {told}")
+    assert "; so it needs 1 group in one block, but b0 has room for none" in for_group(verdict, root.id, names)
 
 
 def test_children_are_judged_where_they_come_furthest() -> None:
@@ -89,7 +89,7 @@ def test_the_tree_tells_every_level_and_domain_with_its_arithmetic() -> None:
         "└─ ✗ large needs 4 pods in one rack (within b1)",
         "         b1/r1: room for 3 of 4; 3 of 4 nodes free, 1 short of nvidia.com/gpu",
         "         b1/r2: room for 3 of 4; 3 of 3 nodes free",
-        "         nodes that take no such pod: 1 short of nvidia.com/gpu",
+        "         of all nodes, 1 is short of nvidia.com/gpu",
     ]
 
 
@@ -100,13 +100,22 @@ def test_nodes_shut_out_are_counted_by_reason() -> None:
     cluster.node("other", cpu=8).node("full", cpu=1, labels={"disk": "ssd"})
     leaf = gang(1, pods(1, cpu=2, node_selector=(("disk", "ssd"),)))
     exclusions = blocked(cluster.decide(leaf)).shortages[0].exclusions
-    assert exclusions == {"cordoned": 1, "taint team=a": 1, "node selector disk=ssd": 1, "short of cpu": 1}
+    assert exclusions == {
+        Reason(ReasonKind.CORDONED): 1,
+        Reason(ReasonKind.TAINT, ("team", "a")): 1,
+        Reason(ReasonKind.NODE_SELECTOR, ("disk", "ssd")): 1,
+        Reason(ReasonKind.SHORT_OF, ("cpu",)): 1,
+    }
+    assert sentence(blocked(cluster.decide(leaf)), {}, reader=leaf.id).startswith(
+        "fits none of 4 nodes: 1 is cordoned (kubectl uncordon NODE), 1 has the untolerated taint team=a, "
+        "1 does not match spec.nodeSelector disk=ssd, 1 for other reasons"
+    )
 
 
 def test_an_unsupported_field_is_named() -> None:
     leaf = gang(1, pods(1, cpu=1, unsupported=("spec.volumes[0].persistentVolumeClaim",)))
     text = sentence(blocked(ClusterBuilder().node("n", cpu=4).decide(leaf)), {leaf.id: "pod"})
-    assert "spec.volumes[0].persistentVolumeClaim not supported yet" in text
+    assert text.startswith("pod cannot be placed: spec.volumes[0].persistentVolumeClaim is not supported; fix: remove")
 
 
 def test_a_domain_that_is_held_names_its_holder() -> None:
@@ -122,7 +131,7 @@ def test_each_domain_names_the_unit_that_holds_it_there() -> None:
     units = {rack: cluster.run(f"{rack}-0", gpu=1, group=77, exclusive=exclusive("rack", 5)) for rack in ("r1", "r2")}
     (shortage,) = blocked(cluster.decide(gang(1, pods(1, gpu=1), exclusive=exclusive("rack", 5)))).shortages
     assert {tried.domain[-1]: tried.held_by for tried in shortage.tried} == {
-        rack: f"unit-{unit}" for rack, unit in units.items()
+        rack: UnitName(unit, f"unit-{unit}", 0) for rack, unit in units.items()
     }
 
 
@@ -142,12 +151,12 @@ def test_placed_and_evicting_verdicts_read_well() -> None:
     assert sentence(cluster.decide(leaf), {}) == "2 pods placed on 2 nodes in b1/r1"
     cluster.run("r1-0", gpu=8, priority=3)
     verdict = cluster.decide(leaf, priority=9)
-    assert sentence(verdict, {}) == ("evicting 1 unit of priority 3 or less, then 2 pods placed on 2 nodes in b1/r1")
+    assert sentence(verdict, {}) == "preempting 1 unit of priority 3 or lower, then 2 pods placed on 2 nodes in b1/r1"
     assert for_group(verdict, leaf.id, {}).endswith("then placed in b1/r1")
 
 
 def test_evictions_beyond_budgets_are_counted_in_pods() -> None:
     evict = Evict((1, 2), Loss(2, 10, 0, 2), Placed({5: "n1"}, {}, frozenset({0})))
-    assert "evicting 2 units of priority 10 or less, 2 pods more than disruption budgets allow, then" in sentence(
+    assert "preempting 2 units of priority 10 or lower, 2 pods more than disruption budgets allow, then" in sentence(
         evict, {0: "g"}
     )

@@ -107,7 +107,7 @@ def test_pods_that_want_their_own_company_go_where_the_first_goes() -> None:
     blocked = cluster.decide(gang(4, pods(4, cpu=1, identity=app("x"), affinity=(together,))))
     assert isinstance(blocked, Blocked)
     assert blocked.proved
-    assert "2 nodes not near to app=x" in sentence(blocked, {})
+    assert "2 nodes are not near to pods with app=x (its affinity)" in sentence(blocked, {})
 
 
 @pytest.mark.conformance("SCH-E15")

@@ -1,0 +1,69 @@
+"""Fixes in words: which field to change, which command to run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...base.paths import spoken
+from ..records.verdict import Fix, Shortage, UnitName
+from .counted import counted, listed, plural
+from .reason_words import level
+
+TOPOLOGY = "spec.schedulingConstraints.topology[0]"
+MIN_COUNT = "spec.schedulingPolicy.gang.minCount"
+MIN_GROUP_COUNT = "spec.schedulingPolicy.gang.minGroupCount"
+
+
+def fix_in_words(fix: Fix, whose: str, short: Shortage | None, bound: Sequence[str]) -> str:
+    """What to do.
+
+    `whose` names the group to change ("" if the reader knows), `short` is what that group lacks, and `bound` are the
+    names of its bound pods, as far as the caller knows them.
+    """
+    of = f" of {whose}" if whose else ""
+    every = f" in all {len(fix.groups)} such groups" if len(fix.groups) > 1 else of
+    match fix.kind:
+        case "field":
+            return f"remove {', '.join(fix.fields)} from the pods"
+        case "release":
+            return _released(fix, of, bound)
+        case "widen":
+            change = f"set {TOPOLOGY}.key to {fix.wider}" if fix.wider else f"remove {TOPOLOGY} ({level(fix.key)})"
+            return change + every
+        case "lower":
+            return _lowered(fix, every, short)
+        case "add":
+            return f"add {counted(fix.amount, 'node')} like {fix.nodes[0]}{_place(fix, 'to')}"
+        case "free":
+            pods = counted(fix.cost.evicted, "pod")
+            return f"free {counted(fix.amount, 'node')}{_place(fix, 'in')} ({listed(fix.nodes)}; {pods})"
+        case "evict":
+            return f"evict {listed([_with_priority(unit) for unit in fix.victims])}"
+
+
+def _released(fix: Fix, of: str, bound: Sequence[str]) -> str:
+    pods = plural(fix.amount, "the bound pod", f"the {fix.amount} bound pods")
+    command = f": kubectl delete pod {' '.join(bound)}" if bound else ""
+    return f"restart {pods}{of} on {listed(fix.nodes)}{command}"
+
+
+def _lowered(fix: Fix, every: str, short: Shortage | None) -> str:
+    """The new minimum is what there is room for, so the text says where."""
+    field, noun = (MIN_GROUP_COUNT, "group") if short is not None and short.of_groups else (MIN_COUNT, "pod")
+    before = f" from {short.need}" if short is not None else ""
+    place = f"one {level(fix.key)}" if fix.key else "the cluster"
+    beside = " beside the other groups" if short is not None and fix.amount < short.have else ""
+    fits = plural(fix.amount, f"{noun} fits", f"{noun}s fit")
+    return f"lower {field}{every}{before} to {fix.amount} (only {fix.amount} {fits} in {place}{beside})"
+
+
+def _place(fix: Fix, word: str) -> str:
+    return f" {word} {spoken(fix.domain)}" if fix.domain else ""
+
+
+def _with_priority(unit: UnitName) -> str:
+    return f"{unit_name(unit)} (priority {unit.priority})"
+
+
+def unit_name(unit: UnitName) -> str:
+    return unit.name or f"unit {unit.unit}"
