@@ -31,7 +31,7 @@ async def test_a_group_whose_parent_does_not_exist_says_so_and_goes_on_when_it_d
     await world.settle()
     status, reason, message = await world.condition("g")
     assert (status, reason) == ("False", "Unschedulable")
-    assert 'CompositePodGroup "nobody"' in message
+    assert "CompositePodGroup/nobody" in message
     await world.create(make_composite("nobody", gang=1))
     await world.settle(1)
     assert await world.scheduled("p0", "p1")
@@ -52,7 +52,7 @@ async def test_pods_whose_group_is_deleted_wait_for_it_and_say_so(world: Schedul
     await world.settle()
     await world.remove(POD_GROUPS, "g")
     await world.settle()
-    assert await world.message("p0") == 'waiting for PodGroup "g", which its pods name as their group'
+    assert await world.message("p0") == "waiting for PodGroup/g, the group of its pods, to be created"
     await world.create(make_pod_group("g", gang=1))
     await world.settle(1)
     assert sorted(await world.nodes("p0", "p1")) == ["", "n1"]
@@ -67,7 +67,7 @@ async def test_a_tree_whose_root_is_deleted_waits_for_it_and_says_so(world: Sche
     await world.settle()
     await world.remove(COMPOSITE_POD_GROUPS, "root")
     await world.settle()
-    assert 'CompositePodGroup "root"' in await world.message("p0")
+    assert "CompositePodGroup/root" in await world.message("p0")
 
 
 @in_virtual_time
@@ -75,10 +75,8 @@ async def test_a_minimum_above_the_members_says_how_many_are_missing(world: Sche
     await world.create(make_node("n1"), make_composite("root", gang=3), make_pod_group("a", gang=9, parent="root"))
     await world.pods("a", "a", 2)
     await world.settle()
-    assert (await world.condition("a"))[2] == 'waiting for PodGroup "a": 2 of 9 pods exist'
-    assert (await world.condition("root"))[2] == (
-        'waiting for CompositePodGroup "root": 0 of 3 complete child groups exist'
-    )
+    assert (await world.condition("a"))[2] == "waiting for pods: 2 of 9 exist"
+    assert (await world.condition("root"))[2] == ("waiting for child groups: 0 of 3 are complete")
 
 
 def _near_and_far() -> dict[str, Any]:
@@ -285,7 +283,7 @@ async def test_a_minute_of_trouble_is_outlived(world: SchedulerPlane, code: int)
     assert await world.scheduled("g0", "g1", "g2", "g3", "high")
     assert await world.gone("low")
     assert await world.condition("g") == SCHEDULED
-    assert await world.message("w0") == 'waiting for PodGroup "waits": 2 of 3 pods exist'
+    assert await world.message("w0") == "PodGroup/waits is waiting for pods: 2 of 3 exist"
     assert world.scheduler is not None
     assert world.scheduler.inconsistencies() == []
 

@@ -204,7 +204,7 @@ async def test_a_running_pod_keeps_newcomers_away_and_the_message_says_so(world:
     await world.create(make_pod("second", labels={"app": "foo"}), make_pod("third", labels={"app": "bar"}))
     await world.settle()
     assert await world.unscheduled("second")
-    assert "1 node near to running pods that keep away app=foo" in await world.message("second")
+    assert "it is too near to running pods with anti-affinity to app=foo" in await world.message("second")
     assert await world.scheduled("third")
 
 
@@ -226,7 +226,7 @@ async def test_a_pod_that_waits_for_company_is_placed_when_it_comes(world: Sched
     await world.create(make_pod("w", affinity=near(to(app="leader"))))
     await world.settle()
     assert await world.unscheduled("w")
-    assert "2 nodes not near to app=leader" in await world.message("w")
+    assert "they are not near to pods with app=leader" in await world.message("w")
     await world.create(make_pod("l", labels={"app": "leader"}))
     await world.settle(1)
     assert await world.scheduled("w")

@@ -35,8 +35,8 @@ async def test_a_gang_below_its_quorum_waits_and_says_for_what(world: SchedulerP
     await world.pods("g", "p", 2)
     await world.settle()
     assert await world.nodes("p0", "p1") == ["", ""]
-    assert await world.condition("g") == ("False", "Unschedulable", 'waiting for PodGroup "g": 2 of 3 pods exist')
-    assert await world.message("p0") == 'waiting for PodGroup "g": 2 of 3 pods exist'
+    assert await world.condition("g") == ("False", "Unschedulable", "waiting for pods: 2 of 3 exist")
+    assert await world.message("p0") == "PodGroup/g is waiting for pods: 2 of 3 exist"
     await world.pods("g", "p", 1, first=2)
     await world.settle(1)
     assert await world.scheduled("p0", "p1", "p2")
@@ -48,7 +48,7 @@ async def test_pods_wait_for_their_group_then_for_room(world: SchedulerPlane) ->
     await world.create(make_node("n1"), make_pod("blocker", cpu=2))
     await world.pods("g", "p", 3)
     await world.settle()
-    assert await world.message("p0") == 'waiting for PodGroup "g", which its pods name as their group'
+    assert await world.message("p0") == "waiting for PodGroup/g, the group of its pods, to be created"
     await world.create(make_pod_group("g", gang=3))
     await world.settle()
     assert await world.unscheduled("p0", "p1", "p2")
@@ -168,7 +168,7 @@ async def test_lowering_the_minimum_of_an_incomplete_gang_starts_it(world: Sched
     await world.patch(POD_GROUPS, "g", {"spec": {"schedulingPolicy": {"gang": {"minCount": 6}}}})
     await world.settle()
     assert not any(await world.nodes(*names))
-    assert await world.message("p0") == 'waiting for PodGroup "g": 4 of 6 pods exist'
+    assert await world.message("p0") == "PodGroup/g is waiting for pods: 4 of 6 exist"
     await world.patch(POD_GROUPS, "g", {"spec": {"schedulingPolicy": {"gang": {"minCount": 4}}}})
     await world.settle(1)
     assert await world.scheduled(*names)
@@ -327,7 +327,7 @@ async def test_pending_members_of_a_deleted_group_go_back_to_waiting(world: Sche
     pending = [name for name in ("p0", "p1", "p2", "p3") if await world.nodes(name) == [""]]
     assert len(pending) == (4 if gang == 4 else 1)
     for name in pending:
-        assert await world.message(name) == 'waiting for PodGroup "g", which its pods name as their group'
+        assert await world.message(name) == "waiting for PodGroup/g, the group of its pods, to be created"
 
 
 @in_virtual_time
@@ -377,10 +377,10 @@ async def test_members_that_have_failed_or_are_gone_do_not_count(world: Schedule
     await world.delete(PODS, "p2")
     await world.pods("g", "again", 1)
     await world.settle()
-    assert await world.message("again0") == 'waiting for PodGroup "g": 2 of 3 pods exist'
+    assert await world.message("again0") == "PodGroup/g is waiting for pods: 2 of 3 exist"
     await world.delete(PODS, "p0")
     await world.settle()
-    assert await world.message("again0") == 'waiting for PodGroup "g": 2 of 4 pods exist'
+    assert await world.message("again0") == "PodGroup/g is waiting for pods: 2 of 4 exist"
 
 
 @in_virtual_time
@@ -447,10 +447,10 @@ async def test_a_group_that_waits_for_gates_names_them(world: SchedulerPlane) ->
     await world.create(make_node("n1", cpu=4), make_pod_group("g", gang=3), make_pod("free", group="g"))
     await world.create(*(make_pod(f"gated{n}", group="g", gates=("quota", "data")) for n in range(2)))
     await world.settle()
-    said = "1 of 3 pods exist without scheduling gates, 2 more wait for data, quota to be removed"
+    said = "1 of 3 exist without scheduling gates, 2 more have the scheduling gates data, quota"
     assert said in (await world.condition("g"))[2]
     assert said in await world.message("free")
     await world.patch(PODS, "gated0", {"spec": {"schedulingGates": None}})
     await world.settle()
-    said = "2 of 3 pods exist without scheduling gates, 1 more waits for data, quota to be removed"
+    said = "2 of 3 exist without scheduling gates, 1 more has the scheduling gates data, quota"
     assert said in (await world.condition("g"))[2]

@@ -35,7 +35,7 @@ async def test_a_tree_waits_for_its_root_and_needs_no_workload(world: SchedulerP
     await world.create(make_pod_group("pg1", gang=2, parent="mid"))
     await world.pods("pg1", "p", 2, cpu=2)
     await world.settle()
-    waiting = 'waiting for CompositePodGroup "root", which CompositePodGroup "mid" names as its parent'
+    waiting = "waiting for CompositePodGroup/root, the parent of CompositePodGroup/mid, to be created"
     assert await world.condition("pg1") == ("False", "Unschedulable", waiting)
     assert await world.condition("mid") == ("False", "Unschedulable", waiting)
     assert await world.message("p0") == waiting
@@ -70,8 +70,8 @@ async def test_a_gang_of_gangs_waits_for_its_second_group_and_its_last_pod(world
     await world.create(make_pod_group("b", gang=2, parent="root"))
     await world.settle()
     assert not any(await world.nodes("a0", "a1", "b0"))
-    assert await world.condition("b") == ("False", "Unschedulable", 'waiting for PodGroup "b": 1 of 2 pods exist')
-    assert (await world.condition("root"))[2].endswith("1 of 2 complete child groups exist")
+    assert await world.condition("b") == ("False", "Unschedulable", "waiting for pods: 1 of 2 exist")
+    assert (await world.condition("root"))[2].endswith("waiting for child groups: 1 of 2 are complete")
     await world.pods("b", "b", 1, first=1, cpu=2)
     await world.settle(1)
     assert await world.scheduled("a0", "a1", "b0", "b1")
@@ -271,7 +271,7 @@ async def test_a_cycle_is_reported_on_every_group_and_repaired_at_once(world: Sc
     await world.create(make_node("n1"), make_composite("a", parent="b"), make_composite("b", parent="a"))
     await world.create(make_pod_group("pg", gang=1, parent="b"), make_pod("p", group="pg"))
     await world.settle()
-    await _assert_broken(world, "break the cycle", groups=("a", "b", "pg"), pods=("p",))
+    await _assert_broken(world, "forms the cycle", groups=("a", "b", "pg"), pods=("p",))
     await world.remove(COMPOSITE_POD_GROUPS, "a")
     await world.create(make_composite("a"))
     await world.settle(1)
@@ -293,10 +293,10 @@ async def test_several_workloads_in_one_tree_are_reported(world: SchedulerPlane)
     await world.create(make_node("n1"), make_composite("root", workload="w1"))
     await world.create(make_pod_group("pg", parent="root", workload="w2"), make_pod("p", group="pg"))
     await world.settle()
-    await _assert_broken(world, 'belongs to Workload "w2"', groups=("root", "pg"), pods=("p",))
+    await _assert_broken(world, "belongs to Workload/w2", groups=("root", "pg"), pods=("p",))
 
 
-@pytest.mark.parametrize(("group", "pod", "said"), [(5, 5, "its root"), (10, 5, 'pod "p" has priority 5')])
+@pytest.mark.parametrize(("group", "pod", "said"), [(5, 5, "its root"), (10, 5, "Pod/p has priority 5")])
 @in_virtual_time
 async def test_mixed_priorities_are_reported(world: SchedulerPlane, group: int, pod: int, said: str) -> None:
     await world.create(make_node("n1"), make_composite("root", priority=10))
@@ -310,7 +310,7 @@ async def test_mixed_schedulers_in_one_tree_are_reported(world: SchedulerPlane) 
     await world.create(make_node("n1"), make_composite("root"), make_pod_group("pg", parent="root"))
     await world.create(make_pod("q", group="pg", schedulerName="other"), make_pod("p", group="pg"))
     await world.settle()
-    await _assert_broken(world, "different schedulers", groups=("root", "pg"), pods=("p",))
+    await _assert_broken(world, "different spec.schedulerName", groups=("root", "pg"), pods=("p",))
 
 
 @in_virtual_time
@@ -319,7 +319,7 @@ async def test_a_tree_must_match_its_workload_once_that_exists(world: SchedulerP
     await world.create(make_workload("w", composite_template("top", group_template("leaf"))))
     await world.create(make_pod_group("pg", parent="root", template="other"), make_pod("p", group="pg"))
     await world.settle()
-    await _assert_broken(world, 'Workload "w" does not have', groups=("root", "pg"), pods=("p",))
+    await _assert_broken(world, "Workload/w does not have", groups=("root", "pg"), pods=("p",))
     await world.delete(WORKLOADS, "w")
     await world.settle(1)
     assert await world.scheduled("p")

@@ -401,7 +401,7 @@ async def test_the_preemptor_keeps_its_places_while_victims_terminate(world: Sch
     await world.settle(2)
     status, reason, message = await world.condition("g")
     assert (status, reason) == ("False", "Unschedulable")
-    assert "found a placement for podgroup, preempting 2 victims" in message
+    assert message == "preempting Pod/a (priority 10), Pod/b (priority 10) to place 2 pods"
     nominated = [((await world.pod(name)) or {})["status"].get("nominatedNodeName") for name in ("high0", "high1")]
     assert sorted(map(str, nominated)) == ["n1", "n2"]
     # Room elsewhere, and someone less important who would like the freed one.

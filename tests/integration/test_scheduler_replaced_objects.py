@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from echelon.api.objects.vocabulary import EVICTED_BY
 from echelon.api.scheme import POD_GROUPS, PODS
 from echelon.api.verbs import Verbs, WriteOptions
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
@@ -149,8 +150,8 @@ async def test_a_scheduler_that_starts_goes_on_with_evictions_of_its_own_name_on
     await world.create(make_node("n1"), make_pod("victim", node="n1"))
     # Without a time, as any client may have written it.
     mark = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
-    mark["message"] = f"{scheduler}: preempting to accommodate a higher priority pod"
-    await world.patch(PODS, "victim", {"status": {"conditions": [mark]}}, status=True)
+    evicted_by = {"annotations": {EVICTED_BY: scheduler}}
+    await world.patch(PODS, "victim", {"metadata": evicted_by, "status": {"conditions": [mark]}}, status=True)
     world.start()
     await world.create(make_pod("next"))
     await world.settle()

@@ -91,13 +91,13 @@ async def test_both_sides_are_told_about_a_reservation(world: SchedulerPlane) ->
     stream, gang = await _starving(world, 4)
     await world.settle(15)
     waits = (await world.condition("big"))[2]
-    assert "of 4 reserved nodes are free for it, waiting for" in waits
-    assert waits == await world.message(gang[0])
+    assert "of 4 reserved nodes are free, waiting for" in waits
+    assert await world.message(gang[0]) == f"PodGroup/big {waits}"
     assert [reason for reason, _ in await world.events("big") if reason == "Reserved"] == ["Reserved"]
     last = stream.alive[-1]
     assert await world.unscheduled(last)
     told = await world.message(last)
-    assert "there is room, but it is reserved for podgroup default/big, which waits since" in told, told
+    assert "there is room, but it is reserved for PodGroup/big (waiting since " in told, told
 
 
 @pytest.mark.conformance("SCH-E20")

@@ -67,7 +67,7 @@ async def test_a_volume_that_no_node_reaches_keeps_its_pod_pending(world: Schedu
     await world.create(make_pod("p", volumes=using("data")))
     await world.settle(1)
     assert await world.unscheduled("p")
-    assert "didn't match PersistentVolume's node affinity" in await world.message("p")
+    assert "does not match the node affinity of its volumes" in await world.message("p")
 
 
 @in_virtual_time

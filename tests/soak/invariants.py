@@ -189,10 +189,10 @@ class Auditor:
 
     def _told(self, event: Tree) -> None:
         """An event that names the preemptor."""
-        text = event.get("message", "")
-        if event.get("reason") != "Preempted" or " on node " not in text:
+        cause = event.get("related") or {}
+        if event.get("reason") != "Preempted" or event["involvedObject"].get("kind") != "Pod" or not cause:
             return
-        preemptor = text.removeprefix("Preempted by ").split(" on node ")[0]
+        preemptor = f"{cause['kind'].lower()} {cause['namespace']}/{cause['name']}"
         victim = self.ledger.pods.get(f"{event['involvedObject']['namespace']}/{event['involvedObject']['name']}")
         above = self._preemptors.get(preemptor)
         if victim is None or above is None or victim.uid != event["involvedObject"].get("uid"):

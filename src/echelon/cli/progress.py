@@ -18,7 +18,7 @@ from ..api.objects.vocabulary import INITIALLY_SCHEDULED, JOB_NAME, JOBSET_NAME
 from ..api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, JOBS, POD_GROUPS, PODS, TRAIN_JOBS, Object, Resource
 from ..client.informer import Caches
 from .failures import EXIT_BLOCKED, EXIT_FAILED, EXIT_INTERRUPTED
-from .story import about_itself, outcome
+from .story import outcome
 
 End = Literal["complete", "failed", "blocked"]
 #: Nothing has moved for this long (in cluster time) while something cannot be placed: it never will.
@@ -81,8 +81,7 @@ class Progress:
             for group in self._caches.of(resource).all():
                 state = meta.find_condition(group, INITIALLY_SCHEDULED[resource.kind])
                 if state is not None and state["status"] == "False":
-                    why = about_itself(resource.kind, meta.name(group), str(state["message"]))
-                    found.append((f"{resource.kind}/{meta.name(group)}", why))
+                    found.append((f"{resource.kind}/{meta.name(group)}", str(state["message"])))
         for pod in self._caches.of(PODS).all():
             state = meta.find_condition(pod, "PodScheduled")
             if state is not None and state["status"] == "False" and not pod["spec"].get("schedulingGroup"):

@@ -64,11 +64,6 @@ def unit_of(pod: Object) -> str:
     return str(group or meta.name(pod))
 
 
-def about_itself(kind: str, name: str, message: str) -> str:
-    """A group's message without the group's name in front, for where the name has just been said."""
-    return message.removeprefix(f'{kind} "{name}" ')
-
-
 def outcome(kind: str, obj: Object) -> str | None:
     """`complete`, `failed`, or None while it goes on."""
     good, bad = _ENDINGS[kind]
@@ -85,7 +80,7 @@ class Story:
         self._domain_keys = domain_keys
         self._nodes = caches.of(NODES)
         self._lines: list[Line] = []
-        #: What to tell at the next call: pods just bound by unit, victims counted by unit and reason,
+        #: What to tell at the next call: pods just bound by unit, victims counted by unit and preemptor,
         #: each with the time of the first.
         self._placed: dict[str, tuple[float, list[Object]]] = {}
         self._evicted: dict[tuple[str, str], tuple[float, int]] = {}
@@ -111,8 +106,9 @@ class Story:
             self._held += 1
             return []
         self._growing, self._held = False, 0
-        for (unit, why), (at, count) in self._evicted.items():
-            self._lines.append(Line(at, "evicted", unit, f"{_pods(count)}, {why[:1].lower()}{why[1:]}"))
+        for (unit, preemptor), (at, count) in self._evicted.items():
+            told = f"preempted by {preemptor}" if preemptor else "preempted"
+            self._lines.append(Line(at, "evicted", unit, f"{_pods(count)}, {told}"))
         for unit, (at, pods) in self._placed.items():
             self._lines.append(Line(at, "placed", unit, f"{_pods(len(pods))} → {self._where(pods)}"))
         self._evicted.clear()
@@ -139,14 +135,15 @@ class Story:
             stay.end = self._now()
 
     def _preempted(self, old: Object | None, new: Object | None) -> None:
-        """The scheduler's own word on who had to go for whom."""
+        """Which pods were preempted, and for what: the scheduler's event names it as `related`."""
         if old is not None or new is None or new.get("reason") != "Preempted":
             return
         victim = self.stays.get(new["involvedObject"].get("uid", ""))
         if victim is not None:
-            why = str(new.get("message", "")).partition(" on node ")[0]
-            first, count = self._evicted.get((victim.unit, why), (self._now(), 0))
-            self._evicted[victim.unit, why] = (first, count + 1)
+            related = new.get("related") or {}
+            preemptor = f"{related.get('kind')}/{related.get('name')}" if related else ""
+            first, count = self._evicted.get((victim.unit, preemptor), (self._now(), 0))
+            self._evicted[victim.unit, preemptor] = (first, count + 1)
             self._growing = True
 
     def _ending(self, resource: Resource) -> Callable[[Object | None, Object | None], None]:
@@ -181,7 +178,7 @@ class Story:
             message = str(state["message"]) if state is not None and state["status"] == "False" else ""
             name = f"{resource.kind}/{meta.name(new)}"
             if message and self._waits.get(name) != message:
-                self.say("waits", name, about_itself(resource.kind, meta.name(new), message))
+                self.say("waits", name, message)
             self._waits[name] = message
 
         return heard

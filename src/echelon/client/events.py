@@ -27,6 +27,22 @@ _REMEMBERED = 4_096
 _MESSAGE_LIMIT = 1_024
 
 
+class Reference(msgspec.Struct, frozen=True, gc=False):
+    """An object that an event names beside the one it is about."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+
+def reference_to(resource: Resource, obj: Object) -> Reference:
+    known = obj["metadata"]
+    uid, name, namespace = known.get("uid") or "", known.get("name") or "", known.get("namespace") or ""
+    return Reference(resource.api_version, resource.kind, namespace, name, uid)
+
+
 class _Said(msgspec.Struct, frozen=True, gc=False):
     """What makes two events the same one: everything but the time.  Thousands may wait: none for the collector."""
 
@@ -38,6 +54,9 @@ class _Said(msgspec.Struct, frozen=True, gc=False):
     type: str
     reason: str
     message: str
+    #: What was done, and the object for which it was done; "" and None for most events.
+    action: str = ""
+    related: Reference | None = None
 
 
 class Recorder:
@@ -62,7 +81,14 @@ class Recorder:
         self._turn = turn
 
     def record(
-        self, resource: Resource, obj: Object, type_: Literal["Normal", "Warning"], reason: str, message: str
+        self,
+        resource: Resource,
+        obj: Object,
+        type_: Literal["Normal", "Warning"],
+        reason: str,
+        message: str,
+        action: str = "",
+        related: Reference | None = None,
     ) -> None:
         line = self._line
         if len(line) < _LINE_LIMIT:
@@ -80,6 +106,8 @@ class Recorder:
                 type_,
                 reason,
                 message if len(message) <= _MESSAGE_LIMIT else message[: _MESSAGE_LIMIT - 1] + "…",
+                action,
+                related,
             )
             line.append((said, self._clock.now()))
             self._dropping = False
@@ -133,7 +161,7 @@ class Recorder:
             self._written.popitem(last=False)
 
     def _event(self, said: _Said, stamp: str) -> Object:
-        return {
+        event: Object = {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
             "metadata": {"generateName": f"{said.name[:50]}-", "namespace": said.namespace},
@@ -153,3 +181,19 @@ class Recorder:
             "lastTimestamp": stamp,
             "count": 1,
         }
+        if said.action:
+            event["action"] = said.action
+        if said.related is not None:
+            event["related"] = _object_reference(said.related)
+        return event
+
+
+def _object_reference(reference: Reference) -> Object:
+    fields = {
+        "apiVersion": reference.api_version,
+        "kind": reference.kind,
+        "namespace": reference.namespace,
+        "name": reference.name,
+        "uid": reference.uid,
+    }
+    return {name: value for name, value in fields.items() if value}

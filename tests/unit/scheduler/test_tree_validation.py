@@ -39,9 +39,7 @@ def test_up_to_four_levels_are_sound(levels: int) -> None:
 
 def test_depth_five_is_refused() -> None:
     problem = _problem(*_chain(5))
-    assert problem == Problem(
-        'PodGroup "leaf" is at level 5 below CompositePodGroup "c0"; at most 4 levels are allowed'
-    )
+    assert problem == Problem("PodGroup/leaf is at level 5 below CompositePodGroup/c0, but a tree has at most 4 levels")
 
 
 def test_a_cycle_is_named_and_has_one_root_wherever_one_asks() -> None:
@@ -52,27 +50,27 @@ def test_a_cycle_is_named_and_has_one_root_wherever_one_asks() -> None:
     problem = problem_of(forest.root(placed[2]), lambda namespace, name: None)
     assert problem is not None
     assert not problem.waiting
-    assert 'CompositePodGroup "a" is below CompositePodGroup "b" is below CompositePodGroup "a"' in problem.text
+    assert "CompositePodGroup/a → CompositePodGroup/b → CompositePodGroup/a" in problem.text
 
 
 def test_a_missing_parent_is_waited_for() -> None:
     problem = _problem(make_pod_group("leaf", parent="top"))
     assert problem == Problem(
-        'waiting for CompositePodGroup "top", which PodGroup "leaf" names as its parent', waiting=True
+        "waiting for CompositePodGroup/top, the parent of PodGroup/leaf, to be created", waiting=True
     )
 
 
 def test_several_workloads_in_one_tree() -> None:
     problem = _problem(make_composite("root", workload="w1"), make_pod_group("leaf", parent="root", workload="w2"))
     assert problem is not None
-    assert 'PodGroup "leaf" belongs to Workload "w2"' in problem.text
-    assert 'root CompositePodGroup "root" belongs to Workload "w1"' in problem.text
+    assert "PodGroup/leaf belongs to Workload/w2" in problem.text
+    assert "root CompositePodGroup/root to Workload/w1" in problem.text
 
 
 def test_mixed_priorities() -> None:
     problem = _problem(make_composite("root", priority=10), make_pod_group("leaf", parent="root", priority=5))
     assert problem is not None
-    assert 'PodGroup "leaf" has priority 5' in problem.text
+    assert "PodGroup/leaf has priority 5" in problem.text
 
 
 def test_a_tree_that_follows_its_workload_is_sound() -> None:
@@ -88,8 +86,8 @@ def test_a_tree_that_follows_its_workload_is_sound() -> None:
 @pytest.mark.parametrize(
     ("leaf", "said"),
     [
-        (make_pod_group("l", template="other", parent="m"), 'template "other", which Workload "w" does not have'),
-        (make_pod_group("l", template="leaf", parent="r"), 'does not have below "root", the template of its parent'),
+        (make_pod_group("l", template="other", parent="m"), "template other, which Workload/w does not have"),
+        (make_pod_group("l", template="leaf", parent="r"), "does not have below root, the template of its parent"),
     ],
     ids=["unknown template", "template elsewhere"],
 )

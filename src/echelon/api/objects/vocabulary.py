@@ -17,6 +17,8 @@ EXCLUSIVE_TOPOLOGY = PREFIX + "exclusive-topology"
 REQUIRED_TOPOLOGY = PREFIX + "required-topology"
 #: PodGroup and CompositePodGroup annotation: ordered, comma-separated topology keys to prefer, narrowest first.
 PREFERRED_TOPOLOGY = PREFIX + "preferred-topology"
+#: Pod annotation: the name of the scheduler that evicts it; a scheduler that starts goes on with its own evictions.
+EVICTED_BY = PREFIX + "evicted-by"
 
 HOSTNAME = "kubernetes.io/hostname"
 REGION = "topology.kubernetes.io/region"

@@ -175,8 +175,8 @@ def _bare(shortage: Shortage) -> str:
     scope = f" in one {level(shortage.key)}{_inside(shortage)}" if shortage.key else ""
     text = f"needs {counted(shortage.need, noun)}"
     if isinstance(shortage.contradiction, TooLarge):
-        who = "" if shortage.present == 1 else "a pod "
-        return f"fits no node: {who}{impossible(shortage.contradiction)}"
+        too_large = impossible(shortage.contradiction)
+        return f"fits no node: {too_large}" if shortage.present == 1 else f"{text}{scope}, but a pod {too_large}"
     if shortage.contradiction is not None:
         return f"{text}{_each(shortage)}{scope}, which is impossible: {impossible(shortage.contradiction)}"
     if shortage.present < shortage.need:
@@ -202,25 +202,31 @@ def _fits_no_node(shortage: Shortage) -> bool:
 
 
 def _no_node(shortage: Shortage) -> str:
-    pods = "" if shortage.need == 1 else f"needs {counted(shortage.need, 'pod')} but "
+    """Why a pod fits no node of the cluster."""
+    many, nodes = shortage.need > 1, shortage.tried[0].nodes
     first = most_frequent(shortage.exclusions)[0][0]
     if first.kind in ABOUT_THE_POD:
-        return f"{pods}cannot be placed: {about_pod(first)}"
-    fits = "fits" if shortage.need == 1 else "a pod fits"
-    return f"{pods}{fits} none of {counted(shortage.tried[0].nodes, 'node')}: {_reasons(shortage)}"
+        fits = f"needs {shortage.need} pods, but none can be placed" if many else "cannot be placed"
+        return f"{fits}: {about_pod(first)}"
+    if nodes == 1:
+        fits = f"needs {shortage.need} pods, but none fits the only node" if many else "does not fit the only node"
+        return f"{fits}: it {about_nodes(first, 1)}"
+    fits = f"needs {shortage.need} pods, but none fits any of {nodes} nodes" if many else f"fits none of {nodes} nodes"
+    if len(shortage.exclusions) == 1:
+        return f"{fits}: they {about_nodes(first, nodes)}"
+    return f"{fits}: {_reasons(shortage, '')}"
 
 
-def _reasons(shortage: Shortage) -> str:
-    """Why nodes of the whole cluster take none of a leaf's pods."""
+def _reasons(shortage: Shortage, noun: str = "node") -> str:
+    """Why nodes of the whole cluster take none of a leaf's pods; the first number is one of `noun`s."""
     reasons = most_frequent(shortage.exclusions)
     told = [
-        about_pod(reason) if reason.kind in ABOUT_THE_POD else f"{number} {about_nodes(reason, number)}"
-        for reason, number in reasons[:REASONS_TOLD]
+        about_pod(reason)
+        if reason.kind in ABOUT_THE_POD
+        else f"{counted(number, noun) if noun and not position else number} {about_nodes(reason, number)}"
+        for position, (reason, number) in enumerate(reasons[:REASONS_TOLD])
     ]
     rest = sum(number for _, number in reasons[REASONS_TOLD:])
-    if told and reasons[0][0].kind not in ABOUT_THE_POD and not _fits_no_node(shortage):
-        number, (reason, _) = reasons[0][1], reasons[0]
-        told[0] = f"{counted(number, 'node')} {about_nodes(reason, number)}"
     return ", ".join(told) + (f", {rest} for other reasons" if rest else "")
 
 

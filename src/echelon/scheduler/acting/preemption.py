@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...api.objects import meta
-from ...engine import Blocked, Evict, Placed
+from ...api.objects.vocabulary import EVICTED_BY
+from ...engine import Blocked, Evict, Placed, UnitName
 from ..intake.group_tree import GroupNode, Member, Root
 from ..queueing.phases import Event
 from ..queueing.root_state import Preempting, RootState
-from ..reporting.report import key_of, kind_of
+from ..reporting.report import kind_of
 from ..reporting.writes import Enactor
 from .context import ActingContext
 
@@ -42,16 +43,17 @@ class Preemption:
         for member in victims:
             if not member.place:
                 self._take_kept_place(member)
-        message = f"{self._named_by(root)}: preempting to accommodate a higher priority {kind_of(root)}"
+        scheduler = self._named_by(root)
+        message = f"{scheduler}: preempting to accommodate a higher priority {kind_of(root)}"
         self._mark_groups(verdict.units, message, root)
         self._await(state, leaving)
         for member in leaving:
             self._context.reporter.evicted(member, root)
-        self._evict(leaving, message)
+        self._evict(leaving, scheduler, message)
         self._context.metrics.preempting(root, len(leaving), verdict.loss.budget_violations)
         self._nominate(state, verdict.placement.assignment)
         if leaving:
-            self._context.reporter.making_room(root, verdict, len(leaving))
+            self._context.reporter.preempting(root, verdict.placement, self._units_of(leaving))
             self._context.states.preempting(state)
         else:
             # Only kept places were in the way: there is nothing to wait for.
@@ -73,7 +75,7 @@ class Preemption:
             del self._orphans[victim.id]
         self._await(state, victims)
         self._nominate(state, placement.assignment)
-        self._context.reporter.making_room(state.root, placement, len(victims))
+        self._context.reporter.preempting(state.root, placement, self._units_of(victims))
         self._context.states.preempting(state)
 
     def withdraw(self, state: RootState) -> None:
@@ -138,16 +140,17 @@ class Preemption:
             leaves = [leaf for leaf in root.leaves() if leaf.id in released and _evicted_whole(leaf)]
         else:
             leaves = list(root.leaves())
-        message = f"{self._named_by(root)}: releasing a gang that cannot be completed"
+        scheduler = self._named_by(root)
+        message = f"{scheduler}: releasing a gang that cannot be completed"
         held = [member for leaf in leaves for member in leaf.holding.values()]
         # A pod that was created on its node was never ours to place.
-        self._evict([member for member in held if meta.condition_is(member.obj, "PodScheduled")], message)
+        self._evict([member for member in held if meta.condition_is(member.obj, "PodScheduled")], scheduler, message)
 
     def recover(self) -> None:
         """Go on with the preemptions of the previous process: finish its evictions, keep the nominated places."""
         by_node: dict[str, list[Member]] = {}
-        for message, victims in self._half_evicted().items():
-            self._evict([member for member in victims if not meta.deleting(member.obj)], message)
+        for (scheduler, message), victims in self._half_evicted().items():
+            self._evict([member for member in victims if not meta.deleting(member.obj)], scheduler, message)
             for member in victims:
                 by_node.setdefault(member.node, []).append(member)
         if not by_node:
@@ -168,27 +171,33 @@ class Preemption:
             return root.scheduler
         return next((member.scheduler for leaf in root.leaves() for member in leaf.pending.values()), self._names[0])
 
-    def _half_evicted(self) -> dict[str, list[Member]]:
-        """Marked pods and the rest of their units, by the message of their marks.
+    def _half_evicted(self) -> dict[tuple[str, str], list[Member]]:
+        """Marked pods and the rest of their units, by the scheduler that marked them and the message it wrote.
 
         Members of a unit that were bound after the mark belong to a new run of the group and are left alone.
         """
-        found: dict[str, dict[int, Member]] = {}
+        found: dict[tuple[str, str], dict[int, Member]] = {}
         members = self._context.translator.members
         for member in members.values():
             running = self._context.view.running(member.id) if member.node else None
             condition = meta.find_condition(member.obj, "DisruptionTarget") if running is not None else None
-            if condition is not None and running is not None and self._is_ours(condition):
+            scheduler = meta.annotations(member.obj).get(EVICTED_BY, "")
+            if condition is not None and running is not None and scheduler in self._names and _is_mark(condition):
                 mates = (members[pod.pod] for pod in self._context.view.pods_of(running.unit))
                 at = condition.get("lastTransitionTime")
                 bound = {mate.id: mate for mate in mates if mate.node and (not at or _bound_at(mate) <= at)}
-                found.setdefault(str(condition.get("message", "")), {}).update(bound)
-        return {message: list(victims.values()) for message, victims in found.items()}
+                mark = scheduler, str(condition.get("message", ""))
+                found.setdefault(mark, {}).update(bound)
+        return {mark: list(victims.values()) for mark, victims in found.items()}
 
-    def _is_ours(self, mark: Mapping[str, Any]) -> bool:
-        """Whether a mark was set under one of our names; other schedulers finish their own evictions."""
-        name = str(mark.get("message") or "").partition(":")[0]
-        return mark["status"] == "True" and mark.get("reason") == "PreemptionByScheduler" and name in self._names
+    def _units_of(self, victims: Collection[Member]) -> list[UnitName]:
+        """For each victim the unit that is evicted with it, for messages."""
+        view, found = self._context.view, list[UnitName]()
+        for member in victims:
+            running = view.running(member.id)
+            unit = view.unit(running.unit) if running is not None else None
+            found.append(UnitName(unit.id, unit.name, unit.priority) if unit else _alone(member))
+        return found
 
     def _await(self, state: RootState, victims: Collection[Member]) -> None:
         if victims:
@@ -206,17 +215,16 @@ class Preemption:
                 preempting.nominated[number] = members[number]
                 self._context.translator.nominate(members[number], node)
 
-    def _evict(self, members: Collection[Member], message: str) -> None:
+    def _evict(self, members: Collection[Member], scheduler: str, message: str) -> None:
         for member in members:
             self._context.translator.evict(member)
-        self._enactor.evict(members, message, lambda member: member.id in self._context.translator.members)
+        self._enactor.evict(members, scheduler, message, lambda member: member.id in self._context.translator.members)
 
     def _mark_groups(self, units: Collection[int], message: str, preemptor: Root) -> None:
-        text = f"Preempted by {kind_of(preemptor)} {key_of(preemptor)}"
         for unit in units:
             group = self._context.translator.forest.by_id(unit)
             if group is not None:
-                self._context.reporter.evicted_group(group, message, text)
+                self._context.reporter.evicted_group(group, message, preemptor)
 
     def _take_kept_place(self, member: Member) -> None:
         """A place that was only kept goes to a root of higher priority; the root that loses it is decided again."""
@@ -224,6 +232,14 @@ class Preemption:
         if state is not None:
             self.withdraw(state)
             self._context.states.again(state, Event.PLACE_LOST)
+
+
+def _is_mark(condition: Mapping[str, Any]) -> bool:
+    return condition["status"] == "True" and condition.get("reason") == "PreemptionByScheduler"
+
+
+def _alone(member: Member) -> UnitName:
+    return UnitName(member.id, f"Pod/{member.name}", member.priority)
 
 
 def _bound_at(member: Member) -> str:

@@ -26,7 +26,7 @@ from ..intake.group_tree import Member
 from ..queueing.blocked_demands import likeness
 from ..queueing.phases import Event
 from ..queueing.root_state import RootState, Starving
-from ..reporting.report import key_of, kind_of
+from ..reporting.report import name_of
 from .context import ActingContext
 
 _DAY = 24 * 3600
@@ -197,8 +197,9 @@ class Reservations:
         left = [pod for pod in one.awaited if self._is_in_way(one, pod)]
         busy = {running.node for pod in left if (running := self._context.view.running(pod)) is not None}
         where = f" in {spoken(one.domain)}" if one.domain else ""
-        text = f"{len(one.nodes) - len(busy)} of {len(one.nodes)} reserved nodes{where} are free for it"
-        return f"{text}, waiting for {len(left)} pods there to end" if left else text
+        text = f"{len(one.nodes) - len(busy)} of {len(one.nodes)} reserved nodes{where} are free"
+        pods = "1 pod" if len(left) == 1 else f"{len(left)} pods"
+        return f"{text}, waiting for {pods} on the others to end" if left else text
 
     def in_the_way(self, state: RootState, demand: Demand) -> str:
         """Which reservations a root would fit into, in words; "" if they are not what blocks it."""
@@ -337,8 +338,6 @@ def _members(demand: Demand) -> frozenset[int]:
 def _whose(others: list[Reservation], verdict: Placed) -> str:
     nodes = set(verdict.assignment.values())
     names = [
-        f"{kind_of(one.state.root)} {key_of(one.state.root)}, which waits since {one.state.since}"
-        for one in others
-        if nodes & one.nodes.keys()
+        f"{name_of(one.state.root)} (waiting since {one.state.since})" for one in others if nodes & one.nodes.keys()
     ]
     return f"there is room, but it is reserved for {' and '.join(names)}" if names else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from ...api.scheme import Object
+from ...base.paths import spoken
 from ...engine import ClusterView
 from ..intake.group_policy import Problem
 from ..intake.group_tree import GroupNode, Member, cycle_at
@@ -26,7 +27,8 @@ def problem_of(root: GroupNode, workloads: Workloads) -> Problem | None:
     """What is wrong with the groups of a tree, the simplest cause first; None if nothing is."""
     if root.parent is not None:
         names = [str(group.key) for group in cycle_at(root)]
-        return Problem(f"the tree has no root: {' is below '.join([*names, names[0]])}; break the cycle")
+        cycle = " → ".join([*names, names[0]])
+        return Problem(f"the tree has no root: spec.parentCompositePodGroupName forms the cycle {cycle}")
     if root.obj is None:
         return _missing(root)
     own = _too_deep(root) or _several_workloads(root) or _mixed_priorities(root) if root.children else None
@@ -58,8 +60,7 @@ def _pods_problem(leaf: GroupNode, answered: Collection[str]) -> Problem | None:
             continue
         if member.priority != priority:
             return Problem(
-                f'pod "{member.obj["metadata"]["name"]}" has priority {member.priority}, '
-                f"but its {leaf.key} has priority {priority}"
+                f"Pod/{member.name} has priority {member.priority}, but its group {leaf.key} has priority {priority}"
             )
         first = first or member
         if problem := _disagree(first, member, answered):
@@ -71,8 +72,8 @@ def _disagree(one: Member, other: Member, answered: Collection[str]) -> Problem 
     if one.scheduler == other.scheduler or not (one.scheduler in answered or other.scheduler in answered):
         return None
     return Problem(
-        f'pods of one tree name different schedulers: "{one.obj["metadata"]["name"]}" names '
-        f'{one.scheduler}, "{other.obj["metadata"]["name"]}" names {other.scheduler}'
+        f"pods of one tree have different spec.schedulerName: Pod/{one.name} has {one.scheduler}, "
+        f"Pod/{other.name} has {other.scheduler}"
     )
 
 
@@ -88,17 +89,16 @@ def domains_problem(root: GroupNode, view: ClusterView) -> Problem | None:
                 if view.node(member.place) is not None:
                     found.setdefault(view.domain_of(member.place, key), member)
         if len(found) > 1 or None in found:
-            where = (f'"{m.obj["metadata"]["name"]}" in {"/".join(d) if d else "none"}' for d, m in found.items())
-            apart = ", ".join(where)
-            return Problem(f"{group.key} needs all its pods in one domain of {key}, but they run apart: {apart}")
+            where = (f"Pod/{member.name} in {spoken(domain) if domain else 'none'}" for domain, member in found.items())
+            return Problem(f"{group.key} needs all pods in one domain of {key}, but has {', '.join(where)}")
     return None
 
 
 def _missing(root: GroupNode) -> Problem:
     """The top of the tree is named by others but does not exist."""
     for child in root.children.values():
-        return Problem(f"waiting for {root.key}, which {child.key} names as its parent", waiting=True)
-    return Problem(f"waiting for {root.key}, which its pods name as their group", waiting=True)
+        return Problem(f"waiting for {root.key}, the parent of {child.key}, to be created", waiting=True)
+    return Problem(f"waiting for {root.key}, the group of its pods, to be created", waiting=True)
 
 
 def _too_deep(root: GroupNode) -> Problem | None:
@@ -106,7 +106,7 @@ def _too_deep(root: GroupNode) -> Problem | None:
     while row:
         if level > MAX_LEVELS:
             return Problem(
-                f"{row[0].key} is at level {level} below {root.key}; at most {MAX_LEVELS} levels are allowed"
+                f"{row[0].key} is at level {level} below {root.key}, but a tree has at most {MAX_LEVELS} levels"
             )
         row = [child for group in row for child in group.in_order]
         level += 1
@@ -119,8 +119,8 @@ def _several_workloads(root: GroupNode) -> Problem | None:
         assert root.policy is not None
         if group.policy.workload != root.policy.workload:
             return Problem(
-                f'{group.key} belongs to Workload "{group.policy.workload}", '
-                f'but its root {root.key} belongs to Workload "{root.policy.workload}"'
+                f"{group.key} belongs to Workload/{group.policy.workload}, "
+                f"but its root {root.key} to Workload/{root.policy.workload}"
             )
     return None
 
@@ -149,13 +149,13 @@ def _not_its_workload(root: GroupNode, workloads: Workloads) -> Problem | None:
         assert group.policy is not None
         template = group.policy.template
         if template not in above:
-            return Problem(f'{group.key} uses template "{template}", which Workload "{name}" does not have')
+            return Problem(f"{group.key} uses the template {template}, which Workload/{name} does not have")
         if group.parent is not None and group.parent.policy is not None:
             wanted = group.parent.policy.template
             if above[template] != wanted:
                 return Problem(
-                    f'{group.key} uses template "{template}", which Workload "{name}" does not have below '
-                    f'"{wanted}", the template of its parent {group.parent.key}'
+                    f"{group.key} uses the template {template}, which Workload/{name} does not have below "
+                    f"{wanted}, the template of its parent {group.parent.key}"
                 )
     return None
 

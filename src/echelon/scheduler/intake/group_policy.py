@@ -25,7 +25,7 @@ class GroupKey(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        return f'{self.kind} "{self.name}"'
+        return f"{self.kind}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,24 +1,28 @@
-"""Telling people: what each outcome means for the conditions and events of groups and pods.
+"""What users read: the conditions and events that each outcome writes on groups and pods.
 
-| outcome                  | groups (…InitiallyScheduled)              | pods (PodScheduled)          |
-|--------------------------|-------------------------------------------|------------------------------|
-| something is missing yet | False Unschedulable, what it waits for    | False Unschedulable          |
-| the tree is wrong        | False PodGroupError, CompositePodGroupError | False SchedulerError       |
-| blocked                  | False Unschedulable, the certificate      | False Unschedulable          |
-| room is being made       | False Unschedulable, whom it waits for    | the same, and nominated node |
-| placed                   | True Scheduled, and stays so              | True, by the binding         |
+| outcome                  | groups (…InitiallyScheduled)                | pods (PodScheduled)          |
+|--------------------------|---------------------------------------------|------------------------------|
+| something is missing yet | False Unschedulable, what it waits for      | False Unschedulable          |
+| the tree is wrong        | False PodGroupError, CompositePodGroupError | False SchedulerError         |
+| blocked                  | False Unschedulable, what is missing        | False Unschedulable          |
+| preempting               | False Unschedulable, the victims            | the same, and nominated node |
+| placed                   | True Scheduled, and stays so                | True, by the binding         |
+
+A message on an object leaves out the object's own name.  Nothing reads messages again: whoever needs to know reads
+reasons, fields and annotations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 
-from ...api.objects import meta
 from ...api.objects.vocabulary import INITIALLY_SCHEDULED
-from ...api.scheme import PODS, Object
+from ...api.scheme import PODS, Object, Resource
 from ...base.clock import Clock
-from ...client.events import Recorder
-from ...engine import Blocked, Evict, Placed, for_group, sentence
+from ...base.paths import spoken
+from ...client.events import Recorder, reference_to
+from ...engine import Blocked, Placed, UnitName, for_group, sentence
 from ..intake.group_policy import COMPOSITE, POD_GROUP, Problem
 from ..intake.group_tree import GroupNode, Member, Root
 from .writes import Enactor, Word
@@ -29,6 +33,10 @@ _DISRUPTION = "DisruptionTarget"
 _PREEMPTED = "PreemptionByScheduler"
 #: A change of numbers in an explanation is not worth a write to every pod of every gang that waits.
 _SECONDS_BETWEEN_WORDS = 10.0
+#: Victims that a message names.
+_UNITS_TOLD = 3
+#: Bound pods that the command of a fix lists.
+_PODS_IN_A_COMMAND = 8
 
 
 class Reporter:
@@ -51,7 +59,7 @@ class Reporter:
                 self._say_group(group, _UNSCHEDULABLE, _incomplete(group, root))
         for leaf in root.leaves():
             if not (root.counts.ready and leaf.counts.ready):
-                self._say_pods(leaf.pending.values(), _UNSCHEDULABLE, _incomplete(leaf, root))
+                self._say_pods(leaf.pending.values(), _UNSCHEDULABLE, f"{leaf.key} is {_incomplete(leaf, root)}")
 
     def broken(self, root: GroupNode, problem: Problem) -> None:
         """Never tried: the tree is not one that may be scheduled."""
@@ -60,40 +68,41 @@ class Reporter:
         self._say_pods(_pending(root), "SchedulerError", problem.text)
 
     def blocked(self, root: Root, verdict: Blocked, note: str = "") -> None:
-        """Tried in vain, or in part: groups that hold have nothing to complain of, pods that wait have.
+        """Not placed, or only in part: groups that do not hold and pods that wait say why.
 
-        `note` is what is to be said about reservations besides.
+        `note` is what there is to say about reservations.
         """
-        names = names_of(root)
-        more = f"; {note}" if note else ""
-        text = sentence(verdict, names) + more
+        names, bound, more = names_of(root), _bound_pods(root), f"; {note}" if note else ""
         if isinstance(root, Member):
+            text = sentence(verdict, names, bound, root.id) + more
             self._say_pods([root], _UNSCHEDULABLE, text, again=_SECONDS_BETWEEN_WORDS)
             return
         changed = False
         for group in root.subtree():
             if not group.counts.holds:
-                why = for_group(verdict, group.id, names) + more if group.counts.ready else _incomplete(group, root)
+                ready = group.counts.ready
+                why = for_group(verdict, group.id, names, bound) + more if ready else _incomplete(group, root)
                 changed |= self._say_group(group, _UNSCHEDULABLE, why)
+        text = sentence(verdict, names, bound) + more
         for leaf in root.leaves():
-            why = text if leaf.counts.ready else _incomplete(leaf, root)
+            why = text if leaf.counts.ready else f"{leaf.key} is {_incomplete(leaf, root)}"
             changed |= self._say_pods(leaf.pending.values(), _UNSCHEDULABLE, why, again=_SECONDS_BETWEEN_WORDS)
         if changed:
-            self._event_on_root(root, "Warning", "FailedScheduling", text)
+            own = sentence(verdict, names, bound, root.id) + more
+            self._event_on_root(root, "Warning", "FailedScheduling", own)
 
     def reserved(self, root: Root, text: str) -> None:
-        """Room is kept for it until others have ended."""
+        """Nodes are reserved for it until the pods on them have ended."""
         self._event(root, "Reserved", text)
 
     def lapsed(self, root: Root, seconds: float) -> None:
-        """Room was kept for it in vain."""
-        text = f"nothing in its reserved places has ended for {seconds:g} s; others go first for as long"
+        """Its reservation is released, since no pod on the reserved nodes has ended."""
+        text = f"no pod on its reserved nodes has ended for {seconds:g} s; reservation released for {seconds:g} s"
         self._event(root, "ReservationLapsed", text)
 
-    def making_room(self, root: Root, verdict: Evict | Placed, victims: int) -> None:
-        """Others are leaving for it."""
-        plan = f"preemption: found a placement for {kind_of(root)}, preempting {victims} victims"
-        text = f"{plan}; {sentence(verdict, names_of(root))}"
+    def preempting(self, root: Root, placement: Placed, victims: Sequence[UnitName]) -> None:
+        """Victims are leaving, each told by its unit; its pods are bound when they are gone."""
+        text = _preempting(root, placement, victims)
         if isinstance(root, GroupNode):
             for group in root.subtree():
                 self._say_group(group, _UNSCHEDULABLE, text)
@@ -110,8 +119,8 @@ class Reporter:
         """Its pods are on their way."""
         if isinstance(root, GroupNode):
             domain = verdict.domains.get(root.id)
-            where = f" in {'/'.join(domain)}" if domain else ""
-            self._event_on_root(root, "Normal", "Scheduled", f"Placed {len(verdict.assignment)} pods{where}")
+            where = f" in {spoken(domain)}" if domain else ""
+            self._event_on_root(root, "Normal", "Scheduled", f"placed {_pods(len(verdict.assignment))}{where}")
 
     def bound(self, member: Member) -> None:
         text = f"Successfully assigned {member.key} to {member.place}"
@@ -129,22 +138,28 @@ class Reporter:
             if not self.was_scheduled(group):
                 words.append(Word(INITIALLY_SCHEDULED[group.key.kind], "True", "Scheduled"))
             if self._says(group.obj, _DISRUPTION):
-                words.append(Word(_DISRUPTION, "False", "Scheduled", "bound again after its eviction"))
+                words.append(Word(_DISRUPTION, "False", "Scheduled", "bound again after preemption"))
             if words:
                 self._enactor.say_later(group.resource, group.obj, *words)
 
     def evicted(self, victim: Member, preemptor: Root) -> None:
-        """An event on the victim that names whom it makes room for."""
-        text = f"Preempted by {kind_of(preemptor)} {key_of(preemptor)} on node {victim.place}"
-        self._recorder.record(PODS, victim.obj, "Normal", "Preempted", text)
+        """An event on the victim that names the preemptor."""
+        text = f"{_preempted_by(preemptor)} on node {victim.place}"
+        self._event_of_preemption(PODS, victim.obj, text, preemptor)
 
-    def evicted_group(self, group: GroupNode, message: str, event: str) -> None:
-        """A group evicted as one: it and all below it say so until they are bound again."""
+    def evicted_group(self, group: GroupNode, message: str, preemptor: Root) -> None:
+        """A group evicted as a whole: it and all below it say so until they are bound again."""
         for below in group.subtree():
             if below.obj is not None:
                 self._enactor.say(below.resource, below.obj, Word(_DISRUPTION, "True", _PREEMPTED, message))
         if group.obj is not None:
-            self._recorder.record(group.resource, group.obj, "Normal", "Preempted", event)
+            self._event_of_preemption(group.resource, group.obj, _preempted_by(preemptor), preemptor)
+
+    def _event_of_preemption(self, resource: Resource, obj: Object, text: str, preemptor: Root) -> None:
+        cause = preemptor.obj
+        kind = preemptor.resource if isinstance(preemptor, GroupNode) else PODS
+        related = reference_to(kind, cause) if cause is not None else None
+        self._recorder.record(resource, obj, "Normal", "Preempted", text, "Preempting", related)
 
     def _say_group(self, group: GroupNode, reason: str, text: str) -> bool:
         if group.obj is None or self.was_scheduled(group):
@@ -153,7 +168,7 @@ class Reporter:
         return self._enactor.say(group.resource, group.obj, word)
 
     def _say_pods(self, members: Iterable[Member], reason: str, text: str, *, again: float = 0.0) -> bool:
-        """Tell pods why they wait; other words for the same reason only when the last are `again` seconds old."""
+        """Tell pods why they wait; another text for the same reason only when the last is `again` seconds old."""
         changed, now = False, self._clock.now()
         for member in members:
             known = self._enactor.said(member.obj, "PodScheduled")
@@ -190,11 +205,57 @@ def key_of(root: Root) -> str:
     return f"{root.key.namespace}/{root.key.name}" if isinstance(root, GroupNode) else root.key
 
 
+def name_of(root: Root) -> str:
+    """`Kind/name`."""
+    return str(root.key) if isinstance(root, GroupNode) else f"Pod/{root.name}"
+
+
 def names_of(root: Root) -> dict[int, str]:
     """What explanations call the groups of a tree."""
     if isinstance(root, GroupNode):
         return {group.id: str(group.key) for group in root.subtree()}
-    return {root.id: f'pod "{meta.name(root.obj)}"'}
+    return {root.id: name_of(root)}
+
+
+def _bound_pods(root: Root) -> dict[int, list[str]]:
+    """The bound pods of each group, for commands; of groups with many the command would be longer than the message."""
+    if not isinstance(root, GroupNode):
+        return {}
+    leaves = ((leaf.id, list(leaf.holding.values())) for leaf in root.leaves())
+    return {
+        number: [*sorted(pod.name for pod in held), *_namespace(held[0])]
+        for number, held in leaves
+        if 0 < len(held) <= _PODS_IN_A_COMMAND
+    }
+
+
+def _namespace(member: Member) -> list[str]:
+    return [] if member.namespace == "default" else ["-n", member.namespace]
+
+
+def _preempted_by(preemptor: Root) -> str:
+    return f"Preempted by {kind_of(preemptor)} {key_of(preemptor)} (priority {preemptor.priority})"
+
+
+def _preempting(root: Root, placement: Placed, victims: Sequence[UnitName]) -> str:
+    """The victims by unit, then what is placed where."""
+    pods, priorities = Counter(victim.name for victim in victims), {one.name: one.priority for one in victims}
+    units = [_victims(name, number, priorities[name]) for name, number in pods.items()]
+    told = ", ".join(units[:_UNITS_TOLD])
+    rest = sum(list(pods.values())[_UNITS_TOLD:])
+    told += f" and {_pods(rest)} more" if rest else ""
+    domain = placement.domains.get(root.id, ())
+    where = f" in {spoken(domain)}" if domain else ""
+    return f"preempting {told} to place {_pods(len(placement.assignment))}{where}"
+
+
+def _victims(name: str, pods: int, priority: int) -> str:
+    number = "" if pods == 1 else f"{pods} pods, "
+    return f"{name} ({number}priority {priority})"
+
+
+def _pods(number: int) -> str:
+    return "1 pod" if number == 1 else f"{number} pods"
 
 
 def _pending(root: Root) -> list[Member]:
@@ -206,19 +267,20 @@ def _pending(root: Root) -> list[Member]:
 def _incomplete(group: GroupNode, root: GroupNode) -> str:
     """What a group that is not tried yet waits for."""
     assert group.policy is not None
-    need = group.need if group.key.kind == POD_GROUP else group.policy.minimum
-    known, what = group.counts.present, "pods" if group.key.kind == POD_GROUP else "complete child groups"
-    if known < need:
-        return f"waiting for {group.key}: {known} of {need} {what} exist{_gated(group)}"
-    return f"{group.key} is complete; waiting for the rest of its tree: {_incomplete(root, root)}"
+    known = group.counts.present
+    if group.key.kind == POD_GROUP and known < group.need:
+        return f"waiting for pods: {known} of {group.need} exist{_gated(group)}"
+    if group.key.kind == COMPOSITE and known < group.policy.minimum:
+        return f"waiting for child groups: {known} of {group.policy.minimum} are complete"
+    return f"waiting for sibling groups: {root.key} is {_incomplete(root, root)}"
 
 
 def _gated(group: GroupNode) -> str:
-    """Pods that exist but do not count, because somebody holds them back."""
+    """Pods that exist but do not count, because they have scheduling gates."""
     held = [member for member in group.members.values() if not member.place and not member.leaving]
     gates = dict.fromkeys(gate["name"] for member in held for gate in member.obj["spec"].get("schedulingGates") or ())
     count = len(held) - len(group.pending)
     if not gates:
         return ""
-    wait = "waits" if count == 1 else "wait"
-    return f" without scheduling gates, {count} more {wait} for {', '.join(sorted(gates))} to be removed"
+    has = "has" if count == 1 else "have"
+    return f" without scheduling gates, {count} more {has} the scheduling gates {', '.join(sorted(gates))}"

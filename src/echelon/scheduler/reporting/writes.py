@@ -18,6 +18,7 @@ from typing import Any
 
 from ...api.errors import ApiError
 from ...api.objects import meta
+from ...api.objects.vocabulary import EVICTED_BY
 from ...api.scheme import NODES, PODS, Object, Resource
 from ...api.verbs import DeleteOptions, Patch, PatchType, Verbs
 from ...base.clock import Clock
@@ -149,17 +150,19 @@ class Enactor:
 
     # -- evictions -------------------------------------------------------------------------------------
 
-    def evict(self, members: Collection[Member], message: str, still_there: Callable[[Member], bool]) -> None:
+    def evict(
+        self, members: Collection[Member], scheduler: str, message: str, still_there: Callable[[Member], bool]
+    ) -> None:
         """Mark pods as targets of disruption, then delete them with their grace; tried until they are gone.
 
-        None is deleted before all are marked: whoever takes over from us sees by the marks who has to go.
+        None is deleted before all are marked: the next process sees by condition and annotation which pods to evict.
         """
         word = Word("DisruptionTarget", "True", "PreemptionByScheduler", message)
         unmarked = {member.id: None for member in members}
 
         async def mark(member: Member) -> None:
             if not meta.condition_is(member.obj, word.type):
-                await self._patch(PODS, member.obj, {word.type: word}, {})
+                await self._patch(PODS, member.obj, {word.type: word}, {}, {EVICTED_BY: scheduler})
 
         async def delete(member: Member) -> None:
             if not meta.deleting(member.obj):
@@ -286,12 +289,19 @@ class Enactor:
         return note.resource is PODS and bool(known["spec"].get("nodeName"))
 
     async def _patch(
-        self, resource: Resource, obj: Object, words: Mapping[str, Word], fields: Mapping[str, Any]
+        self,
+        resource: Resource,
+        obj: Object,
+        words: Mapping[str, Word],
+        fields: Mapping[str, Any],
+        annotations: Mapping[str, str] | None = None,
     ) -> None:
         known = self._caches.of(resource).get(meta.key(obj)) or obj
         status = {name: value or None for name, value in fields.items()}
         status["conditions"] = [self._condition(known, word) for word in words.values()]
-        metadata = {"uid": meta.uid(obj)}
+        metadata: Object = {"uid": meta.uid(obj)}
+        if annotations:
+            metadata["annotations"] = dict(annotations)
         if "PodScheduled" in words:
             # A binding must win over an explanation that was written at the same time.
             metadata["resourceVersion"] = known["metadata"]["resourceVersion"]
