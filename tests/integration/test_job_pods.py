@@ -63,6 +63,7 @@ def test_a_work_queue_job_keeps_its_pods_until_the_first_success() -> None:
 
 @pytest.mark.conformance("JOB-J9")
 def test_small_limits_per_look_still_converge(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Upstream's constants of 500; with them, the test would need thousands of pods.
     monkeypatch.setattr(scaling, "MOST_PER_SYNC", 10)
     monkeypatch.setattr(tracking, "MOST_RECORDED_PER_SYNC", 10)
 

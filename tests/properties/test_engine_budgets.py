@@ -27,8 +27,8 @@ from echelon.engine import (
     decide,
     problems,
 )
-from echelon.engine.preemption import region_search
 from echelon.testing.placement import LEVELS, NOW, ClusterBuilder, composite, fresh_id, gang, pods
+from tests.forced_ways import without_branching
 from tests.properties.brute_force import feasible, least_loss
 from tests.properties.hierarchies import Instance, examples
 from tests.properties.reached import Reached, reaches
@@ -121,8 +121,7 @@ def test_what_goes_loses_least_down_to_the_ids_and_nobody_is_evicted_who_could_s
 def test_the_solver_and_arithmetic_alone_say_the_same(reached: Reached, seed: int) -> None:
     view, demand = (instance := draw(seed)).cluster.view, instance.demand
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(region_search, "FEW_VICTIMS", 0)
-        patch.setattr(region_search, "MOST_BRANCHED", 0)
+        without_branching(patch)
         verdict = decide(view, demand, NOW)
     if isinstance(verdict, Evict):
         least = least_loss(view, demand, NOW)

@@ -13,7 +13,6 @@ import pytest
 
 from echelon.engine import Blocked, Bound, Demand, Group, Leaf, Limits, Node, Taint, Unit, Verdict, decide
 from echelon.engine.blocked_certificates import Certificates
-from echelon.engine.cluster import potential
 from echelon.testing.placement import (
     LEVELS,
     NOW,
@@ -26,6 +25,7 @@ from echelon.testing.placement import (
     pods,
     tolerate,
 )
+from tests.forced_ways import with_wide_domains_from
 
 PRIORITIES = (10, 20, 50, 60)
 KEYS = (None, None, "zone", "rack", "rack", "host", "pool")
@@ -199,7 +199,7 @@ def test_nobody_who_fits_is_left_asleep(seed: int) -> None:
 def test_nor_where_slots_of_wide_domains_are_bounded_instead_of_counted(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(potential, "WIDE", 1)
+    with_wide_domains_from(monkeypatch, 1)
     _live(seed)
 
 

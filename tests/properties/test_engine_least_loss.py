@@ -7,10 +7,11 @@ from hypothesis import given
 
 from echelon.engine import Evict, Leaf, LossBound, decide, problems
 from echelon.engine.placement.objective import groups_of
-from echelon.engine.preemption import region_search, victim_model
+from echelon.engine.preemption import region_search
 from echelon.engine.preemption.loss import Incumbent
 from echelon.engine.preemption.victim_table import Victims
 from echelon.testing.placement import NOW
+from tests.forced_ways import without_branching, without_victim_solver
 from tests.properties.brute_force import least_loss
 from tests.properties.contests import contests
 from tests.properties.hierarchies import Instance, examples
@@ -41,8 +42,7 @@ def test_pods_that_mind_others_evict_what_loses_least_and_keep_the_company_they_
 
 def promises_no_more_than_there_is(reached: Reached, instance: Instance, patch: pytest.MonkeyPatch) -> Evict | None:
     """The way of many victims, on instances that brute force can judge."""
-    patch.setattr(region_search, "FEW_VICTIMS", 0)
-    patch.setattr(region_search, "MOST_BRANCHED", 0)
+    without_branching(patch)
     verdict = decide(instance.cluster.view, instance.demand, NOW)
     wrong = problems(instance.cluster.view, instance.demand, verdict, NOW)
     assert [problem for problem in wrong if "would cost less" not in problem] == []
@@ -64,7 +64,7 @@ def test_what_is_reckoned_or_spared_without_branching_never_promises_too_much(
     reached: Reached, instance: Instance
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(victim_model, "LARGEST_MODEL", 0)
+        without_victim_solver(patch)
         promises_no_more_than_there_is(reached, instance, patch)
 
 

@@ -171,6 +171,7 @@ async def test_a_server_that_says_nothing_for_too_long_is_given_up() -> None:
 
 async def test_a_slow_reader_makes_the_server_wait(monkeypatch: pytest.MonkeyPatch, secrets: Secrets) -> None:
     """Much more is sent than may wait here and in the sockets between; it is all there in the end."""
+    # Below what waits in the sockets, so that 30 MB suffice to fill everything on the way.
     monkeypatch.setattr(streams, "_HIGH_WATER", 1 << 16)
     line, count = b"y" * 999 + b"\n", 30_000
     sent = asyncio.Event()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.engine.cluster import potential
 from echelon.engine.cluster.potential import Potential, Thresholds
 from echelon.testing.placement import ClusterBuilder, fresh_id, shape
+from tests.forced_ways import with_wide_domains_from
 
 
 def _cluster() -> tuple[ClusterBuilder, dict[str, int]]:
@@ -48,7 +48,7 @@ def test_it_keeps_up_with_what_starts_and_ends() -> None:
 
 @pytest.mark.parametrize("wide", [0, 256])
 def test_of_many_shapes_those_are_reached_of_which_there_is_enough(monkeypatch: pytest.MonkeyPatch, wide: int) -> None:
-    monkeypatch.setattr(potential, "WIDE", wide)
+    with_wide_domains_from(monkeypatch, wide)
     cluster, there = _cluster()
     own = Potential(cluster.view, None)
     thresholds = Thresholds(own, cluster.view.node_table.level_of["topology.kubernetes.io/zone"])

@@ -10,6 +10,7 @@ import pytest
 
 from echelon.engine.preemption import row_costs
 from echelon.engine.preemption.row_costs import INFINITE, cheapest_subsets, combine_rows, useful_rows
+from tests.forced_ways import with_useless_rows_left_out
 
 
 def drawn(rng: Random, rows: int, most: int, dearest: int) -> list[list[int]]:
@@ -45,7 +46,7 @@ def test_so_many_slots_cost_what_the_cheapest_of_all_choices_costs(seed: int) ->
 def test_without_rows_that_cannot_matter_the_choice_is_the_same(
     seed: int, dearest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_costs, "MANY", 0)
+    with_useless_rows_left_out(monkeypatch)
     rng = Random(seed)
     options = drawn(rng, rng.randint(1, 60), rng.randint(1, 6), dearest)
     missing = rng.randint(0, 20)

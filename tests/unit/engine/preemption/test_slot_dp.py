@@ -10,8 +10,9 @@ from typing import NamedTuple
 import pytest
 
 from echelon.engine import Evict, Group
-from echelon.engine.preemption import price_splitting, region_search, slot_dp, victim_model
+from echelon.engine.preemption import price_splitting, slot_dp
 from echelon.testing.placement import NOW, ClusterBuilder, composite, fresh_id, gang, pods
+from tests.forced_ways import without_branching, without_victim_solver
 
 
 class Held(NamedTuple):
@@ -55,9 +56,8 @@ def occupy(rng: Random, cluster: ClusterBuilder, room: dict[str, int], spans: tu
 @pytest.fixture(autouse=True)
 def reckoned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Arithmetic, however few the units, and nothing else."""
-    monkeypatch.setattr(region_search, "FEW_VICTIMS", 0)
-    monkeypatch.setattr(region_search, "MOST_BRANCHED", 0)
-    monkeypatch.setattr(victim_model, "LARGEST_MODEL", 0)
+    without_branching(monkeypatch)
+    without_victim_solver(monkeypatch)
 
 
 def loses_least(cluster: ClusterBuilder, root: Group, expected: tuple[int, int] | None) -> None:
@@ -103,6 +103,7 @@ def test_gangs_in_racks_evict_the_least_even_where_units_span_racks(seed: int) -
 
 
 def test_what_was_not_settled_is_said_not_to_be_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Its own limits are reached only by questions that no test could wait for.
     monkeypatch.setattr(price_splitting, "LOOKS", 1)
     monkeypatch.setattr(slot_dp, "TOGETHER", 0)
     cluster = ClusterBuilder().nodes("a", 2, cpu=2, rack="r").nodes("b", 2, cpu=2, rack="s")

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from echelon.engine import Demand, Evict, Identity, Peers, PodTerm, Requirement
-from echelon.engine.preemption import victim_model
 from echelon.engine.preemption.loss import EvictionTrial
 from echelon.engine.preemption.node_options import EvictionCosts, OptionTable
 from echelon.testing.placement import GPU, LEVELS, NOW, ClusterBuilder, composite, fresh_id, gang, judged, pods, shape
+from tests.forced_ways import without_victim_solver
 
 Cost = tuple[int, int, int]
 NEVER: Cost = (1 << 60, 0, 0)
@@ -119,7 +119,7 @@ def test_without_the_solver_the_loss_is_no_less_and_no_more_is_promised(
 ) -> None:
     cluster, demand = contested(seed)
     least = judged(cluster.view, demand)
-    monkeypatch.setattr(victim_model, "LARGEST_MODEL", 0)
+    without_victim_solver(monkeypatch)
     verdict = judged(cluster.view, demand)
     assert isinstance(least, Evict)
     assert isinstance(verdict, Evict)
