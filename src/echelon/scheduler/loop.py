@@ -123,7 +123,7 @@ class Scheduler:
     @property
     def at_rest(self) -> bool:
         """Whether there is nothing to decide and nothing to write before an event comes or time passes."""
-        waiting = len(self._queue) + self._queue.owing
+        waiting = len(self._queue) + self._queue.reasons_owed
         return self._leading and not waiting and not self._room and self._enactor.at_rest
 
     def inconsistencies(self) -> list[str]:
@@ -142,13 +142,13 @@ class Scheduler:
         in_a_row = 0
         while True:
             # 1. Take the next root.  Capacity that has appeared wakes roots first.
-            number, told = await self._queue.take(self._wake)
+            number, explain = await self._queue.take(self._wake)
             self._deciding.placed_at_once = 0
             state = self._states.get(number)
             if state is not None:
                 try:
                     self._states.taken(state)
-                    self._cycle(state, told)
+                    self._cycle(state, explain)
                     if state.phase is Phase.DECIDING:
                         self._states.left_undecided(state)
                 except Exception:
@@ -163,8 +163,8 @@ class Scheduler:
                 in_a_row = 0
                 await asyncio.sleep(0)
 
-    def _cycle(self, state: RootState, told: bool) -> None:
-        """Everything that can be done for one root now; `told`: it is its turn to get a reason."""
+    def _cycle(self, state: RootState, explain: bool) -> None:
+        """Everything that can be done for one root now; `explain`: it is its turn to get a reason."""
         # 2. Look at its tree: a root that is gone, incomplete, invalid or already placed has its new phase after this.
         demand = self._demand(state)
         if demand is None:
@@ -174,18 +174,18 @@ class Scheduler:
             return
         # 3. Decide on the view as it is now.  Fixes are looked for only if there is time and the reason is old.
         state.begun = self._clock.now()
-        knows = self._told_lately(state)
+        knows = self._explained_lately(state)
         self._wake()
-        decision = self._deciding.decide(state, demand, brief=knows or (len(self._queue) > 0 and not told))
+        decision = self._deciding.decide(state, demand, brief=knows or (len(self._queue) > 0 and not explain))
         verdict = decision.verdict
         if isinstance(verdict, Placed):
             # 4a. Assume the pods in the view; bindings go out beside the next decision.
-            self._queue.forgive(state.root.id)
+            self._queue.cancel_reason(state.root.id)
             self.reservations.placed(state, verdict.assignment.values())
             self._placing.place(state, verdict)
         elif isinstance(verdict, Evict):
             # 4b. Evict the victims and keep their places.
-            self._queue.forgive(state.root.id)
+            self._queue.cancel_reason(state.root.id)
             self._preempt(state, demand, verdict)
             self.metrics.attempted(state.root, "waiting_on_preemption", state.attempt_seconds(self._clock.now()))
         else:
@@ -203,7 +203,7 @@ class Scheduler:
             self._preemption.withdraw(state)
         demand = self._readiness.demand(state)
         if demand is None:
-            self._queue.forgive(root.id)
+            self._queue.cancel_reason(root.id)
             self.reservations.end(root.id)
             return None
         return with_identities(demand, self._translator.members, self.view.pod_index)
@@ -234,16 +234,16 @@ class Scheduler:
         """It cannot be placed now: make a reservation if it starves, and report why unless it `knows`."""
         kept = self.reservations.blocked(state, demand)
         if knows or not decision.brief:
-            self._queue.forgive(state.root.id)
+            self._queue.cancel_reason(state.root.id)
         if kept.changed:
             # It is decided again with the new reservations, and reports them.
-            state.told = 0.0
+            state.explained_at = 0.0
             self._states.again(state, Event.RESERVED)
         elif decision.brief and not knows:
             self._states.unexplained(state, decision.awaits)
         elif decision.brief:
             # It still does not fit; the reason that it reported is renewed when it is old enough.
-            left = state.told + self._between_reasons - self._clock.now()
+            left = state.explained_at + self._between_reasons - self._clock.now()
             self._states.blocked(state, decision.awaits, min(left, kept.again))
         else:
             self._report(state, demand, decision.verdict)
@@ -251,7 +251,7 @@ class Scheduler:
 
     def _report(self, state: RootState, demand: Demand, verdict: Placed | Evict | Blocked) -> None:
         assert isinstance(verdict, Blocked)
-        note = self.reservations.told(state) or self.reservations.in_the_way(state, demand)
+        note = self.reservations.summary(state) or self.reservations.in_the_way(state, demand)
         root = state.root
         apart = domains_problem(root, self.view) if isinstance(root, GroupNode) else None
         if isinstance(root, GroupNode) and apart is not None:
@@ -259,12 +259,12 @@ class Scheduler:
         else:
             self._reporter.blocked(root, verdict, note)
             self._preemption.release_partial(state, verdict)
-        state.told = self._clock.now()
+        state.explained_at = self._clock.now()
 
-    def _told_lately(self, state: RootState) -> bool:
+    def _explained_lately(self, state: RootState) -> bool:
         """Whether it reported why it is blocked and has not changed itself: then it need not report again now."""
         root = state.root
-        if self._clock.now() - state.told >= self._between_reasons:
+        if self._clock.now() - state.explained_at >= self._between_reasons:
             return False
         return isinstance(root, Member) or root.counts.holds or not any(leaf.holding for leaf in root.leaves())
 
@@ -280,7 +280,7 @@ class Scheduler:
             return
         if isinstance(root, GroupNode) or self._is_ours(root):
             state = self._states.of(root)
-            state.told = 0.0
+            state.explained_at = 0.0
             if isinstance(root, GroupNode) and root.layout is None:
                 # Its groups are not those that reported.
                 state.settled = False

@@ -140,8 +140,8 @@ def test_the_last_of_a_crowd_has_its_turn_however_often_the_first_are_woken() ->
 def test_reasons_are_given_when_nobody_waits_for_a_decision_and_now_and_then_besides() -> None:
     async def body() -> None:
         queue = Queue(LoopClock())
-        queue.owe(1, _rank(1))
-        queue.owe(2, _rank(2))
+        queue.owe_reason(1, _rank(1))
+        queue.owe_reason(2, _rank(2))
         for number in range(10, 20):
             queue.add(number, _rank(number))
         taken = [await queue.take() for _ in range(12)]
@@ -154,10 +154,10 @@ def test_reasons_are_given_when_nobody_waits_for_a_decision_and_now_and_then_bes
 def test_who_is_owed_a_reason_is_tried_when_room_appears() -> None:
     async def body() -> None:
         queue = Queue(LoopClock())
-        queue.owe(1, _rank(1))
+        queue.owe_reason(1, _rank(1))
         queue.wake()
         assert await queue.take() == (1, False)
-        queue.forgive(1)
-        assert not queue.owing
+        queue.cancel_reason(1)
+        assert not queue.reasons_owed
 
     run(body())

@@ -189,7 +189,7 @@ class Reservations:
             return _Outcome()
         return _Outcome(self._reserve(state, demand, now))
 
-    def told(self, state: RootState) -> str:
+    def summary(self, state: RootState) -> str:
         """What a root reports about its reservation; "" without one."""
         one = self._held.get(state.root.id)
         if one is None:
@@ -268,7 +268,7 @@ class Reservations:
         for number, name in assignment.items():
             self._context.translator.reserve(members[number], name)
         self.forget()
-        self._context.reporter.reserved(state.root, self.told(state))
+        self._context.reporter.reserved(state.root, self.summary(state))
         self._context.metrics.reserved("made")
 
     def _lapse(self, state: RootState, now: float) -> None:

@@ -87,7 +87,7 @@ class Queue:
     def is_asleep(self, root: int) -> bool:
         return root in self._asleep
 
-    def is_owed(self, root: int) -> bool:
+    def is_owed_reason(self, root: int) -> bool:
         """Whether its reason is still to be worked out."""
         return root in self._owed
 
@@ -101,7 +101,7 @@ class Queue:
         return len(self._asleep)
 
     @property
-    def owing(self) -> int:
+    def reasons_owed(self) -> int:
         """The number of roots that are owed a reason."""
         return len(self._owed)
 
@@ -113,13 +113,13 @@ class Queue:
         heapq.heappush(self._new, (rank, root))
         self._enter(root, rank)
 
-    def owe(self, root: int, rank: Rank, awaits: int = ANY_ROOM) -> None:
+    def owe_reason(self, root: int, rank: Rank, awaits: int = ANY_ROOM) -> None:
         """This root is blocked, and its reason is not known yet."""
         self._owed.setdefault(root, rank)
         self._await(root, awaits)
         self._arrived.set()
 
-    def forgive(self, root: int) -> None:
+    def cancel_reason(self, root: int) -> None:
         """This root is not owed a reason any more."""
         self._owed.pop(root, None)
         if root not in self._asleep:
@@ -217,14 +217,14 @@ class Queue:
 
     def _next(self) -> tuple[int, bool]:
         self._turn = (self._turn + 1) % _TURNS
-        told = bool(self._owed) and (self._turn == _FOR_OWED or not self._active)
-        root = next(iter(self._owed)) if told else self._first()
-        if told:
+        explain = bool(self._owed) and (self._turn == _FOR_OWED or not self._active)
+        root = next(iter(self._owed)) if explain else self._first()
+        if explain:
             del self._owed[root]
         self._active.pop(root, None)
         self._woken.pop(root, None)
         self._await_nothing(root)
-        return root, told
+        return root, explain
 
     def _first(self) -> int:
         """By rank, but for some turns in a crowd."""

@@ -80,7 +80,7 @@ class RootState:
     #: When its last attempt began, 0 if it never came to one.
     begun: float = 0.0
     #: When it last reported why it is blocked; 0 since it changed itself.
-    told: float = 0.0
+    explained_at: float = 0.0
     #: When it was last seen incomplete.
     incomplete_at: float = 0.0
     #: Whether its groups have reported what was last placed.
@@ -195,7 +195,7 @@ class RootStates:
     def unexplained(self, state: RootState, awaits: int) -> None:
         """It is blocked; its reason is worked out later, unless what it awaits comes first."""
         self._move(state, Event.UNEXPLAINED)
-        self.queue.owe(state.root.id, self.rank(state), awaits)
+        self.queue.owe_reason(state.root.id, self.rank(state), awaits)
 
     def preempting(self, state: RootState) -> None:
         """It needs a decision when its victims are gone, or after its back-off; other capacity does not wake it."""
@@ -225,7 +225,7 @@ class RootStates:
 
     def failed(self, state: RootState) -> None:
         """Its cycle failed in an unforeseen way, perhaps after it left the queue for good."""
-        self.queue.forgive(state.root.id)
+        self.queue.cancel_reason(state.root.id)
         if state.phase is not Phase.GONE and self._move(state, Event.FAILED) is Phase.RETRYING:
             self.queue.back_off(state.root.id, self.rank(state))
 
@@ -253,7 +253,7 @@ class RootStates:
                 active is (phase is Phase.QUEUED)
                 and (asleep or phase not in _ASLEEP)
                 and (not asleep or phase in (*_ASLEEP, Phase.INCOMPLETE))
-                and (queue.is_owed(number) or phase is not Phase.UNEXPLAINED)
+                and (queue.is_owed_reason(number) or phase is not Phase.UNEXPLAINED)
                 and phase is not Phase.DECIDING
             )
             if not right:
