@@ -15,12 +15,12 @@ from ..cluster.arrays import Ints
 from .canonical import Part, shapes_of
 from .trial_state import AmountState, SlotState
 
-#: Stands for "as many as you like".
+#: No limit.
 PLENTY = 1 << 40
 
 
 def copies(state: SlotState | AmountState, part: Part, level: int, low: int, high: int) -> Ints:
-    """For the domains low..high of a level: copies of the part, with its own domain inside each."""
+    """For the domains low..high of a level: copies of the part, each in a domain of its own inside."""
     own = own_level(state, part)
     if own <= level:
         return inside(state, part, level, low, high)
@@ -54,7 +54,7 @@ def inside(state: SlotState | AmountState, part: Part, level: int, low: int, hig
 
 
 def own_level(state: SlotState | AmountState, part: Part) -> int:
-    """The narrowest listed level among its keys; -1 if it has none."""
+    """The narrowest listed level among a part's keys; -1 if it has none."""
     return max((state.table.level_of.get(key, -1) for key in part.keys), default=-1)
 
 

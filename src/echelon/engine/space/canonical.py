@@ -1,7 +1,7 @@
 """A demand in canonical form: what must be placed where for the tree to hold, whatever the order of its input.
 
-A `Part` is a group as the search sees it: how many of what are still needed, within which nested topology keys,
-and where bound members pin it.  Equal parts have equal types, so that the search need not tell them apart.
+A `Part` is a group as the search sees it: how many pods or children are still needed, within which nested topology
+keys, and where bound members pin it.  Equal parts have equal types, so the search does not try one after the other.
 Three goals are tried in turn: everything, the minimum with every role covered, the bare minimum.
 """
 
@@ -47,16 +47,16 @@ class Part:
     # leaf
     asks: tuple[Ask, ...] = ()
     exclusive: Exclusive | None = None
-    #: Pods that should find room in the chosen domain.
+    #: Pods for which the chosen domain should have slots.
     target: int = 0
-    #: Of unknown final size: prefer the domain with the most room.
+    #: Of unknown final size: prefer the domain with the most slots.
     growing: bool = False
     # composite, in the order the search takes them
     children: tuple[Part, ...] = ()
 
     @property
     def supply(self) -> int:
-        """Pods that a leaf has to offer."""
+        """Pods that a leaf has."""
         return sum(ask.most for ask in self.asks)
 
     @property
@@ -64,9 +64,9 @@ class Part:
         return not self.children
 
     def kinds(self, exactly: bool = True) -> list[list[Part]]:
-        """The children for a model that counts: equal leaves together if their number in a domain tells all of them.
+        """The children for a model that counts: equal leaves together if their number in a domain says everything.
 
-        Unless they get `exactly` what they need, that is so only for those that need all their members.
+        Unless leaves get `exactly` what they need, that holds only for those that need all their members.
         """
         kinds: dict[object, list[Part]] = {}
         for number, child in enumerate(self.children):
@@ -93,10 +93,10 @@ class PartBuilder:
         return self._composite(group, goal, extra, children)
 
     def aims(self, root: Group) -> list[Part]:
-        """What would be an advance, any one of these: the root's minimum, or more for a root that already holds.
+        """Parts of which any one would be progress: the root's minimum, or more for a root that already holds.
 
-        In the latter case each aim is one leaf that gets one more pod, or one group that comes to hold beside
-        those that do; the groups above keep their domains.
+        In the latter case each aim is one leaf with one more pod, or one more group that holds; the groups above
+        keep their domains.
         """
         return list(self._aims(root))
 
@@ -150,7 +150,7 @@ class PartBuilder:
         return (not part.pins, -narrow, size, part.type, part.group)
 
     def _shape(self, shape: Shape) -> int:
-        """A number for a shape, which is long to hash."""
+        """A number for a shape, since shapes are slow to hash."""
         return self._shapes.setdefault(shape, len(self._shapes))
 
     def _type(self, signature: object, unique: int | None) -> int:
@@ -175,12 +175,12 @@ def satisfied(group: Group) -> bool:
 
 
 def _asks(leaf: Leaf, goal: Goal) -> tuple[Ask, ...]:
-    """The classes of a leaf, largest pods first, with how many of each are a must."""
+    """The classes of a leaf, largest pods first, with the least number of each."""
     missing = leaf.min_count - len(leaf.bound)
     if missing >= sum(len(pods.members) for pods in leaf.classes):
         goal = "everything"
     elif goal == "roles" and missing > 0 and len({pods.role for pods in leaf.classes}) == 1:
-        goal = "minimum"  # whoever comes covers the only role
+        goal = "minimum"  # any pod covers the only role
     if goal != "roles" and len(leaf.classes) == 1 and leaf.classes[0].members:
         (pods,) = leaf.classes
         size = len(pods.members)
@@ -203,7 +203,7 @@ def _asks(leaf: Leaf, goal: Goal) -> tuple[Ask, ...]:
 
 
 def _least(asks: tuple[Ask, ...], need: int) -> Mapping[Shape, int]:
-    """The fewest pods of each shape if so many are needed in all."""
+    """The fewest pods of each shape if `need` are placed in all."""
     if len(asks) == 1:
         return {asks[0].shape: need} if need else {}
     members, least = sum(ask.most for ask in asks), Counter[Shape]()
@@ -231,7 +231,7 @@ def weight(shape: Shape) -> tuple[int, ...]:
 
 
 def main_resource(shape: Shape) -> str:
-    """What a pod's size is measured in: a device if it asks for one, else the first plain resource."""
+    """The resource that measures a pod's size: a device if it requests one, else the first plain resource."""
     asked = [name for name, amount in shape.requests if amount > 0]
     devices = [name for name in asked if is_device(name)]
     return (devices or [name for name in PLAIN if name in asked] or asked)[0]
@@ -248,7 +248,7 @@ def shapes_of(part: Part) -> list[Shape]:
 
 
 def without_pod_rules(part: Part) -> Part:
-    """The same part, but for what its pods think of others."""
+    """The same part without terms between pods."""
     if not any(shape.has_pod_rules for shape in shapes_of(part)):
         return part
     least = Counter[Shape]()
@@ -259,7 +259,7 @@ def without_pod_rules(part: Part) -> Part:
 
 
 def pods_of_shape(shape: Shape, number: int) -> Part:
-    """So many pods of one shape, anywhere."""
+    """A number of pods of one shape, anywhere."""
     return Part(-1, -1, (), (), number, number, {shape: number}, (Ask(shape, "", 0, number),))
 
 

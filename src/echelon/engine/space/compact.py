@@ -1,7 +1,7 @@
-"""Which nodes equal pods take inside their region: as close together as the room allows.
+"""Nodes for equal pods inside their region: as close together as free slots allow.
 
 The tightest sub-domain that holds them all is entered, level by level.  Where none does, the roomiest are filled
-whole and the rest goes into the tightest that holds it, so that few domains are touched and large ones stay whole.
+completely and the rest goes into the tightest that holds it, so that few domains are touched and large ones stay free.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def compact(
 ) -> tuple[Ints, Ints]:
     """Rows in topology order and how many of `count` pods each takes; `slots` per row of the cluster must suffice.
 
-    With `rolls`, the slots per domain of a level, not every row of a large region has to be looked at.
+    With `rolls`, the slots per domain of a level, a large region is not read row by row.
     """
     if region.rows is not None:
         own = _sparing_devices(table, shape, slots[region.rows], region.rows, count)
@@ -37,7 +37,7 @@ def compact(
     low, high = table.span(region.level, region.index)
     inside = slots[low:high]
     if rolls is not None and rolls(region.level).item(region.index) == count:
-        rows = inside.nonzero()[0]  # all there is
+        rows = inside.nonzero()[0]  # all of them
         return rows + low, inside[rows]
     own = _sparing_devices(table, shape, inside, slice(low, high), count)
     rows, counts = _Descent(table, rolls if own is inside else None).fill(own, region.level, region.index, count)
@@ -45,10 +45,10 @@ def compact(
 
 
 def descend(table: NodeTable, slots: Slots, domain: tuple[int, int], count: int) -> tuple[int, tuple[int, int]]:
-    """From a domain into the tightest one below it that holds all pods, again and again: the row of the node that
-    holds them all, -1 if none does, and the last domain that did, by level and number.
+    """Descend from a domain into the tightest one below that holds all pods, level by level: the row of the node that
+    holds them all, -1 if none does, and the last domain that did, by level and index.
 
-    `compact` goes the same way, but it looks at every box of a level; here the answers of last time are used.
+    `compact` does the same but compares every box of a level; here the cached answers of `Slots.tightest` are used.
     """
     if _leaves_devices(table, slots.shape):
         return -1, domain
@@ -64,14 +64,14 @@ def descend(table: NodeTable, slots: Slots, domain: tuple[int, int], count: int)
 
 
 def _leaves_devices(table: NodeTable, shape: Shape) -> bool:
-    """Whether some nodes have devices and the pod needs none."""
+    """Whether some nodes have devices and the pod requests none."""
     if not table.with_devices:
         return False
     return not any(is_device(name) and amount > 0 for name, amount in shape.requests)
 
 
 def _sparing_devices(table: NodeTable, shape: Shape, slots: Ints, rows: Rows, count: int) -> Ints:
-    """Pods that need no device leave nodes that have some to those that do, if there is room elsewhere."""
+    """Slots without nodes that have devices, for pods that need none, if there are enough elsewhere."""
     if not _leaves_devices(table, shape):
         return slots
     plain = np.where(table.devices[rows], 0, slots)
@@ -80,7 +80,7 @@ def _sparing_devices(table: NodeTable, shape: Shape, slots: Ints, rows: Rows, co
 
 @dataclass(frozen=True, slots=True)
 class _Descent:
-    """From a domain into the domains below it."""
+    """Fills a domain through the domains below it."""
 
     table: NodeTable
     rolls: Rolls | None
@@ -100,7 +100,7 @@ class _Descent:
         return np.append(whole + low, low + last), np.append(slots[whole], rest)
 
     def _by_domain(self, slots: Ints, level: int, inner: slice, count: int) -> tuple[Ints, Ints]:
-        """Fill domains of a level that lie side by side."""
+        """Fill consecutive domains of a level."""
         low = self.table.starts(level).item(inner.start)
         bounds = self.table.starts(level)[inner] - low
         ends = np.append(bounds[1:], len(slots))
@@ -129,11 +129,11 @@ def _take(rows: Ints, slots: Ints, count: int) -> tuple[Ints, Ints]:
 
 
 def _choose(sums: Ints, count: int) -> tuple[Ints, int, int]:
-    """Boxes to fill whole, what is left after them, and the tightest box that takes the rest."""
+    """Boxes to fill completely, the pods left after them, and the tightest box that takes the rest."""
     most = sums.item(sums.argmax())
-    if most >= count:  # one box holds all: the tightest of those
+    if most >= count:  # one box holds all: the tightest of these
         return NOTHING, count, int(np.where(sums >= count, sums, NEVER).argmin())
-    if sums.item(sums.argmin()) == most:  # all alike, as in a rack that nobody uses yet
+    if sums.item(sums.argmin()) == most:  # all equal, as in an unused rack
         full = count // most
         return np.arange(full, dtype=np.int64), count - full * most, full
     order = (-sums).argsort(kind="stable")

@@ -1,6 +1,6 @@
-"""CP-SAT behind one door: loaded when first asked, one worker, a fixed seed, deterministic time as the budget.
+"""CP-SAT behind one interface: loaded on first use, one worker, a fixed seed, deterministic time as the budget.
 
-So the same question gets the same answer on every machine, and few processes ever pay for loading it.
+So the same question gets the same answer on every machine, and few processes ever pay for loading the library.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ STEPS_PER_UNIT = 100_000
 
 
 class Solver:
-    """One model: write it down with `cp`, solve it, read values."""
+    """One model: build it with `cp`, solve it, read values."""
 
     def __init__(self) -> None:
         from ortools.sat.python import cp_model  # half a second and 60 MB
@@ -30,8 +30,8 @@ class Solver:
     def solve(self, steps: Steps, linearization: int, *, probing: bool = True, presolve: bool = True) -> bool | None:
         """Whether there is a solution; None if the budget ended first.
 
-        `linearization` is how much of the model goes into its relaxation; with `probing` variables are tried first,
-        with `presolve` the model is rewritten first.
+        `linearization` is how much of the model goes into its relaxation; `probing` tries variables first, `presolve`
+        rewrites the model first.
         """
         solver = self._library.CpSolver()
         solver.parameters.num_workers = 1
@@ -51,12 +51,14 @@ class Solver:
 
     @property
     def bound(self) -> int:
-        """No solution is worth less, where the least was asked for."""
-        inner: int = self._answer.response_proto.inner_objective_lower_bound  # whole, where a float would be rounded
+        """A lower bound of the minimised expression."""
+        inner: int = (
+            self._answer.response_proto.inner_objective_lower_bound
+        )  # an integer, where a float would be rounded
         offset: float = self.cp.proto.objective.offset
         return max(0, inner + round(offset))
 
     def value(self, variable: Any) -> int:
-        """What a variable, or a sum of some, is in the solution."""
+        """The value of a variable or a sum in the solution."""
         found: int = self._answer.value(variable)
         return found

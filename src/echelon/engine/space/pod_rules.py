@@ -1,13 +1,13 @@
 """Rules between pods that are placed together, each with counters per domain.
 
-    `ties` puts pods down and takes them up ─► every rule counts ─► caps on nodes, "cannot become right", the last word
+    `rule_state` puts pods and takes them back ─► every rule counts ─► limits per node, dead ends, final check
 
-    Apart   a term of anti-affinity: who has it and who is meant by it share no domain
-    Near    terms of affinity: someone who is meant is in the same domain; the first of a kind that means itself may
-            go anywhere if no such pod runs, and all of that kind that are placed with it go where it goes
-    Even    a spread constraint: no domain in use is too far above the emptiest
+    AntiAffinityRule   a term of anti-affinity: pods that have it and pods that match it share no domain
+    AffinityRule       terms of affinity: a matching pod is in the same domain; the first of a kind that matches its
+                       own terms may go anywhere if no matching pod runs, and the rest of its kind go where it goes
+    SpreadRule         a spread constraint: no domain in use exceeds the emptiest by more than the skew
 
-What is placed together is judged as a whole, so the order of pods does not matter.
+Pods that are placed together are judged as a whole, so their order does not matter.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .trial_state import AmountState
 
 
 class AntiAffinityRule:
-    """One term of anti-affinity that pods of the demand have and pods of the demand are meant by."""
+    """One term of anti-affinity that pods of the demand have and pods of the demand match."""
 
     def __init__(self, table: NodeTable, pod_index: PodIndex, term: PodTerm, shapes: list[Shape]) -> None:
         self.domain = domain_of(table, term.key)
@@ -55,7 +55,7 @@ class AntiAffinityRule:
         return np.where(shut, 0, most)
 
     def single(self, shape: Shape) -> bool:
-        """Whether a domain takes one pod of the shape only."""
+        """Whether a domain takes only one pod of the shape."""
         return shape in self.having and shape in self.meant
 
     def holds(self, shape: Shape, rows: Ints) -> bool:
@@ -84,11 +84,11 @@ class AffinityRule:
         table = view.node_table
         having = [shape for shape in shapes if shape.affinity == like.affinity]
         meant = [shape for shape in shapes if joins(shape, like)]
-        #: Pods that have the terms and are meant by them, those that only have them, those that are only meant.
+        #: Pods that have the terms and match them, those that only have them, those that only match.
         self.kind = {shape for shape in having if shape in meant}
         self.followers = {shape for shape in having if shape not in meant}
         self.anchors = {shape for shape in meant if shape not in having}
-        # Those who cannot do without company do not count on pods that are still to come, and so nobody does.
+        # Pods that need a neighbour do not rely on nominated pods, and so no pod of these shapes does.
         strictest = next((shape for shape in having if shape not in meant), like)
         self.anchored = has_anchor(table, view.pod_index, strictest)
         self.domains = [domain_of(table, term.key) for term in like.affinity]
@@ -123,7 +123,7 @@ class AffinityRule:
         return np.where(fine, UNLIMITED, 0)
 
     def _beside(self, shape: Shape) -> Bools:
-        """Rows with everyone near that the shape asks for."""
+        """Rows near pods that match all terms of the shape."""
         fine = np.ones(len(self.domains[0]), dtype=np.bool_)
         for domain, anchors, kind in zip(self.domains, self.anchor_pods, self.kind_pods, strict=True):
             near = anchors if shape in self.kind else anchors + kind
@@ -168,7 +168,7 @@ class AffinityRule:
         return all(bool(((anchors + kind)[pods > 0] > 0).all()) for pods, anchors, kind in tables)
 
     def score(self, shape: Shape, rows: Ints) -> Ints | None:
-        """Where those that it asks for are, if they are anywhere yet."""
+        """0 where matching pods are nearby, 1 elsewhere."""
         if shape not in self.kind and shape not in self.followers:
             return None
         return np.where((self._beside(shape) | self._with_its_kind())[rows], 0, 1)
@@ -199,7 +199,7 @@ class SpreadRule:
         present[at_home[at_home >= 0]] = True
         self.present = np.flatnonzero(present)
         self.left = sum(supply[shape] for shape in self.meant)
-        # No domain can rise above what it holds and the slots it has.
+        # No domain can hold more than its pods now plus its slots.
         slots = np.zeros_like(self.pods)
         for shape in self.meant:
             _count(slots, at_home, np.minimum(state.slots_by_row(shape), self.left))
@@ -222,7 +222,7 @@ class SpreadRule:
         return np.where(self.domain >= 0, np.maximum(more, 0), 0)
 
     def _highest_floor(self) -> int:
-        """The most that the emptiest domain can come to hold: all pods that are left go where it is lowest."""
+        """The most pods that the emptiest domain can reach if all remaining pods go to the lowest domains."""
         if len(self.present) < self.spread.min_domains:
             return 0
         heights = np.sort(self.pods[self.present])

@@ -1,9 +1,9 @@
-"""How much pods need and nodes have, as a few numbers that bound what fits, and where they can, decide it.
+"""Amounts that pods need and nodes have, as a few numbers that bound what fits and, where they can, decide it.
 
-For every resource and every size t that a pod asks of it, a pod of size s uses at least ⌊s/t⌋ pieces of size t and
+For every resource and every size t that a pod requests of it, a pod of size s uses at least ⌊s/t⌋ pieces of size t and
 a node with f free offers at most ⌊f/t⌋ of them; with t = 1 these are the plain sums.  Too few pieces is a proof.
 Where one resource decides, its sizes divide one another and nodes are open to all pods alike, enough pieces of each
-size mean that the pods fit: the largest first, on any node with room.
+size mean that the pods fit: largest first, on any node with room.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..records.demand import Shape
 from .canonical import Part
 from .trial_state import AmountState, SlotState
 
-#: Sizes of one resource that are counted as pieces, beside the plain sum.
+#: Sizes of one resource that are counted as pieces, besides the plain sum.
 PIECES = 12
 #: Products of amounts beyond this are not compared.
 SAFE = 1 << 62
@@ -50,7 +50,7 @@ def _enough_pieces(least: dict[Shape, int], sizes: dict[Shape, int], free: Ints)
 
 
 def _total(pieces: Ints) -> int:
-    """Their sum; where that may leave 64 bits, something no smaller."""
+    """Their sum, in exact integers where it may exceed 64 bits."""
     if not len(pieces) or int(pieces.max()) < (1 << 62) // len(pieces):
         return int(pieces.sum())
     return sum(pieces.tolist())
@@ -58,13 +58,13 @@ def _total(pieces: Ints) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Amount:
-    """One number that counts: what each shape takes of it, what each node offers."""
+    """One number that bounds: what each shape takes of it, what each node offers."""
 
     takes: tuple[int, ...]
     offers: Ints
 
     def implied_by(self, other: _Amount) -> bool:
-        """Whether pods that have enough of the other on their node have enough of this."""
+        """Whether pods that fit by the other amount fit by this one, too."""
         ratios = [(o, t) for t, o in zip(self.takes, other.takes, strict=True) if t]
         if not ratios:
             return True
@@ -82,7 +82,7 @@ class _Amount:
 
 
 class Measure:
-    """The amounts that matter for some shapes in a room; `exact` where enough of each means that pods fit."""
+    """The amounts that matter for some shapes in a trial state; `exact` where enough of each means that pods fit."""
 
     def __init__(self, state: SlotState | AmountState, shapes: Sequence[Shape]) -> None:
         self._number = {shape: number for number, shape in enumerate(shapes)}
@@ -107,7 +107,7 @@ class Measure:
 
 
 def _plain(state: AmountState, shapes: Sequence[Shape]) -> Iterator[_Amount]:
-    """Resources as they are, in their common unit; nodes closed to all pods offer nothing."""
+    """Resources in their common unit; nodes closed to all shapes offer nothing."""
     open_rows: Bools = np.logical_or.reduce([state.fits(shape) for shape in shapes])
     requests = [dict(shape.requests) for shape in shapes]
     for resource, known in state.table.resources.items():
@@ -125,7 +125,7 @@ def _pieces(amount: _Amount) -> Iterator[_Amount]:
 
 
 def _needed(amounts: list[_Amount]) -> list[_Amount]:
-    """Without those that others imply."""
+    """Without amounts that others imply."""
     kept: list[_Amount] = []
     for amount in amounts:
         if not any(amount.implied_by(other) for other in kept):
@@ -140,7 +140,7 @@ def _divide(sizes: Sequence[int]) -> bool:
 
 
 def _open_alike(state: AmountState, shapes: Sequence[Shape]) -> bool:
-    """Whether all nodes are open to all shapes or to none, and have what they ask for."""
+    """Whether every node is open to all shapes or to none, and all requested resources are known."""
     first, known = state.fits(shapes[0]), state.table.resources
     if any(amount > 0 and name not in known for shape in shapes for name, amount in shape.requests):
         return False

@@ -1,9 +1,9 @@
-"""Demands whose pods bear on one another: which they are, in which order they are placed, the room that knows.
+"""Demands with terms between pods: which they are, the order in which they are placed, their trial state.
 
-    `search` ─► is_tied ─► Tied, a room of free amounts (`room`) and rules (`rules`) ─► the same search as elsewhere
+    `strategy` ─► has_pod_rules ─► RuleState: free amounts (`trial_state`) and rules (`pod_rules`) ─► the same search
 
-A rule caps what a node may still take, says whether what stands can still become right, and judges the whole when
-nothing is left to place.
+A rule limits what a node may still take, says whether the pods placed so far can still become valid, and judges the
+whole when nothing is left to place.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def has_pod_rules(part: Part) -> bool:
 
 
 def is_counted(view: ClusterView, part: Part, region: Region) -> bool:
-    """Whether slots decide all the same: equal pods that only running pods and their own nodes bear on."""
+    """Whether slots decide although there are rules: equal pods, and rules only with running pods or per node."""
     table, shapes = view.node_table, shapes_of(part)
     if len(shapes) != 1 or region.rows is not None:
         return False
@@ -65,7 +65,7 @@ class RuleState(AmountState):
         self.has_rules = bool(self.rules)
         self.extras_may_help = any(not isinstance(rule, AntiAffinityRule) for rule in self.rules)
         self._cache.clear()
-        #: Rows per domain, to tell domains of one node.
+        #: Rows per domain, to recognise domains of one node.
         self._sizes = {id(rule): [np.bincount(d[d >= 0], minlength=1) for d, _ in rule.tables()] for rule in self.rules}
 
     def slots_by_row(self, shape: Shape) -> Ints:
@@ -118,7 +118,7 @@ class RuleState(AmountState):
         return all(rule.complete() for rule in self.rules)
 
     def one_by_one(self, shape: Shape, region: Region, count: int) -> tuple[Ints, Ints]:
-        """Nodes for equal pods, each where the rules and those before it make it best; maybe fewer than asked for."""
+        """Nodes for equal pods, one after the other, each where the rules score best; maybe fewer than `count`."""
         rows, taken = rows_of(self.table, region), list[int]()
         one = np.ones(1, dtype=np.int64)
         for _ in range(count):
@@ -141,7 +141,7 @@ class RuleState(AmountState):
         return (free, *(table.tobytes() for rule in self.rules for _, table in rule.tables()))
 
     def content(self, level: int, index: int) -> object:
-        # Under rules no domain is known to be like another.
+        # With rules no two domains are known to be equal.
         return object() if self.rules else super().content(level, index)
 
     def alike(self, row: int, other: int) -> bool:
@@ -158,7 +158,7 @@ class RuleState(AmountState):
 
 
 def _first_only(slots: Ints, domain: Ints) -> Ints:
-    """One slot per domain, at its first row that has any; rows without a domain keep theirs."""
+    """One slot per domain, at its first row with a slot; rows without a domain keep theirs."""
     useful = np.flatnonzero((slots > 0) & (domain >= 0))
     first = np.full(int(domain.max(initial=-1)) + 1, -1, dtype=np.int64)
     first[domain[useful[::-1]]] = useful[::-1]
@@ -168,7 +168,7 @@ def _first_only(slots: Ints, domain: Ints) -> Ints:
 
 
 def anchors_first(part: Part) -> Part:
-    """The same part with those that others must be near to in front of them."""
+    """The same part with the pods that others need nearby before those others."""
     shapes = shapes_of(part)
     depth = dict.fromkeys(shapes, 0)
     for _ in range(min(len(shapes), 8)):

@@ -43,7 +43,7 @@ class ChooseDomain(NamedTuple):
 
 
 class ChooseChildren(NamedTuple):
-    """Let children hold until there are enough, beginning with child `index`."""
+    """Choose children that hold until there are enough, from child `at` on."""
 
     part: Part
     region: Region
@@ -61,7 +61,7 @@ class PlacePods(NamedTuple):
 
 
 class FillNode(NamedTuple):
-    """Decide how many of `left` pods the next node takes."""
+    """Decide how many of `left` pods the node at position `at` takes."""
 
     placing: PlacePods
     order: Ints
@@ -77,7 +77,7 @@ Task = ChooseDomain | ChooseChildren | PlacePods | FillNode
 
 @dataclass(slots=True, eq=False)
 class TaskList:
-    """What is still to do, first task first; `key` is equal for agendas of equal content."""
+    """The open tasks, first task first; `key` is equal for lists of equal content."""
 
     task: Task
     rest: TaskList | None

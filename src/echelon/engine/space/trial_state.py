@@ -1,9 +1,12 @@
-"""What is left while a search tries things: two models with one face.
+"""What is left while a search tries things: slots or free amounts, with put and take back.
 
 `SlotState` serves trees whose pods all have one shape and whose keys are listed levels.  Slots are interchangeable
-there and domains nest, so a placement exists exactly if, for every domain, the pods put into it or into its parts
-do not exceed its slots; nodes are chosen afterwards.  `AmountState` serves all other trees and keeps every node's free
-amounts.  Both hold who has claimed a domain exclusively during the search.
+there and domains nest, so a placement exists exactly if, for every domain, the pods put into it or into domains below
+do not exceed its slots; nodes are chosen afterwards.  `AmountState` serves all other trees and keeps every node's
+free amounts.  Both keep the exclusive claims made during the search.
+
+A trial state is the undo mechanism of the search: a copy of the arrays that the search changes and changes back,
+thousands of times per decision, while the view itself stays as it is.
 """
 
 from __future__ import annotations
@@ -27,14 +30,14 @@ Claims = Sequence[tuple[Exclusive, int, Region]]
 
 
 class TrialState:
-    """What both models share: claims on domains, and a signature of everything that can change."""
+    """What all states share: exclusive claims, and a signature of everything that can change."""
 
-    #: Whether pods bear on one another beyond the room they take (`ties`), and whether some want others near.
+    #: Whether there are rules between pods, and whether pods beyond a minimum may help others (affinity, spread).
     has_rules = False
     extras_may_help = False
 
     def __init__(self, view: ClusterView, parts: list[Part], claims: Claims, around: int) -> None:
-        """`around` is the level of the region that everything happens in."""
+        """`around` is the level of the region in which everything is placed."""
         self.table: NodeTable = view.node_table
         self.exclusivity = view.exclusivity
         keys = [key for part in parts for key in part.keys]
@@ -46,7 +49,7 @@ class TrialState:
             self._claim(exclusive, group, region)
 
     def held(self, part: Part, domain: int | str) -> bool:
-        """Whether another group of the same rank has the domain."""
+        """Whether another group of the same rank holds the domain."""
         assert part.exclusive is not None
         running = self.exclusivity.holders(part.exclusive).get(domain, {})
         placed = self._claims.get(part.exclusive, {}).get(domain, set())
@@ -63,7 +66,7 @@ class TrialState:
 
     @contextmanager
     def claimed(self, part: Part, region: Region) -> Iterator[bool]:
-        """Hold the domain around a region for an exclusive part; False if another group has it."""
+        """Claim the domain around a region for an exclusive part; False if another group holds it."""
         assert part.exclusive is not None
         domain = self._domain(part.exclusive, region)
         if domain is None or self.held(part, domain):
@@ -78,11 +81,11 @@ class TrialState:
                 self._claimed_domains(part.exclusive)[domain] = bool(self._claims[part.exclusive][domain])
 
     def complete(self) -> bool:
-        """Whether what is placed may stay as it is, nothing being left to place."""
+        """Whether the placement is valid, once nothing is left to place."""
         return True
 
     def _outline(self, level: int, low: int, high: int, row: int) -> object:
-        """Where the domains low..high of a level begin, counted from a row, and which of them bear a name."""
+        """Where the domains low..high of a level begin, counted from a row, and which of them are named."""
         return ((self.table.starts(level)[low:high] - row).tobytes(), self.table.named(level)[low:high].tobytes())
 
     def claims_signature(self) -> tuple[object, ...]:
@@ -125,7 +128,7 @@ class SlotState(TrialState):
         return self._left[level]
 
     def take(self, region: Region, count: int) -> bool:
-        """Put pods into a domain; False, and nothing done, if some domain around it is short."""
+        """Put pods into a domain; False and no change if a domain around it has too few slots."""
         spots = self._around(region)
         if any(int(self._left[level][index]) < count for level, index in spots):
             return False
@@ -141,7 +144,7 @@ class SlotState(TrialState):
         return (*(self._left[level].tobytes() for level in self.levels), self.claims_signature())
 
     def content(self, level: int, index: int) -> object:
-        """Equal for domains that are alike inside, under the same wider domain."""
+        """Equal for domains with equal content inside the same wider domain."""
         row = int(self.table.starts(level)[index])
         wider = max((other for other in self.levels if other < level), default=-1)
         parts: list[object] = [int(self.table.domains(wider)[row])]
@@ -161,7 +164,7 @@ class SlotState(TrialState):
 class AmountState(TrialState):
     """Free amounts of every node, on a copy."""
 
-    #: A signature beyond this many bytes costs more than it saves.
+    #: A signature of more bytes costs more than it saves.
     SIGNED = 1 << 16
 
     def __init__(self, view: ClusterView, parts: list[Part], claims: Claims, around: int) -> None:
@@ -190,7 +193,7 @@ class AmountState(TrialState):
         return known[1]
 
     def fits(self, shape: Shape) -> Bools:
-        """The rows that a shape may use, room apart."""
+        """The rows that a shape may use, whatever is free there."""
         return self._fits[shape]
 
     def put(self, rows: Ints, shape: Shape, counts: Ints) -> None:
@@ -201,7 +204,7 @@ class AmountState(TrialState):
                 self.free[known, rows] -= amount * counts
 
     def holds(self, rows: Ints, shape: Shape) -> bool:
-        """Whether pods of a shape that were just put on rows can stay there."""
+        """Whether pods of a shape that were just put on rows break no rule."""
         return True
 
     def signature(self) -> object:
@@ -216,7 +219,7 @@ class AmountState(TrialState):
         return (self._outside(level, low), self._inside(level, index, slice(low, high)))
 
     def alike(self, row: int, other: int) -> bool:
-        """Whether two nodes are interchangeable for everything in the demand."""
+        """Whether two nodes are interchangeable for the demand."""
         last = self.levels[-1]
         if last >= 0 and self.table.domains(last)[row] != self.table.domains(last)[other]:
             return False
