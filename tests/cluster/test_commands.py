@@ -119,7 +119,7 @@ async def test_waiting_scheduler_takes_over_from_one_that_was_killed(side: Side,
         first = await stack.enter_async_context(echelon(*command))
         await first.says("is ready at")
         second = await stack.enter_async_context(echelon(*command))
-        await second.says("waiting to lead")
+        await second.says("waiting for lease")
         leader = await holder(side.verbs, "echelon-scheduler")
         await first.end(signal.SIGKILL)
         names = await submit_gang(side.verbs, namespace, node, "gang")
@@ -146,7 +146,7 @@ async def test_scheduler_that_waits_for_the_lease_can_be_interrupted(side: Side)
         first = await stack.enter_async_context(echelon(*command))
         await first.says("is ready at")
         second = await stack.enter_async_context(echelon(*command))
-        await second.says("waiting to lead")
+        await second.says("waiting for lease")
         assert await second.end() == 0
         assert await first.end() == 0
 
@@ -155,8 +155,8 @@ async def test_scheduler_that_waits_for_the_lease_can_be_interrupted(side: Side)
     ("arguments", "words"),
     [
         (("scheduler", "--kubeconfig", "/no/such/file"), "/no/such/file"),
-        (("scheduler", "--name", ""), "--name: a scheduler must have a name"),
-        (("controllers", "--only", "jobset,job"), "no controller is called job; there are jobset, trainjob"),
+        (("scheduler", "--name", ""), "--name: must not be empty"),
+        (("controllers", "--only", "jobset,job"), "unknown controller job; known are jobset, trainjob"),
         (("controllers", "--only", ","), "names no controller"),
     ],
     ids=["kubeconfig", "no name", "unknown controller", "no controller"],
@@ -177,10 +177,10 @@ def test_definitions_are_printed_as_one_stream_of_manifests() -> None:
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        (404, "does not serve JobSet in jobset.x-k8s.io/v1alpha2: apply what `echelon crds` prints"),
-        (401, "the server does not know the user of this kubeconfig"),
-        (200, "not an answer of an API server"),
-        (None, "cannot work with http://127.0.0.1"),
+        (404, "does not serve JobSet in jobset.x-k8s.io/v1alpha2: run `echelon crds | kubectl apply"),
+        (401, "the server rejects the credentials of this kubeconfig"),
+        (200, "not a response of an API server"),
+        (None, "cannot use http://127.0.0.1"),
     ],
     ids=["no such kind", "unauthorized", "another server", "nobody listens"],
 )
@@ -220,7 +220,7 @@ async def test_a_scheduler_can_be_watched(side: Side, namespace: str, node: str)
     """Real sockets: what it has bound is in its metrics, and it says that it lives and is ready."""
     command = ("scheduler", "--no-leader-elect", "--metrics-port", "0", "--kubeconfig", side.kubeconfig)
     async with echelon(*command) as scheduler:
-        await scheduler.says("metrics are at")
+        await scheduler.says("serving metrics at")
         base = scheduler.said[-1].split()[-1].removesuffix("/metrics")
         await scheduler.says("is ready at")
         async with aiohttp.ClientSession() as browser:

@@ -88,7 +88,7 @@ def test_a_run_that_fails_ends_with_1_and_says_why(tmp_path: Path) -> None:
 def test_a_run_that_cannot_be_placed_ends_with_3_and_the_explanation(tmp_path: Path) -> None:
     done = echelon("run", job(tmp_path, gpus=9), "--speed", "20")
     assert done.returncode == 3, done.stdout + done.stderr
-    assert "nothing moves any more" in done.stdout
+    assert "blocked: no progress for 5 s" in done.stdout
     assert "nvidia.com/gpu" in done.stdout
 
 
@@ -121,9 +121,9 @@ def test_ctrl_c_ends_a_run_with_130(tmp_path: Path) -> None:
         ("metadata: {name: x}\n", "manifest.yaml:1: apiVersion is missing"),
         ("apiVersion: v1\nkind: Pod\nspec: {}\n", "manifest.yaml:1: metadata.name is missing"),
         ("apiVersion: batch/v2\nkind: Job\nmetadata: {name: x}\n", "Job is not served as batch/v2; use batch/v1"),
-        ("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n", "not a kind that Echelon serves"),
+        ("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n", "unknown kind Deployment in apps/v1"),
         ("- 1\n", "expected an object"),
-        ("", "holds no objects"),
+        ("", "contains no objects"),
         (UNKNOWN_RUNTIME, "no-such-runtime"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {}\n", "spec.containers: Required value"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {contaners: []}\n", 'unknown field "spec.contaners"'),
@@ -183,14 +183,14 @@ def test_a_second_process_on_the_same_data_is_refused(tmp_path: Path) -> None:
 def test_process_nodes_are_not_there_yet(tmp_path: Path) -> None:
     done = echelon("up", "--data", tmp_path / "data", "--nodes", "process")
     assert done.returncode == 2
-    assert "not there yet" in done.stderr
+    assert "not supported" in done.stderr
     assert not (tmp_path / "data").exists()
 
 
 def test_ephemeral_and_data_exclude_each_other(tmp_path: Path) -> None:
     done = echelon("up", "--ephemeral", "--data", tmp_path / "data")
     assert done.returncode == 2
-    assert "use one of them" in done.stderr
+    assert "mutually exclusive" in done.stderr
 
 
 def test_up_prints_the_kubeconfig_and_tree_reads_it(tmp_path: Path) -> None:

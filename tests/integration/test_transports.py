@@ -139,7 +139,7 @@ class TestServerThatCannotBeReached:
         head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (len(answer) + 1)
         async with _answering(head + answer + b"\n") as client:
             for call in (client.get(PODS, "p", "default"), client.list(PODS), anext(client.watch(PODS))):
-                with pytest.raises(ApiError, match="not an answer of an API server") as refused:
+                with pytest.raises(ApiError, match="not a response of an API server") as refused:
                     await call
                 assert refused.value.code == 502
 

@@ -1,1 +1,1 @@
-"""The node side: whoever takes bound pods and says what became of them."""
+"""The node side: runs bound pods and reports their status; here simulated nodes only."""

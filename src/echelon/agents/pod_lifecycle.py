@@ -3,8 +3,8 @@
     bound ─► Running ─► (restarts in place, as its restartPolicy says) ─► Succeeded | Failed
                └── deleted: stops within a second, Failed unless it had ended by itself ─► removed
 
-Every end is computed from a start that is in the pod's stored status.  A plane that was killed and comes back
-finds the same ends.
+`simulated_nodes` calls `next_step` for every bound pod.  Every end is computed from a start time in the pod's stored
+status, so a restarted plane computes the same ends.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class WriteStatus:
 
 @dataclass(frozen=True)
 class Remove:
-    """The containers are gone; the pod may go, as far as its node is concerned."""
+    """All containers have ended; delete the pod without a grace period."""
 
 
 @dataclass(frozen=True)
@@ -49,18 +49,18 @@ Step = WriteStatus | Remove | Wait | None
 
 @dataclass(frozen=True)
 class Script:
-    """How long each run of the pod lasts (None: for ever) and how it ends."""
+    """How long each run of the pod lasts (None: without end) and its exit code."""
 
     seconds: float | None
     exit_code: int
 
 
 class BadScript(ValueError):
-    """An annotation that cannot be followed."""
+    """An annotation with an invalid value."""
 
 
 def next_step(pod: Object, now: float) -> Step:
-    """For a pod that is bound to a node of ours."""
+    """What to do next for a pod that is bound to a simulated node; None: nothing until the pod changes."""
     phase = (pod.get("status") or {}).get("phase", "Pending")
     if phase in _TERMINAL:
         return Remove() if meta.deleting(pod) and pod["metadata"].get("deletionGracePeriodSeconds") != 0 else None
@@ -95,7 +95,7 @@ def _run_seconds(pod: Object, annotations: Mapping[str, str]) -> float | None:
 def _number(annotations: Mapping[str, str], key: str, low: float, high: float) -> float:
     text = annotations.get(key, "0")
     if not re.fullmatch(r"\d+(\.\d+)?", text) or not low <= float(text) <= high:
-        raise BadScript(f"annotation {key}: {text!r} is not a number from {low:g} to {high:g}")
+        raise BadScript(f"metadata.annotations[{key}]: {text!r} must be a number from {low:g} to {high:g}")
     return float(text)
 
 
@@ -108,7 +108,7 @@ def _sleep(container: Mapping[str, Any]) -> float | None:
 
 
 def _end(pod: Object, script: Script) -> float | None:
-    """When the current run ends by itself; None while nothing runs, or for ever."""
+    """When the current run ends by itself; None if nothing runs or the run has no end."""
     begin = pod_status.running_since(pod)
     return None if begin is None or script.seconds is None else begin + script.seconds
 

@@ -1,4 +1,4 @@
-"""The statuses a node writes about a pod, as strategic merge patches of `status`, in a kubelet's words."""
+"""The pod statuses that a node writes: strategic merge patches of `status`, as a kubelet would write them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TERMINATED_BY_SIGNAL = 143
 
 
 def running(pod: Object, now: float) -> Object:
-    """All init containers have passed, all containers run."""
+    """All init containers have completed, all containers run."""
     stamp = to_time(now)
     address = _address(meta.uid(pod))
     status: Object = {
@@ -54,7 +54,7 @@ def ended(pod: Object, exit_code: int, end: float, now: float) -> Object:
 
 
 def refused(pod: Object, message: str, now: float) -> Object:
-    """The node cannot do what the pod asks for."""
+    """Failed because an annotation is invalid."""
     return {"phase": "Failed", "reason": "InvalidAnnotation", "message": message, "startTime": to_time(now)}
 
 
@@ -84,7 +84,7 @@ def restarted(pod: Object, now: float) -> Object:
 
 
 def running_since(pod: Object) -> float | None:
-    """When the containers started that run now; None if none does."""
+    """When the running containers started; None if none runs."""
     for container in (pod.get("status") or {}).get("containerStatuses") or ():
         begin = ((container.get("state") or {}).get("running") or {}).get("startedAt")
         if begin:
@@ -139,6 +139,6 @@ def _condition(type_: str, holds: bool, now: float, reason: str = "") -> Object:
 
 
 def _address(uid: str) -> str:
-    """An address in 10.0.0.0/8 that follows from the uid, so that it stays the same after a restart."""
+    """An address in 10.0.0.0/8 computed from the uid, so that it stays the same after a restart."""
     digits = int(uid.replace("-", "")[-6:] or "0", 16)
     return f"10.{digits >> 16 & 255}.{digits >> 8 & 255}.{digits & 255}"

@@ -1,8 +1,8 @@
-"""Simulated nodes: they exist as Node objects, and the pods bound to them run by the clock alone.
+"""Simulated nodes: Node objects whose pods start, run and end by the clock alone.
 
-    pods bound to a known node ─► work queue ─► lifecycle.next_step(pod, now) ─► status write, removal, or a timer
+    pods bound to a known node ─► work queue ─► pod_lifecycle.next_step(pod, now) ─► status write, deletion or timer
 
-One task stands in for all kubelets.  What a pod does is in `lifecycle`; nothing about a pod is remembered here.
+One component replaces all kubelets.  It keeps no state about pods: `pod_lifecycle` reads it from their status.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .pod_lifecycle import Remove, Wait, WriteStatus, next_step
 
 log = logging.getLogger(__name__)
 
-#: Pods or nodes worked on side by side, so that the store can commit their writes together.
+#: Number of concurrent workers, so that the store can commit their writes together.
 _WORKERS = 64
 _INDEX = "node"
 
@@ -43,7 +43,7 @@ _NODE_INFO = {
 
 
 class SimulatedNodes:
-    """All nodes of `cluster`, and any Node that somebody else creates while they run."""
+    """Runs the nodes of `cluster`, and any other Node that is created meanwhile."""
 
     def __init__(self, verbs: Verbs, caches: Caches, clock: Clock, cluster: Cluster) -> None:
         self._verbs = verbs
@@ -107,7 +107,7 @@ class SimulatedNodes:
             except (ApiError, OSError) as error:
                 if not isinstance(error, ApiError) or error.code not in (404, 409):
                     log.warning("simulated pod %s: %s", key, error or type(error).__name__)
-                # Gone needs no more; of a conflict the cache may already know, or nobody will ever tell.
+                # A deleted pod needs no retry; a conflict does, since the cache may be current and no event may come.
                 if not isinstance(error, ApiError) or error.code != 404:
                     self._queue.retry(key)
             else:

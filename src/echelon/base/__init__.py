@@ -1,1 +1,1 @@
-"""Leaf modules without I/O: exact quantities, time as a parameter, seeded chance, instants as text."""
+"""Modules without I/O or dependencies: quantities, clocks, seeded random numbers, timestamps, domain paths."""

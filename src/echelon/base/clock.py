@@ -1,7 +1,7 @@
 """Time as a parameter.
 
-Everything in Echelon that waits or stamps takes a `Clock`.  `RealClock` and the clock of the virtual
-event loop live in `runtime`; `ManualClock` is for the pure core's tests.
+Everything in Echelon that waits or writes timestamps takes a `Clock`.  `RealClock` and the clock of the virtual
+event loop are in `runtime.clocks`; `ManualClock` is for tests of pure code.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """The only source of time; it may run faster than the wall (`--speed`) or jump (virtual time)."""
+    """The only source of time; it may run faster than real time (`--speed`) or jump (virtual time)."""
 
     def now(self) -> float:
         """Seconds since the Unix epoch, never going backwards within a process."""
@@ -32,7 +32,7 @@ class ManualClock:
 
     def advance(self, seconds: float) -> None:
         if seconds < 0:
-            raise ValueError(f"a clock does not go back: advance({seconds})")
+            raise ValueError(f"cannot advance a clock by {seconds} s: must not be negative")
         self._now += seconds
 
     async def sleep(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Instants as Kubernetes writes them: RFC 3339 in UTC, seconds (Time) or microseconds (MicroTime)."""
+"""Timestamps as Kubernetes writes them: RFC 3339 in UTC, seconds (Time) or microseconds (MicroTime)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def to_time(seconds: float) -> str:
 
 @lru_cache(maxsize=256)
 def _whole(seconds: int) -> str:
-    """A busy server writes the same second thousands of times."""
+    """Cached: a busy server writes the same second thousands of times."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -23,8 +23,8 @@ def to_micro_time(seconds: float) -> str:
 
 
 def parse(text: str) -> float:
-    """Any RFC 3339 instant, with any offset and fraction; ValueError if it is none."""
+    """Seconds since the epoch of an RFC 3339 timestamp with any offset and fraction; ValueError if it is invalid."""
     instant = datetime.fromisoformat(text)
     if instant.tzinfo is None:
-        raise ValueError(f"an instant needs an offset: {text!r}")
+        raise ValueError(f"timestamp has no UTC offset: {text!r}")
     return instant.timestamp()

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 _NANO = 10**9
 _LIMIT = (2**63 - 1) * _NANO
-#: More digits than these are no amount of anything, and dear to read.
+#: Longer numbers are rejected: they are no real amounts and expensive to parse.
 _DIGITS, _LARGEST_POWER = 1000, 1000
 _SHAPE = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*)([+-]?[0-9]*)")
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -55,7 +55,7 @@ def spelt(resource: str, amount: int) -> str:
 
 
 def _text(quantity: str | int | float) -> str:
-    """Numbers are spelt as JSON spells them; booleans are no quantities although Python counts them as integers."""
+    """Numbers as JSON writes them; booleans are rejected although Python treats them as integers."""
     if isinstance(quantity, bool):
         raise ValueError(WRONG_FORMAT)
     return quantity.strip() if isinstance(quantity, str) else repr(quantity)

@@ -1,4 +1,4 @@
-"""Seeded chance: SplitMix64, the same stream for the same seed on every machine.
+"""Seeded random numbers: SplitMix64, the same stream for the same seed on every machine.
 
 Uids and generated names are drawn from one of these, so that a run in virtual time repeats byte for byte.
 """

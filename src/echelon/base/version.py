@@ -1,3 +1,3 @@
-"""The version of Echelon, said once."""
+"""The version of Echelon."""
 
 __version__ = "0.1.0"

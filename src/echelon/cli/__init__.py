@@ -19,9 +19,18 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 @click.group(context_settings=_CONTEXT)
 @click.version_option(__version__, prog_name="echelon")
-@click.option("-v", "--verbose", count=True, help="Log what happens inside; twice for every detail.")
+@click.option("-v", "--verbose", count=True, help="Log to standard error; -vv logs debug messages too.")
 def main(verbose: int) -> None:
-    """Distributed training jobs placed, started and disturbed as one."""
+    """Run and schedule distributed training jobs on Kubernetes APIs.
+
+    \b
+    Try it without a cluster:
+      echelon run examples/gang-job.yaml  run a manifest on simulated nodes
+      echelon up                          start a local API server for kubectl
+    On a real cluster:
+      echelon scheduler                   schedule pods and pod groups
+      echelon controllers                 run the JobSet and TrainJob controllers
+    """
     level = {0: logging.ERROR, 1: logging.INFO}.get(verbose, logging.DEBUG)
     logging.basicConfig(level=level, format="%(asctime)s %(name)s: %(message)s")
 

@@ -1,4 +1,4 @@
-"""The cluster as a drawing: a row per domain, time from left to right, a letter for whoever held it."""
+"""The occupancy chart of `echelon run`: a row per domain, time from left to right, a letter per job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _IDLE = "·"
 
 @dataclass(frozen=True)
 class Row:
-    """One domain to be drawn: its path and its nodes."""
+    """One domain of the chart: its path and its nodes."""
 
     path: tuple[str, ...]
     nodes: tuple[str, ...]
@@ -38,7 +38,7 @@ def rows(nodes: Iterable[Object], keys: Sequence[str]) -> list[Row]:
 
 
 def draw(stays: Sequence[Stay], domains: Sequence[Row], begin: float, end: float) -> RenderableType:
-    """Who held which domain when, and a legend that says where each unit ran."""
+    """The chart and a legend with the domains and times of each unit."""
     units = list(dict.fromkeys(stay.unit for stay in sorted(stays, key=lambda stay: stay.begin)))
     marks = {unit: _mark(index) for index, unit in enumerate(units)}
     step = max((end - begin) / _WIDTH, 1e-9)
@@ -68,7 +68,7 @@ def _mark(index: int) -> tuple[str, str]:
 
 
 def _timeline(row: Row, stays: Sequence[Stay], marks: dict[str, tuple[str, str]], begin: float, step: float) -> Text:
-    """One character per slice of time: who held most of the domain's nodes in it."""
+    """One character per time slice: the unit that used most of the domain's nodes in it."""
     inside = set(row.nodes)
     mine = [stay for stay in stays if stay.node in inside]
     text = Text()

@@ -1,4 +1,4 @@
-"""`echelon controllers`: the controllers that a stock cluster lacks."""
+"""`echelon controllers`: runs the JobSet and TrainJob controllers on a real cluster."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ from .remote_command import remote_options, work_until_interrupted
     default=",".join(cluster_mode.CLUSTER_CONTROLLERS),
     show_default=True,
     metavar="NAMES",
-    help="Which controllers to run, separated by commas: leave out those that the cluster has already.",
+    help="Controllers to run, separated by commas. Leave out those that already run on the cluster.",
 )
 def controllers(only: str, kubeconfig: Path | None, context: str | None, leader_elect: bool) -> None:
-    """Run the JobSet and TrainJob controllers on a cluster that has their kinds, until interrupted."""
+    """Run the JobSet and TrainJob controllers on a cluster, until interrupted.
+
+    The cluster must have their CustomResourceDefinitions: echelon crds | kubectl apply --server-side -f -
+    """
     names = [name.strip() for name in only.split(",") if name.strip()]
     unknown = [name for name in names if name not in cluster_mode.CLUSTER_CONTROLLERS]
     if unknown or not names:
-        wrong = f"no controller is called {', '.join(unknown)}" if unknown else "names no controller"
-        raise Refusal(f"--only {only}: {wrong}; there are {', '.join(cluster_mode.CLUSTER_CONTROLLERS)}")
+        wrong = f"unknown controller {', '.join(unknown)}" if unknown else "no controller given"
+        raise Refusal(f"--only {only}: {wrong}; known are {', '.join(cluster_mode.CLUSTER_CONTROLLERS)}")
     lease = "-".join(("echelon-controllers", *sorted(names))) if leader_elect else ""
     settings = cluster_mode.RemoteSettings(kubeconfig, context, lease)
     work_until_interrupted("controllers", settings, cluster_mode.controllers(names))

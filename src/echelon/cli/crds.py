@@ -1,4 +1,4 @@
-"""`echelon crds`: the kinds that a stock cluster lacks, as manifests."""
+"""`echelon crds`: prints the CustomResourceDefinitions of JobSet and the Trainer kinds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from ..api.schema.crd_manifests import custom_resource_definitions
 def crds() -> None:
     """Print the CustomResourceDefinitions of JobSet and the Trainer kinds.
 
-    They are for `kubectl apply --server-side -f -`, on clusters that do not have these kinds yet.
+    \b
+    For clusters that do not have these kinds:
+      echelon crds | kubectl apply --server-side -f -
     """
     for definition in custom_resource_definitions():
         click.echo("---")

@@ -1,4 +1,4 @@
-"""How commands fail: one clear line on standard error and the right exit code."""
+"""How commands fail: one line on standard error and an exit code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXIT_INTERRUPTED = 130
 
 
 class Refusal(click.ClickException):
-    """Bad input: said once, nothing half-done."""
+    """Bad input or a failed start: one line, exit code 2."""
 
     exit_code = EXIT_BAD_INPUT
 

@@ -1,4 +1,4 @@
-"""The program behind `echelon run`: submit what is due, print what happened, until everything has ended."""
+"""The main loop of `echelon run`: submits manifests when they are due and prints what happens, until all have ended."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ _VERB_STYLES = {
 
 @dataclass(frozen=True)
 class _Submission:
-    """A file and the instant at which it is due."""
+    """A manifest and the time at which it is submitted."""
 
     manifest: Manifest
     due: float
 
 
 async def follow_to_the_end(settings: PlaneSettings, manifests: list[Manifest], stagger: float) -> int:
-    """Run the manifests on a plane of their own; the exit code."""
+    """Run the manifests on a new control plane; returns the exit code."""
     console = plain_console()
     interrupted = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -57,7 +57,7 @@ async def follow_to_the_end(settings: PlaneSettings, manifests: list[Manifest], 
         begin = plane.clock.now()
         story = Story(plane.caches, plane.clock.now, keys)
         progress = Progress(plane.caches, plane.clock.now)
-        _say_hello(console, plane, keys)
+        _print_header(console, plane, keys)
         due = [_Submission(manifest, begin + index * stagger) for index, manifest in enumerate(manifests)]
         code = await _follow(console, plane, story, progress, due, begin, interrupted)
         for line in story.tell(last=True):
@@ -80,7 +80,7 @@ async def _follow(
     begin: float,
     interrupted: asyncio.Event,
 ) -> int:
-    """Submit what is due, print what happened, until the end; the exit code."""
+    """Submit what is due and print what happened, until the end; returns the exit code."""
     with Live(console=console, refresh_per_second=8, transient=True) as live:
         if not console.is_terminal:
             live.stop()
@@ -101,15 +101,15 @@ async def _follow(
 
 
 async def _submit(plane: Plane, manifest: Manifest, story: Story, progress: Progress) -> None:
-    told = False
+    titled = False
     for entry in ordered(manifest.entries):
         try:
             created = await _create(plane, entry)
         except ApiError as error:
             raise Refusal(f"{manifest.path}: {error}") from error
         if progress.add(entry.resource, created):
-            story.say("submitted", entry.label, "" if told else manifest.title)
-            told = True
+            story.say("submitted", entry.label, "" if titled else manifest.title)
+            titled = True
 
 
 async def _create(plane: Plane, entry: ManifestObject) -> Object:
@@ -124,7 +124,7 @@ async def _create(plane: Plane, entry: ManifestObject) -> Object:
     return created
 
 
-def _say_hello(console: Console, plane: Plane, keys: tuple[str, ...]) -> None:
+def _print_header(console: Console, plane: Plane, keys: tuple[str, ...]) -> None:
     nodes = plane.caches.of(NODES).all()
     domains = chart.rows(nodes, keys)
     console.print(
@@ -141,7 +141,7 @@ def _counted(things: Sequence[object], word: str) -> str:
 
 
 def _print(console: Console, line: Line, begin: float) -> None:
-    """One line of the story; on a terminal its text wraps within its column."""
+    """Print one line; on a terminal its text wraps within its column."""
     head = Text(f"{line.at - begin:7.1f}s  ", style="dim")
     head.append(f"{line.verb:<10}", style=_VERB_STYLES.get(line.verb, ""))
     head.append(f"{line.subject:<28}  ", style="bold" if line.verb == "submitted" else "")

@@ -1,4 +1,4 @@
-"""Manifests from files: YAML documents to objects, with errors that name file, line and what to do.
+"""Reads manifests: YAML documents to objects, with errors that name file, line and fix.
 
 load(path) ─► [Manifest(title, objects)] ─► ordered(...) ─► created one by one by `run`
 """
@@ -22,12 +22,12 @@ from ..api.scheme import (
     by_kind,
 )
 
-#: Others refer to these, so they go first.
+#: Created first, because other objects refer to them.
 _FIRST = (NAMESPACES, PRIORITY_CLASSES, CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES)
 
 
 class BadManifest(Exception):
-    """What is wrong with a file, for a person."""
+    """A manifest that cannot be used; the message begins with file and line."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class ManifestObject:
 @dataclass(frozen=True)
 class Manifest:
     path: Path
-    #: The file's opening comment: what its author says it is about.
+    #: The comment at the top of the file.
     title: str
     entries: tuple[ManifestObject, ...]
 
 
 def load(path: Path) -> Manifest:
-    """Read one file; every mistake is reported with its place."""
+    """Read one file; `BadManifest` with file and line if it is invalid."""
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -70,7 +70,7 @@ def load(path: Path) -> Manifest:
         place = f"{path}:{mark.line + 1}" if mark else str(path)
         raise BadManifest(f"{place}: not YAML: {error.problem or error}") from error
     if not entries:
-        raise BadManifest(f"{path}: holds no objects")
+        raise BadManifest(f"{path}: contains no objects")
     return Manifest(path, _title(text), tuple(entries))
 
 
@@ -102,7 +102,7 @@ def _unknown_kind(api_version: str, kind: str) -> str:
     versions = [resource.api_version for resource in RESOURCES if resource.kind == kind]
     if versions:
         return f"{kind} is not served as {api_version}; use {' or '.join(versions)}"
-    return f"{api_version} {kind} is not a kind that Echelon serves"
+    return f"unknown kind {kind} in {api_version}"
 
 
 def _title(text: str) -> str:

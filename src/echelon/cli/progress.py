@@ -1,7 +1,7 @@
-"""How far the submitted objects are, and whether the run is over.
+"""Progress of the submitted objects, and whether the run is over.
 
 A run is over when every submitted Job, JobSet and TrainJob has finished and every other submitted pod runs or has
-ended; or when nothing moves any more and something cannot be placed.
+ended; or when it is blocked: no progress for 5 s and something cannot be placed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .failures import EXIT_BLOCKED, EXIT_FAILED, EXIT_INTERRUPTED
 from .story import outcome
 
 End = Literal["complete", "failed", "blocked"]
-#: Nothing has moved for this long (in cluster time) while something cannot be placed: it never will.
+#: Without progress for this long (in cluster time) and with something that cannot be placed, the run is blocked.
 _QUIET_SECONDS = 5.0
 _FINISHING = (JOBS, JOB_SETS, TRAIN_JOBS)
 _BAR = 24
@@ -32,28 +32,28 @@ class Progress:
         self._caches = caches
         self._now = now
         self._top: list[tuple[Resource, str]] = []
-        self._moved = now()
+        self._last_progress = now()
         for resource in (*_FINISHING, PODS, POD_GROUPS, COMPOSITE_POD_GROUPS):
-            caches.of(resource).add_handler(self._move)
+            caches.of(resource).add_handler(self._changed)
 
-    def _move(self, old: Object | None, new: Object | None) -> None:
-        """Anything but a repeated status counts as movement."""
+    def _changed(self, old: Object | None, new: Object | None) -> None:
+        """Every change but a repeated status counts as progress."""
         if old is None or new is None or _state(old) != _state(new):
-            self._moved = self._now()
+            self._last_progress = self._now()
 
     def add(self, resource: Resource, obj: Object) -> bool:
-        """Follow an object to its end; False for kinds that have none."""
+        """Follow an object to its end; False for kinds that do not end."""
         if resource not in (*_FINISHING, PODS):
             return False
         self._top.append((resource, meta.key(obj)))
         return True
 
     def ended(self) -> End | None:
-        """None while the run goes on."""
+        """How the run ended; None while it continues."""
         states = [self._state_of(resource, key) for resource, key in self._top]
         if None not in states:
             return "failed" if "failed" in states else "complete"
-        quiet = self._now() - self._moved >= _QUIET_SECONDS
+        quiet = self._now() - self._last_progress >= _QUIET_SECONDS
         return "blocked" if quiet and self._nothing_runs() and self.waiting() else None
 
     def _state_of(self, resource: Resource, key: str) -> str | None:
@@ -66,7 +66,7 @@ class Progress:
         return {"Running": "complete", "Succeeded": "complete", "Failed": "failed"}.get(str(phase))
 
     def _nothing_runs(self) -> bool:
-        """No pod holds a node that it could still leave."""
+        """Whether no bound pod can still end and free its node."""
         top_pods = {key for resource, key in self._top if resource is PODS}
         for pod in self._caches.of(PODS).all():
             phase = (pod.get("status") or {}).get("phase")
@@ -75,7 +75,7 @@ class Progress:
         return True
 
     def waiting(self) -> list[tuple[str, str]]:
-        """(group or pod, why) of everything that cannot be placed."""
+        """(group or pod, message) of everything that cannot be placed."""
         found: list[tuple[str, str]] = []
         for resource in (COMPOSITE_POD_GROUPS, POD_GROUPS):
             for group in self._caches.of(resource).all():
@@ -91,7 +91,7 @@ class Progress:
     # -- showing ---------------------------------------------------------------------------------------
 
     def bars(self) -> RenderableType:
-        """Live: a bar of finished pods per submitted object."""
+        """A live progress bar of pods per submitted object."""
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
         for resource, key in self._top:
             obj = self._caches.of(resource).get(key)
@@ -105,7 +105,7 @@ class Progress:
         return table
 
     def _pods_under(self, resource: Resource, key: str) -> tuple[int, int, int]:
-        """(ended well, running, all) pods of a submitted object."""
+        """(succeeded, running, all) pods of a submitted object."""
         name = key.rpartition("/")[2]
         phases = [
             (pod.get("status") or {}).get("phase")
@@ -115,11 +115,11 @@ class Progress:
         return phases.count("Succeeded"), phases.count("Running"), len(phases)
 
     def closing(self, code: int) -> RenderableType:
-        """The last words: the outcome and, if something is stuck, why."""
+        """The last line: the outcome and, if the run is blocked, why."""
         if code == EXIT_INTERRUPTED:
-            return Text("interrupted; nothing is kept", style="yellow")
+            return Text("interrupted", style="yellow")
         if code == EXIT_BLOCKED:
-            text = Text("nothing moves any more:\n", style="bold yellow")
+            text = Text(f"blocked: no progress for {_QUIET_SECONDS:.0f} s\n", style="bold yellow")
             for name, why in self.waiting():
                 text.append(f"  {name}: {why}\n")
             return text
@@ -130,7 +130,7 @@ class Progress:
 
 
 def _state(obj: Object) -> object:
-    """What counts as movement when it changes: everything but metadata and condition messages."""
+    """What counts as progress when it changes: everything but metadata and condition messages."""
     status = {key: value for key, value in (obj.get("status") or {}).items() if key != "conditions"}
     conditions = [(c["type"], c["status"]) for c in (obj.get("status") or {}).get("conditions") or ()]
     return obj.get("spec"), status, conditions

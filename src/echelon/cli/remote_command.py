@@ -1,4 +1,4 @@
-"""What `echelon scheduler` and `echelon controllers` share: which server, whether to elect a leader, and how to end."""
+"""Shared by `echelon scheduler` and `echelon controllers`: options, leader election, shutdown."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def remote_options(command: F) -> F:
-    """Options of every command that works on a cluster of somebody else's."""
+    """Add the options of commands that run on a real cluster."""
     for option in (
         click.option(
             "--leader-elect/--no-leader-elect",
             default=True,
             show_default=True,
-            help="Work only while holding a lease, so that several can run and one works.",
+            help="Elect a leader through a Lease in kube-system, so that several instances can run.",
         ),
         context_option,
         kubeconfig_option,
@@ -35,13 +35,13 @@ def remote_options(command: F) -> F:
 
 
 def work_until_interrupted(title: str, settings: RemoteSettings, make: MakeComponents) -> None:
-    """Run the parts on that server until Ctrl-C or SIGTERM; a lost lease or a broken part is a failure."""
+    """Run the components until Ctrl-C or SIGTERM; a lost lease or a failed component ends with exit code 1."""
     try:
         run_program(_work(title, settings, make))
     except CannotStart as error:
         raise Refusal(str(error)) from error
     except ComponentFailed as error:
-        click.echo(f"echelon: {title} ends: {error.__cause__ or error}", err=True)
+        click.echo(f"echelon: {title} failed: {error.__cause__ or error}", err=True)
         raise click.exceptions.Exit(EXIT_FAILED) from error
 
 
@@ -51,7 +51,7 @@ async def _work(title: str, settings: RemoteSettings, make: MakeComponents) -> N
     interrupted = asyncio.Event()
 
     def stop() -> None:
-        """Whatever is being waited for, the lease or the end, is waited for no longer."""
+        """Cancel the task, whether it waits for the lease or for the end."""
         if not interrupted.is_set():
             interrupted.set()
             task.cancel()

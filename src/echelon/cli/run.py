@@ -1,4 +1,4 @@
-"""`echelon run`: start a plane of its own, submit manifests, follow them to the end, show where everything ran."""
+"""`echelon run`: starts a control plane, submits manifests, follows them to the end, shows where the pods ran."""
 
 from __future__ import annotations
 
@@ -23,17 +23,21 @@ from .shared_options import cluster_option, load_cluster, speed_option
     type=click.FloatRange(min=0),
     default=0.0,
     metavar="SECONDS",
-    help="Submit one manifest after the other, this far apart in cluster time.  [default: all at once]",
+    help="Submit the manifests one by one, this many seconds of cluster time apart.  [default: all at once]",
 )
 def run(manifests: tuple[Path, ...], cluster_file: Path | None, speed: float, stagger: float) -> None:
     """Run MANIFESTS on a simulated cluster to their end.
 
     \b
-    The exit code tells the outcome:
+    Example:
+      echelon run examples/gang-job.yaml --cluster examples/clusters/small.yaml --speed 10
+
+    \b
+    Exit codes:
       0    everything completed
       1    something failed
       2    bad input
-      3    nothing moves any more and something cannot be placed (the reason is printed)
+      3    blocked: something cannot be placed and nothing else makes progress; the reason is printed
       130  interrupted
     """
     try:
@@ -41,7 +45,7 @@ def run(manifests: tuple[Path, ...], cluster_file: Path | None, speed: float, st
     except BadManifest as error:
         raise Refusal(str(error)) from error
     cluster = load_cluster(cluster_file)
-    # Only now: bad input is refused before the whole plane is loaded.
+    # Imported late, so that bad input is reported before the control plane is loaded.
     from ..runtime.config import PlaneSettings
     from ..runtime.plane import CannotStart, run_program
     from .follow import follow_to_the_end

@@ -1,4 +1,4 @@
-"""`echelon scheduler`: our scheduler beside, or instead of, the one of a real cluster."""
+"""`echelon scheduler`: runs the scheduler on a real cluster, beside or instead of kube-scheduler."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _NAME = "echelon"
     multiple=True,
     default=(_NAME,),
     show_default=True,
-    help="The spec.schedulerName of the pods it places; may be given several times.",
+    help="spec.schedulerName of the pods to schedule; may be given several times.",
 )
 @click.option(
     "--reserve-after",
     type=click.FloatRange(min=0, min_open=True),
     default=60.0,
     show_default=True,
-    help="Seconds after which room is kept for a group that others keep passing over.",
+    help="Seconds after which capacity is reserved for a group that waits while others are placed.",
 )
 @click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),
-    help="Serve /metrics, /healthz and /readyz over plain HTTP; 0 takes any free port.  [default: not served]",
+    help="Port of /metrics, /healthz and /readyz over plain HTTP; 0 selects a free port.  [default: not served]",
 )
-@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address to serve them on.")
+@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address of the metrics port.")
 def scheduler(
     names: tuple[str, ...],
     reserve_after: float,
@@ -45,9 +45,14 @@ def scheduler(
     context: str | None,
     leader_elect: bool,
 ) -> None:
-    """Schedule the pods of a cluster that name this scheduler, and their groups, until interrupted."""
+    """Schedule pods with this spec.schedulerName, and their pod groups, until interrupted.
+
+    \b
+    Example:
+      echelon scheduler --kubeconfig ~/.kube/config --metrics-port 10259
+    """
     if not all(names):
-        raise Refusal("--name: a scheduler must have a name")
+        raise Refusal("--name: must not be empty")
     lease = "-".join(("echelon-scheduler", *(name for name in names if name != _NAME))) if leader_elect else ""
     metrics = cluster_mode.Address(metrics_host, metrics_port) if metrics_port is not None else None
     settings = cluster_mode.RemoteSettings(kubeconfig, context, lease, metrics)

@@ -1,4 +1,4 @@
-"""Options and output that several commands share."""
+"""Options and console output shared by several commands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def cluster_option(command: F) -> F:
         "--cluster",
         "cluster_file",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="Cluster file that describes the simulated nodes. Default: 2 blocks × 2 racks × 4 nodes with 8 GPUs each.",
+        help="Cluster file with the simulated nodes.  [default: 2 blocks × 2 racks × 4 nodes with 8 GPUs each]",
     )(command)
 
 
@@ -32,7 +32,7 @@ def speed_option(command: F) -> F:
         type=click.FloatRange(min=0, min_open=True),
         default=1.0,
         show_default=True,
-        help="Seconds of cluster time that pass in one real second.",
+        help="Seconds of cluster time per real second.",
     )(command)
 
 
@@ -49,7 +49,7 @@ def context_option(command: F) -> F:
 
 
 def plain_console() -> Console:
-    """A console that does not cut lines where there is no terminal to measure."""
+    """A console that does not cut lines when standard output is not a terminal."""
     console = Console(highlight=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = _PLAIN_WIDTH

@@ -1,7 +1,7 @@
-"""`echelon tree KIND/NAME`: an object with everything below it: phases, groups, domains, nodes.
+"""`echelon tree KIND/NAME`: shows an object with its children: phases, groups, domains, nodes.
 
-Works on any cluster: it only lists.  The shape is that of ownership (TrainJob → JobSet → Job → pods) or, asked for a
-group or Workload, that of the group hierarchy.
+Works on any cluster: it only lists.  Children are owned objects (TrainJob → JobSet → Job → pods) or, for a Workload or
+a group, the group hierarchy.
 """
 
 from __future__ import annotations
@@ -42,13 +42,20 @@ _GOOD = {"Succeeded", "Running", "Complete", "Completed", "Scheduled"}
 _BAD = {"Failed", "Unschedulable", "PodGroupError", "CompositePodGroupError"}
 
 
-@click.command(short_help="Show an object with everything below it.")
+@click.command(short_help="Show an object with its children, down to pods and nodes.")
 @click.argument("target", metavar="KIND/NAME")
 @click.option("-n", "--namespace", help="Namespace of the object.  [default: that of the context]")
 @kubeconfig_option
 @context_option
 def tree(target: str, namespace: str | None, kubeconfig: Path | None, context: str | None) -> None:
-    """Show KIND/NAME (a TrainJob, JobSet, Job, Workload, group or pod) with everything below it."""
+    """Show KIND/NAME with its children, down to pods and nodes.
+
+    KIND is trainjob, jobset, job, workload, compositepodgroup, podgroup or pod.
+
+    \b
+    Example:
+      echelon tree jobset/training -n default
+    """
     resource, name = _parse(target)
     asyncio.run(_show(resource, name, namespace, kubeconfig, context))
 
@@ -56,18 +63,18 @@ def tree(target: str, namespace: str | None, kubeconfig: Path | None, context: s
 def _parse(target: str) -> tuple[Resource, str]:
     kind, _, name = target.partition("/")
     if not kind or not name:
-        raise Refusal(f"{target}: expected KIND/NAME, for example jobset/NAME")
+        raise Refusal(f"{target}: expected KIND/NAME, for example jobset/training")
     for resource in _SHOWN:
         if kind.lower() in (resource.kind.lower(), resource.plural, *resource.short_names):
             return resource, name
     kinds = ", ".join(resource.singular for resource in _SHOWN)
-    raise Refusal(f"{target}: unknown kind {kind!r}; trees exist for {kinds}")
+    raise Refusal(f"{target}: unknown kind {kind!r}; use one of {kinds}")
 
 
 async def _show(
     resource: Resource, name: str, namespace: str | None, kubeconfig: Path | None, context: str | None
 ) -> None:
-    # Imported here: only commands that go through a kubeconfig pay for its loader.
+    # Imported here, because loading the kubeconfig library takes time that other commands need not spend.
     from ..client.kubeconfig import KubeconfigError, connect, load
 
     try:
@@ -77,29 +84,29 @@ async def _show(
         raise Refusal(str(error)) from error
     space = namespace or config.namespace
     try:
-        world = await _World.read(verbs, space)
+        snapshot = await _Snapshot.read(verbs, space)
     except ApiError as error:
         raise Refusal(f"cannot read from {config.cluster.server}: {error}") from error
     finally:
         await verbs.close()
-    root = world.find(resource, name)
+    root = snapshot.find(resource, name)
     if root is None:
         raise Refusal(f'{resource.qualified} "{name}" not found in namespace {space}')
-    plain_console().print(world.render(resource, root))
+    plain_console().print(snapshot.render(resource, root))
 
 
 @dataclass
-class _World:
-    """Everything of one namespace that trees are made of."""
+class _Snapshot:
+    """All objects of one namespace that a tree can contain."""
 
     objects: dict[Resource, list[Object]]
     nodes: dict[str, Object]
 
     @staticmethod
-    async def read(verbs: Verbs, namespace: str) -> _World:
+    async def read(verbs: Verbs, namespace: str) -> _Snapshot:
         async def items(resource: Resource, space: str) -> list[Object]:
             try:
-                return sorted((await verbs.list(resource, space)).items, key=as_counted)
+                return sorted((await verbs.list(resource, space)).items, key=by_number)
             except ApiError as error:
                 if error.code in (403, 404):  # kinds that this cluster does not serve or show
                     return []
@@ -107,20 +114,20 @@ class _World:
 
         listed = {resource: await items(resource, namespace) for resource in _SHOWN}
         nodes = await items(NODES, "")
-        return _World(listed, {meta.name(node): node for node in nodes})
+        return _Snapshot(listed, {meta.name(node): node for node in nodes})
 
     def find(self, resource: Resource, name: str) -> Object | None:
         return next((obj for obj in self.objects[resource] if meta.name(obj) == name), None)
 
     def render(self, resource: Resource, obj: Object) -> Tree:
         branch = Tree(self._label(resource, obj), guide_style="dim")
-        self._grow(branch, resource, obj)
+        self._add_children(branch, resource, obj)
         return branch
 
-    def _grow(self, branch: Tree, resource: Resource, obj: Object) -> None:
+    def _add_children(self, branch: Tree, resource: Resource, obj: Object) -> None:
         for child_resource, child in self._children(resource, obj):
-            twig = branch.add(self._label(child_resource, child))
-            self._grow(twig, child_resource, child)
+            child_branch = branch.add(self._label(child_resource, child))
+            self._add_children(child_branch, child_resource, child)
 
     def _children(self, resource: Resource, obj: Object) -> Iterable[tuple[Resource, Object]]:
         name = meta.name(obj)
@@ -159,7 +166,7 @@ class _World:
     def _state(self, resource: Resource, obj: Object) -> tuple[str, str]:
         if resource is PODS:
             phase = str((obj.get("status") or {}).get("phase", "Pending"))
-            alone = not obj["spec"].get("schedulingGroup")  # a group says why for all its pods
+            alone = not obj["spec"].get("schedulingGroup")  # the group shows the reason for all its pods
             why = _condition_text(obj, "PodScheduled") if alone else ""
             return phase, self._place(obj["spec"].get("nodeName")) or why
         if resource in (POD_GROUPS, COMPOSITE_POD_GROUPS):
@@ -172,7 +179,7 @@ class _World:
         return "Active", "; ".join(filter(None, (_progress(resource, obj), self._waiting(resource, obj))))
 
     def _waiting(self, resource: Resource, obj: Object) -> str:
-        """Why a Job's pods wait, once for all of them."""
+        """Why the pods of a Job are pending, from their PodGroup."""
         if resource is not JOBS:
             return ""
         name = (obj["spec"]["template"]["spec"].get("schedulingGroup") or {}).get("podGroupName")
@@ -190,8 +197,8 @@ class _World:
         return spoken([*(labels[key] for key in _DOMAIN_KEYS if key in labels), node])
 
 
-def as_counted(obj: Object) -> list[tuple[int, str]]:
-    """Orders names with numbers in them as people count: worker-2 before worker-10."""
+def by_number(obj: Object) -> list[tuple[int, str]]:
+    """Sort key that orders numbers in names by value: worker-2 before worker-10."""
     words = re.split(r"(\d+)", meta.name(obj))
     return [(int(word), "") if word.isdigit() else (-1, word) for word in words]
 

@@ -1,4 +1,4 @@
-"""`echelon up`: the embedded control plane, until interrupted."""
+"""`echelon up`: runs the embedded control plane until interrupted."""
 
 from __future__ import annotations
 
@@ -21,23 +21,29 @@ if TYPE_CHECKING:
 
 
 def default_data_directory() -> Path:
-    """Where the user's state belongs, by the XDG convention."""
+    """The default of --data, by the XDG convention."""
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base) / "echelon"
 
 
-@click.command()
+@click.command(short_help="Start a control plane on this machine.")
 @click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Directory that holds everything durable.  [default: $XDG_STATE_HOME/echelon, else ~/.local/state/echelon]",
+    help="Data directory: database, certificates, token.  [default: $XDG_STATE_HOME/echelon or ~/.local/state/echelon]",
 )
-@click.option("--ephemeral", is_flag=True, help="Keep nothing: a temporary directory, removed at the end.")
-@click.option("--port", type=click.IntRange(0, 65535), default=6443, show_default=True, help="0 takes any free port.")
+@click.option("--ephemeral", is_flag=True, help="Use a temporary data directory, removed at the end.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=6443,
+    show_default=True,
+    help="Port of the API server; 0 selects a free port.",
+)
 @click.option(
     "--kubeconfig",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Where to write the kubeconfig.  [default: kubeconfig in the data directory]",
+    help="Where to write the kubeconfig.  [default: DATA/kubeconfig]",
 )
 @click.option(
     "--nodes",
@@ -45,7 +51,7 @@ def default_data_directory() -> Path:
     metavar="[none|simulated]",
     default="simulated",
     show_default=True,
-    help="Where pods run.",
+    help="simulated: pods run on simulated nodes; none: create your own Node objects.",
 )
 @cluster_option
 @speed_option
@@ -58,17 +64,21 @@ def up(
     cluster_file: Path | None,
     speed: float,
 ) -> None:
-    """Start the embedded control plane and write a kubeconfig.
+    """Start a control plane on this machine and write a kubeconfig for it.
 
-    Everything kubectl and the Kubernetes clients can do works against it. Ctrl-C stops it; with the same --data
-    it continues where it was.
+    kubectl and other Kubernetes clients can use it. Ctrl-C stops it; started again with the same --data it continues.
+
+    \b
+    Example:
+      echelon up --ephemeral --kubeconfig /tmp/kubeconfig &
+      kubectl --kubeconfig /tmp/kubeconfig get nodes
     """
     if nodes == "process":
-        raise Refusal("--nodes process: running pods as local processes is not there yet; use --nodes simulated")
+        raise Refusal("--nodes process: running pods as local processes is not supported; use --nodes simulated")
     if ephemeral and data is not None:
-        raise Refusal("--ephemeral keeps nothing, --data names where to keep it: use one of them")
+        raise Refusal("--ephemeral and --data are mutually exclusive")
     cluster = load_cluster(cluster_file)
-    # Only now: bad input is refused before the whole plane is loaded.
+    # Imported late, so that bad input is reported before the control plane is loaded.
     from ..runtime import config
     from ..runtime.plane import CannotStart, run_program
 
@@ -84,7 +94,7 @@ def up(
             speed=speed,
         )
         try:
-            run_program(_serve(settings, "nothing is kept" if ephemeral else f"state is in {settings.data}"))
+            run_program(_serve(settings, "data is not kept" if ephemeral else f"data is in {settings.data}"))
         except CannotStart as error:
             raise Refusal(str(error)) from error
 

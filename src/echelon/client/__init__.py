@@ -1,1 +1,1 @@
-"""Talking to an API server: the HTTPS transport, caches fed by watches, work queues, events."""
+"""The client side of the API: HTTPS transport, informers, work queues, events, leader election."""

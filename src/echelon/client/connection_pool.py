@@ -1,11 +1,11 @@
-"""Requests over kept connections: HTTP/1.1 with as little as possible between the verbs and the socket.
+"""HTTP/1.1 requests over pooled connections, with as little as possible between the verbs and the socket.
 
-    HttpVerbs ─► ConnectionPool ─► a connection that waits, else a new one ─► httptools ─► HttpResponse
+    HttpVerbs ─► ConnectionPool ─► an idle connection, else a new one ─► httptools ─► HttpResponse
                    └───► a connection of its own ─► Stream
 
-A scheduler binds a thousand pods a second, often beside the server that it talks to: what a request or a watched event
-costs us, the server lacks.  So single objects and watches go this way, at a third of the cost of a general client;
-lists, which are few and large, do not.
+A scheduler binds a thousand pods a second, often on the same machine as the API server, which then lacks the CPU time
+that a request costs the client.  Single objects and watches use this pool, at a third of the cost of a general client;
+lists, which are few and large, use aiohttp.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ import msgspec
 
 from .stream import ConnectionClosed, Stream
 
-#: A connection that has waited this long is not used again: the server may be closing it at this very moment.
+#: A connection idle for longer is not used again: the server may be closing it.
 _IDLE_SECONDS = 60.0
-#: What is read at a time; an answer is one object.
+#: Size of one read; a response is one object.
 _READ_BYTES = 16 << 10
-#: A path in which nothing needs quoting, as almost all are.
+#: A path that needs no quoting, as almost all do not.
 _PLAIN = re.compile(r"[\w/.~-]*(\?.*)?", re.ASCII | re.DOTALL).fullmatch
-#: What a head with a Warning in it cannot be without.
+#: Present in every response head with a Warning header.
 _WARNING = re.compile(rb"\nwarning", re.IGNORECASE).search
 
 
@@ -41,7 +41,7 @@ class HttpResponse(msgspec.Struct, frozen=True, gc=False):
 
 
 class ConnectionPool:
-    """Connections to one server."""
+    """Idle and active connections to one server."""
 
     def __init__(self, server: str, tls: ssl.SSLContext | None, headers: Mapping[str, str], limit: int) -> None:
         parts = urlsplit(server)
@@ -51,40 +51,40 @@ class ConnectionPool:
         self._prefix = parts.path.rstrip("/")
         fixed = {"Host": parts.netloc, "Accept": "application/json", **headers}
         self._head = "".join(f"{name}: {value}\r\n" for name, value in fixed.items())
-        #: Those that wait for work, the one used last at the end.
+        #: Idle connections, the one used last at the end.
         self._idle: list[_Connection] = []
-        #: How many more requests may be under way, and who waits until one of them has ended, first come, first served.
+        #: How many more requests may be active, and the requests that wait for their turn, in order.
         self._free = limit
-        self._line: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def call(self, method: str, path: str, body: bytes | None, content_type: str, seconds: float) -> HttpResponse:
-        """Send one request and wait for its answer; raises OSError, or TimeoutError when it takes too long."""
+        """Send one request and wait for its response; raises OSError, or TimeoutError when it takes too long."""
         request = self._request(method, path, body, content_type)
         if self._free:
             self._free -= 1
         else:
             await self._turn()
         try:
-            kept = self._kept()
-            if kept is not None:
+            idle = self._idle_connection()
+            if idle is not None:
                 try:
-                    answer = await kept.ask(request, seconds)
+                    response = await idle.ask(request, seconds)
                 except BaseException as error:
-                    kept.abort()  # its answer may still come
-                    # If it was closed while it waited: only what changes nothing may be asked twice.
-                    if not isinstance(error, ConnectionClosed) or method != "GET" or kept.answering:
+                    idle.abort()  # its response may still arrive
+                    # The idle connection was closed: only a GET may be sent again.
+                    if not isinstance(error, ConnectionClosed) or method != "GET" or idle.answering:
                         raise
                 else:
-                    if kept.usable:
-                        self._idle.append(kept)
-                    return answer
+                    if idle.usable:
+                        self._idle.append(idle)
+                    return response
             return await self._exchange(await self._connect(seconds), request, seconds)
         finally:
             self._leave()
 
     @asynccontextmanager
     async def stream(self, path: str, seconds: float, silence: float) -> AsyncIterator[Stream]:
-        """A GET whose answer begins within `seconds` and goes on; given up when silent for as long as `silence`."""
+        """A GET with a streaming response: headers within `seconds`, then data at least every `silence` seconds."""
         loop = asyncio.get_running_loop()
         stream = Stream(loop, silence)
         try:
@@ -99,7 +99,7 @@ class ConnectionPool:
             stream.abort()
 
     async def open(self, count: int, seconds: float) -> None:
-        """Have so many connections ready, if they can be had: a handshake costs both sides more than a request."""
+        """Open `count` idle connections in advance, ignoring errors: a TLS handshake costs more than a request."""
         missing = range(count - len(self._idle))
         opened = await asyncio.gather(*(self._connect(seconds) for _ in missing), return_exceptions=True)
         self._idle += [connection for connection in opened if isinstance(connection, _Connection)]
@@ -120,29 +120,29 @@ class ConnectionPool:
         return head.encode("latin-1") + body
 
     async def _turn(self) -> None:
-        """Wait until a request that is under way has left its place to this one."""
+        """Wait until an active request ends and hands its place to this one."""
         place = asyncio.get_running_loop().create_future()
-        self._line.append(place)
+        self._waiting.append(place)
         try:
             await place
         except asyncio.CancelledError:
             if place.cancelled():
                 with suppress(ValueError):
-                    self._line.remove(place)
+                    self._waiting.remove(place)
             else:
-                self._leave()  # it was ours already
+                self._leave()  # the place had already been handed over
             raise
 
     def _leave(self) -> None:
-        while self._line:
-            place = self._line.popleft()
+        while self._waiting:
+            place = self._waiting.popleft()
             if not place.done():
                 place.set_result(None)
                 return
         self._free += 1
 
-    def _kept(self) -> _Connection | None:
-        """The connection used last, if it has not waited for too long."""
+    def _idle_connection(self) -> _Connection | None:
+        """The idle connection used last, if it is still usable."""
         oldest = asyncio.get_running_loop().time() - _IDLE_SECONDS
         while self._idle:
             connection = self._idle.pop()
@@ -161,30 +161,30 @@ class ConnectionPool:
 
     async def _exchange(self, connection: _Connection, request: bytes, seconds: float) -> HttpResponse:
         try:
-            answer = await connection.ask(request, seconds)
+            response = await connection.ask(request, seconds)
         except BaseException:
-            connection.abort()  # its answer may still come
+            connection.abort()  # its response may still arrive
             raise
         if connection.usable:
             self._idle.append(connection)
-        return answer
+        return response
 
 
 class _Connection(asyncio.BufferedProtocol):
-    """One request at a time; a thousand a second, so nothing is made anew that can be kept."""
+    """One request at a time; buffers and parser are reused, since there may be a thousand requests a second."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._transport: asyncio.Transport | None = None
-        #: Bytes up to where the body begins, and the body.
+        #: Bytes up to the begin of the body, and the body.
         self._head: list[bytes] = []
         self._body: list[bytes] = []
         self.on_body = self._body.append
         self._parser = httptools.HttpResponseParser(self)
-        #: What has just been read; without it the transport would find a quarter of a megabyte for every answer.
+        #: The read buffer; without it the transport would allocate 256 KiB for every response.
         self._buffer = memoryview(bytearray(_READ_BYTES))
-        self._answer: asyncio.Future[HttpResponse] | None = None
-        #: When the answer must be there; the alarm is set once for many requests and looks again when it rings.
+        self._response: asyncio.Future[HttpResponse] | None = None
+        #: Deadline of the current request; one timer serves many requests and is set again when it fires too early.
         self._deadline = 0.0
         self._alarm: asyncio.TimerHandle | None = None
         self._rings = 0.0
@@ -193,19 +193,19 @@ class _Connection(asyncio.BufferedProtocol):
 
     @property
     def answering(self) -> bool:
-        """Whether anything of an answer has come."""
+        """Whether part of a response has arrived."""
         return bool(self._head)
 
     def ask(self, request: bytes, seconds: float) -> asyncio.Future[HttpResponse]:
         assert self._transport is not None
         self._head.clear()
         self._body.clear()
-        self._answer = answer = self._loop.create_future()
+        self._response = response = self._loop.create_future()
         self._deadline = self._loop.time() + seconds
         if self._alarm is None or self._rings > self._deadline:
             self._set_alarm()
         self._transport.write(request)
-        return answer
+        return response
 
     def _set_alarm(self) -> None:
         if self._alarm is not None:
@@ -215,7 +215,7 @@ class _Connection(asyncio.BufferedProtocol):
 
     def _ring(self) -> None:
         self._alarm = None
-        if self._answer is None or self._answer.done():
+        if self._response is None or self._response.done():
             return
         if self._deadline > self._loop.time():
             self._set_alarm()
@@ -231,8 +231,8 @@ class _Connection(asyncio.BufferedProtocol):
 
     def _fail(self, error: Exception) -> None:
         self.usable = False
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(error)
+        if self._response is not None and not self._response.done():
+            self._response.set_exception(error)
 
     # -- what the transport calls --------------------------------------------------------------------------
 
@@ -247,16 +247,16 @@ class _Connection(asyncio.BufferedProtocol):
         data = bytes(self._buffer[:size])
         if not self._body:
             self._head.append(data)
-        if self._answer is None or self._answer.done():
-            self.abort()  # an answer to nothing
+        if self._response is None or self._response.done():
+            self.abort()  # a response without a request
             return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            self._fail(ConnectionClosed(f"not an answer in HTTP: {error}"))
+            self._fail(ConnectionClosed(f"invalid HTTP response: {error}"))
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._fail(ConnectionClosed(str(error) if error else "the server hung up"))
+        self._fail(ConnectionClosed(str(error) if error else "the server closed the connection"))
 
     # -- what the parser calls -----------------------------------------------------------------------------
 
@@ -266,12 +266,12 @@ class _Connection(asyncio.BufferedProtocol):
             return
         self.usable = self._parser.should_keep_alive()
         self.since = self._loop.time()
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_result(HttpResponse(status, b"".join(self._body), _warnings(b"".join(self._head))))
+        if self._response is not None and not self._response.done():
+            self._response.set_result(HttpResponse(status, b"".join(self._body), _warnings(b"".join(self._head))))
 
 
 def _warnings(head: bytes) -> tuple[str, ...]:
-    """The values of Warning headers; hardly an answer has one, so the headers of the others are not looked through."""
+    """The values of Warning headers.  Headers are parsed only if the head contains the word, which is rare."""
     if not _WARNING(head):
         return ()
     found = _Warnings()

@@ -1,6 +1,6 @@
-"""Events about objects: recorded in the background, repeated ones counted instead of written again.
+"""Event recorder: events are written in the background; a repeated event increases `count` instead of a new object.
 
-Nobody waits for an event, so its writing may give way to what somebody waits for (`give_way`).
+Nobody waits for an event, so writing events may be delayed in favour of other requests (`give_way`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..base.instants import to_time
 
 log = logging.getLogger(__name__)
 
-_LINE_LIMIT = 50_000
+_QUEUE_LIMIT = 50_000
 _REMEMBERED = 4_096
 _MESSAGE_LIMIT = 1_024
 
@@ -38,13 +38,13 @@ class Reference(msgspec.Struct, frozen=True, gc=False):
 
 
 def reference_to(resource: Resource, obj: Object) -> Reference:
-    known = obj["metadata"]
-    uid, name, namespace = known.get("uid") or "", known.get("name") or "", known.get("namespace") or ""
+    metadata = obj["metadata"]
+    uid, name, namespace = metadata.get("uid") or "", metadata.get("name") or "", metadata.get("namespace") or ""
     return Reference(resource.api_version, resource.kind, namespace, name, uid)
 
 
-class _Said(msgspec.Struct, frozen=True, gc=False):
-    """What makes two events the same one: everything but the time.  Thousands may wait: none for the collector."""
+class _EventKey(msgspec.Struct, frozen=True, gc=False):
+    """Everything of an event but its time; `gc=False`, because thousands may be queued."""
 
     uid: str
     namespace: str
@@ -66,18 +66,18 @@ class Recorder:
         self._verbs = verbs
         self._clock = clock
         self._component = component
-        self._line: deque[tuple[_Said, float]] = deque()
-        #: Set while something is in line; set while nothing is in line or being written.
+        self._queue: deque[tuple[_EventKey, float]] = deque()
+        #: `_arrived` is set while the queue is not empty, `_done` while nothing is queued or being written.
         self._arrived = asyncio.Event()
         self._done = asyncio.Event()
         self._done.set()
-        #: Events written lately, as (name, count).
-        self._written: OrderedDict[_Said, tuple[str, int]] = OrderedDict()
+        #: Events written recently, as (name, count).
+        self._written: OrderedDict[_EventKey, tuple[str, int]] = OrderedDict()
         self._dropping = False
         self._turn: Callable[[float], Awaitable[None]] | None = None
 
     def give_way(self, turn: Callable[[float], Awaitable[None]]) -> None:
-        """Before each write wait for this; it is told since when the event waits."""
+        """Await `turn` before each write; its argument is the time at which the event was recorded."""
         self._turn = turn
 
     def record(
@@ -90,17 +90,17 @@ class Recorder:
         action: str = "",
         related: Reference | None = None,
     ) -> None:
-        line = self._line
-        if len(line) < _LINE_LIMIT:
-            if not line:
+        queue = self._queue
+        if len(queue) < _QUEUE_LIMIT:
+            if not queue:
                 self._arrived.set()
                 self._done.clear()
-            # The object itself is not kept: thousands of them may wait here that are outdated.
-            known = obj["metadata"]
-            said = _Said(
-                known.get("uid") or "",
-                known.get("namespace") or "default",
-                known.get("name") or "",
+            # The object itself is not kept: thousands of outdated objects could be queued here.
+            metadata = obj["metadata"]
+            event = _EventKey(
+                metadata.get("uid") or "",
+                metadata.get("namespace") or "default",
+                metadata.get("name") or "",
                 resource.api_version,
                 resource.kind,
                 type_,
@@ -109,83 +109,83 @@ class Recorder:
                 action,
                 related,
             )
-            line.append((said, self._clock.now()))
+            queue.append((event, self._clock.now()))
             self._dropping = False
         else:
             if not self._dropping:
-                log.warning("too many events at once: from %s %s on they are dropped", resource.kind, meta.key(obj))
+                log.warning("event queue is full: dropping events, first for %s %s", resource.kind, meta.key(obj))
             self._dropping = True
 
     async def run(self) -> None:
         while True:
             await self._arrived.wait()
-            said, at = self._line.popleft()
-            if not self._line:
+            event, at = self._queue.popleft()
+            if not self._queue:
                 self._arrived.clear()
             if self._turn is not None:
                 await self._turn(at)
             try:
-                await self._write(said, at)
+                await self._write(event, at)
             except (ApiError, OSError) as error:
-                log.debug("event about %s/%s not written: %s", said.namespace, said.name, error)
+                log.debug("cannot write event for %s/%s: %s", event.namespace, event.name, error)
             finally:
-                if not self._line:
+                if not self._queue:
                     self._done.set()
 
     async def flush(self) -> None:
         """Wait until everything recorded so far is written."""
         await self._done.wait()
 
-    async def _write(self, said: _Said, at: float) -> None:
+    async def _write(self, event: _EventKey, at: float) -> None:
         stamp = to_time(at)
-        known = self._written.get(said)
+        known = self._written.get(event)
         if known is not None:
             name, count = known
             body = {"count": count + 1, "lastTimestamp": stamp}
             try:
-                await self._verbs.patch(EVENTS, name, Patch(PatchType.MERGE, body), said.namespace)
+                await self._verbs.patch(EVENTS, name, Patch(PatchType.MERGE, body), event.namespace)
             except ApiError as error:
                 if error.code != 404:
                     raise
-                del self._written[said]
+                del self._written[event]
             else:
-                self._remember(said, name, count + 1)
+                self._remember(event, name, count + 1)
                 return
-        created = await self._verbs.create(EVENTS, self._event(said, stamp), said.namespace)
-        self._remember(said, meta.name(created), 1)
+        created = await self._verbs.create(EVENTS, self._event(event, stamp), event.namespace)
+        self._remember(event, meta.name(created), 1)
 
-    def _remember(self, said: _Said, name: str, count: int) -> None:
-        self._written[said] = (name, count)
-        self._written.move_to_end(said)
+    def _remember(self, event: _EventKey, name: str, count: int) -> None:
+        self._written[event] = (name, count)
+        self._written.move_to_end(event)
         if len(self._written) > _REMEMBERED:
             self._written.popitem(last=False)
 
-    def _event(self, said: _Said, stamp: str) -> Object:
-        event: Object = {
+    def _event(self, event: _EventKey, stamp: str) -> Object:
+        body: Object = {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
-            "metadata": {"generateName": f"{said.name[:50]}-", "namespace": said.namespace},
+            "metadata": {"generateName": f"{event.name[:50]}-", "namespace": event.namespace},
             "involvedObject": {
-                "apiVersion": said.api_version,
-                "kind": said.kind,
-                "namespace": said.namespace,
-                "name": said.name,
-                "uid": said.uid,
+                "apiVersion": event.api_version,
+                "kind": event.kind,
+                "namespace": event.namespace,
+                "name": event.name,
+                "uid": event.uid,
             },
-            "type": said.type,
-            "reason": said.reason,
-            "message": said.message,
+            "type": event.type,
+            "reason": event.reason,
+            "message": event.message,
             "source": {"component": self._component},
             "reportingComponent": self._component,
             "firstTimestamp": stamp,
             "lastTimestamp": stamp,
             "count": 1,
         }
-        if said.action:
-            event["action"] = said.action
-        if said.related is not None:
-            event["related"] = _object_reference(said.related)
-        return event
+        if event.action:
+            body["action"] = event.action
+        if event.related is not None:
+            body["related"] = _object_reference(event.related)
+        return body
 
 
 def _object_reference(reference: Reference) -> Object:

@@ -1,8 +1,8 @@
 """The HTTPS transport: `Verbs` against any Kubernetes API server, ours or a real one.
 
-Lists go through an aiohttp session, single objects and watches over a `ConnectionPool`; every refusal becomes the same
-`ApiError` that the embedded server raises in process, so callers cannot tell the two apart.  A server that cannot be
-reached, breaks off or does not answer in time is one that refuses for now: 503 and 504.
+Lists use an aiohttp session, single objects and watches a `ConnectionPool`.  Every error response becomes the same
+`ApiError` that the embedded server raises in process, so callers need not distinguish the two.  A server that cannot be
+reached or closes the connection is a 503, one that does not answer in time a 504.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from ..api.verbs import (
 from .connection_pool import ConnectionPool
 
 _CONNECTIONS = 128
-#: Lists of large clusters take a while; watches have their own limit.
+#: Enough for lists of large clusters; watches have their own limit.
 _REQUEST_SECONDS = 60.0
-#: A watch is asked for anew after this long, and given up when the server is silent for longer: it may be gone.
+#: timeoutSeconds of a watch; a server that is silent for longer than that plus the grace is considered gone.
 _WATCH_SECONDS = 300
 _WATCH_GRACE_SECONDS = 30.0
 _DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
-#: So much of an answer that makes no sense is shown.
+#: Number of bytes of an invalid response to quote.
 _QUOTED_BYTES = 60
 
 
@@ -61,7 +61,7 @@ class HttpVerbs(Verbs):
     def __init__(self, server: str, tls: ssl.SSLContext | None, headers: Mapping[str, str]) -> None:
         self._server = server.rstrip("/")
         known = {"User-Agent": "echelon", **headers}
-        self._wire = ConnectionPool(self._server, tls, known, _CONNECTIONS)
+        self._pool = ConnectionPool(self._server, tls, known, _CONNECTIONS)
         self._session = aiohttp.ClientSession(
             headers={"Accept": "application/json", **known},
             connector=aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=tls or True),
@@ -69,11 +69,11 @@ class HttpVerbs(Verbs):
         )
 
     async def get_ready(self, requests: int) -> None:
-        """Open the connections that so many requests at a time will want; what is wrong shows when they are used."""
-        await self._wire.open(min(requests, _CONNECTIONS), _REQUEST_SECONDS)
+        """Open connections for this many concurrent requests; errors show when the connections are used."""
+        await self._pool.open(min(requests, _CONNECTIONS), _REQUEST_SECONDS)
 
     async def close(self) -> None:
-        self._wire.close()
+        self._pool.close()
         await self._session.close()
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
@@ -113,9 +113,9 @@ class HttpVerbs(Verbs):
         path = path_of(resource, namespace)
         target = f"{path}?{urlencode({key: value for key, value in query.items() if value})}"
         with self._reachable("GET", path):
-            async with self._wire.stream(target, _REQUEST_SECONDS, seconds + _WATCH_GRACE_SECONDS) as stream:
+            async with self._pool.stream(target, _REQUEST_SECONDS, seconds + _WATCH_GRACE_SECONDS) as stream:
                 if stream.status >= 400:
-                    raise _refusal(stream.status, await stream.rest())
+                    raise _api_error(stream.status, await stream.rest())
                 async for batch in stream.batches():
                     for event in _events(batch):
                         if event["type"] == "ERROR":
@@ -176,7 +176,7 @@ class HttpVerbs(Verbs):
             "metadata": metadata,
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
-        # The body is our own: no server need look for unknown fields in it.
+        # The body is generated, so the server need not check it for unknown fields.
         query = _query(options.dry_run, options.field_manager, "Ignore")
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}/binding{query}"
         await self._send("POST", path, binding, "application/json", options)
@@ -207,31 +207,31 @@ class HttpVerbs(Verbs):
         return _decoded(await self._send(method, path, body, content_type, options))
 
     async def _send(self, method: str, path: str, body: Any, content_type: str, options: WriteOptions) -> bytes:
-        """Ask and be answered, refusals apart; what the server warns of is passed on."""
+        """Send a request and return the body; raises `ApiError`, passes warnings to `options.warn`."""
         raw = None if body is None else msgspec.json.encode(body)
         try:
-            answer = await self._wire.call(method, path, raw, content_type, _REQUEST_SECONDS)
+            response = await self._pool.call(method, path, raw, content_type, _REQUEST_SECONDS)
         except OSError as error:  # a TimeoutError is one
             raise self._unreachable(method, path, error) from error
-        if answer.status >= 400:
-            raise _refusal(answer.status, answer.body)
-        for warning in answer.warnings:
+        if response.status >= 400:
+            raise _api_error(response.status, response.body)
+        for warning in response.warnings:
             options.warn(_unquoted(warning))
-        return answer.body
+        return response.body
 
     async def _read(self, path: str, query: Mapping[str, str]) -> Object:
-        """A list: long, and worth compressing."""
+        """GET a list over the session, which supports compression."""
         asked = {key: value for key, value in query.items() if value}
         with self._reachable("GET", path):
             async with self._session.get(self._server + path, params=asked) as response:
                 raw = await response.read()
         if response.status >= 400:
-            raise _refusal(response.status, raw)
+            raise _api_error(response.status, raw)
         return _decoded(raw)
 
     @contextmanager
     def _reachable(self, method: str, path: str) -> Iterator[None]:
-        """Turn what went wrong between us and the server into a refusal that says so."""
+        """Turn connection errors into an `ApiError` 503 or 504."""
         try:
             yield
         except (aiohttp.ClientError, OSError) as error:
@@ -239,20 +239,20 @@ class HttpVerbs(Verbs):
 
     def _unreachable(self, method: str, path: str, error: Exception) -> ApiError:
         if isinstance(error, TimeoutError):
-            return ApiError(504, "Timeout", f"{method} {self._server}{path}: no answer in time")
+            return ApiError(504, "Timeout", f"{method} {self._server}{path}: no response in time")
         what = f"{method} {self._server}{path}: {_reason(error)}"
         return ApiError(503, "ServiceUnavailable", what)
 
     @staticmethod
     def _typed(resource: Resource, obj: Object) -> Object:
-        """Items of typed lists come without kind and apiVersion; everyone here expects them."""
+        """Add kind and apiVersion, which servers leave out of the items of typed lists."""
         if "kind" in obj and "apiVersion" in obj:
             return obj
         return {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
 
 
 def _reason(error: Exception) -> str:
-    """Why a server could not be reached, in the words of the system where it has some."""
+    """Why a server could not be reached: the message of the operating system if there is one."""
     system = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else None
     number = None if isinstance(system, ssl.SSLError) else getattr(system, "errno", None)
     return os.strerror(number) if number and number > 0 else str(error) or type(error).__name__
@@ -260,45 +260,49 @@ def _reason(error: Exception) -> str:
 
 @lru_cache
 def _query(dry_run: bool, field_manager: str, field_validation: str) -> str:
-    """What a write says about itself behind its path."""
-    said = {"dryRun": "All" if dry_run else "", "fieldManager": field_manager, "fieldValidation": field_validation}
-    return "?" + urlencode({key: value for key, value in said.items() if value})
+    """The query string of a write."""
+    parameters = {
+        "dryRun": "All" if dry_run else "",
+        "fieldManager": field_manager,
+        "fieldValidation": field_validation,
+    }
+    return "?" + urlencode({key: value for key, value in parameters.items() if value})
 
 
 def _decoded(raw: bytes) -> Object:
-    """An object, a list or a status."""
+    """The decoded body: an object, a list or a Status."""
     try:
         found: Object = _DECODER.decode(raw)
         found["metadata"]
     except (msgspec.DecodeError, TypeError, KeyError):
-        raise _nonsense(raw) from None
+        raise _not_an_api_server(raw) from None
     return found
 
 
 def _events(batch: bytes) -> list[Object]:
-    """The events of a watch, line by line."""
+    """The decoded events of a watch, one per line."""
     try:
         found: list[Object] = _DECODER.decode_lines(batch)
         for event in found:
             event["type"]
     except (msgspec.DecodeError, TypeError, KeyError):
-        raise _nonsense(batch) from None
+        raise _not_an_api_server(batch) from None
     return found
 
 
-def _nonsense(raw: bytes) -> ApiError:
-    """Somebody answers who is no API server: a proxy on the way, or another program at that address."""
+def _not_an_api_server(raw: bytes) -> ApiError:
+    """502 for a body that no API server sends: from a proxy, or from another program at that address."""
     begin = raw[:_QUOTED_BYTES].decode(errors="replace")
-    return ApiError(502, "", f"this is not an answer of an API server: {begin!r}")
+    return ApiError(502, "", f"not a response of an API server: {begin!r}")
 
 
-def _refusal(status: int, raw: bytes) -> ApiError:
-    """What the server said when it said no."""
+def _api_error(status: int, raw: bytes) -> ApiError:
+    """The `ApiError` of an error response."""
     try:
         body = msgspec.json.decode(raw)
     except msgspec.DecodeError:
         text = raw.decode(errors="replace").strip()
-        return ApiError(status, "", text or f"the server answered {status}")
+        return ApiError(status, "", text or f"the server responded with status {status}")
     return ApiError.from_status(body if isinstance(body, dict) else {}, status)
 
 

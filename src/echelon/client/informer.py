@@ -1,12 +1,12 @@
-"""Informers: a cache of one kind, listed once and kept current by a watch.
+"""Informers: a cache of one kind, filled by a list and kept current by a watch.
 
     Verbs.list ──► cache ──► handlers (old, new) ──► work queues, the scheduler's view
     Verbs.watch ─►   ▲
-    own writes ──────┘  `observe`: a write's answer enters the cache at once, so that nobody who has just
-                        written decides again on what was there before
+    own writes ──────┘  `observe`: the response to a write enters the cache at once, so that the writer does not
+                        decide again on the old state
 
-Order is kept per object: an older resourceVersion never replaces a newer one.  Objects are shared with every
-reader; never mutate them.
+An older resourceVersion of an object never replaces a newer one.  Objects are shared with every reader; never
+mutate them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LAST_RETRY_SECONDS = 10.0
 
 
 def revision(obj: Object) -> int:
-    """The resourceVersion as the number it is."""
+    """The resourceVersion as a number."""
     return int(obj["metadata"].get("resourceVersion") or 0)
 
 
@@ -52,10 +52,10 @@ class Informer:
         #: index name -> value -> keys, as an ordered set
         self._indexes: dict[str, dict[str, dict[str, None]]] = {}
         self._handlers: list[Handler] = []
-        #: The newest revision the watch has delivered: anything at or below it is already accounted for.
+        #: The newest revision that the watch has delivered; older objects are already in the cache.
         self._seen = 0
-        #: Whether the watch has delivered anything since it last broke.
-        self._heard = False
+        #: Whether the watch has delivered anything since it last ended.
+        self._delivered = False
         self._synced = asyncio.Event()
 
     # -- reading ---------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ class Informer:
             self._enter(name, indexer, key, obj)
 
     def add_handler(self, handler: Handler) -> None:
-        """Hear of every change; what is already cached is delivered now as additions."""
+        """Call `handler` for every change; cached objects are delivered now as additions."""
         self._handlers.append(handler)
         for obj in list(self._objects.values()):
             handler(None, obj)
@@ -105,32 +105,32 @@ class Informer:
     # -- feeding ---------------------------------------------------------------------------------------
 
     def observe(self, obj: Object) -> None:
-        """Take in the answer to one of our own writes, unless the watch is already past it."""
+        """Put the response to a write into the cache, unless the watch has already delivered something newer."""
         at = revision(obj)
         if at > self._seen:
             self._put(obj, at)
 
     async def run(self) -> None:
-        """List, then watch, for ever; after any break resume where the watch ended, or list again."""
+        """List, then watch, until cancelled; when the watch ends, resume from its last revision, or list again."""
         retry, expired = _FIRST_RETRY_SECONDS, False
         while True:
             try:
                 if not self._synced.is_set():
                     await self._relist()
                 await self._follow()
-                trouble: Exception | None = None
+                failure: Exception | None = None
             except (ApiError, TimeoutError, OSError) as error:
-                trouble = error
-            if self._heard:
-                retry, expired, self._heard = _FIRST_RETRY_SECONDS, False, False
-            if isinstance(trouble, ApiError) and trouble.code == 410:
+                failure = error
+            if self._delivered:
+                retry, expired, self._delivered = _FIRST_RETRY_SECONDS, False, False
+            if isinstance(failure, ApiError) and failure.code == 410:
                 self._synced.clear()
                 if not expired:
-                    # A list mends it; a server that says so again and again is left alone for a while.
+                    # List again at once; if the server answers 410 again, back off.
                     expired = True
                     continue
-            if trouble is not None:
-                log.warning("watching %s: %s", self.resource.qualified, str(trouble) or type(trouble).__name__)
+            if failure is not None:
+                log.warning("watching %s: %s", self.resource.qualified, str(failure) or type(failure).__name__)
             await self._clock.sleep(retry)
             retry = min(retry * 2, _LAST_RETRY_SECONDS)
 
@@ -147,7 +147,7 @@ class Informer:
         self._synced.set()
 
     async def _follow(self) -> None:
-        """Take in what a watch delivers until it ends."""
+        """Apply the events of a watch until it ends."""
         options = WatchOptions(resource_version=str(self._seen), allow_bookmarks=True)
         async with aclosing(self._verbs.watch(self.resource, options=options)) as events:
             async for event in events:
@@ -159,10 +159,10 @@ class Informer:
                     self._remove(meta.key(obj), obj)
                 elif event.type != "BOOKMARK":
                     self._put(obj, at)
-                self._heard = True
+                self._delivered = True
 
     def _put(self, obj: Object, at: int) -> None:
-        """Take in an object of that revision."""
+        """Put an object of that revision into the cache and call the handlers."""
         key = meta.key(obj)
         old = self._objects.get(key)
         if old is not None and revision(old) >= at:
@@ -244,7 +244,7 @@ class ViewCache(Generic[V]):
 
 
 class Caches:
-    """The informers of one process: one per kind, shared by everyone who asks."""
+    """The informers of one process: one per kind, shared by all components."""
 
     def __init__(self, verbs: Verbs, clock: Clock) -> None:
         self.verbs = verbs
@@ -253,7 +253,7 @@ class Caches:
         self._views: dict[type, ViewCache[Any]] = {}
 
     def of(self, resource: Resource, indexes: Mapping[str, Indexer] | None = None) -> Informer:
-        """The informer of a kind, made on first use; ask before `run`."""
+        """The informer of a kind, created on first use; call it before `run`."""
         informer = self._informers.get(resource)
         if informer is None:
             informer = self._informers[resource] = Informer(self.verbs, resource, self._clock)
@@ -270,18 +270,18 @@ class Caches:
 
     @property
     def resources(self) -> list[Resource]:
-        """The kinds that somebody has asked for."""
+        """The kinds that have an informer."""
         return list(self._informers)
 
     def observe(self, resource: Resource, obj: Object) -> None:
-        """Tell the cache of a kind, if there is one, what a write of ours came back as."""
+        """Put the response to a write into the cache of its kind, if there is one."""
         informer = self._informers.get(resource)
         if informer is not None:
             informer.observe(obj)
 
     @property
     def synced(self) -> bool:
-        """Whether every cache is filled and current."""
+        """Whether every informer has synced."""
         return all(informer.has_synced for informer in self._informers.values())
 
     async def wait_synced(self) -> None:
@@ -289,7 +289,7 @@ class Caches:
             await informer.wait_synced()
 
     async def run(self) -> None:
-        """Feed all informers until cancelled."""
+        """Run all informers until cancelled."""
         async with asyncio.TaskGroup() as group:
             for informer in self._informers.values():
                 group.create_task(informer.run(), name=f"informer-{informer.resource.plural}")

@@ -1,4 +1,4 @@
-"""Connecting by kubeconfig: which server, which trust, which credentials."""
+"""Reads a kubeconfig and connects: server, certificate authority, credentials."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class KubeconfigError(Exception):
 
 
 def load(path: Path | None, context: str | None = None) -> SingleConfig:
-    """The chosen context of a file; when none is named, $KUBECONFIG, the pod's own service account, ~/.kube/config."""
+    """The chosen context of `path`, else of $KUBECONFIG, else the service account of the pod, else ~/.kube/config."""
     named = os.environ.get("KUBECONFIG")
     if path is None and not named:
         try:
@@ -28,7 +28,7 @@ def load(path: Path | None, context: str | None = None) -> SingleConfig:
             pass
     path = path or Path(named or DEFAULT_KUBECONFIG).expanduser()
     if not path.is_file():
-        raise KubeconfigError(f"{path}: there is no such kubeconfig; name one with --kubeconfig or $KUBECONFIG")
+        raise KubeconfigError(f"{path}: no such kubeconfig; set --kubeconfig or $KUBECONFIG")
     try:
         return _chosen(KubeConfig.from_file(path), context)
     except ConfigError as error:
@@ -36,7 +36,7 @@ def load(path: Path | None, context: str | None = None) -> SingleConfig:
     except OSError as error:
         raise KubeconfigError(f"{path}: {error.strerror}") from error
     except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise KubeconfigError(f"{path}: not a kubeconfig: clusters and contexts cannot be read from it") from error
+        raise KubeconfigError(f"{path}: not a valid kubeconfig: cannot read clusters and contexts") from error
 
 
 def _chosen(config: KubeConfig, context: str | None) -> SingleConfig:
@@ -51,7 +51,7 @@ def connect(config: SingleConfig) -> HttpVerbs:
     if user.exec is not None:
         raise KubeconfigError(
             f"context {config.context_name!r} logs in with the command {user.exec.command!r}, "
-            "which is not supported yet; use a context with a token or client certificate"
+            "which is not supported; use a context with a token or a client certificate"
         )
     token = user.token
     if token is None and user.token_file is not None:

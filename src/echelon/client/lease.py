@@ -1,11 +1,11 @@
 """One leader among several processes: a coordination.k8s.io Lease that is acquired, renewed and released.
 
-    acquire ── waits until the lease is free, given up or not renewed for its whole duration
-    hold ───── renews it; raises `LeaseLost` as soon as another process may believe that it leads
-    release ── gives it up at once, so that nobody has to wait for it to run out
+    acquire ── waits until the lease is free, released or expired
+    hold ───── renews it; raises `LeaseLost` before another process may acquire it
+    release ── releases it at once, so that others need not wait until it expires
 
-Clocks of different machines are never compared: whether a lease has run out is judged by how long *this* process has
-seen it unchanged.  Every write carries the resourceVersion it is based on, so of two contenders one is refused.
+Clocks of different machines are not compared: a lease has expired when *this* process has seen it unchanged for its
+duration.  Every write carries the resourceVersion it is based on, so of two contenders one gets a conflict.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from ..base.instants import to_micro_time
 
 log = logging.getLogger(__name__)
 
-#: What a write or a read may fail with and be tried again.
-_PASSING = (ApiError, OSError, TimeoutError)
-#: What no patience helps against: a bad name, no right, no such namespace.
-_LASTING = (400, 401, 403, 404, 422)
-_AS_OURSELVES = WriteOptions(field_manager="echelon")
+#: Errors after which a request is retried.
+_RETRIED = (ApiError, OSError, TimeoutError)
+#: Status codes that a retry does not change: bad name, not authorised, no such namespace.
+_PERMANENT = (400, 401, 403, 404, 422)
+_WRITE_OPTIONS = WriteOptions(field_manager="echelon")
 
 
 class LeaseLost(Exception):
@@ -38,7 +38,7 @@ class LeaseLost(Exception):
 
 @dataclass(frozen=True)
 class LeaseTiming:
-    """How long a leader may be silent, when it gives up by itself, and how often contenders look."""
+    """Lease duration, deadline for renewal and retry period, as in kube-scheduler's leader election."""
 
     duration: float = 15.0
     renew_deadline: float = 10.0
@@ -46,81 +46,81 @@ class LeaseTiming:
 
     def __post_init__(self) -> None:
         if not self.duration > self.renew_deadline > self.retry > 0:
-            raise ValueError(f"a lease needs duration > renew_deadline > retry > 0, not {self}")
+            raise ValueError(f"must have duration > renew_deadline > retry > 0, got {self}")
 
 
 class Lease:
-    """A process's claim to one lease."""
+    """Leader election of one process through one Lease object."""
 
     def __init__(
-        self, verbs: Verbs, clock: Clock, namespace: str, name: str, identity: str, terms: LeaseTiming = LeaseTiming()
+        self, verbs: Verbs, clock: Clock, namespace: str, name: str, identity: str, timing: LeaseTiming = LeaseTiming()
     ) -> None:
         self._verbs = verbs
         self._clock = clock
         self._namespace = namespace
         self._name = name
         self.identity = identity
-        self._terms = terms
-        #: The lease as last seen, and since when it has looked like that.
+        self._timing = timing
+        #: The lease as last read, and since when its spec is unchanged.
         self._seen: Object | None = None
         self._since = 0.0
         self._renewed = 0.0
 
     async def acquire(self) -> None:
-        """Wait until the lease is ours; what is refused for good at the first look is raised."""
-        told, first = "", True
+        """Wait until this process holds the lease; a permanent error of the first attempt is raised."""
+        reported, first = "", True
         while True:
             try:
-                if await self._within(self._terms.renew_deadline, self._take()):
+                if await self._within(self._timing.renew_deadline, self._take()):
                     return
-            except _PASSING as error:
-                if first and isinstance(error, ApiError) and error.code in _LASTING:
+            except _RETRIED as error:
+                if first and isinstance(error, ApiError) and error.code in _PERMANENT:
                     raise
                 log.warning("lease %s/%s: %s", self._namespace, self._name, error or type(error).__name__)
             first = False
-            if self.holder != told:
-                told = self.holder
-                log.info("lease %s/%s is held by %s", self._namespace, self._name, told)
-            await self._clock.sleep(self._terms.retry)
+            if self.holder != reported:
+                reported = self.holder
+                log.info("lease %s/%s is held by %s", self._namespace, self._name, reported)
+            await self._clock.sleep(self._timing.retry)
 
     async def hold(self) -> None:
-        """Renew for ever; call after `acquire`."""
+        """Renew the lease until it is lost; call after `acquire`."""
         while True:
-            await self._clock.sleep(self._terms.retry)
-            left = self._renewed + self._terms.renew_deadline - self._clock.now()
+            await self._clock.sleep(self._timing.retry)
+            left = self._renewed + self._timing.renew_deadline - self._clock.now()
             if left <= 0:
                 raise LeaseLost(f"lease {self._namespace}/{self._name} could not be renewed in time")
             try:
                 if not await self._within(left, self._take()):
                     raise LeaseLost(f"lease {self._namespace}/{self._name} was taken over by {self.holder}")
-            except _PASSING as error:
+            except _RETRIED as error:
                 log.warning("renewing lease %s/%s: %s", self._namespace, self._name, error or type(error).__name__)
 
     async def release(self) -> None:
-        """Give the lease up, if it is still ours; whoever waits for it takes it at the next look."""
+        """Release the lease if this process still holds it."""
         if self._seen is None or self.holder != self.identity:
             return
         spec = {**self._seen["spec"], "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._stamp()}
         try:
-            await self._within(self._terms.retry, self._update({**self._seen, "spec": spec}))
-        except _PASSING as error:
-            # It runs out by itself.
+            await self._within(self._timing.retry, self._update({**self._seen, "spec": spec}))
+        except _RETRIED as error:
+            # It expires by itself.
             log.warning("releasing lease %s/%s: %s", self._namespace, self._name, error or type(error).__name__)
 
     @property
     def holder(self) -> str:
-        """Who held the lease when it was last seen; "" for nobody."""
+        """The holder of the lease when it was last read; "" for none."""
         return str((self._seen or {}).get("spec", {}).get("holderIdentity") or "")
 
     # -- one attempt -----------------------------------------------------------------------------------
 
     async def _take(self) -> bool:
-        """Take or renew the lease if that is allowed; whether it is ours now."""
+        """Acquire or renew the lease if possible; returns whether this process holds it."""
         found = await self._find()
         started = self._clock.now()
         if found is None:
             await self._create()
-        elif self.holder in ("", self.identity) or self._has_run_out():
+        elif self.holder in ("", self.identity) or self._has_expired():
             await self._update({**found, "spec": self._claim(found["spec"])})
         else:
             return False
@@ -142,18 +142,18 @@ class Lease:
             self._since = self._clock.now()
         self._seen = lease
 
-    def _has_run_out(self) -> bool:
+    def _has_expired(self) -> bool:
         assert self._seen is not None
-        promised = self._seen["spec"].get("leaseDurationSeconds") or self._terms.duration
+        promised = self._seen["spec"].get("leaseDurationSeconds") or self._timing.duration
         return self._clock.now() - self._since >= float(promised)
 
     def _claim(self, spec: Object) -> Object:
-        """The lease's spec with us as the holder."""
+        """The spec with this process as the holder."""
         now = self._stamp()
         claim = {
             **spec,
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": max(1, int(self._terms.duration)),
+            "leaseDurationSeconds": max(1, int(self._timing.duration)),
             "renewTime": now,
         }
         if spec.get("holderIdentity") != self.identity:
@@ -168,25 +168,25 @@ class Lease:
             "metadata": {"name": self._name, "namespace": self._namespace},
             "spec": self._claim({}),
         }
-        self._see(await self._verbs.create(LEASES, body, self._namespace, _AS_OURSELVES))
+        self._see(await self._verbs.create(LEASES, body, self._namespace, _WRITE_OPTIONS))
 
     async def _update(self, lease: Object) -> None:
-        self._see(await self._verbs.update(LEASES, lease, self._namespace, options=_AS_OURSELVES))
+        self._see(await self._verbs.update(LEASES, lease, self._namespace, options=_WRITE_OPTIONS))
 
     def _stamp(self) -> str:
         return to_micro_time(self._clock.now())
 
     async def _within(self, seconds: float, attempt: Coroutine[Any, Any, Any]) -> Any:
-        """The attempt's result, or TimeoutError when it takes longer than that on our clock."""
+        """The result of the attempt; TimeoutError if it takes longer than `seconds` of the clock."""
         work = asyncio.ensure_future(attempt)
         alarm = asyncio.ensure_future(self._clock.sleep(seconds))
         try:
             await asyncio.wait((work, alarm), return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
-                raise TimeoutError(f"no answer within {seconds:.0f} s")
+                raise TimeoutError(f"no response within {seconds:.0f} s")
             return work.result()
         finally:
             for task in (work, alarm):
                 task.cancel()
-                with suppress(asyncio.CancelledError, *_PASSING):
+                with suppress(asyncio.CancelledError, *_RETRIED):
                     await task

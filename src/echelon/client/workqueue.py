@@ -1,4 +1,4 @@
-"""Keyed work: each key waits at most once, is worked on by one worker at a time, and backs off when it fails."""
+"""The work queue of controllers: a key is queued once, processed by one worker at a time, retried with back-off."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LAST_BACKOFF_SECONDS = 60.0
 
 
 class WorkQueue:
-    """`add` → `get` → work → `done`; a key added while being worked on comes back after `done`."""
+    """`add` → `get` → work → `done`; a key added while it is processed is queued again after `done`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -22,7 +22,7 @@ class WorkQueue:
         self._dirty: set[str] = set()
         self._working: set[str] = set()
         self._failures: dict[str, int] = {}
-        #: Keys to be added at an instant, soonest first, and the soonest instant of each key.
+        #: (time, key) to be added later, soonest first, and the soonest time of each key.
         self._later: list[tuple[float, str]] = []
         self._due: dict[str, float] = {}
         #: One permit per key in `_ready`, so that a key wakes one worker and not all of them.
@@ -35,7 +35,7 @@ class WorkQueue:
 
     @property
     def idle(self) -> bool:
-        """Nothing to do now; timers may still be set."""
+        """Whether no key is queued or being processed; timers may still be set."""
         return not self._ready and not self._working
 
     def add(self, key: str) -> None:
@@ -47,7 +47,7 @@ class WorkQueue:
             self._permits.release()
 
     def add_after(self, key: str, seconds: float) -> None:
-        """Add later; of several requests for a key the soonest counts."""
+        """Add after a delay; of several delays for a key the soonest counts."""
         if seconds <= 0:
             self.add(key)
             return

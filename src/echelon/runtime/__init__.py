@@ -1,1 +1,1 @@
-"""The only room that knows all others: configuration, clocks, wiring, start and stop."""
+"""Wiring: configuration, clocks, start and stop.  The only package that may import all others."""

@@ -1,4 +1,4 @@
-"""Clocks of running systems: the wall, possibly sped up, and the time of a virtual event loop."""
+"""Clocks of running planes: real time, possibly sped up, and the time of a virtual event loop."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import time
 
 
 class RealClock:
-    """The wall clock; with `speed` N every waited second lasts 1/N of a real one, and stamps keep pace."""
+    """Real time; with `speed` N, N seconds of this clock pass in one real second."""
 
     def __init__(self, speed: float = 1.0) -> None:
         if speed <= 0:
-            raise ValueError(f"speed must be above 0, not {speed}")
+            raise ValueError(f"speed must be greater than 0, got {speed}")
         self._speed = speed
         self._wall_start = time.time()
         self._start = time.monotonic()

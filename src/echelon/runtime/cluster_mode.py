@@ -1,8 +1,8 @@
-"""Cluster mode: the scheduler or controllers as a process of their own, against an API server that is not ours.
+"""Cluster mode: the scheduler or the controllers as a separate process on a real cluster.
 
-kubeconfig ─► HttpVerbs ─► caches, filled at once ─► the lease, when it is free ─► the parts, while it is held
+kubeconfig ─► HttpVerbs ─► caches, synced at once ─► the lease, when it is free ─► the components, while it is held
 
-Several such processes may run: one leads, the others follow it, ready to go on, and take over when its lease runs out.
+Several processes may run: one leads, the others keep their caches current and take over when its lease expires.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CLUSTER_CONTROLLERS", "Address", "RemoteSettings", "controllers", "running_in_cluster", "scheduler"]
 
-#: A leader often begins with a burst of writes.
+#: Connections to open in advance: a new leader often starts with a burst of writes.
 _WRITES_AT_ONCE = 72
 LEASE_NAMESPACE = "kube-system"
 MakeComponents = Callable[[Verbs, Caches, Clock, CollectorRegistry], list[Component]]
@@ -46,23 +46,23 @@ MakeComponents = Callable[[Verbs, Caches, Clock, CollectorRegistry], list[Compon
 
 @dataclass(frozen=True)
 class RemoteSettings:
-    """Which server, and under which lease; "" works without one."""
+    """Which API server, and which lease to hold; "" runs without leader election."""
 
     kubeconfig: Path | None
     context: str | None
     lease: str
-    #: Where to be watched, if anywhere.
+    #: Where to serve metrics; None: nowhere.
     metrics: Address | None = None
 
 
 def scheduler(names: Sequence[str], reserve_after: float) -> MakeComponents:
-    """A scheduler that answers to these names and keeps room for those that starve after so many seconds."""
+    """A scheduler for these scheduler names; after `reserve_after` seconds it reserves capacity for a waiting group."""
     settings = Settings(names=tuple(names), patience=Patience(after_seconds=reserve_after))
     return lambda verbs, caches, clock, registry: components.scheduler(verbs, caches, clock, settings, registry)[1]
 
 
 def controllers(names: Sequence[str]) -> MakeComponents:
-    """Those of `CLUSTER_CONTROLLERS`."""
+    """The named controllers; names are those of `CLUSTER_CONTROLLERS`."""
     return lambda verbs, caches, clock, _: components.controllers(
         verbs, caches, clock, cluster_controllers(caches, names)
     )
@@ -72,9 +72,9 @@ def controllers(names: Sequence[str]) -> MakeComponents:
 async def running_in_cluster(
     settings: RemoteSettings, make: MakeComponents, report: Callable[[str], None]
 ) -> AsyncIterator[str]:
-    """The parts at work while the block lasts, entered once this process leads; yields the server's address.
+    """Run the components while the block runs, once this process leads; yields the address of the API server.
 
-    `report` hears what a person waiting for it should know.  A part that breaks, or a lost lease, ends the block.
+    `report` is called with progress messages for the user.  A failed component or a lost lease ends the block.
     """
     clock = RealClock()
     verbs, server = _connect(settings)
@@ -96,7 +96,7 @@ async def running_in_cluster(
                 yield server
     finally:
         for part in parts:
-            part.main.close()  # of those that never began
+            part.main.close()  # in case it was never started
         await verbs.close()
 
 
@@ -104,20 +104,20 @@ async def running_in_cluster(
 async def _metrics_served(
     address: Address | None, registry: CollectorRegistry, caches: Caches, report: Callable[[str], None]
 ) -> AsyncIterator[None]:
-    """Serve metrics and health, if somebody wants them."""
+    """Serve metrics and health while the block runs, if an address is given."""
     if address is None:
         yield
         return
     try:
         async with serve_metrics(registry, address, lambda: caches.synced) as url:
-            report(f"metrics are at {url}/metrics")
+            report(f"serving metrics at {url}/metrics")
             yield
     except CannotListen as error:
         raise CannotStart(str(error)) from error
 
 
 def _connect(settings: RemoteSettings) -> tuple[HttpVerbs, str]:
-    # Imported here: only what goes through a kubeconfig pays for its loader.
+    # Imported here, because loading the kubeconfig library takes time that other commands need not spend.
     from ..client.kubeconfig import KubeconfigError, connect, load
 
     try:
@@ -131,16 +131,16 @@ def _connect(settings: RemoteSettings) -> tuple[HttpVerbs, str]:
 async def _leading(
     name: str, verbs: Verbs, clock: Clock, report: Callable[[str], None]
 ) -> AsyncIterator[list[Component]]:
-    """Entered when the lease is ours, with what keeps it so; given up at the end."""
+    """Entered when the lease is acquired; yields the component that renews it; releases the lease at the end."""
     if not name:
         yield []
         return
     lease = Lease(verbs, clock, LEASE_NAMESPACE, name, f"{socket.gethostname()}_{secrets.token_hex(4)}")
-    report(f"waiting to lead: lease {LEASE_NAMESPACE}/{name}")
+    report(f"waiting for lease {LEASE_NAMESPACE}/{name}")
     try:
         await lease.acquire()
     except ApiError as error:
-        raise CannotStart(f"cannot hold lease {LEASE_NAMESPACE}/{name}: {error}") from error
+        raise CannotStart(f"cannot acquire lease {LEASE_NAMESPACE}/{name}: {error}") from error
     try:
         yield [Component("lease", lease.hold())]
     finally:
@@ -148,13 +148,13 @@ async def _leading(
 
 
 async def _check(verbs: Verbs, resources: Sequence[Resource], server: str) -> None:
-    """Say at once what would otherwise be tried in vain for ever."""
+    """Fail early if the server does not serve a needed kind or refuses this user."""
     try:
         for resource in resources:
             await _check_one(verbs, resource, server)
     except ApiError as error:
-        hint = "; the server does not know the user of this kubeconfig" if error.code == 401 else ""
-        raise CannotStart(f"cannot work with {server}: {error}{hint}") from error
+        hint = "; the server rejects the credentials of this kubeconfig" if error.code == 401 else ""
+        raise CannotStart(f"cannot use {server}: {error}{hint}") from error
 
 
 async def _check_one(verbs: Verbs, resource: Resource, server: str) -> None:
@@ -166,5 +166,5 @@ async def _check_one(verbs: Verbs, resource: Resource, server: str) -> None:
         if resource.builtin:
             hint = f"start it with --runtime-config={resource.api_version}=true and the feature gates of the kind"
         else:
-            hint = "apply what `echelon crds` prints"
+            hint = "run `echelon crds | kubectl apply --server-side -f -`"
         raise CannotStart(f"{server} does not serve {resource.kind} in {resource.api_version}: {hint}") from error

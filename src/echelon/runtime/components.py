@@ -1,6 +1,6 @@
-"""The working parts of a control plane, whoever serves the API: controllers, scheduler, nodes.
+"""The components of a control plane besides the API server: controllers, scheduler, simulated nodes.
 
-The same parts run embedded over a durable store, in virtual time over a store in memory, and against a real cluster.
+The same components run embedded over a durable store, in virtual time over a store in memory, and on a real cluster.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from ..scheduler.loop import Scheduler, Settings
 
 @dataclass(frozen=True)
 class Component:
-    """One thing that runs until cancelled."""
+    """A named coroutine that runs until cancelled."""
 
     name: str
     main: Coroutine[Any, Any, None]
-    #: What it can do before its time comes, once the caches are filled.
+    #: Called when the caches are synced and this process does not lead yet.
     prepare: Callable[[], None] = lambda: None
 
 
 def levels_of(cluster: Cluster) -> tuple[str, ...]:
-    """Topology keys from wide to narrow: the cluster's own, else the well-known ones; nodes come last."""
+    """Topology keys from wide to narrow: those of the cluster file, else the well-known ones; hostname is last."""
     own = tuple(level.key for level in cluster.levels)
     if not own:
         return DEFAULT_LEVELS
@@ -44,7 +44,7 @@ def levels_of(cluster: Cluster) -> tuple[str, ...]:
 def controllers(
     verbs: Verbs, caches: Caches, clock: Clock, chosen: Iterable[Controller] | None = None
 ) -> list[Component]:
-    """The chosen controllers, else every one, each with a recorder of its own."""
+    """The chosen controllers, else all, each with its own event recorder."""
     parts: list[Component] = []
     for controller in all_controllers(caches) if chosen is None else chosen:
         recorder = Recorder(verbs, clock, f"{controller.name}-controller")
@@ -56,7 +56,7 @@ def controllers(
 def scheduler(
     verbs: Verbs, caches: Caches, clock: Clock, settings: Settings, registry: CollectorRegistry | None = None
 ) -> tuple[Scheduler, list[Component]]:
-    """The scheduler, for those who look into its view, and what runs it."""
+    """The scheduler, for tests that read its view, and the components that run it."""
     recorder = Recorder(verbs, clock, "echelon-scheduler")
     made = Scheduler(verbs, caches, clock, recorder, settings, registry)
     return made, [Component("scheduler", made.run(), made.follow), Component("events", recorder.run())]
@@ -71,7 +71,7 @@ def assemble(
     names: Sequence[str],
     registry: CollectorRegistry | None = None,
 ) -> list[Component]:
-    """Everything but the API; nodes are simulated if there is a cluster to simulate."""
+    """All components but the API server; nodes are simulated if `cluster` is given."""
     parts = controllers(verbs, caches, clock)
     parts += scheduler(verbs, caches, clock, Settings(names=tuple(names), levels=levels), registry)[1]
     if cluster is not None:

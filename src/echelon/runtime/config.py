@@ -10,21 +10,23 @@ from ..api.cluster.pools import Cluster, default_cluster
 
 NodeMode = Literal["none", "simulated"]
 
-#: The names the embedded scheduler answers to: it is the only one there.
+#: The values of spec.schedulerName that the embedded scheduler serves; there is no other scheduler.
 EMBEDDED_SCHEDULER_NAMES = ("default-scheduler", "echelon")
 
 
 @dataclass(frozen=True)
 class PlaneSettings:
-    #: The directory that holds everything durable: database, certificates, tokens.
+    """Everything that `plane.running` needs to know."""
+
+    #: The data directory: database, certificates, token.
     data: Path
-    #: 0 takes any free port.
+    #: 0 selects a free port.
     port: int = 0
-    #: Where to write the kubeconfig; inside `data` unless said otherwise.
+    #: Where to write the kubeconfig; `kubeconfig` in the data directory if None.
     kubeconfig: Path | None = None
     nodes: NodeMode = "simulated"
     cluster: Cluster = field(default_factory=default_cluster)
-    #: How many seconds of the plane's clock pass in one real second.
+    #: Seconds of cluster time per real second.
     speed: float = 1.0
     scheduler_names: tuple[str, ...] = EMBEDDED_SCHEDULER_NAMES
 

@@ -1,13 +1,13 @@
-"""How often Python looks for garbage in cycles: a program with large caches wants that rarely."""
+"""Tuning of Python's garbage collector: with large caches it should run rarely."""
 
 from __future__ import annotations
 
 import gc
 
-#: Hundreds of thousands of objects in caches, hardly a cycle among them: Python's default looks for some far too often.
+#: The caches hold hundreds of thousands of objects and few cycles; Python's default threshold scans them too often.
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 def collect_rarely() -> None:
-    """For this process, from now on."""
+    """Raise the collection thresholds of this process."""
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, 20, 20)

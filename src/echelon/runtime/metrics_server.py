@@ -1,7 +1,7 @@
-"""Being watched: `/metrics`, `/healthz` and `/readyz` of a process that serves nothing else.
+"""Serves `/metrics`, `/healthz` and `/readyz` for processes that have no API server (cluster mode).
 
-Plain HTTP and no token, hence on loopback unless told otherwise: what is told here harms nobody, and asks nobody to
-be trusted.  The embedded plane has these paths on its own server, behind its token.
+Plain HTTP without a token, therefore on loopback by default.  The embedded plane serves these paths on its own API
+server, with its token.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, Proce
 
 
 class CannotListen(Exception):
-    """The address cannot be had; the message says which and why."""
+    """Listening on the address failed; the message says which address and why."""
 
 
 @dataclass(frozen=True)
 class Address:
     host: str
-    #: 0 takes any free port.
+    #: 0 selects a free port.
     port: int
 
 
 def metrics_registry() -> CollectorRegistry:
-    """An empty one, but for what the process itself costs."""
+    """A new registry with the CPU, memory and file metrics of this process."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     return registry
@@ -34,7 +34,7 @@ def metrics_registry() -> CollectorRegistry:
 
 @asynccontextmanager
 async def serve_metrics(registry: CollectorRegistry, address: Address, ready: Callable[[], bool]) -> AsyncIterator[str]:
-    """Serve for as long as the block lasts; yields the address."""
+    """Serve while the block runs; yields the URL.  `/readyz` answers 503 until `ready` returns True."""
 
     async def metrics(_: web.Request) -> web.Response:
         return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
@@ -45,7 +45,7 @@ async def serve_metrics(registry: CollectorRegistry, address: Address, ready: Ca
     async def is_ready(_: web.Request) -> web.Response:
         if ready():
             return web.Response(text="ok")
-        return web.Response(status=503, text="the caches are not filled yet")
+        return web.Response(status=503, text="caches are not synced yet")
 
     app = web.Application()
     app.add_routes([web.get("/metrics", metrics), web.get("/healthz", alive), web.get("/readyz", is_ready)])

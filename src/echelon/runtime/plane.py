@@ -1,4 +1,4 @@
-"""The embedded control plane, wired: store, API, controllers, scheduler and nodes in one process.
+"""The embedded control plane: store, API server, controllers, scheduler and simulated nodes in one process.
 
 store ─ Pipeline (Verbs) ─┬─ HTTPS server ── kubectl and every other client
                           └─ caches ─ controllers, scheduler, simulated nodes   (in process, no HTTP)
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class CannotStart(Exception):
-    """Why the plane could not start, for a person; nothing was left behind."""
+    """The plane could not start; the message is for the user."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Plane:
 
 
 def run_program(main: Coroutine[Any, Any, T]) -> T:
-    """Run a program around a plane on the fast event loop."""
+    """Run a coroutine on uvloop, with the garbage collector tuned for large caches."""
     collect_rarely()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main)
@@ -62,9 +62,9 @@ def run_program(main: Coroutine[Any, Any, T]) -> T:
 
 @asynccontextmanager
 async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
-    """A control plane for as long as the block lasts; leaving it finishes every accepted write.
+    """A control plane that runs while the block runs; on exit every accepted write is finished.
 
-    A part that breaks takes the whole plane down: better no scheduler than half a one.
+    If a component fails, the whole plane ends: see `supervision`.
     """
     clock = RealClock(settings.speed)
     async with AsyncExitStack() as stack:
@@ -90,7 +90,7 @@ async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
         )
         await stack.enter_async_context(supervised([*parts, Component("expiry", pipeline.run())]))
         await caches.wait_synced()
-        await _nodes_are_there(caches, settings)
+        await _wait_for_nodes(caches, settings)
         yield Plane(pipeline, caches, clock, server.url, settings.kubeconfig_path)
 
 
@@ -104,8 +104,8 @@ def _open(settings: PlaneSettings) -> Store:
         raise CannotStart(f"{settings.data}: {error.strerror}") from error
 
 
-async def _nodes_are_there(caches: Caches, settings: PlaneSettings) -> None:
-    """Ready means that the simulated nodes can be scheduled to."""
+async def _wait_for_nodes(caches: Caches, settings: PlaneSettings) -> None:
+    """Wait until all simulated nodes are registered."""
     if settings.nodes == "none":
         return
     there = asyncio.Event()

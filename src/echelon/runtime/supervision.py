@@ -1,4 +1,4 @@
-"""Parts that run beside a block of code: they end with it, and if one breaks, it breaks too."""
+"""Runs components beside a block of code: they end with the block, and the block fails if one of them fails."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from .components import Component
 
 
 class ComponentFailed(Exception):
-    """A part of the plane ended although nobody asked it to; its error is the cause."""
+    """A component ended by itself; its error is the cause of this exception."""
 
 
 @asynccontextmanager
-async def supervised(parts: Iterable[Component]) -> AsyncIterator[None]:
-    """Run the parts for as long as the block lasts.
+async def supervised(components: Iterable[Component]) -> AsyncIterator[None]:
+    """Run the components while the block runs.
 
-    What the block raises is raised unchanged.  A part that breaks cancels the block and is raised as `ComponentFailed`:
-    better no scheduler than half a one.
+    Exceptions of the block are raised unchanged.  A component that fails cancels the block, which then raises
+    `ComponentFailed`: a plane without one of its components must not continue.
     """
     block = asyncio.current_task()
     assert block is not None
-    broken: list[asyncio.Task[None]] = []
+    failed: list[asyncio.Task[None]] = []
 
     def ended(task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and not broken:
-            broken.append(task)
+        if not task.cancelled() and not failed:
+            failed.append(task)
             block.cancel()
 
-    tasks = [asyncio.create_task(part.main, name=part.name) for part in parts]
+    tasks = [asyncio.create_task(component.main, name=component.name) for component in components]
     for task in tasks:
         task.add_done_callback(ended)
     try:
         yield
     except asyncio.CancelledError:
-        if not broken or block.uncancel() > 0:
+        if not failed or block.uncancel() > 0:
             raise
     finally:
         for task in tasks:
             task.remove_done_callback(ended)
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    if broken:
-        raise ComponentFailed(f"{broken[0].get_name()} broke") from broken[0].exception()
+    if failed:
+        raise ComponentFailed(f"component {failed[0].get_name()} failed") from failed[0].exception()

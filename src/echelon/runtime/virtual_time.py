@@ -1,7 +1,7 @@
 """Virtual time: an event loop that jumps to the next timer as soon as nothing is ready.
 
-With seeded uids, an inline store and no threads, a whole control plane on this loop repeats byte for byte, and
-an hour of cluster life takes as long as its work, not its waiting.
+With seeded uids, an inline store and no threads, a control plane on this loop repeats byte for byte.  An hour of
+cluster time takes only as long as the work done in it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 class Deadlock(RuntimeError):
-    """Nothing is ready and no timer is set: the program would wait for ever."""
+    """Nothing is ready and no timer is set: the program would wait without end."""
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """Where the loop would sleep, time moves instead."""
+    """Advances the time instead of sleeping."""
 
     elapsed = 0.0
 
@@ -34,7 +34,7 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Use through `run`."""
+    """An event loop whose time is virtual; use it through `run`."""
 
     def __init__(self) -> None:
         self._jumping = _JumpingSelector()

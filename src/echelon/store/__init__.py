@@ -1,1 +1,1 @@
-"""The durable truth: a revisioned log of keys and bytes with compare-and-set and watch."""
+"""The durable store: a log of keys and bytes, numbered by revision, with compare-and-set and watch."""

@@ -1,10 +1,10 @@
-"""Getting accepted writes onto the disk: at once (virtual time, memory) or by one thread in groups (SQLite).
+"""Commits accepted writes to the journal: inline (virtual time, memory) or in batches by one thread (SQLite).
 
     accept ──submit──▶ committer ──append──▶ journal
        ▲                    │
        └────── settle ◀─────┘      on the event loop, in order of revision
 
-Whatever was submitted while the thread was writing forms its next group: the busier, the larger, with no timer.
+Writes submitted while the thread is writing form its next batch.  There is no timer: batches grow with the load.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .journal import Batch, Entry, Journal
 
 @dataclass(slots=True)
 class PendingWrite:
-    """An accepted write on its way; `record` is None for a deletion."""
+    """An accepted write that is not durable yet; `record` is None for a deletion."""
 
     entry: Entry
     record: Record | None
@@ -32,7 +32,7 @@ class PendingWrite:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """Steps of the log that may go, with the mark above which history stays complete."""
+    """Revisions to delete from the journal; history is complete above `compacted`."""
 
     dead: tuple[int, ...]
     compacted: int
@@ -80,17 +80,17 @@ class InlineCommitter:
 
 
 class ThreadCommitter:
-    """One thread writes; whatever waits when it looks up is one batch."""
+    """One thread writes; everything queued when it is free is one batch."""
 
-    #: About as many as this; more would delay the first writer of a batch for the sake of the last.
+    #: Approximate limit; a larger batch would delay its first writer.
     MAX_BATCH = 512
 
     def __init__(self, journal: Journal, settle: Settle) -> None:
         self._journal = journal
         self._settle = settle
         self._loop = asyncio.get_running_loop()
-        #: What was submitted in this turn of the event loop: to hand it over wakes the thread, and costs more than to
-        #: accept a write.
+        #: Items submitted in this iteration of the event loop.  They go to the thread together, because waking it costs
+        #: more than accepting a write.
         self._gathered: list[PendingWrite | Compaction] = []
         self._queue: SimpleQueue[list[PendingWrite | Compaction] | None] = SimpleQueue()
         self._ended = asyncio.Event()
@@ -116,25 +116,25 @@ class ThreadCommitter:
 
     def _run(self) -> None:
         broken: Exception | None = None
-        open_ = True
-        while open_:
-            items, open_ = self._take()
+        running = True
+        while running:
+            items, running = self._take()
             writes, batch = _batch(items)
             if broken is None and (batch.entries or batch.dead):
                 try:
                     self._journal.append(batch)
                 except Exception as error:
                     broken = error
-            self._tell(self._settle, writes, broken)
-        self._tell(self._ended.set)
+            self._call_on_loop(self._settle, writes, broken)
+        self._call_on_loop(self._ended.set)
 
-    def _tell(self, callback: Callable[..., None], *arguments: object) -> None:
-        """Run a callback on the event loop; a loop that is gone has nobody left to tell."""
+    def _call_on_loop(self, callback: Callable[..., None], *arguments: object) -> None:
+        """Run a callback on the event loop, unless the loop is already closed."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(callback, *arguments)
 
     def _take(self) -> tuple[list[PendingWrite | Compaction], bool]:
-        """Everything that waits, at least one item; False with the last batch before closing."""
+        """All queued items, waiting for at least one; the flag is False for the last batch before closing."""
         more = self._queue.get()
         items: list[PendingWrite | Compaction] = []
         while more is not None:

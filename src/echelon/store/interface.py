@@ -1,10 +1,10 @@
-"""What a store promises, whatever keeps the bytes.
+"""The interface of a store, the same for SQLite and memory.
 
 One counter, `revision`, grows by one with every change of any key.  A change is *acknowledged* (the awaited
 `put` or `delete` returns), visible to `get` and `scan`, and delivered to watchers only after it is durable.
-Watching begins at a revision and misses nothing: subscribe first, then read.
+A watch starts at a revision and misses no later change.
 
-The store knows keys and bytes, not kinds.  A `HeaderOf` given at opening tells it what to index.
+The store knows keys and bytes, not kinds.  The `HeaderOf` function given at opening extracts what to index.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 
 class Header(NamedTuple):
-    """What a store remembers of a value beside its bytes."""
+    """The indexed parts of a value."""
 
     uid: str = ""
     labels: Mapping[str, str] = {}
@@ -55,7 +55,7 @@ class Change:
 
 
 class RevisionMismatch(Exception):
-    """The key was not at the revision the writer expected; `current` is what it is at (0: absent)."""
+    """The key is not at the revision that the writer expected; `current` is its revision (0: absent)."""
 
     def __init__(self, key: str, current: int) -> None:
         super().__init__(f"{key} is at revision {current}")
@@ -64,7 +64,7 @@ class RevisionMismatch(Exception):
 
 
 class Compacted(Exception):
-    """The asked-for revision is older than the window of kept history."""
+    """The requested revision is older than the kept history."""
 
     def __init__(self, asked: int, oldest: int) -> None:
         super().__init__(f"too old resource version: {asked} ({oldest})")
@@ -77,11 +77,11 @@ class StoreBusy(Exception):
 
 
 class StoreFailed(Exception):
-    """The disk refused a commit; the store takes no more writes until it is opened again."""
+    """A commit failed; the store accepts no writes until it is opened again."""
 
 
 class Watch(Protocol):
-    """A subscription: batches of changes in order of revision.  Raises `Compacted` if the reader falls behind."""
+    """A subscription: batches of changes in order of revision.  Raises `Compacted` if the reader is too slow."""
 
     def __aiter__(self) -> AsyncIterator[Sequence[Change]]: ...
 
@@ -96,7 +96,7 @@ class Watch(Protocol):
 
 
 class Store(Protocol):
-    """See the module's opening."""
+    """Keys, bytes and revisions; see the module docstring."""
 
     @property
     def revision(self) -> int:
@@ -113,14 +113,14 @@ class Store(Protocol):
         ...
 
     def owned_by(self, uid: str) -> Sequence[Record]:
-        """Records whose header names that owner."""
+        """Records whose header names that owner uid."""
         ...
 
     async def put(self, key: str, encode: Encode, expect: int | None, header: Header | None = None) -> Record:
-        """Write a value.  `expect` 0: must be absent; n: must be at revision n; None: whatever is there.
+        """Write a value.  `expect` 0: the key must be absent; n: it must be at revision n; None: no condition.
 
-        Raises `RevisionMismatch` at once when the newest accepted write (durable or on its way) disagrees.
-        A writer that has the header at hand passes it and saves the store from asking for it.
+        Raises `RevisionMismatch` at once when the newest accepted write (durable or pending) has another revision.
+        A writer that already has the header passes it, so that the store need not compute it.
         """
         ...
 

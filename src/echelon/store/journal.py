@@ -1,7 +1,7 @@
-"""What a backend does for the log: keep batches, and give them back after a restart.
+"""The interface between the log and its backend: batches are written, and read back after a restart.
 
-`log.Log` decides what is written and when it becomes visible; a `Journal` only makes batches durable, each one
-wholly or not at all.
+`log.Log` decides what is written and when it becomes visible.  A `Journal` only makes batches durable, each one
+completely or not at all.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 
 class Entry(NamedTuple):
-    """One step of the log as it is kept; a deletion keeps its tombstone as `value`."""
+    """One change as it is stored; a deletion has its tombstone as `value`."""
 
     revision: int
     key: str
@@ -22,18 +22,18 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What becomes durable together."""
+    """Entries that become durable together, and revisions to delete with them."""
 
     entries: Sequence[Entry]
-    #: Revisions that no reader can need any more.
+    #: Revisions that no reader can ask for any more.
     dead: Sequence[int] = ()
-    #: After this batch, history is complete only above this revision; 0 leaves the mark where it is.
+    #: After this batch, history is complete only above this revision; 0 leaves the mark unchanged.
     compacted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class JournalContents:
-    """What a journal holds when it is opened: every step above `compacted`, and the state at `compacted`."""
+    """The contents of an opened journal: every entry above `compacted`, and the state at `compacted`."""
 
     compacted: int
     entries: Iterable[Entry]
@@ -45,7 +45,7 @@ class Journal(Protocol):
     def load(self) -> JournalContents: ...
 
     def append(self, batch: Batch) -> None:
-        """Return when the batch is on disk; any exception means that it is not and never will be."""
+        """Return when the batch is on disk; after an exception it is not and never will be."""
         ...
 
     def close(self) -> None: ...

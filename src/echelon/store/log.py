@@ -1,11 +1,11 @@
-"""The log's meaning, written once for every backend: see `interface.Store`.
+"""The store itself, the same for every backend: implements `interface.Store` over a `Journal`.
 
     put/delete ─▶ accept: compare with the newest accepted write, take the next revision, encode
                ─▶ commit: a `Committer` makes it durable through a `Journal`
-               ─▶ settle: state, history and watchers see it, the writer is answered
+               ─▶ settle: state, history and watchers see it, the writer gets its answer
 
-Two views of the world therefore exist: `_accepted`, against which writers are compared, and the durable `State`,
-which is all that readers and watchers ever see.
+So there are two states: `_accepted`, with which writers are compared, and the durable `State`, which is all that
+readers and watchers see.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Log:
     def __init__(self, journal: Journal, committer: MakeCommitter, header_of: HeaderOf, window: Window) -> None:
         self._header_of = header_of
         self._state = State()
-        #: The newest accepted write of each key that has one on its way.
+        #: The newest accepted write of each key that has a pending one.
         self._accepted: dict[str, PendingWrite] = {}
         self._failed: Exception | None = None
         self.closed = False
-        self._revision, self._hub = self._load(journal, window)
+        self._revision, self._history = self._load(journal, window)
         self._next = self._revision + 1
         self._committer = committer(journal, self._settle)
         self._forget_old()
@@ -71,7 +71,7 @@ class Log:
             await asyncio.wait([write.done])
 
     def watch(self, prefix: str, after: int) -> Subscription:
-        return self._hub.subscribe(prefix, after)
+        return self._history.subscribe(prefix, after)
 
     async def close(self) -> None:
         if self._failed is None:
@@ -79,29 +79,29 @@ class Log:
         if not self.closed:
             self.closed = True
             await self._committer.close()
-            self._hub.close()
+            self._history.close()
 
     def _compare(self, key: str, expect: int | None) -> int:
-        """The revision of the newest accepted write of a key, if it is the expected one."""
+        """The revision of the newest accepted write of a key; `RevisionMismatch` if it is not the expected one."""
         if self._failed is not None:
             raise StoreFailed(str(self._failed)) from self._failed
-        on_its_way = self._accepted.get(key)
-        record = on_its_way.record if on_its_way else self._state.get(key)
+        pending = self._accepted.get(key)
+        record = pending.record if pending else self._state.get(key)
         current = record.revision if record else 0
         if expect is not None and expect != current:
             raise RevisionMismatch(key, current)
         return current
 
     async def _commit(self, entry: Entry, record: Record | None) -> Record:
-        """Nothing can fail any more but the disk: take the revision and wait until it is durable."""
+        """Take the next revision and wait until the write is durable; only the disk can still fail."""
         self._next = entry.revision + 1
         done: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
         write = self._accepted[entry.key] = PendingWrite(entry, record, done)
         self._committer.submit(write)
         if done.done():
-            # An inline commit never waits; give watchers their turn all the same.
+            # An inline commit never waits; let the watchers run all the same.
             await asyncio.sleep(0)
-        # A writer that gives up waiting does not take its write back.
+        # A writer that is cancelled does not take its write back.
         return await asyncio.shield(done)
 
     def _settle(self, writes: Sequence[PendingWrite], error: Exception | None) -> None:
@@ -116,11 +116,11 @@ class Log:
                 del self._accepted[change.key]
             if not write.done.done():
                 write.done.set_result(result)
-        self._hub.publish(changes)
+        self._history.publish(changes)
         self._forget_old()
 
     def _apply(self, entry: Entry, record: Record | None) -> tuple[Change, Record]:
-        """Make one durable step visible to readers; also the answer its writer gets."""
+        """Make one durable change visible to readers; returns it and the record for its writer."""
         self._revision = entry.revision
         if record is None:
             last = self._state.drop(entry.key)
@@ -130,14 +130,14 @@ class Log:
 
     def _fail(self, writes: Sequence[PendingWrite], error: Exception) -> None:
         if self._failed is None:
-            self._failed = StoreFailed(f"the disk refused a commit, no more writes are taken: {error}")
+            self._failed = StoreFailed(f"commit failed, no more writes are accepted: {error}")
         for write in writes:
             if not write.done.done():
                 write.done.set_exception(StoreFailed(str(self._failed)))
 
     def _forget_old(self) -> None:
-        """Bound the log: what fell out of the window and is not a current value may go from the journal."""
-        gone = self._hub.trim()
+        """Delete from the journal what left the history window and is not a current value."""
+        gone = self._history.trim()
         if not gone:
             return
         dead: list[int] = []
@@ -151,7 +151,7 @@ class Log:
     def _scan_back(self, prefix: str, at: int) -> list[Record]:
         """The state at an older revision: the current one with the changes since then undone."""
         records = {record.key: record for record in self._state.scan(prefix)}
-        for change in reversed(self._hub.since(at)):
+        for change in reversed(self._history.since(at)):
             if not change.key.startswith(prefix):
                 continue
             if change.previous is None:
@@ -172,7 +172,7 @@ class Log:
             if entry.revision <= kept.compacted:
                 continue
             if entry.revision != expected:
-                raise StoreFailed(f"the log is damaged: revision {expected} is missing")
+                raise StoreFailed(f"the database is damaged: revision {expected} is missing")
             expected += 1
             history.append(change)
         return expected - 1, WatchHistory(window, kept.compacted, history)

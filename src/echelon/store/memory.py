@@ -1,4 +1,4 @@
-"""The store that forgets: the same log without a disk, for tests, simulation and `--ephemeral`."""
+"""The store in memory: the same log without a disk, for tests and simulation."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from .log import Log
 from .watch_history import Window
 
 
-class _Nowhere:
-    """A journal that keeps nothing."""
+class _NoJournal:
+    """A journal that stores nothing."""
 
     def load(self) -> JournalContents:
         return JournalContents(0, ())
@@ -24,4 +24,4 @@ class _Nowhere:
 
 def open_memory(header_of: HeaderOf, window: Window = Window()) -> Log:
     """An empty store in memory; commits are inline."""
-    return Log(_Nowhere(), InlineCommitter, header_of, window)
+    return Log(_NoJournal(), InlineCommitter, header_of, window)

@@ -1,4 +1,4 @@
-"""The shape of the database file, step by step.  A step, once released, never changes; new shapes append one."""
+"""The schema of the database file as a list of migrations.  A released migration never changes; add a new one."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ CREATE TABLE mark (
 INSERT INTO mark VALUES ('compacted', 0);
 """
 
-#: (name, statements), in order; the file remembers how many it has seen.
+#: (name, statements), in order; `PRAGMA user_version` counts those already applied.
 STEPS: tuple[tuple[str, str], ...] = (("log and compaction mark", _LOG),)
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Bring a file to the newest shape; refuse one that a newer Echelon has written."""
+    """Bring a database to the newest schema; `StoreFailed` if a newer Echelon wrote it."""
     (seen,) = connection.execute("PRAGMA user_version").fetchone()
     if seen > len(STEPS):
-        raise StoreFailed(f"the database was written by a newer version of Echelon (shape {seen}, known {len(STEPS)})")
+        raise StoreFailed(
+            f"the database has schema version {seen}, this version of Echelon knows {len(STEPS)}: use a newer Echelon"
+        )
     for number, (_, statements) in enumerate(STEPS[seen:], start=seen + 1):
         connection.executescript(f"BEGIN IMMEDIATE; {statements} PRAGMA user_version = {number}; COMMIT;")

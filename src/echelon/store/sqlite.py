@@ -1,7 +1,7 @@
-"""The durable store: one SQLite log table, written in groups, in a directory that one process holds.
+"""The SQLite backend: one log table, written in batches, in a data directory locked by one process.
 
-WAL with synchronous=FULL: when COMMIT returns, the batch is on disk.  The writer never checkpoints; a second
-connection on its own thread moves the write-ahead log into the database while commits go on.
+WAL with synchronous=FULL: when COMMIT returns, the batch is on disk.  The writer does not checkpoint; a second
+connection in its own thread moves the write-ahead log into the database while commits continue.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .watch_history import Window
 _FILE = "echelon.db"
 #: The write-ahead log is moved into the database in steps of about this size …
 _CHECKPOINT_BYTES = 8 * 1024 * 1024
-#: … and if commits never leave a gap to start it over, one commit waits for that.
+#: … and when it is larger than this, one commit waits until it is truncated.
 _WAL_LIMIT_BYTES = 256 * 1024 * 1024
 #: Sizes of the prepared INSERT statements, largest first.
 _ROWS = (64, 16, 4, 1)
@@ -34,7 +34,7 @@ _INSERT = {
 
 
 class DirectoryLock:
-    """Holds a data directory for this process; the kernel lets go of it however the process ends."""
+    """Locks a data directory for this process; the kernel releases the lock however the process ends."""
 
     def __init__(self, directory: Path) -> None:
         path = directory / "lock"
@@ -56,7 +56,7 @@ class DirectoryLock:
 
 
 class Checkpointer:
-    """Copies the write-ahead log into the database, beside the commits and never in their way."""
+    """Copies the write-ahead log into the database in its own thread, without blocking commits."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -81,7 +81,7 @@ class Checkpointer:
                 self._asked.clear()
                 if self._stopping:
                     return
-                # Failure loses nothing: the write-ahead log stays, and the commit path reports a sick disk.
+                # A failure loses nothing: the write-ahead log stays, and the next commit reports a failing disk.
                 try:
                     connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
                 except sqlite3.Error:
@@ -109,7 +109,7 @@ class SqliteJournal:
             migrate(self._connection)
         except sqlite3.DatabaseError as error:
             self._lock.release()
-            raise StoreFailed(f"{path} cannot be opened: {error}") from error
+            raise StoreFailed(f"cannot open {path}: {error}") from error
         except StoreFailed:
             self._lock.release()
             raise
@@ -141,7 +141,7 @@ class SqliteJournal:
         self._keep_wal_short(sum(len(entry.value) for entry in batch.entries))
 
     def _insert(self, entries: Sequence[Entry]) -> None:
-        """Many rows per statement: SQLite gives the interpreter back once for all of them, not once for each."""
+        """Many rows per statement: SQLite releases and takes the GIL once for all of them."""
         at = 0
         while at < len(entries):
             rows = next(size for size in _ROWS if size <= len(entries) - at)
@@ -168,7 +168,7 @@ class SqliteJournal:
 def open_sqlite(directory: Path, header_of: HeaderOf, *, inline: bool = False, window: Window = Window()) -> Log:
     """Open the store of a data directory, on the running event loop.
 
-    `inline` commits every write where it is made, without a thread: for virtual time.  Raises `StoreBusy` when
+    `inline` commits every write in the caller, without a thread: for virtual time.  Raises `StoreBusy` when
     another process holds the directory and `StoreFailed` when the file is damaged or too new.
     """
     journal: Journal = SqliteJournal(directory)

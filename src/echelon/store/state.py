@@ -1,7 +1,7 @@
 """The current value of every key, in memory: sorted per kind, with an index of owners.
 
-Keys look like `/group/plural/namespace/name`.  Everything below one `/group/plural/` is a shelf of its own, so
-reading one kind never walks over another.
+Keys look like `/group/plural/namespace/name`.  Records are kept per `/group/plural/`, so that reading one kind does
+not touch another.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 from .interface import Record
 
-#: Above every character of a key: the end of the range that a prefix opens.
+#: Greater than every character of a key: the end of the range of a prefix.
 _END = "\U0010ffff"
 
 
-class _Shelf:
+class _KindRecords:
     """The records of one kind, by key and in order."""
 
     __slots__ = ("keys", "records")
@@ -40,17 +40,17 @@ class _Shelf:
         return (records[key] for key in self.keys[low:high])
 
 
-def _shelf_of(key: str) -> str:
+def _kind_prefix(key: str) -> str:
     """`/group/plural/` of a key."""
     end = key.find("/", key.find("/", 1) + 1)
     return key[: end + 1]
 
 
 class State:
-    """Durable records."""
+    """All durable records."""
 
     def __init__(self) -> None:
-        self._shelves: dict[str, _Shelf] = {}
+        self._kinds: dict[str, _KindRecords] = {}
         self._records: dict[str, Record] = {}
         self._owned: dict[str, dict[str, None]] = {}
 
@@ -62,10 +62,10 @@ class State:
         key = record.key
         previous = self._records.get(key)
         self._records[key] = record
-        shelf = self._shelves.get(_shelf_of(key))
-        if shelf is None:
-            shelf = self._shelves[_shelf_of(key)] = _Shelf()
-        shelf.put(record)
+        kind = self._kinds.get(_kind_prefix(key))
+        if kind is None:
+            kind = self._kinds[_kind_prefix(key)] = _KindRecords()
+        kind.put(record)
         before = previous.header.owners if previous else ()
         if before != record.header.owners:
             self._disown(key, before)
@@ -74,18 +74,18 @@ class State:
         return previous
 
     def drop(self, key: str) -> Record:
-        """Remove a key that is there."""
+        """Remove an existing key and return its last record."""
         record = self._records.pop(key)
-        self._shelves[_shelf_of(key)].drop(key)
+        self._kinds[_kind_prefix(key)].drop(key)
         self._disown(key, record.header.owners)
         return record
 
     def scan(self, prefix: str) -> list[Record]:
         """Records under a prefix in order of keys."""
-        shelf = self._shelves.get(_shelf_of(prefix)) if prefix.count("/") >= 3 else None
-        if shelf is not None:
-            return list(shelf.scan(prefix))
-        found = (s for name, s in sorted(self._shelves.items()) if name.startswith(prefix))
+        kind = self._kinds.get(_kind_prefix(prefix)) if prefix.count("/") >= 3 else None
+        if kind is not None:
+            return list(kind.scan(prefix))
+        found = (s for name, s in sorted(self._kinds.items()) if name.startswith(prefix))
         return [record for one in found for record in one.scan(prefix)]
 
     def owned_by(self, uid: str) -> list[Record]:

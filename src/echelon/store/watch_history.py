@@ -1,10 +1,11 @@
-"""History and those who follow it.
+"""Recent changes, and the watchers that follow them.
 
-The hub keeps the newest changes in memory, bounded by number and by bytes, and hands every change to the
-subscriptions whose prefix it falls under.  Revisions have no gaps, so a revision is also a position.
+`log.Log` publishes every durable change here.  The history keeps the newest changes in memory, bounded by number and by
+bytes, and delivers each change to the subscriptions whose prefix matches.  Revisions have no gaps, so a revision is
+also a position in the history.
 
-A subscription is a buffer of references.  One that is not read until its buffer is full is cut off with
-`Compacted`: its reader lists again, and nobody else notices.
+A subscription is a buffer of references.  If its buffer fills up, it is cut off with `Compacted`: its reader lists
+again, and other watchers are not affected.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from dataclasses import dataclass
 
 from .interface import Change, Compacted
 
-#: A full window is cut to a little below its limits, so that cutting costs nothing per change: this part of it …
+#: A full window is trimmed to a little below its limits, so that not every change trims: by this fraction …
 _SLACK = 64
-#: … and at most about this many changes at once, which is what one commit forgets.
+#: … and by at most about this many changes at once, which one commit deletes.
 _TRIM_STEP = 512
 
 
 @dataclass(frozen=True)
 class Window:
-    """How much history is kept, and how far one reader may fall behind."""
+    """How much history is kept, and how many unread changes a watcher may have."""
 
     events: int = 50_000
     bytes: int = 96 * 1024 * 1024
@@ -31,7 +32,7 @@ class Window:
 
 
 def check_prefix(prefix: str) -> None:
-    """Scans go by whole segments of a key; anything else is a mistake of the caller."""
+    """Scans work on whole segments of a key; any other prefix is an error of the caller."""
     if prefix and not prefix.endswith("/"):
         raise ValueError(f"a prefix ends with '/': {prefix!r}")
 
@@ -54,9 +55,9 @@ def _weight(change: Change) -> int:
 class Subscription:
     """One reader: see `interface.Watch`."""
 
-    def __init__(self, hub: WatchHistory, prefix: str, after: int, backlog: list[Change]) -> None:
+    def __init__(self, history: WatchHistory, prefix: str, after: int, backlog: list[Change]) -> None:
         self.prefix = prefix
-        self._hub = hub
+        self._watch_history = history
         self._after = after
         self._unread = backlog
         self._too_slow = False
@@ -69,7 +70,7 @@ class Subscription:
     async def __anext__(self) -> Sequence[Change]:
         while not self._unread:
             if self._too_slow:
-                raise Compacted(self._after, self._hub.oldest)
+                raise Compacted(self._after, self._watch_history.oldest)
             if self._closed:
                 raise StopAsyncIteration
             self._waiting = asyncio.get_running_loop().create_future()
@@ -91,14 +92,14 @@ class Subscription:
         if len(self._unread) >= limit:
             self._too_slow = True
             self._unread = []
-            self._hub.leave(self)
+            self._watch_history.unsubscribe(self)
         else:
             self._unread.append(change)
         self._wake()
 
     def close(self) -> None:
         self._closed = True
-        self._hub.leave(self)
+        self._watch_history.unsubscribe(self)
         self._wake()
 
     def _wake(self) -> None:
@@ -107,7 +108,7 @@ class Subscription:
 
 
 class WatchHistory:
-    """The window of history and all subscriptions."""
+    """The window of recent changes and all subscriptions."""
 
     def __init__(self, window: Window, compacted: int, history: Iterable[Change]) -> None:
         self._window = window
@@ -123,7 +124,7 @@ class WatchHistory:
         self._readers.setdefault(prefix, {})[reader] = None
         return reader
 
-    def leave(self, reader: Subscription) -> None:
+    def unsubscribe(self, reader: Subscription) -> None:
         readers = self._readers.get(reader.prefix)
         if readers is not None:
             readers.pop(reader, None)
@@ -131,7 +132,7 @@ class WatchHistory:
                 del self._readers[reader.prefix]
 
     def since(self, after: int) -> list[Change]:
-        """All changes above a revision, oldest first; `Compacted` if some are gone."""
+        """All changes above a revision, oldest first; `Compacted` if some are no longer kept."""
         if after < self.oldest:
             raise Compacted(after, self.oldest)
         return self._history[after - self.oldest :]
@@ -146,7 +147,7 @@ class WatchHistory:
         self._history += changes
 
     def trim(self) -> list[Change]:
-        """Changes that fell out of the window, a step at a time."""
+        """Remove and return the changes that no longer fit the window, a limited number at a time."""
         window = self._window
         if self._bytes <= window.bytes and len(self._history) <= window.events:
             return []

@@ -133,4 +133,6 @@ def test_a_failing_container_restarts_in_place_with_growing_pauses() -> None:
 def test_an_annotation_that_cannot_be_followed_fails_the_pod_and_says_so() -> None:
     refused = advance(bound_pod(annotations={"echelon.dev/run-seconds": "soon"}), NOW)
     assert refused["status"]["phase"] == "Failed"
-    assert refused["status"]["message"] == "annotation echelon.dev/run-seconds: 'soon' is not a number from 0 to 1e+09"
+    assert refused["status"]["message"] == (
+        "metadata.annotations[echelon.dev/run-seconds]: 'soon' must be a number from 0 to 1e+09"
+    )

@@ -22,10 +22,10 @@ current-context: here
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("clusters: [", "not a kubeconfig"),
-        ("", "not a kubeconfig"),
-        ("just words", "not a kubeconfig"),
-        ("kind: Config\n", "not a kubeconfig"),
+        ("clusters: [", "not a valid kubeconfig"),
+        ("", "not a valid kubeconfig"),
+        ("just words", "not a valid kubeconfig"),
+        ("kind: Config\n", "not a valid kubeconfig"),
         (GOOD.replace("current-context: here", "current-context: there"), "Context 'there' not found"),
     ],
 )
@@ -40,7 +40,7 @@ def test_an_unusable_file_is_named_with_what_is_wrong(tmp_path: Path, text: str,
 def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
     file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(KubeconfigError, match="not a kubeconfig"):
+    with pytest.raises(KubeconfigError, match="not a valid kubeconfig"):
         load(file)
 
 
@@ -56,7 +56,7 @@ def test_without_a_file_it_says_where_it_looked_and_how_to_name_one(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("KUBECONFIG", variable)
     looked = variable or tmp_path / ".kube" / "config"
-    with pytest.raises(KubeconfigError, match="name one with --kubeconfig or") as refused:
+    with pytest.raises(KubeconfigError, match="set --kubeconfig or") as refused:
         load(None)
     assert str(refused.value).startswith(f"{looked}: ")
 

@@ -40,7 +40,7 @@ async def test_what_the_block_raises_is_raised_unchanged() -> None:
 
 
 async def test_a_part_that_breaks_ends_the_block() -> None:
-    with pytest.raises(ComponentFailed, match="scheduler broke") as error:
+    with pytest.raises(ComponentFailed, match="component scheduler failed") as error:
         async with supervised([Component("scheduler", breaks()), Component("other", forever())]):
             await forever()
     assert isinstance(error.value.__cause__, RuntimeError)
