@@ -6,12 +6,15 @@ are paths, commands can be copied.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from echelon.api.objects import meta
 from echelon.api.objects.vocabulary import BLOCK, RACK
 from echelon.api.scheme import EVENTS, PODS, Object
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
 from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
 
+GUIDE = " ".join((Path(__file__).parents[2] / "docs" / "guides" / "why-pending.md").read_text().split())
 TAINT = {"key": "team", "value": "research", "effect": "NoSchedule"}
 
 
@@ -38,7 +41,9 @@ async def test_a_pod_that_is_too_large_for_any_node(world: SchedulerPlane) -> No
     await racks(world, 2)
     await world.create(make_pod("small", gpu=16))
     await world.settle()
-    assert await world.message("small") == "fits no node: requests 16 nvidia.com/gpu, the largest node has 8"
+    told = "fits no node: requests 16 nvidia.com/gpu, the largest node has 8"
+    assert await world.message("small") == told
+    assert told in GUIDE
 
 
 @in_virtual_time
@@ -66,6 +71,7 @@ async def test_a_gang_that_finds_too_few_gpus_in_any_rack(world: SchedulerPlane)
         "or add 1 node like r1-n0 to b1/r1"
     )
     assert await world.message(pods[0]) == f"PodGroup/train {told}"
+    assert f"PodGroup/train {told}" in GUIDE
     assert [event["message"] for event in await events(world, "train", "FailedScheduling")] == [told]
 
 
@@ -88,10 +94,12 @@ async def test_nodes_excluded_for_different_reasons(world: SchedulerPlane) -> No
     await world.create(*(make_node(name, unschedulable=True) for name in ("n1", "n2")))
     await world.create(make_node("n3", taints=[TAINT]), make_node("n4", cpu=1), make_pod("p", cpu=2))
     await world.settle()
-    assert (await world.message("p")).partition("; fix: ")[0] == (
+    told = (await world.message("p")).partition("; fix: ")[0]
+    assert told == (
         "fits none of 4 nodes: 2 are cordoned (kubectl uncordon NODE), "
         "1 has the untolerated taint team=research, 1 is short of cpu"
     )
+    assert told in GUIDE
 
 
 @in_virtual_time
