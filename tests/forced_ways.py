@@ -24,7 +24,7 @@ def without_victim_solver(patch: pytest.MonkeyPatch) -> None:
 
 def with_useless_rows_left_out(patch: pytest.MonkeyPatch) -> None:
     """Rows that no cheapest choice of victims can use are left out, however few there are."""
-    patch.setattr(row_costs, "MANY", 0)
+    patch.setattr(row_costs, "FEWEST_ROWS", 0)
 
 
 def with_wide_domains_from(patch: pytest.MonkeyPatch, nodes: int) -> None:

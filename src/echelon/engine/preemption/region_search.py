@@ -5,8 +5,8 @@ More evictions mostly never hurt.  Then:
 1. Slots of all victims: if there are too few even with every victim evicted, the region cannot help.
 2. Fit test with every victim evicted: if the aim does not fit then, it never does.
 3. Priority threshold: bisection for the lowest priority up to which evicting everything suffices.
-4. First answer: `slot_dp` where there are many victims, else the cheapest slots (`SlotPrices`); what is not needed is
-   spared.  If that violates budgets, one more answer among victims that violate none.
+4. First answer: all candidates, or the choice of `slot_dp` where they are many; what is not needed is spared, the
+   dearest first.  If that violates budgets, one more answer among victims that violate none.
 5. Branch and bound (`branch_and_bound`), for at most `MOST_BRANCHED` victims.
 6. Victim model (`solver_driver`), if that is not too large.
 
@@ -26,14 +26,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ..records.verdict import LossBound
-from ..space.canonical import Part, shapes_of
+from ..space.canonical import Part
 from .branch_and_bound import FEW_VICTIMS, BranchAndBound
 from .loss import Incumbent
 from .node_options import ModelTooLarge
-from .price_splitting import PriceSplitting
 from .region_problem import RegionProblem
 from .slot_dp import SlotProgram
-from .slot_gains import SlotGains, SlotPrices
+from .slot_gains import SlotGains
 from .solver_driver import SolverDriver
 from .victim_table import Victim, Victims
 
@@ -146,11 +145,11 @@ class RegionSearch:
             best.offer(self.problem.trial.loss(answer.victims), answer.victims)
         elif not self._solver_answered:
             suffices = answer is not None and (self.problem.by_slots or self.problem.fits(answer.victims))
-            self._offer(answer.victims if answer is not None and suffices else self._cheap_slots(candidates), best)
+            self._offer(answer.victims if answer is not None and suffices else candidates, best)
         if best.loss is not None and best.loss.budget_violations:
             harmless = self.problem.victims.only(self._harmless())
             if harmless and self.problem.fits(harmless):
-                self._offer(self._cheap_slots(self._up_to_threshold(harmless)), best)
+                self._offer(self._up_to_threshold(harmless), best)
         if answer is not None and answer.bound.highest_priority == bound.highest_priority:
             bound = max(bound, answer.bound)
         is_settled = many and best.loss is not None and bound >= best.loss.as_bound
@@ -169,7 +168,7 @@ class RegionSearch:
             if gains.missing(problem.region) <= 0 and not problem.by_slots:
                 continue
             program = SlotProgram(gains, part, problem.region, candidates)
-            result = PriceSplitting(program).solve() if program.is_small() else None
+            result = program.solve() if program.is_small() else None
             if result is None:
                 return None
             least = max(least, divmod(result.bound, len(candidates) + 1))
@@ -178,14 +177,6 @@ class RegionSearch:
         if not chosen:
             return None
         return _SlotAnswer(list(chosen.values()), LossBound(0, candidates.highest, *least), is_least)
-
-    def _cheap_slots(self, sufficient: Victims) -> Sequence[Victim]:
-        """Those of a sufficient set that free the cheapest slots, if all pods are equal; else all of it."""
-        problem = self.problem
-        if problem.gains.shape is None or len(shapes_of(problem.aim)) > 1:
-            return sufficient
-        picked = SlotPrices(problem.trial, problem.gains, problem.region, sufficient).pick(problem.aim)
-        return picked if picked is not None and problem.fits(picked) else sufficient
 
     def _harmless(self) -> list[Victim]:
         """Victims that can all be evicted without a violation, the cheapest first."""

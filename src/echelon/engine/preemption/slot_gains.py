@@ -7,9 +7,7 @@ whether it fits (`SlotGains.holds`, `SlotCounter`), so that no search is needed.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,10 +21,6 @@ from ..records.demand import LARGEST, Shape
 from ..space.canonical import Part, shapes_of
 from .loss import EvictionTrial
 from .victim_table import Victim, Victims, numbers_of
-
-#: A violated budget weighs more than any work.
-VIOLATION = float(1 << 50)
-INFINITE = float("inf")
 
 
 class SlotGains:
@@ -182,14 +176,6 @@ def least_cost(missing: int, works: Ints, gains: Ints) -> tuple[int, int]:
     return int(total), -(-missing // int(gains.max())) if len(gains) else 0
 
 
-@dataclass(slots=True)
-class _PricedSlots:
-    """The priced slots of a region's rows, in row order."""
-
-    rows: Ints
-    costs: np.ndarray[tuple[int], np.dtype[np.float64]]
-
-
 class SlotCounter:
     """The slots of a region, kept up to date while victims are evicted and restored one by one.
 
@@ -236,126 +222,3 @@ class SlotCounter:
                 for name, amount in freed.items():
                     sums[name] = sums.get(name, 0) + amount * times
                 self._missing -= self._gains.slots_with(row, sums) - before
-
-
-class SlotPrices:
-    """Slots of one region with their prices, from which a tree picks."""
-
-    def __init__(self, trial: EvictionTrial, gains: SlotGains, region: Region, victims: Sequence[Victim]) -> None:
-        self.table, self.region, self.gains = gains.table, region, gains
-        spread = {victim.unit: max(1, len(victim.freed)) for victim in victims}
-        price = {v.unit: (v.work + 1 + VIOLATION * trial.violations_alone(v)) / spread[v.unit] for v in victims}
-        self._on_row: dict[int, list[Victim]] = {}
-        for victim in sorted(victims, key=lambda victim: (price[victim.unit], victim.unit)):
-            for row in victim.freed:
-                self._on_row.setdefault(row, []).append(victim)
-        self._stairs = self._priced(price)
-
-    def pick(self, part: Part) -> list[Victim] | None:
-        """Victims whose going gives the part its slots, about as cheaply as can be; None if this finds no way."""
-        taken = self._place(part, self.region, np.zeros(len(self._stairs.rows), dtype=np.bool_))
-        if taken is None:
-            return None
-        chosen: dict[int, Victim] = {}
-        for row, count in Counter(self._stairs.rows[taken[1]].tolist()).items():
-            for victim in self._prefix(row, count):
-                chosen[victim.unit] = victim
-        return list(chosen.values())
-
-    # ---- prices
-
-    def _priced(self, price: Mapping[int, float]) -> _PricedSlots:
-        rows: list[int] = []
-        costs: list[float] = []
-        for row in rows_of(self.table, self.region).tolist():
-            steps = self._row_costs(row, price)
-            rows += [row] * len(steps)
-            costs += steps
-        return _PricedSlots(np.array(rows, dtype=np.int64), np.array(costs))
-
-    def _row_costs(self, row: int, price: Mapping[int, float]) -> list[float]:
-        """What the first, second, … slot of a row costs, evened out so that later slots are never cheaper."""
-        slots = min(int(self.gains.slots_now[row]), self.gains.need)
-        pools: list[tuple[float, int]] = [(0.0, slots)] if slots else []
-        freed: dict[str, int] = {}
-        cost = 0.0
-        for victim in self._on_row.get(row, ()):
-            cost += price[victim.unit]
-            _add(freed, victim.freed[row])
-            gained = min(self.gains.slots_with(row, freed), self.gains.need) - slots
-            if gained > 0:
-                slots += gained
-                pools.append((cost, gained))
-                cost = 0.0
-                while len(pools) > 1 and pools[-2][0] / pools[-2][1] >= pools[-1][0] / pools[-1][1]:
-                    last = pools.pop()
-                    pools[-1] = (pools[-1][0] + last[0], pools[-1][1] + last[1])
-        return [total / count for total, count in pools for _ in range(count)]
-
-    def _prefix(self, row: int, count: int) -> Iterable[Victim]:
-        """The cheapest victims of a row that must go for `count` slots."""
-        freed: dict[str, int] = {}
-        for victim in self._on_row.get(row, ()):
-            if min(self.gains.slots_with(row, freed), self.gains.need) >= count:
-                return
-            _add(freed, victim.freed[row])
-            yield victim
-
-    # ---- picking
-
-    def _place(self, part: Part, region: Region, used: np.ndarray) -> tuple[float, np.ndarray] | None:
-        """The price of the slots a part takes in a region, and all slots used then."""
-        best: tuple[float, np.ndarray] | None = None
-        for inner in self._domains(part, region):
-            found = self._inside(part, inner, used)
-            if found is not None and (best is None or found[0] < best[0]):
-                best = found
-        return best
-
-    def _domains(self, part: Part, region: Region) -> list[Region]:
-        levels = [self.table.level_of.get(key, -1) for key in part.keys]
-        level = max(levels, default=-1)
-        if level <= region.level or region.rows is not None:
-            return [region]
-        pinned = {int(self.table.domains(level)[row]) for row in part.pins}
-        inside = self.table.named_within(region.level, region.index, level).tolist()
-        return [Region(level, index) for index in inside if pinned <= {index}]
-
-    def _inside(self, part: Part, region: Region, used: np.ndarray) -> tuple[float, np.ndarray] | None:
-        if part.children:
-            return self._children(part, region, used)
-        first, last = self._span(region)
-        open_costs = np.where(used[first:last], INFINITE, self._stairs.costs[first:last])
-        if part.need > len(open_costs):
-            return None
-        order = np.argsort(open_costs, kind="stable")[: part.need]
-        total = float(open_costs[order].sum())
-        if total == INFINITE:
-            return None
-        after = used.copy()
-        after[first + order] = True
-        return total, after
-
-    def _children(self, part: Part, region: Region, used: np.ndarray) -> tuple[float, np.ndarray] | None:
-        total, have = 0.0, 0
-        children = list(part.children)
-        if part.need < len(children):
-            alone = {id(child): self._place(child, region, used) for child in children}
-            children.sort(key=lambda child: found[0] if (found := alone[id(child)]) else INFINITE)
-        for child in children:
-            if have == part.need:
-                break
-            found = self._place(child, region, used)
-            if found is not None:
-                total, used, have = total + found[0], found[1], have + 1
-        return (total, used) if have >= part.need else None
-
-    def _span(self, region: Region) -> tuple[int, int]:
-        low, high = self.table.span(region.level, region.index)
-        first, last = np.searchsorted(self._stairs.rows, (low, high)).tolist()
-        return first, last
-
-
-def _add(sums: dict[str, int], more: Mapping[str, int]) -> None:
-    for name, amount in more.items():
-        sums[name] = sums.get(name, 0) + amount

@@ -65,13 +65,13 @@ def test_most_of_many_unequal_rows_cannot_matter() -> None:
 
 
 def test_where_sums_could_be_too_large_every_row_stays() -> None:
-    options = [[1, 1 << 55]] * row_costs.MANY * 2
+    options = [[1, 1 << 55]] * row_costs.FEWEST_ROWS * 2
     assert useful_rows(options, 3) == list(range(len(options)))
 
 
 def test_a_row_climbs_by_the_cheapest_subset_for_each_number_of_slots() -> None:
     """Two pieces: subsets are none, the first, the second, both."""
     (only,) = cheapest_subsets(np.array([[1, 2, 2, 4]]), np.array([[0, 5, 3, 8]]))
-    assert only.base == 1
+    assert only.free == 1
     assert only.prices == [3, 8, 8]
     assert only.chosen == [2, 3, 3]
