@@ -1,10 +1,10 @@
-"""Pods onto nodes, for the solver: how many nodes of a kind are filled with which set of pods.
+"""Pods onto nodes in a CP-SAT model: how many nodes of a kind are filled with which set of pods (pattern).
 
-Nodes are told apart by cell: the narrowest domain that any leaf may have, the values of unlisted keys, the domains of
-terms between pods.  Within a cell nodes that are alike are one kind, and for each kind the full sets of pods are
-written down, so there are patterns instead of single nodes.  Shapes that are the same to every node are one size in
-these sets, whoever their pods follow: 13 apps of five sizes have 18 full sets, not 1,126.  What leaves need in a place
-is divided among its cells.
+Nodes are grouped by cell: the narrowest domain that any leaf may have, the values of unlisted keys, the domains of
+terms between pods.  Equal nodes of a cell are one kind, and the full patterns are listed for each kind, so the model
+has patterns instead of single nodes.  Shapes that are equal for every node are one size in a pattern, whatever their
+other terms: 13 apps of five sizes have 18 full patterns, not 1,126.  What leaves need in a place is divided among its
+cells.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..space.tasks import Put
 from ..space.trial_state import AmountState
 from .pod_rule_constraints import PodCount, on_nodes
 
-#: Ways to fill a node that are written down; nodes that can be filled in more ways are left open.
+#: The most full patterns of a node; with more the model is not built.
 MOST_FILLS = 2_000
 
 #: A region by what it is: its listed domain, and its rows if it has not all of that.
@@ -34,7 +34,7 @@ Place = tuple[int, int, bytes]
 
 
 class TooLarge(Exception):
-    """The question is not worth writing down."""
+    """The model would be too large."""
 
 
 def place_of(region: Region) -> Place:
@@ -42,7 +42,7 @@ def place_of(region: Region) -> Place:
 
 
 class Cells:
-    """Nodes of a region by the narrowest domain that any leaf may have and by whatever else tells nodes apart."""
+    """Nodes of a region by the narrowest domain that any leaf may have and by all else that distinguishes them."""
 
     def __init__(self, state: AmountState, region: Region, places: dict[Place, Region], marks: list[Ints]) -> None:
         table = state.table
@@ -60,7 +60,7 @@ class Cells:
 
 
 class NodePatterns:
-    """Variables for nodes; whoever asks for pods adds to what is asked of each cell, and `close` writes it down."""
+    """Variables for nodes; `ask` collects the pods that leaves need in each cell, `close` adds the constraints."""
 
     def __init__(
         self, state: AmountState, cp: Any, integer: Callable[[int], Any], shapes: list[Shape], cells: Cells
@@ -68,13 +68,13 @@ class NodePatterns:
         self.table, self.shapes, self.cells, self._cp, self._integer = state.table, shapes, cells, cp, integer
         #: The size of each shape.
         self._size: list[int] = []
-        #: By cell: rows of one kind, and the variable for each way to fill one.
+        #: By cell: rows of one kind, and the variable for each pattern.
         self.ways: dict[int, list[tuple[list[int], list[tuple[Counts, Any]]]]] = {}
         self._write_ways(state)
         self._asked: dict[tuple[Place, int], list[Any]] = {}
         #: Pods of a shape that the leaves of a place have in a cell.
         self._shares: dict[tuple[Place, int], dict[int, Any]] = {}
-        #: After solving, the pods of each shape on each row that are dealt to nobody yet, by place.
+        #: After solving: pods of each shape on each row that are not yet assigned to a leaf, by place.
         self._dealt: dict[Place, Ints] = {}
 
     def _write_ways(self, state: AmountState) -> None:
@@ -96,7 +96,7 @@ class NodePatterns:
             self.ways.setdefault(cell, []).append((alike, ways))
 
     def _sizes(self, state: AmountState, measure: Measure) -> list[Shape]:
-        """One shape of each size: pods of a size take the same, may use the same nodes, and mind nobody on a node."""
+        """One shape of each size: pods of a size take the same, use the same nodes, and have no term on one node."""
         apart, found = _apart(state, self.shapes, self.cells.rows), dict[object, Shape]()
         for number, shape in enumerate(self.shapes):
             minds = any(having[number] or meant[number] for having, meant in apart)
@@ -107,11 +107,11 @@ class NodePatterns:
         return list(found.values())
 
     def ask(self, place: Place, shape: Shape, pods: Any) -> None:
-        """So many more pods of a shape in a place."""
+        """Ask for more pods of a shape in a place."""
         self._asked.setdefault((place, self.shapes.index(shape)), []).append(pods)
 
     def close(self) -> None:
-        """What is asked of each cell must be there."""
+        """Each cell must hold what is asked of it."""
         by_cell: dict[tuple[int, int], list[Any]] = {}
         inside: dict[Place, list[int]] = {}
         for (place, shape), pods in self._asked.items():
@@ -152,7 +152,7 @@ class NodePatterns:
     # ---- the answer
 
     def settle(self, solver: Solver) -> None:
-        """Read off which rows have which pods, and which of them belong to which place."""
+        """Read from the solution which rows have which pods, and to which place they belong."""
         counts = np.zeros((max(self._size) + 1, self.table.size), dtype=np.int64)
         for kinds in self.ways.values():
             for rows, ways in kinds:
@@ -169,7 +169,7 @@ class NodePatterns:
                 pods[shape, where] += taken
 
     def deal(self, part: Part, place: Place, shares: Iterable[int]) -> Iterator[Put]:
-        """Rows for the pods of a leaf in its place: so many of each ask."""
+        """Rows for the pods of a leaf in its place: `shares` of its asks."""
         rows, pods = self.cells.rows_of[place], self._dealt[place]
         for ask, wanted in zip(part.asks, shares, strict=True):
             have = pods[self.shapes.index(ask.shape)]
@@ -178,12 +178,12 @@ class NodePatterns:
                 yield put
 
 
-#: Which shapes have a term of anti-affinity, and which are meant by it.
+#: Which shapes have a term of anti-affinity, and which match it.
 _Apart = list[tuple[list[bool], list[bool]]]
 
 
 def _apart(state: AmountState, shapes: list[Shape], rows: Ints) -> _Apart:
-    """The terms by which pods of the demand keep off one another's nodes."""
+    """The terms by which pods of the demand exclude one another from a node."""
     rules = on_nodes(state, rows)
     return [([shape in rule.having for shape in shapes], [shape in rule.meant for shape in shapes]) for rule in rules]
 
@@ -193,7 +193,7 @@ def full_patterns(takes: list[Amounts], offers: Amounts, may: tuple[bool, ...], 
     found: list[Counts] = []
     pending: list[tuple[Counts, Amounts]] = [((), offers)]
     if not all(map(any, takes)):
-        raise TooLarge  # pods that take nothing: no node is ever full of them
+        raise TooLarge  # pods that take nothing never fill a node
     tried = 0
     while pending:
         chosen, left = pending.pop()
@@ -220,7 +220,7 @@ def _one_more(chosen: Counts, kind: int) -> Counts:
 
 
 def _agree(chosen: Counts, apart: _Apart) -> bool:
-    """Whether no pod of a set has a term that means another."""
+    """Whether no pod of a set has a term that another matches."""
     for having, meant in apart:
         have = sum(number for number, has in zip(chosen, having, strict=False) if has)
         mean = sum(number for number, is_meant in zip(chosen, meant, strict=False) if is_meant)

@@ -1,9 +1,9 @@
-"""What the own search left open, as a question to CP-SAT: irregular trees, optional groups, mixed pods of many sizes.
+"""Placement as a CP-SAT model, for what the search leaves open: irregular trees, optional groups, mixed pods.
 
-A variable says which domain a group is seated in (for equal leaves: how many are), another how many nodes of a kind
-are filled with which set of pods (`fills`).  Everything is counted in pods, so numbers stay small.  The solver is
-told of nested keys, listed or not, of members that pin their domain, of domains that a group wants for itself and of
-what pods mind of one another: on one node by leaving out sets, elsewhere by rules (`mutual`).
+A variable says which domain a group has (for equal leaves: how many have it), another how many nodes of a kind are
+filled with which pattern (`patterns`).  Everything is counted in pods, so numbers stay small.  The model knows nested
+keys, listed or not, bound members, exclusive domains and terms between pods: on one node by the choice of patterns,
+elsewhere as constraints (`pod_rule_constraints`).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .patterns import Cells, NodePatterns, Place, TooLarge, place_of
 from .pod_rule_constraints import add_rules, between_nodes, row_marks
 from .portions import portions
 
-#: Variables beyond this are not even written down.
+#: The most variables of a model.
 LARGEST_MODEL = 60_000
 
 
 def solve_placement(
     state: SlotState | AmountState, part: Part, region: Region, steps: Steps
 ) -> Found | NotFound | None:
-    """Place the tree, or prove that it cannot be; None if it is too large for the budget."""
+    """Place the tree, or prove that it cannot be placed; None if the model is too large for the budget."""
     if steps.left <= 0:
         return NotFound(proved=False)
     model = _Model(state, Solver(), min(LARGEST_MODEL, steps.left))
@@ -41,7 +41,7 @@ def solve_placement(
     except TooLarge:
         return None
     finally:
-        steps.left -= model.size  # writing a variable down takes as long as a step
+        steps.left -= model.size  # creating a variable takes as long as a step
     found = model.solver.solve(steps, linearization=2, probing=not state.has_rules)
     return model.found() if found else NotFound(proved=found is False)
 
@@ -62,10 +62,10 @@ class _Model:
         self.seats: list[_Seat] = []
         self.regions: dict[Place, Region] = {}
         self.fills: NodePatterns | None = None
-        #: For every domain that groups want for themselves, the variables of those that may be seated there.
+        #: For every exclusive domain, the variables of groups that may have it.
         self._wanted: dict[tuple[Exclusive, int | str], list[Any]] = {}
         self._known: dict[object, list[Region]] = {}
-        #: Variables written down, and how many there may be.
+        #: Variables created, and the most there may be.
         self.size, self._largest = 0, largest
 
     def build(self, root: Part, region: Region) -> None:
@@ -133,11 +133,11 @@ class _Model:
         return seat
 
     def _most(self, part: Part) -> int:
-        """More pods than needed never help, unless others want their company."""
+        """More pods than needed never help, unless others need them nearby or for an even spread."""
         return part.supply if self.state.extras_may_help else part.need
 
     def _counted(self, leaves: list[_Seat], state: SlotState) -> None:
-        """For every domain: no more pods in it, or in its parts, than it has slots."""
+        """For every domain: no more pods in it, or in domains below, than it has slots."""
         for level in state.levels:
             inside_of: dict[int, list[Any]] = {}
             for seat in leaves:
@@ -161,7 +161,7 @@ class _Model:
     # ---- domains
 
     def _admitted(self, part: Part, around: Region) -> list[Region]:
-        """The domains of a part's keys inside a region that the bound, members and holders admit."""
+        """The domains of a part's keys inside a region that the bound, bound members and exclusivity allow."""
         found = [region for region in self._domains(part, around) if self._has_pins(part, region)]
         if part.is_leaf and part.need > part.supply:
             return []
@@ -188,7 +188,7 @@ class _Model:
         return not part.pins or bool(np.isin(part.pins, rows_of(self.table, region)).all())
 
     def _has_slots(self, part: Part, region: Region) -> bool:
-        """Whether the nodes of one value of an unlisted key have room for each shape by itself."""
+        """Whether the nodes of one value of an unlisted key have enough slots for each shape by itself."""
         assert isinstance(self.state, AmountState)
         state, rows = self.state, region.rows
         return all(int(state.slots_by_row(shape)[rows].sum()) >= least for shape, least in part.least.items())
@@ -197,7 +197,7 @@ class _Model:
         """The domain that an exclusive part holds if it is seated in a region."""
         assert part.exclusive is not None
         domain = self.state.exclusivity.domain(part.exclusive.key, int(rows_of(self.table, region)[0]))
-        assert domain is not None  # its key is among the part's, and the region has a value for it
+        assert domain is not None  # its key is among the part's keys, and the region has a value for it
         return domain
 
     # ---- the answer

@@ -1,11 +1,11 @@
-"""Rules between pods that are placed together (`ties`), as constraints for CP-SAT.
+"""Rules between pods that are placed together (`pod_rules`), as constraints for CP-SAT.
 
-Whoever writes a model has a number of pods per shape and spot; a spot is a row, or stands for rows that no rule tells
-apart (`row_marks`).  What running pods close to a shape is not written here: such spots are not on offer.
+A model has a number of pods per shape and spot; a spot is a row, or stands for rows that no rule distinguishes
+(`row_marks`).  What running pods close to a shape is not written here: such spots are not offered.
 
-    apart   in a domain: one pod that has the term and is meant by it, or those who only have it, or those only meant
-    near    in a domain of each term: someone who is meant; or all of a kind that means itself in one domain
-    even    in a domain in use: no more than the skew above the floor, which is no higher than the emptiest
+    anti-affinity   in a domain: one pod that has the term and matches it, or pods that only have it, or only match it
+    affinity        in a domain of each term: a matching pod; or all pods of a kind that matches itself in one domain
+    spread          in a domain in use: no more than the skew above the floor, which is no higher than the emptiest
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Rule = AntiAffinityRule | AffinityRule | SpreadRule
 
 
 class PodCount(NamedTuple):
-    """How many pods of a shape are at a spot: a variable or a sum of some; more than `most` are never right."""
+    """The number of pods of a shape at a spot: a variable or a sum of variables, at most `most`."""
 
     pods: Any
     most: int
@@ -36,7 +36,7 @@ PodCounts = Mapping[Shape, Mapping[int, PodCount]]
 
 
 def on_nodes(state: SlotState | AmountState, rows: Ints) -> list[AntiAffinityRule]:
-    """The terms of anti-affinity by which pods keep off one another's nodes, whatever else they ask for."""
+    """The terms of anti-affinity by which pods exclude one another from a node."""
     rules = state.rules if isinstance(state, RuleState) else []
     return [rule for rule in rules if isinstance(rule, AntiAffinityRule) and bool((rule.domain[rows] >= 0).all())]
 
@@ -49,7 +49,7 @@ def between_nodes(state: SlotState | AmountState, rows: Ints) -> list[Rule]:
 
 
 def row_marks(rules: Iterable[Rule]) -> list[Ints]:
-    """Numbers per row; rows that agree in all of them are the same to the rules."""
+    """Numbers per row; rows that agree in all of them are equal for the rules."""
     found: list[Ints] = []
     for rule in rules:
         found += rule.domains if isinstance(rule, AffinityRule) else [rule.domain]

@@ -1,4 +1,4 @@
-"""How leaves that take only some of their members make up their number, told to CP-SAT (`choice`, `exact`)."""
+"""How many pods of each class leaves take that need only some of their members, as CP-SAT constraints."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Parts into domains side by side, domain by domain: one level of nested packing.
+"""Parts into the domains of one level, domain by domain (or pods onto nodes): one level of `level_pack`.
 
-Equal parts are one kind with a count.  A domain gets only sets of parts that waste no more than all domains together
-may; one integer, a bit per reachable sum, leaves out every set that cannot be completed.  Where amounts decide alone
-whether parts fit, a set is also left out if a part that waits could be added to it or could take the place of a
-smaller one: there is then another placement in which it does.  What was left over from a domain on and could not be
-placed is remembered.  If nothing is left to try, that is a proof.
+Equal parts are one kind with a number.  A domain gets only sets of parts that waste no more than all domains together
+may waste; one integer with a bit per reachable sum excludes every set that cannot be completed.  Where amounts alone
+decide whether parts fit, a set is also excluded if a waiting part could be added to it or could replace a smaller one:
+then another placement exists in which it does.  What was left over from a domain on and could not be placed is
+remembered.  If nothing is left to try, that is a proof.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ from ...base.rng import Rng
 Counts = tuple[int, ...]
 Amounts = tuple[int, ...]
 
-#: More domains than this side by side are left to the other search.
+#: With more domains the problem is left to the other methods.
 DOMAINS = 2_000
-#: And so are amounts so unlike that their common unit is finer than this part of a domain.
+#: And so it is if the common unit of amounts is a smaller fraction of a domain than this.
 FINEST = 1 << 18
-#: Steps of the first tries, and how many orders are tried before tries get twice as long.
+#: Steps of the first tries, and the number of orders before tries get twice as long.
 FIRST_TRY = 150
 TRIES = 6
-#: One try in each such round is longer by this factor, and thinks longer about every choice.
+#: One try of each round is longer by this factor, and puts more work into every choice.
 LONGER = 16
-#: And one that asks the solver by this.
+#: And one that uses the solver by this.
 FLOW = 128
-#: Sets that are built up piece by piece for the price of one step.
+#: Pieces of sets that are built for one step.
 PIECES_PER_STEP = 8
 
-#: Where ways to fill a domain are counted: its size in units, kinds, bits for a count, waste that is looked at.
+#: Limits for counting the ways to fill a domain: its size in units, kinds, bits per count, waste considered.
 FEW_UNITS, FEW_KINDS, FIELD, MOST_WASTE = 512, 64, 40, 8
 
 
 class Unsuited(Exception):
-    """The question is too large or too fine for this method."""
+    """The problem is too large or too fine for this method."""
 
 
 class FillOrder(NamedTuple):
-    """In which order alternatives are tried; any order leads to the same answer in the end."""
+    """The order in which alternatives are tried; any order leads to the same answer in the end."""
 
-    #: Kinds are ranked by size, give or take chance; 0 for no chance.
+    #: Kinds are ranked by size with some randomness; 0 for none.
     seed: int = 0
     large_domains_first: bool = True
-    #: Where domains are alike, the kind that is hardest to complete goes first.
+    #: Where domains are equal, the kind that is hardest to complete goes first.
     hardest_first: bool = False
-    #: Domains are left equally full, not as full as can be: easier where parts of a full domain hardly fit together.
+    #: Fill domains evenly instead of completely: easier where the parts of a full domain hardly fit together.
     even: bool = False
-    #: Where one number decides, the solver is asked for all domains of a level at once.
+    #: Where one number decides, solve all domains of a level at once (`flow_pack`).
     flow: bool = False
 
     def ranked(self, sizes: Mapping[int, int]) -> list[int]:
@@ -62,11 +62,11 @@ class FillOrder(NamedTuple):
 
 
 def fill_orders(first: int = FIRST_TRY, uneven: bool = True, flow: bool = False) -> Iterator[tuple[FillOrder, int]]:
-    """Orders to try one after the other and the steps for each, without end; the first few have `first` steps.
+    """Orders to try in turn and the steps for each, without end; the first few have `first` steps.
 
-    How long a search takes depends on luck with the first choices, so many short tries are better than a long one;
-    that they get longer makes the whole complete.  Unless `uneven`, every other try leaves domains equally
-    full; with `flow`, the solver is asked now and then.
+    How long a search takes depends on the first choices, so many short tries are better than a long one; since they
+    get longer, the whole is complete.  Unless `uneven`, every other try fills domains evenly; with `flow`, the solver
+    is used in each round.
     """
     seed, steps = 0, first
     while True:
@@ -82,7 +82,7 @@ def fill_orders(first: int = FIRST_TRY, uneven: bool = True, flow: bool = False)
 
 @dataclass(frozen=True, slots=True)
 class FillProblem:
-    """Kinds of parts with the amounts of one and their numbers; domains with their amounts, equal marks for equals."""
+    """Kinds of parts with their amounts and numbers; domains with their amounts, and equal marks for equal domains."""
 
     #: The amount that is scarcest.
     main: int
@@ -90,7 +90,7 @@ class FillProblem:
     numbers: Counts
     domains: Sequence[Amounts]
     marks: Sequence[object]
-    #: Whether amounts decide alone.
+    #: Whether amounts alone decide.
     exact: bool
 
 
@@ -122,14 +122,14 @@ class BinFill:
         #: What this and all later domains have of each amount, the scarcest in its unit.
         self.ahead = _sums_from(self.rooms)
         self.others_ahead = [_sums_from([amounts[dim] for amounts in self.capacities]) for dim in self.others]
-        #: From which domain on all are alike: whatever goes into one of them may go into the first.
+        #: From this domain on all are equal: what goes into one of them may go into the first.
         self.alike = len(self.order)
         while self.alike and asked.marks[self.order[self.alike - 1]] == asked.marks[self.order[-1]]:
             self.alike -= 1
         self._dead: set[tuple[int, Counts]] = set()
 
     def run(self) -> list[tuple[int, Counts]] | None:
-        """What domains take, those that take anything; None if there is no way."""
+        """The domains that take parts, with what they take; None if there is no solution."""
         stack: list[tuple[Counts, Iterator[Counts]]] = []
         chosen: list[Counts] = []
         left = self.numbers
@@ -146,7 +146,7 @@ class BinFill:
             left = tuple(have - used for have, used in zip(stack[-1][0], taken, strict=True))
 
     def _alternatives(self, at: int, left: Counts) -> Iterator[Counts]:
-        """Sets for a domain, as far as they look as if the domains after it could take the rest."""
+        """Sets for a domain that leave a rest for which the domains after it may have room."""
         if at == len(self.order) or (at, left) in self._dead:
             return
         slack = self.ahead[at] - sum(number * size for number, size in zip(left, self.sizes, strict=True))
@@ -177,7 +177,7 @@ class BinFill:
                         yield taken
 
     def _uses(self, at: int, slack: int) -> Sequence[int]:
-        """How much of a domain to use, in the order of trying: all of it, or first a fair share."""
+        """How much of a domain to use, in the order of trying: all of it first, or a fair share first."""
         room = self.rooms[at]
         uses = range(room, max(0, room - slack) - 1, -1)
         if not self.fill_order.even:
@@ -186,7 +186,7 @@ class BinFill:
         return sorted(uses, key=lambda used: abs(used - fair))
 
     def _reachable(self, left: Counts, room: int) -> list[int]:
-        """For the kinds from each on, the sums that can be made of them, a bit each."""
+        """For the kinds from each on: their reachable sums, a bit each."""
         sums, mask = [1], (1 << (room + 1)) - 1
         for size, number in zip(reversed(self.sizes), reversed(left), strict=True):
             reach = sums[-1]
@@ -219,9 +219,9 @@ class BinFill:
             ]
 
     def _forced(self, at: int, left: Counts, slack: int) -> int:
-        """Where all domains left are alike, a part of some kind goes into the next, whichever we like; -1 elsewhere.
+        """Where all remaining domains are equal, a kind of which one part goes into the next; -1 elsewhere.
 
-        That is the first kind, or the one that can be completed to a full domain in the fewest ways.
+        Any kind would do: the first, or the one that can be completed to a full domain in the fewest ways.
         """
         if at < self.alike:
             return -1
@@ -237,7 +237,7 @@ class BinFill:
         return min(waiting, key=lambda kind: self._completions(ways, self.sizes[kind], room, waste))
 
     def _completions(self, ways: int, size: int, room: int, waste: int) -> int:
-        """How often a part of a size, with others, makes up a domain; `ways` has a field for every sum.
+        """In how many ways a part of a size makes a full domain with others; `ways` has a field for every sum.
 
         Without the part itself: divided by 1 + x^size, as a power series.
         """
@@ -282,7 +282,7 @@ class BinFill:
 
 
 def scarcest(kinds: Sequence[Amounts], numbers: Counts, domains: Sequence[Amounts]) -> int:
-    """The amount that is asked for most, compared with what there is, among those that are not too fine."""
+    """The amount with the highest demand relative to supply, among those that are not too fine."""
 
     def rank(dim: int) -> tuple[bool, float, int]:
         unit = max(1, math.gcd(*(kind[dim] for kind in kinds)))

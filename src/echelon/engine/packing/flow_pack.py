@@ -1,8 +1,8 @@
-"""Parts into domains where one number decides, as a flow for the solver: for clusters that are full to the last slot.
+"""Parts into domains where one number decides, as a flow for CP-SAT: for clusters that are full to the last slot.
 
-What a domain takes is a path from 0 to the sum of its parts, an arc for every part.  A variable says how many
-domains have an arc in their path, so domains of one size are never told apart, and neither are parts of one size:
-where filling domain by domain takes luck with the first choices, the flow is solved at once.
+What a domain takes is a path from 0 to the sum of its parts, with an arc for every part.  A variable says how many
+domains have an arc in their path, so domains of one size are never distinguished, and neither are parts of one size:
+filling domain by domain depends on the first choices, the flow is solved at once.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .bin_fill import Counts, FillProblem, Unsuited
 #: Where a part begins in its domain, and its kind.
 Arc = tuple[int, int]
 
-#: More arcs than this take longer than they are worth.
+#: With more arcs the model takes longer than it saves.
 MOST_ARCS = 8_000
 
 
 def fill_by_flow(asked: FillProblem, steps: Steps) -> list[tuple[int, Counts]] | None:
-    """What domains take, those that take anything; None if there is no way."""
+    """The domains that take parts, with what they take; None if there is no solution."""
     if not asked.exact or len(asked.kinds[0]) > 1 or not all(size for (size,) in asked.kinds):
         raise Unsuited
     unit = math.gcd(*(size for (size,) in asked.kinds))

@@ -1,12 +1,12 @@
-"""Nested packing, for trees in which groups must hold in domains of one key side by side and little may be left over.
+"""Packing level by level, for trees whose groups must hold in domains of one key and hardly fit.
 
-Composites go into blocks, their gangs into racks, pods onto nodes: at each level the same question, which parts go
-into which domain (`bin_fill`), and whether a set's children fit inside is the same question one level down.  Where
-amounts decide (`resource_bounds`) no node is looked at until all is settled; elsewhere pods that share a domain are
-packed node by node (`node_pack`).  From the depth on at which a tree is no longer regular (optional groups, members
-beyond a minimum, several keys), what shares a domain is a question for the whole search (`subproblem`).  It deals in
-kinds of parts: those that need the same are one kind.  Rounds of growing budget try different orders in turn; if one
-of them has nothing left to try and nothing was given up on the way, that is a proof.
+Composites go into blocks, their gangs into racks, pods onto nodes: at each level the same problem, which parts go
+into which domain (`bin_fill`); whether the children of a set fit inside is the same problem one level down.  Where
+amounts decide (`resource_bounds`) no node is read until all is settled; elsewhere pods that share a domain are packed
+node by node (`node_pack`).  From the depth on at which a tree is no longer regular (optional groups, members beyond a
+minimum, several keys), what shares a domain is a problem for the whole search (`subproblem`).  Parts that need the
+same are one kind.  Rounds of growing budget try different orders in turn; if one of them has nothing left to try and
+gave nothing up on the way, that is a proof.
 """
 
 from __future__ import annotations
@@ -47,13 +47,12 @@ from .subproblem import Subproblem, as_subproblem, transferred
 #: Kinds and how many of each, in order.
 KindCounts = tuple[tuple[int, int], ...]
 
-#: Asks the whole search about what is inside a domain.
+#: The whole search, for what is inside a domain.
 SearchInside = Callable[[Part, Region, Steps], Found | NotFound]
 
-#: The share of a round that the content of one domain may take, and where the whole search must be asked.
+#: The share of a round for the content of one domain, and for one where the whole search is needed.
 INSIDE, INSIDE_SEARCH = 4, 2
-#: Where pods must be laid out on nodes to know whether they fit, tries are longer by this factor, and where the whole
-#: search must be asked by that.
+#: Tries are longer by these factors where pods must be packed on nodes, and where the whole search is needed.
 WITH_NODES, WITH_SEARCH = 16, 96
 
 
@@ -64,14 +63,14 @@ class _Plan:
     #: Inner domains, counted from the first inside; what is seated in each, and how that is arranged.
     inner: list[tuple[int, KindCounts, _Plan]] = field(default_factory=list)
     pods: dict[Shape, Ints] | None = None
-    #: Or what the whole search has found, for these parts in this domain.
+    #: Or the result of the whole search, for these parts in this domain.
     answer: tuple[Subproblem, Found, Region] | None = None
 
 
 def pack_levels(
     state: SlotState | AmountState, part: Part, region: Region, steps: Steps, inside: SearchInside
 ) -> Found | NotFound | None:
-    """Place the tree, or prove that it cannot be; None if the tree is of another kind."""
+    """Place the tree, or prove that it cannot be placed; None if the tree is not regular."""
     depth = 0 if region.rows is not None or part.keys else regular_depth(state, part, region)
     if not depth:
         return None
@@ -90,7 +89,7 @@ def pack_levels(
 
 
 class _LevelPacking:
-    """What all rounds share: amounts and kinds, and what is known of sets of parts in domains."""
+    """What all rounds share: amounts and kinds, and the results for sets of parts in domains."""
 
     def __init__(self, state: SlotState | AmountState, part: Part, depth: int, inside: SearchInside) -> None:
         self.state, self.table, self._depth, self._inside = state, state.table, depth, inside
@@ -102,7 +101,7 @@ class _LevelPacking:
         self._exact = self._plain and self.measure.exact
         #: Whether a level can be solved as a flow.
         self.flows = self._exact and len(self.measure.offers) == 1
-        #: How dear it is to look inside a domain, compared with adding up amounts.
+        #: What it costs to look inside a domain, compared with adding up amounts.
         self.effort = 1 if self._exact else WITH_NODES if self._plain else WITH_SEARCH
         #: Kinds by content; one part of each, the kinds of its children, the amounts it needs.
         self._kinds: dict[object, int] = {}
@@ -113,15 +112,15 @@ class _LevelPacking:
         self._offers: dict[int, list[Amounts]] = {}
         self._marks: dict[tuple[int, int], object] = {}
         self._looked_at: dict[object, NodeBins] = {}
-        #: How sets of kinds fit into domains that are alike; None where that is impossible.
+        #: How sets of kinds fit into equal domains; None where that is impossible.
         self._known: dict[tuple[object, KindCounts], _Plan | None] = {}
-        #: What was given up in this round, and how often that stood in the way.
+        #: What was given up in this round, and how often that was needed.
         self._given_up: set[tuple[object, KindCounts]] = set()
         self._doubts = 0
         self._fill_order, self._steps, self._floor, self._share = FillOrder(), Steps(0), 0, 0
 
     def round(self, part: Part, region: Region, fill_order: FillOrder, budget: Steps) -> Found | NotFound | None:
-        """One try within a budget; None if it ends first."""
+        """One try within a budget; None if the budget ends first."""
         self._given_up.clear()
         self._doubts = 0
         self._fill_order, self._steps, self._floor = fill_order, budget, 0
@@ -139,7 +138,7 @@ class _LevelPacking:
     # ---- kinds and amounts
 
     def kind(self, part: Part, depth: int) -> int:
-        """Equal for parts of a depth that need the same, pod for pod or in the amounts that decide."""
+        """Equal for parts of a depth that need the same, in pods or in the amounts that decide."""
         known = self._kind_of.get(part.type)
         if known is not None:
             return known
@@ -179,13 +178,13 @@ class _LevelPacking:
         found = self._offers.get(level)
         if found is None:
             if int(self.measure.offers.max(initial=0)) > SAFE // max(1, self.table.size):
-                raise Unsuited  # sums would leave 64 bits
+                raise Unsuited  # sums would exceed 64 bits
             rolled = [roll_up(self.table, row, level).tolist() for row in self.measure.offers]
             found = self._offers[level] = list(zip(*rolled, strict=True))
         return found
 
     def _mark(self, level: int, index: int) -> object:
-        """Equal for domains that are alike."""
+        """Equal for equal domains."""
         found = self._marks.get((level, index))
         if found is None:
             found = self._marks[level, index] = self.state.content(level, index)
@@ -238,7 +237,7 @@ class _LevelPacking:
         return plan
 
     def _by_flow(self, problem: FillProblem) -> list[tuple[int, Counts]] | None:
-        """One level at once; None if the solver finds no way or is not made for the question."""
+        """One level at once; None if there is no solution or the problem does not suit the solver."""
         try:
             with self._lent() as budget:
                 return fill_by_flow(problem, budget)
@@ -246,7 +245,7 @@ class _LevelPacking:
             return None
 
     def _arranged(self, bag: KindCounts, region: Region) -> _Plan | None:
-        """The same as `_plan`, from memory if possible, and within a share of the round."""
+        """The same as `_plan`, cached, and within a share of the round."""
         key = (self._mark(region.level, region.index), bag)
         if key not in self._known and key not in self._given_up and bag:
             self._arrange(key, bag, region)
@@ -300,7 +299,7 @@ class _LevelPacking:
         return None if packed.counts is None else _Plan(pods=packed.counts)
 
     def _nodes(self, region: Region) -> NodeBins:
-        """The nodes of a domain, looked at once for all domains that are alike."""
+        """The nodes of a domain as bins, built once for all equal domains."""
         mark = self._mark(region.level, region.index)
         found = self._looked_at.get(mark)
         if found is None:
@@ -321,12 +320,12 @@ class _LevelPacking:
     # ---- the placement
 
     def _realise(self, plan: _Plan, parts: list[Part], region: Region, found: Found, depth: int = 0) -> None:
-        """Parts for kinds, nodes for pods."""
+        """Turn a plan of kinds into parts in domains and pods on nodes."""
         if plan.answer is not None:
             asked, answer, domain = plan.answer
             there = transferred(self.table, asked, answer, domain, parts, region)
             found.seats += there.seats
-            if isinstance(self.state, AmountState):  # where slots are counted, nodes are chosen when all is settled
+            if isinstance(self.state, AmountState):  # where slots are counted, nodes are chosen at the end
                 found.puts += there.puts
             return
         found.seats += [(part, region) for part in parts]
@@ -348,7 +347,7 @@ class _LevelPacking:
             self._realise(plan_inside, taken, Region(level, first + spot), found, depth + 1)
 
     def _largest_first(self, orders: list[PodOrder], rows: Ints) -> list[Put]:
-        """Pods onto nodes, largest first into the tightest: right where amounts decide."""
+        """Pods onto nodes, largest first into the tightest: correct where amounts decide."""
         state = self.state
         assert isinstance(state, AmountState)
         puts: list[Put] = []
@@ -370,7 +369,7 @@ def _bag(kinds: list[int], taken: Counts) -> KindCounts:
 
 
 def _cheapest(prices: list[tuple[int, int]], number: int) -> int:
-    """What so many cost, the cheapest first; a price and how many are to be had for it each."""
+    """The least total price of `number` items; each price with how many are available for it."""
     total = 0
     for price, most in sorted(prices):
         total += price * min(number, most)

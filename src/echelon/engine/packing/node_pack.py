@@ -1,8 +1,8 @@
-"""Pods of several shapes onto nodes, node by node, when nothing else competes for them.
+"""Pods of several shapes onto nodes, node by node, where no other part competes for these nodes.
 
-The same question as gangs into racks (`filling`), with shapes as kinds and nodes as domains: a node gets only sets to
-which no waiting pod could be added, what all nodes may waste together is known from the start, and a state seen to be
-dead is not entered again.  Many short tries in different orders come first.
+The same problem as gangs into racks (`bin_fill`), with shapes as kinds and nodes as domains: a node gets only sets to
+which no waiting pod could be added, the total waste is bounded from the start, and a state known to be dead is not
+entered again.  Many short tries in different orders come first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .bin_fill import Amounts, BinFill, Counts, FillOrder, FillProblem, Unsuited
 
 
 class PodOrder(NamedTuple):
-    """So many pods of one ask of a leaf."""
+    """A number of pods of one ask of a leaf."""
 
     part: Part
     ask: Ask
@@ -40,9 +40,9 @@ class PackResult:
 
 
 class NodeBins:
-    """Rows as packing sees them: what each offers, which shapes it is open to, what a pod of each shape takes.
+    """Rows as bins: what each offers, which shapes it is open to, what a pod of each shape takes.
 
-    Whoever asks often about rows that stay as they are keeps this; it costs as much as many steps.
+    It costs as much as many steps, so callers keep it while the rows stay as they are.
     """
 
     def __init__(self, state: AmountState, shapes: list[Shape], rows: Ints, measure: Measure | None = None) -> None:
@@ -61,7 +61,7 @@ class NodeBins:
 
 
 def pack_nodes(nodes: NodeBins, wanted: Mapping[Shape, int], steps: Steps) -> PackResult | None:
-    """Put so many pods of each shape on the rows; None if that is too much for this method."""
+    """Put the wanted pods of each shape on the rows; None if the problem is too large for this method."""
     if any(pods > nodes.slots[shape] for shape, pods in wanted.items()):
         return PackResult(None)
     packer = _Packer(nodes, wanted)
@@ -78,7 +78,7 @@ def pack_nodes(nodes: NodeBins, wanted: Mapping[Shape, int], steps: Steps) -> Pa
 
 
 def divide_among(orders: Iterable[PodOrder], rows: Ints, counts: Mapping[Shape, Ints]) -> Iterator[Put]:
-    """Divide packed pods among those who asked for them, in order."""
+    """Divide packed pods among the orders, in turn."""
     left = {shape: taken.copy() for shape, taken in counts.items()}
     for order in orders:
         have = left[order.ask.shape]

@@ -1,8 +1,7 @@
-"""A domain and the groups that are to share it, as a question by itself, and the answer for every domain like it.
+"""A domain and the groups that share it as a problem of its own, and its answer for every domain like it.
 
-Nested packing (`nest`) decides which groups go into which domain; what is inside may be of any kind.  Groups that are
-alike and domains that are alike are asked about once: the question is put with stand-ins, and the answer is carried
-over to the groups and the domain that are really meant.
+`level_pack` decides which groups go into which domain; what is inside may be of any kind.  Equal groups in equal
+domains are searched once: with stand-ins, whose answer is then transferred to the real groups and the real domain.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from ..space.tasks import Found, Put
 
 @dataclass(frozen=True, slots=True)
 class Subproblem:
-    """Groups that all have one domain: stand-ins for them, and one tree that holds if and only if all of them do."""
+    """Stand-ins for groups that share one domain, and one tree that holds if and only if all of them do."""
 
     parts: tuple[Part, ...]
     tree: Part
 
 
 def as_subproblem(parts: Sequence[Part]) -> Subproblem:
-    """The question whether parts fit into the domain of their key together."""
+    """The problem whether parts fit into one domain of their key together."""
     ids = count(1)
     copies = tuple(_renamed(replace(part, keys=()), ids) for part in parts)
     if len(copies) == 1:
@@ -46,7 +45,7 @@ def as_subproblem(parts: Sequence[Part]) -> Subproblem:
 
 
 def _renamed(part: Part, ids: Iterator[int]) -> Part:
-    """The same tree under ids of its own, parents before children."""
+    """The same tree with new ids, parents before children."""
     group = next(ids)
     return replace(part, group=group, children=tuple(_renamed(child, ids) for child in part.children))
 
@@ -54,7 +53,7 @@ def _renamed(part: Part, ids: Iterator[int]) -> Part:
 def transferred(
     table: NodeTable, asked: Subproblem, answer: Found, domain: Region, parts: Sequence[Part], there: Region
 ) -> Found:
-    """An answer for `domain`, for the parts that are meant and a domain that is alike."""
+    """The answer for `domain`, transferred to the real parts and an equal domain."""
     meant: dict[int, tuple[Part, Part]] = {}
     for copy, part in zip(asked.parts, parts, strict=True):
         for one, other in zip(walk(copy), walk(part), strict=True):

@@ -1,10 +1,10 @@
-"""The complete search: seat every group in a domain, every pod on a node, and go back where that fails.
+"""The complete search: choose a domain for every group and a node for every pod, and go back where that fails.
 
-An agenda of open tasks is worked off front to back.  Each task is a generator that applies one alternative to the
-room, yields the agenda that is left, and takes the alternative back when it is resumed; a stack of generators is
-the whole search, so its depth has no limit.  The first descent is the constructive heuristic: tightest domain
-first, largest pods first.  Alternatives that the roll-up bound rules out, that look like one that failed, or that
-lead to a state known to be dead are left out; each agenda taken up costs a step of the budget.
+A list of open tasks is worked off front to back.  Each task is a generator that applies one alternative to the trial
+state, yields the remaining tasks, and takes the alternative back when it is resumed; a stack of generators is the
+whole search, so its depth has no limit.  The first descent is the constructive heuristic: tightest domain first,
+largest pods first.  Alternatives are skipped if the roll-up bound excludes them, if they equal one that failed, or if
+they lead to a state known to be dead; each task list taken up costs a step of the budget.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from ..space.tasks import ChooseChildren, ChooseDomain, FillNode, Found, NotFoun
 from ..space.trial_state import AmountState, SlotState
 from .closed_form import domain_order
 
-#: A step over nodes costs more than one over counts.
+#: A step over nodes costs more than one over slots.
 PACKING_STEP = 10
-#: And so does looking at nodes anew before they are packed.
+#: And so does reading nodes before they are packed.
 PACKING_SETUP = 25
 
 #: Where equal pods go in a region.
@@ -39,7 +39,7 @@ NodeChoice = Callable[[AmountState, Shape, Region, int], tuple[Ints, Ints]]
 
 
 def close_together(state: AmountState, shape: Shape, region: Region, count: int) -> tuple[Ints, Ints]:
-    """Nodes for equal pods: as few domains as can be."""
+    """Nodes for equal pods: in as few domains as possible."""
     return compact(state.table, shape, state.slots_by_row(shape), region, count)
 
 
@@ -55,7 +55,7 @@ def tightest_first(state: AmountState, shape: Shape, region: Region, count: int)
 
 
 def one_by_one(state: AmountState, shape: Shape, region: Region, count: int) -> tuple[Ints, Ints]:
-    """Nodes for equal pods that mind one another, one after the other."""
+    """Nodes for equal pods with rules between them, one after the other."""
     assert isinstance(state, RuleState)
     return state.one_by_one(shape, region, count)
 
@@ -73,7 +73,7 @@ def descent(part: Part) -> int:
 
 
 class Backtrack:
-    """One run.  With a `habit` it puts equal pods where the habit says and nowhere else: quick, and no proof."""
+    """One run.  With a `node_choice` equal pods go where it says and nowhere else: quick, but no proof."""
 
     def __init__(
         self, state: SlotState | AmountState, part: Part, steps: Steps, node_choice: NodeChoice | None = None
@@ -87,10 +87,10 @@ class Backtrack:
         self.puts: list[Put] = []
         self._keys: dict[object, int] = {}
         self._dead: set[tuple[int, object]] = set()
-        #: Bound members and exclusive holders make domains differ although they look alike.
+        #: Bound members and exclusive holders make domains differ although their content is equal.
         self._alike = not any(part.pins or part.exclusive for part in parts)
         self._backtracked = False
-        #: Whether something was left open for want of budget.
+        #: Whether an alternative was skipped because the budget ended.
         self.open = False
 
     def run(self, region: Region) -> Found | NotFound:
@@ -178,7 +178,7 @@ class Backtrack:
             yield from self._choose_domain(part, candidate, depth + 1, rest)
 
     def _admitted(self, part: Part, region: Region) -> bool:
-        """What the bound says of a part without a key, for which no domain is chosen."""
+        """Whether the bound allows a part without a key, for which no domain is chosen."""
         if region.rows is not None or not part.children:
             return True
         return bool(inside(self.state, part, region.level, region.index, region.index + 1)[0] >= 1)
@@ -199,7 +199,7 @@ class Backtrack:
                 self.state.give(region, part.need)
         else:
             for shares in compositions(part, self._most(part)):
-                if self.steps.left <= 0:  # there may be more ways than anyone can look at
+                if self.steps.left <= 0:  # there may be too many compositions to try
                     self.open = True
                     return
                 if rest is None and self.node_choice is None and not self.state.has_rules:
@@ -214,11 +214,11 @@ class Backtrack:
                 yield following
 
     def _most(self, part: Part) -> int:
-        """More pods than needed never help, unless others want their company."""
+        """More pods than needed never help, unless others need them nearby or for an even spread."""
         return part.supply if self.state.extras_may_help and self.node_choice is None else part.need
 
     def _packed(self, part: Part, region: Region, shares: list[int]) -> Iterator[TaskList | None] | None:
-        """The last leaf has its nodes for itself; None if they are too many or too unlike for that."""
+        """The last leaf has its nodes for itself and is packed; None if they are too many or too different."""
         assert isinstance(self.state, AmountState)
         orders = [PodOrder(part, ask, share) for ask, share in zip(part.asks, shares, strict=True) if share]
         wanted = Counter[Shape]()
@@ -241,14 +241,14 @@ class Backtrack:
         if have >= part.need:
             yield rest
             if not self.state.extras_may_help or index == len(part.children):
-                return  # more children never help the others, unless others want their company
+                return  # more children never help, unless others need their pods
         if have + len(part.children) - index < part.need:
             return
         child = part.children[index]
         yield self._task_list(
             ChooseDomain(child, region, 0), self._task_list(ChooseChildren(part, region, index + 1, have + 1), rest)
         )
-        # Without this child; its equals would fare no better.
+        # Without this child; equal ones would fail, too.
         after = index + 1
         while after < len(part.children) and part.children[after].type == child.type:
             after += 1
@@ -256,7 +256,7 @@ class Backtrack:
             yield self._task_list(ChooseChildren(part, region, after, have), rest)
 
     def _candidates(self, part: Part, region: Region, key: str) -> Iterator[Region]:
-        """The domains of a key inside a region that the bound admits, best first."""
+        """The domains of a key inside a region that the bound allows, best first."""
         level = self.table.level_of.get(key)
         if level is None:
             yield from self._labelled(part, region, key)
@@ -294,7 +294,7 @@ class Backtrack:
             yield inner
 
     def _labelled(self, part: Part, region: Region, key: str) -> Iterator[Region]:
-        """Domains of an unlisted key: tightest first by the room for all its pods."""
+        """Domains of an unlisted key: fewest slots for all its pods first."""
         ranked = []
         for number, inner in enumerate(domains_within(self.table, region, key)):
             assert inner.rows is not None
@@ -331,7 +331,7 @@ class Backtrack:
         yield self._task_list(FillNode(placing, order, slots[order], suffix, 0, placing.pods, -1), rest)
 
     def _others_fit(self, placing: PlacePods, rows: Ints) -> bool:
-        """Whether the leaf's other must-haves could still find room, each by itself."""
+        """Whether the leaf's other required pods still have slots, each shape by itself."""
         state = self.state
         assert isinstance(state, AmountState)
         return all(
@@ -365,7 +365,7 @@ class Backtrack:
                 yield following
 
     def _twin(self, filling: FillNode) -> bool:
-        """Whether the node before was alike when this class began; it then takes at least as many."""
+        """Whether the node before was equal when this class began; it then takes at least as many."""
         state = self.state
         assert isinstance(state, AmountState)
         row, other = int(filling.order[filling.at]), int(filling.order[filling.at - 1])
@@ -389,7 +389,7 @@ class Backtrack:
 
 
 def compositions(part: Part, most: int) -> Iterator[list[int]]:
-    """Every way to make up a leaf's need, or more up to `most`, from its asks: small pods preferred, musts in."""
+    """Every way to make up a leaf's need, or more up to `most`, from its asks: required pods, then small ones first."""
     asks = part.asks
 
     def extend(number: int, left: int) -> Iterator[list[int]]:

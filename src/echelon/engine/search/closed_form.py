@@ -1,7 +1,7 @@
-"""The commonest questions, answered without search: one leaf of equal pods, anywhere in a region or in one domain of
-it, and leaves that are alike and want a domain each.
+"""The most common parts, answered without search: one leaf of equal pods, anywhere in a region or in one domain of it,
+and equal leaves with an exclusive domain each.
 
-Slots decide alone here, so one comparison over the domains of the key is a placement or a proof.  `solve_closed_form`
+Slots alone decide here, so one comparison over the domains of the key is a placement or a proof.  `solve_closed_form`
 answers for a part of any tree; `fast_path` goes from a demand that is one such leaf straight to the verdict.
 """
 
@@ -23,7 +23,7 @@ MANY = 1 << 30
 
 
 def solve_closed_form(view: ClusterView, part: Part, region: Region) -> Found | NotFound | None:
-    """The answer, or None if the part is not as plain as that."""
+    """The answer, or None if the part is of another kind."""
     if part.pins or not part.need or region.rows is not None:
         return None
     if part.children:
@@ -37,7 +37,7 @@ def solve_closed_form(view: ClusterView, part: Part, region: Region) -> Found | 
 
 
 def _each_alone(view: ClusterView, part: Part, region: Region) -> Found | NotFound | None:
-    """Leaves that are alike and must all hold, each alone in its domain: as many domains as there are leaves."""
+    """Equal leaves that must all hold, each alone in its domain: as many domains as leaves."""
     first, number = part.children[0], len(part.children)
     plain = not part.keys and part.need == number and len(first.asks) == 1 and first.exclusive and first.need
     if not plain or first.pins or any(child.type != first.type for child in part.children):
@@ -86,7 +86,7 @@ def _choose(view: ClusterView, part: Part, region: Region) -> Region | NotFound 
 
 
 def _fitting(view: ClusterView, alike: Sequence[Part], region: Region) -> tuple[int, Ints, Ints] | None:
-    """The level of the one key of leaves that are alike, its domains that hold one of them, and their slots."""
+    """The level of the one key of equal leaves, its domains that hold one of them, and their slots."""
     table, part = view.node_table, alike[0]
     level = table.level_of.get(part.keys[0])
     if len(part.keys) > 1 or level is None or level <= region.level:

@@ -1,4 +1,9 @@
-"""The door of the search: which model and which runs a part gets, and nodes for what was only counted."""
+"""The entry of the search: which trial state and which methods a part gets, and nodes for what was only counted.
+
+    closed form ─► a quick descent ─► packing level by level ─► complete search ─► CP-SAT model ─► complete search
+
+Each stage gets a share of the budget; the first placement or proof ends it.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +26,12 @@ from ..space.trial_state import AmountState, Claims, SlotState
 from .backtrack import Backtrack, NodeChoice, close_together, descent, one_by_one, tightest_first
 from .closed_form import solve_closed_form
 
-#: Steps of a run that only follows a habit.
+#: Steps of a run with a fixed choice of nodes.
 QUICK = 2_000
 
 
 def search(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims = ()) -> Found | NotFound:
-    """Place a part inside a region, or find out that it cannot be done."""
+    """Place a part inside a region, or prove that it cannot be placed, within the budget."""
     state: SlotState | AmountState
     if has_pod_rules(part) and not is_counted(view, part, region):
         part = anchors_first(part)
@@ -49,7 +54,7 @@ def search(view: ClusterView, part: Part, region: Region, steps: Steps, claims: 
 
 
 def _with_rules(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims) -> Found | NotFound:
-    """Pods that mind one another, one by one, then in all ways, then the solver."""
+    """Pods with rules between them: one by one, then the complete search, then the solver."""
     state = trial_state_for(view, part, region, claims)
     with steps.lend(min(QUICK, steps.left // 2)) as share:
         outcome: Found | NotFound = Backtrack(state, part, share, one_by_one).run(region)
@@ -74,7 +79,7 @@ def _by_node_choice(
 
 
 def _thoroughly(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims) -> Found | NotFound:
-    """Nested packing where the tree is made for it, then the complete search, and the solver for what they leave."""
+    """Packing level by level where the tree is regular, then the complete search, then the solver."""
     outcome = _nested(view, part, region, steps, claims)
     state = trial_state_for(view, part, region, claims)
     if _open(outcome) and isinstance(state, AmountState):
@@ -91,7 +96,7 @@ def _thoroughly(view: ClusterView, part: Part, region: Region, steps: Steps, cla
 
 
 def _nested(view: ClusterView, part: Part, region: Region, steps: Steps, claims: Claims) -> Found | NotFound | None:
-    """Level by level, with half of the budget; of children that may be chosen the cheapest, which proves nothing."""
+    """Level by level, with half of the budget; of optional children the cheapest, whose failure proves nothing."""
 
     def inside(inner: Part, domain: Region, share: Steps) -> Found | NotFound:
         return search(view, inner, domain, share, claims)
@@ -113,7 +118,7 @@ def _open(outcome: Found | NotFound | None) -> bool:
 
 
 def trial_state_for(view: ClusterView, part: Part, region: Region, claims: Claims = ()) -> SlotState | AmountState:
-    """Counting where it is exact: one shape, listed levels only."""
+    """The trial state of a part: slots where they are exact (one shape, listed levels), else free amounts."""
     parts = list(walk(part))
     if has_pod_rules(part) and not is_counted(view, part, region):
         return RuleState(view, parts, claims, region.level)
@@ -125,7 +130,7 @@ def trial_state_for(view: ClusterView, part: Part, region: Region, claims: Claim
 
 
 def _locate(state: SlotState, outcome: Found | NotFound) -> Found | NotFound:
-    """Choose nodes after counting: narrow domains first, so that wide ones take what those leave."""
+    """Choose nodes after counting slots: narrow domains first, so that wide ones take what those leave."""
     if isinstance(outcome, NotFound):
         return outcome
     slots = state.rows.copy()
@@ -138,7 +143,7 @@ def _locate(state: SlotState, outcome: Found | NotFound) -> Found | NotFound:
 
 
 def _by_ask(part: Part, rows: Ints, counts: Ints) -> Iterator[Put]:
-    """Divide equal pods among the roles of a leaf: musts first, then in order."""
+    """Divide equal pods among the roles of a leaf: required ones first, then in order."""
     if len(part.asks) == 1:
         yield Put(part, part.asks[0], rows, counts)
         return
