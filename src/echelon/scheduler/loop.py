@@ -36,7 +36,7 @@ from .queueing.phases import Event, Phase
 from .queueing.root_state import RootState, RootStates
 from .reporting.metrics import Backlog, Metrics
 from .reporting.report import Reporter
-from .reporting.writes import Enactor
+from .reporting.writes import ApiWriter
 
 log = logging.getLogger(__name__)
 
@@ -84,13 +84,13 @@ class Scheduler:
         self.metrics = Metrics(registry or CollectorRegistry())
         self.metrics.registry.register(Backlog(settings.names, self._states.all, self._queue, clock.now))
         self._translator = Translator(self.view, caches, clock, self)
-        self._enactor = Enactor(verbs, caches, clock, self.metrics)
-        recorder.give_way(self._enactor.let_events_pass)
-        self._reporter = Reporter(self._enactor, recorder, clock)
+        self._writer = ApiWriter(verbs, caches, clock, self.metrics)
+        recorder.give_way(self._writer.let_events_pass)
+        self._reporter = Reporter(self._writer, recorder, clock)
         context = ActingContext(self._translator, self._states, self._reporter, self.metrics, self.room)
-        self._placing = Placing(context, self._enactor, clock, self._end)
+        self._placing = Placing(context, self._writer, clock, self._end)
         self._readiness = Readiness(settings.names, caches, clock, self._states, self._reporter, self._placing.settle)
-        self._preemption = Preemption(settings.names, context, self._enactor)
+        self._preemption = Preemption(settings.names, context, self._writer)
         self.reservations = Reservations(settings.patience, replace(settings.limits, fixes=0), context, clock)
         self._deciding = Deciding(self.view, settings.limits, self.reservations, self.metrics, clock)
         self._following = self._leading = False
@@ -115,7 +115,7 @@ class Scheduler:
         self.reservations.recover()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._enactor.run(), name="scheduler-writes")
+                group.create_task(self._writer.run(), name="scheduler-writes")
                 group.create_task(self._cycles(), name="scheduler-cycles")
         finally:
             self._queue.close()
@@ -124,7 +124,7 @@ class Scheduler:
     def at_rest(self) -> bool:
         """Whether there is nothing to decide and nothing to write before an event comes or time passes."""
         waiting = len(self._queue) + self._queue.reasons_owed
-        return self._leading and not waiting and not self._room and self._enactor.at_rest
+        return self._leading and not waiting and not self._room and self._writer.at_rest
 
     def inconsistencies(self) -> list[str]:
         """Where the view differs from one rebuilt from the caches, which blocked demands fit, which phases are wrong.
@@ -159,7 +159,7 @@ class Scheduler:
             # 7. Let bindings start and events come in before the next decision.
             placed = self._deciding.placed_at_once
             in_a_row += placed
-            if in_a_row >= _PODS_IN_A_ROW or not (placed and self._enactor.has_plenty):
+            if in_a_row >= _PODS_IN_A_ROW or not (placed and self._writer.has_plenty):
                 in_a_row = 0
                 await asyncio.sleep(0)
 

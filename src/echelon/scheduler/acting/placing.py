@@ -15,7 +15,7 @@ from ...engine import Placed
 from ..intake.group_tree import GroupNode, Member, Root
 from ..queueing.phases import Event
 from ..queueing.root_state import Binding, RootState
-from ..reporting.writes import Enactor
+from ..reporting.writes import ApiWriter
 from .context import ActingContext
 
 log = logging.getLogger(__name__)
@@ -24,12 +24,12 @@ log = logging.getLogger(__name__)
 class Placing:
     """Carries out decisions that need no eviction."""
 
-    def __init__(self, context: ActingContext, enactor: Enactor, clock: Clock, end: Callable[[Root], None]) -> None:
+    def __init__(self, context: ActingContext, writer: ApiWriter, clock: Clock, end: Callable[[Root], None]) -> None:
         self._translator = context.translator
         self._states = context.states
         self._reporter = context.reporter
         self._metrics = context.metrics
-        self._enactor = enactor
+        self._writer = writer
         self._clock = clock
         #: To be called when nothing is left to do for a root.
         self._end = end
@@ -66,7 +66,7 @@ class Placing:
             binding.groups |= verdict.groups
         self._translator.assume(verdict.assignment)
         for number in verdict.assignment:
-            self._enactor.bind(members[number], self._answered)
+            self._writer.bind(members[number], self._answered)
         self._states.queue.succeeded(state.root.id)
         self._reporter.placed(state.root, verdict)
 

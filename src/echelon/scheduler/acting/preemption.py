@@ -19,17 +19,17 @@ from ..intake.group_tree import GroupNode, Member, Root
 from ..queueing.phases import Event
 from ..queueing.root_state import Preempting, RootState
 from ..reporting.report import kind_of
-from ..reporting.writes import Enactor
+from ..reporting.writes import ApiWriter
 from .context import ActingContext
 
 
 class Preemption:
     """Evictions under way and the places kept meanwhile."""
 
-    def __init__(self, names: tuple[str, ...], context: ActingContext, enactor: Enactor) -> None:
+    def __init__(self, names: tuple[str, ...], context: ActingContext, writer: ApiWriter) -> None:
         self._names = names
         self._context = context
-        self._enactor = enactor
+        self._writer = writer
         #: victim -> roots that wait for it to be gone
         self._awaited: dict[int, dict[int, None]] = {}
         #: Victims that the previous process marked and whose preemptor is unknown.
@@ -218,7 +218,7 @@ class Preemption:
     def _evict(self, members: Collection[Member], scheduler: str, message: str) -> None:
         for member in members:
             self._context.translator.evict(member)
-        self._enactor.evict(members, scheduler, message, lambda member: member.id in self._context.translator.members)
+        self._writer.evict(members, scheduler, message, lambda member: member.id in self._context.translator.members)
 
     def _mark_groups(self, units: Collection[int], message: str, preemptor: Root) -> None:
         for unit in units:

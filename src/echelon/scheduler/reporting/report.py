@@ -25,14 +25,14 @@ from ...client.events import Recorder, reference_to
 from ...engine import Blocked, Placed, UnitName, for_group, sentence
 from ..intake.group_policy import COMPOSITE, POD_GROUP, Problem
 from ..intake.group_tree import GroupNode, Member, Root
-from .writes import Enactor, Word
+from .writes import ApiWriter, ConditionDraft
 
 _UNSCHEDULABLE = "Unschedulable"
 _LAYOUT_REASON = {POD_GROUP: "PodGroupError", COMPOSITE: "CompositePodGroupError"}
 _DISRUPTION = "DisruptionTarget"
 _PREEMPTED = "PreemptionByScheduler"
 #: A change of numbers in an explanation is not worth a write to every pod of every gang that waits.
-_SECONDS_BETWEEN_WORDS = 10.0
+_SECONDS_BETWEEN_TEXTS = 10.0
 #: Victims that a message names.
 _UNITS_TOLD = 3
 #: Bound pods that the command of a fix lists.
@@ -42,30 +42,30 @@ _PODS_IN_A_COMMAND = 8
 class Reporter:
     """Writes conditions where they change, and an event where one did."""
 
-    def __init__(self, enactor: Enactor, recorder: Recorder, clock: Clock) -> None:
+    def __init__(self, writer: ApiWriter, recorder: Recorder, clock: Clock) -> None:
         self._clock = clock
-        self._enactor = enactor
+        self._writer = writer
         self._recorder = recorder
 
     def waiting(self, root: GroupNode, problem: Problem | None) -> None:
         """Not tried: a parent, a group or members are missing."""
         if problem is not None:
             for group in root.subtree():
-                self._say_group(group, _UNSCHEDULABLE, problem.text)
-            self._say_pods(_pending(root), _UNSCHEDULABLE, problem.text)
+                self._set_group(group, _UNSCHEDULABLE, problem.text)
+            self._set_pods(_pending(root), _UNSCHEDULABLE, problem.text)
             return
         for group in root.subtree():
             if not (root.counts.ready and group.counts.ready):
-                self._say_group(group, _UNSCHEDULABLE, _incomplete(group, root))
+                self._set_group(group, _UNSCHEDULABLE, _incomplete(group, root))
         for leaf in root.leaves():
             if not (root.counts.ready and leaf.counts.ready):
-                self._say_pods(leaf.pending.values(), _UNSCHEDULABLE, f"{leaf.key} is {_incomplete(leaf, root)}")
+                self._set_pods(leaf.pending.values(), _UNSCHEDULABLE, f"{leaf.key} is {_incomplete(leaf, root)}")
 
     def broken(self, root: GroupNode, problem: Problem) -> None:
         """Never tried: the tree is not one that may be scheduled."""
         for group in root.subtree():
-            self._say_group(group, _LAYOUT_REASON[group.key.kind], problem.text)
-        self._say_pods(_pending(root), "SchedulerError", problem.text)
+            self._set_group(group, _LAYOUT_REASON[group.key.kind], problem.text)
+        self._set_pods(_pending(root), "SchedulerError", problem.text)
 
     def blocked(self, root: Root, verdict: Blocked, note: str = "") -> None:
         """Not placed, or only in part: groups that do not hold and pods that wait say why.
@@ -75,18 +75,18 @@ class Reporter:
         names, bound, more = names_of(root), _bound_pods(root), f"; {note}" if note else ""
         if isinstance(root, Member):
             text = sentence(verdict, names, bound, root.id) + more
-            self._say_pods([root], _UNSCHEDULABLE, text, again=_SECONDS_BETWEEN_WORDS)
+            self._set_pods([root], _UNSCHEDULABLE, text, again=_SECONDS_BETWEEN_TEXTS)
             return
         changed = False
         for group in root.subtree():
             if not group.counts.holds:
                 ready = group.counts.ready
                 why = for_group(verdict, group.id, names, bound) + more if ready else _incomplete(group, root)
-                changed |= self._say_group(group, _UNSCHEDULABLE, why)
+                changed |= self._set_group(group, _UNSCHEDULABLE, why)
         text = sentence(verdict, names, bound) + more
         for leaf in root.leaves():
             why = text if leaf.counts.ready else f"{leaf.key} is {_incomplete(leaf, root)}"
-            changed |= self._say_pods(leaf.pending.values(), _UNSCHEDULABLE, why, again=_SECONDS_BETWEEN_WORDS)
+            changed |= self._set_pods(leaf.pending.values(), _UNSCHEDULABLE, why, again=_SECONDS_BETWEEN_TEXTS)
         if changed:
             own = sentence(verdict, names, bound, root.id) + more
             self._event_on_root(root, "Warning", "FailedScheduling", own)
@@ -105,13 +105,13 @@ class Reporter:
         text = _preempting(root, placement, victims)
         if isinstance(root, GroupNode):
             for group in root.subtree():
-                self._say_group(group, _UNSCHEDULABLE, text)
+                self._set_group(group, _UNSCHEDULABLE, text)
             self._event_on_root(root, "Normal", "Preempting", text)
         for member in _pending(root):
-            self._enactor.say(
+            self._writer.set_conditions(
                 PODS,
                 member.obj,
-                Word("PodScheduled", "False", _UNSCHEDULABLE, text),
+                ConditionDraft("PodScheduled", "False", _UNSCHEDULABLE, text),
                 nominatedNodeName=member.nominated,
             )
 
@@ -127,20 +127,20 @@ class Reporter:
         self._recorder.record(PODS, member.obj, "Normal", "Scheduled", text)
 
     def was_scheduled(self, group: GroupNode) -> bool:
-        return group.obj is not None and self._says(group.obj, INITIALLY_SCHEDULED[group.key.kind])
+        return group.obj is not None and self._is_true(group.obj, INITIALLY_SCHEDULED[group.key.kind])
 
     def settled(self, root: GroupNode, placed: Collection[int]) -> None:
         """Bindings are through: groups that were placed or hold say so, for good."""
         for group in root.subtree():
             if group.obj is None or not (group.id in placed or group.counts.holds):
                 continue
-            words: list[Word] = []
+            conditions: list[ConditionDraft] = []
             if not self.was_scheduled(group):
-                words.append(Word(INITIALLY_SCHEDULED[group.key.kind], "True", "Scheduled"))
-            if self._says(group.obj, _DISRUPTION):
-                words.append(Word(_DISRUPTION, "False", "Scheduled", "bound again after preemption"))
-            if words:
-                self._enactor.say_later(group.resource, group.obj, *words)
+                conditions.append(ConditionDraft(INITIALLY_SCHEDULED[group.key.kind], "True", "Scheduled"))
+            if self._is_true(group.obj, _DISRUPTION):
+                conditions.append(ConditionDraft(_DISRUPTION, "False", "Scheduled", "bound again after preemption"))
+            if conditions:
+                self._writer.set_conditions_later(group.resource, group.obj, *conditions)
 
     def evicted(self, victim: Member, preemptor: Root) -> None:
         """An event on the victim that names the preemptor."""
@@ -151,7 +151,9 @@ class Reporter:
         """A group evicted as a whole: it and all below it say so until they are bound again."""
         for below in group.subtree():
             if below.obj is not None:
-                self._enactor.say(below.resource, below.obj, Word(_DISRUPTION, "True", _PREEMPTED, message))
+                self._writer.set_conditions(
+                    below.resource, below.obj, ConditionDraft(_DISRUPTION, "True", _PREEMPTED, message)
+                )
         if group.obj is not None:
             self._event_of_preemption(group.resource, group.obj, _preempted_by(preemptor), preemptor)
 
@@ -161,30 +163,30 @@ class Reporter:
         related = reference_to(kind, cause) if cause is not None else None
         self._recorder.record(resource, obj, "Normal", "Preempted", text, "Preempting", related)
 
-    def _say_group(self, group: GroupNode, reason: str, text: str) -> bool:
+    def _set_group(self, group: GroupNode, reason: str, text: str) -> bool:
         if group.obj is None or self.was_scheduled(group):
             return False
-        word = Word(INITIALLY_SCHEDULED[group.key.kind], "False", reason, text)
-        return self._enactor.say(group.resource, group.obj, word)
+        condition = ConditionDraft(INITIALLY_SCHEDULED[group.key.kind], "False", reason, text)
+        return self._writer.set_conditions(group.resource, group.obj, condition)
 
-    def _say_pods(self, members: Iterable[Member], reason: str, text: str, *, again: float = 0.0) -> bool:
+    def _set_pods(self, members: Iterable[Member], reason: str, text: str, *, again: float = 0.0) -> bool:
         """Tell pods why they wait; another text for the same reason only when the last is `again` seconds old."""
         changed, now = False, self._clock.now()
         for member in members:
-            known = self._enactor.said(member.obj, "PodScheduled")
+            known = self._writer.condition_of(member.obj, "PodScheduled")
             same = known is not None and known.reason == reason and not member.nominated
             if same and now - member.told < again:
                 continue
-            word = Word("PodScheduled", "False", reason, text)
-            if self._enactor.say(PODS, member.obj, word, nominatedNodeName=member.nominated):
+            condition = ConditionDraft("PodScheduled", "False", reason, text)
+            if self._writer.set_conditions(PODS, member.obj, condition, nominatedNodeName=member.nominated):
                 member.told = now
                 self._recorder.record(PODS, member.obj, "Warning", "FailedScheduling", text)
                 changed = True
         return changed
 
-    def _says(self, obj: Object, type_: str) -> bool:
-        word = self._enactor.said(obj, type_)
-        return word is not None and word.status == "True"
+    def _is_true(self, obj: Object, type_: str) -> bool:
+        condition = self._writer.condition_of(obj, type_)
+        return condition is not None and condition.status == "True"
 
     def _event(self, root: Root, reason: str, text: str) -> None:
         if isinstance(root, GroupNode):

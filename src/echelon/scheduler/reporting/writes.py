@@ -1,10 +1,10 @@
 """Writing decisions to the API: bindings, evictions, conditions.
 
-    loop ─► Enactor ─► pools of writers (bounded) ─► Verbs ─► caches.observe
+    loop ─► ApiWriter ─► pools of writers (bounded) ─► Verbs ─► caches.observe
 
-Nothing here decides.  Bindings have a pool of their own, so that they never queue behind explanations; good news and
-events also leave the server to them (`WritePool.courtesy`).  Conditions are written only when they differ from what the
-object says, one write per object at a time, the newest word wins.
+Nothing here decides.  Bindings have a pool of their own, so that they never queue behind explanations; Scheduled
+conditions and events also wait for them (`WritePool.courtesy`).  Conditions are written only when they differ from what
+the object has, one write per object at a time, the newest wins.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from .write_pool import Job, WritePool
 
 log = logging.getLogger(__name__)
 
-#: Enough to keep a server busy while the next tree is decided; more would only stand in line there.
+#: Enough to keep a server busy while the next root is decided; more would only queue there.
 _BINDINGS_AT_ONCE = 64
 _OTHER_WRITES_AT_ONCE = 16
-#: That a group is scheduled is said when no binding is under way any more; after this long one by one beside them, in a
-#: tenth of the turns, and after that long without regard to them.  The same for events, which nobody acts on.
-_GOOD_NEWS_SECONDS = 3.0
-_OLD_NEWS_SECONDS = 15.0
+#: Scheduled conditions of groups are written when no binding is under way; after the first time one by one beside
+#: bindings, in a tenth of the turns, and after the second time at once.  The same for events, which nothing waits for.
+_SCHEDULED_SECONDS = 3.0
+_SCHEDULED_AT_MOST_SECONDS = 15.0
 _EVENT_SECONDS = 5.0
-_OLD_EVENT_SECONDS = 60.0
+_EVENT_AT_MOST_SECONDS = 60.0
 _FIRST_RETRY_SECONDS = 0.5
 _LAST_RETRY_SECONDS = 30.0
 
-#: Called when a binding ended: the member, and what went wrong if anything did.
-BindingEnded = Callable[[Member, str], None]
+#: Called with the member of a binding, and with what went wrong, "" if nothing did.
+BindingAnswered = Callable[[Member, str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
-    """A condition as it should read."""
+class ConditionDraft:
+    """A condition as it should be, without its times."""
 
     type: str
     status: str
@@ -56,21 +56,21 @@ class Word:
 
 
 @dataclass(slots=True)
-class _Note:
-    """What an object's status should say: words and fields still to be written, and those being written."""
+class _StatusWrite:
+    """Conditions and fields of one object that are still to be written, and those being written."""
 
     resource: Resource
     obj: Object
-    words: dict[str, Word] = field(default_factory=dict)
+    conditions: dict[str, ConditionDraft] = field(default_factory=dict)
     fields: dict[str, Any] = field(default_factory=dict)
-    flying: dict[str, Word] = field(default_factory=dict)
-    flying_fields: dict[str, Any] = field(default_factory=dict)
-    #: Since when it waits for bindings to be through; 0 if it does not.
+    writing: dict[str, ConditionDraft] = field(default_factory=dict)
+    writing_fields: dict[str, Any] = field(default_factory=dict)
+    #: Since when it waits for bindings to finish; 0 if it does not.
     patient: float = 0.0
 
 
-class Enactor:
-    """The scheduler's hand."""
+class ApiWriter:
+    """All writes of the scheduler but events."""
 
     def __init__(self, verbs: Verbs, caches: Caches, clock: Clock, metrics: Metrics) -> None:
         self._verbs = verbs
@@ -80,10 +80,10 @@ class Enactor:
         self._metrics = metrics
         self._bindings = WritePool("scheduler-bind", _BINDINGS_AT_ONCE, clock)
         self._others = WritePool("scheduler-write", _OTHER_WRITES_AT_ONCE, clock)
-        self._notes: dict[str, _Note] = {}
-        #: Good news in line, the oldest first.
-        self._patient: deque[_Note] = deque()
-        self._glad = asyncio.Event()
+        self._status_writes: dict[str, _StatusWrite] = {}
+        #: Writes that wait for bindings to finish, the oldest first.
+        self._patient: deque[_StatusWrite] = deque()
+        self._has_patient = asyncio.Event()
         #: Writes that failed and wait for their next try; held so that they are not lost.
         self._waiting: set[asyncio.Task[None]] = set()
 
@@ -92,77 +92,79 @@ class Enactor:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._bindings.run())
                 group.create_task(self._others.run())
-                group.create_task(self._tell_good_news(), name="scheduler-good-news")
+                group.create_task(self._write_patient(), name="scheduler-patient-writes")
         finally:
             for task in self._waiting:
                 task.cancel()
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing is in line or being written; what failed may wait for its next try."""
+        """Whether nothing is in line or being written; failed writes may wait for their next try."""
         return self._bindings.idle and self._others.idle and not self._patient
 
     @property
     def has_plenty(self) -> bool:
-        """Whether bindings stand in line behind as many as are sent at a time."""
+        """Whether more bindings are in line than are sent at a time."""
         return self._bindings.has_plenty
 
     async def let_events_pass(self, since: float) -> None:
-        """Return when an event that waits since then may be written."""
-        await self._bindings.courtesy(since + _EVENT_SECONDS, since + _OLD_EVENT_SECONDS)
+        """Return when an event that was recorded then may be written."""
+        await self._bindings.courtesy(since + _EVENT_SECONDS, since + _EVENT_AT_MOST_SECONDS)
 
     # -- bindings --------------------------------------------------------------------------------------
 
-    def bind(self, member: Member, ended: BindingEnded) -> None:
+    def bind(self, member: Member, answered: BindingAnswered) -> None:
         node = member.assumed
-        self._bindings.submit(lambda: self._bind(member, node, ended))
+        self._bindings.submit(lambda: self._bind(member, node, answered))
 
-    async def _bind(self, member: Member, node: str, ended: BindingEnded) -> None:
+    async def _bind(self, member: Member, node: str, answered: BindingAnswered) -> None:
         if self._nodes.get(node) is None:
-            # It went while the binding was in line; a real server would accept it all the same.
-            ended(member, f"node {node} is gone")
+            # It went while the binding was in line; the API server would accept the binding all the same.
+            answered(member, f"node {node} is gone")
             return
-        trouble, sent = "", self._clock.now()
+        error_text, sent = "", self._clock.now()
         try:
             await self._verbs.bind(member.namespace, member.name, node, uid=member.uid)
         except (ApiError, OSError, TimeoutError) as error:
-            trouble = str(error) or type(error).__name__
+            error_text = str(error) or type(error).__name__
         self._metrics.answered(self._clock.now() - sent)
-        if trouble:
-            await self._find_out(member, node, ended, trouble, _FIRST_RETRY_SECONDS)
+        if error_text:
+            await self._find_out(member, node, answered, error_text, _FIRST_RETRY_SECONDS)
         else:
-            ended(member, "")
+            answered(member, "")
 
-    async def _find_out(self, member: Member, node: str, ended: BindingEnded, trouble: str, retry: float) -> None:
-        """After a failed call: whether the binding took place all the same; until then its place is held."""
+    async def _find_out(
+        self, member: Member, node: str, answered: BindingAnswered, error_text: str, retry: float
+    ) -> None:
+        """After a failed call, read whether the pod is bound all the same; until then its place is held."""
         try:
             pod = await self._verbs.get(PODS, meta.name(member.obj), meta.namespace(member.obj))
         except (ApiError, OSError, TimeoutError) as error:
             if isinstance(error, ApiError) and error.code == 404:
-                ended(member, trouble)
+                answered(member, error_text)
             else:
                 again = min(retry * 2, _LAST_RETRY_SECONDS)
-                self._later(retry, lambda: self._find_out(member, node, ended, trouble, again))
+                self._later(retry, lambda: self._find_out(member, node, answered, error_text, again))
             return
         self._caches.observe(PODS, pod)
         bound = meta.uid(pod) == member.uid and pod["spec"].get("nodeName") == node
-        ended(member, "" if bound else trouble)
+        answered(member, "" if bound else error_text)
 
     # -- evictions -------------------------------------------------------------------------------------
 
     def evict(
         self, members: Collection[Member], scheduler: str, message: str, still_there: Callable[[Member], bool]
     ) -> None:
-        """Mark pods as targets of disruption, then delete them with their grace; tried until they are gone.
+        """Mark pods as disruption targets, then delete them with their grace; retried until they are gone.
 
         None is deleted before all are marked: the next process sees by condition and annotation which pods to evict.
         """
-        word = Word("DisruptionTarget", "True", "PreemptionByScheduler", message)
+        condition = ConditionDraft("DisruptionTarget", "True", "PreemptionByScheduler", message)
         unmarked = {member.id: None for member in members}
 
         async def mark(member: Member) -> None:
-            if not meta.condition_is(member.obj, word.type):
-                await self._patch(PODS, member.obj, {word.type: word}, {}, {EVICTED_BY: scheduler})
+            if not meta.condition_is(member.obj, condition.type):
+                await self._patch(PODS, member.obj, {condition.type: condition}, {}, {EVICTED_BY: scheduler})
 
         async def delete(member: Member) -> None:
             if not meta.deleting(member.obj):
@@ -186,7 +188,7 @@ class Enactor:
         done: Callable[[Member], None],
         retry: float = _FIRST_RETRY_SECONDS,
     ) -> None:
-        """Do something to a pod, again and again until it is done or the pod is gone."""
+        """Do something to a pod; retried until it is done or the pod is gone."""
 
         async def attempt() -> None:
             try:
@@ -206,104 +208,109 @@ class Enactor:
 
     # -- conditions ------------------------------------------------------------------------------------
 
-    def say(self, resource: Resource, obj: Object, *words: Word, **fields: Any) -> bool:
-        """Make the status of an object say this now; False if it already does."""
-        return self._say(resource, obj, words, fields, 0.0)
+    def set_conditions(self, resource: Resource, obj: Object, *conditions: ConditionDraft, **fields: Any) -> bool:
+        """Write conditions and status fields now; False if the object has these conditions already."""
+        return self._set_conditions(resource, obj, conditions, fields, 0.0)
 
-    def say_later(self, resource: Resource, obj: Object, *words: Word) -> bool:
-        """The same, when bindings are through."""
-        return self._say(resource, obj, words, {}, self._clock.now())
+    def set_conditions_later(self, resource: Resource, obj: Object, *conditions: ConditionDraft) -> bool:
+        """The same, when bindings have finished."""
+        return self._set_conditions(resource, obj, conditions, {}, self._clock.now())
 
-    def _say(
-        self, resource: Resource, obj: Object, words: Collection[Word], fields: Mapping[str, Any], patient: float
+    def _set_conditions(
+        self,
+        resource: Resource,
+        obj: Object,
+        conditions: Collection[ConditionDraft],
+        fields: Mapping[str, Any],
+        patient: float,
     ) -> bool:
-        note = self._notes.get(meta.uid(obj))
-        fresh = [word for word in words if _said(note, obj, word.type) != word]
-        changed = {name: value for name, value in fields.items() if _field(note, obj, name) != value}
+        write = self._status_writes.get(meta.uid(obj))
+        fresh = [condition for condition in conditions if _condition_of(write, obj, condition.type) != condition]
+        changed = {name: value for name, value in fields.items() if _field(write, obj, name) != value}
         if not fresh and not changed:
             return False
-        if note is None:
-            note = self._notes[meta.uid(obj)] = _Note(resource, obj)
-        fresh_note = not note.words and not note.fields and not note.flying and not note.flying_fields
-        if fresh_note and patient:
-            note.patient = patient
+        if write is None:
+            write = self._status_writes[meta.uid(obj)] = _StatusWrite(resource, obj)
+        is_new = not write.conditions and not write.fields and not write.writing and not write.writing_fields
+        if is_new and patient:
+            write.patient = patient
             if not self._patient:
-                self._glad.set()
-            self._patient.append(note)
-        elif fresh_note or (note.patient and not patient):
-            self._submit(note)
-        note.obj = obj
-        note.words |= {word.type: word for word in fresh}
-        note.fields |= changed
+                self._has_patient.set()
+            self._patient.append(write)
+        elif is_new or (write.patient and not patient):
+            self._submit(write)
+        write.obj = obj
+        write.conditions |= {condition.type: condition for condition in fresh}
+        write.fields |= changed
         return bool(fresh)
 
-    def _submit(self, note: _Note) -> None:
-        """A group's reason is not to wait for those of the thousand pods of another."""
-        note.patient = 0.0
-        self._others.submit(lambda: self._write(note, _FIRST_RETRY_SECONDS), can_wait=note.resource is PODS)
+    def _submit(self, write: _StatusWrite) -> None:
+        """Groups go before pods: a group's reason should not wait for those of a thousand pods."""
+        write.patient = 0.0
+        self._others.submit(lambda: self._write(write, _FIRST_RETRY_SECONDS), can_wait=write.resource is PODS)
 
-    async def _tell_good_news(self) -> None:
+    async def _write_patient(self) -> None:
         while True:
-            await self._glad.wait()
-            note = self._patient.popleft()
+            await self._has_patient.wait()
+            write = self._patient.popleft()
             if not self._patient:
-                self._glad.clear()
-            latest = note.patient + _OLD_NEWS_SECONDS
-            if note.patient:
-                await self._bindings.courtesy(note.patient + _GOOD_NEWS_SECONDS, latest)
-            if not note.patient:
-                continue  # bad news took it along
+                self._has_patient.clear()
+            latest = write.patient + _SCHEDULED_AT_MOST_SECONDS
+            if write.patient:
+                await self._bindings.courtesy(write.patient + _SCHEDULED_SECONDS, latest)
+            if not write.patient:
+                continue  # a write that could not wait took it along
             if self._bindings.idle or self._clock.now() >= latest:
-                self._submit(note)
+                self._submit(write)
             else:
-                note.patient = 0.0
-                await self._write(note, _FIRST_RETRY_SECONDS)
+                write.patient = 0.0
+                await self._write(write, _FIRST_RETRY_SECONDS)
 
-    def said(self, obj: Object, type_: str) -> Word | None:
+    def condition_of(self, obj: Object, type_: str) -> ConditionDraft | None:
         """A condition as an object has it or is about to have it."""
-        return _said(self._notes.get(meta.uid(obj)), obj, type_)
+        return _condition_of(self._status_writes.get(meta.uid(obj)), obj, type_)
 
-    async def _write(self, note: _Note, retry: float) -> None:
-        """Write all that an object should say, until there is nothing new."""
-        while note.words or note.fields:
-            note.flying, note.words = note.words, {}
-            note.flying_fields, note.fields = note.fields, {}
+    async def _write(self, write: _StatusWrite, retry: float) -> None:
+        """Write what is pending for an object until there is nothing new."""
+        while write.conditions or write.fields:
+            write.writing, write.conditions = write.conditions, {}
+            write.writing_fields, write.fields = write.fields, {}
             try:
-                if not self._outdated(note):
-                    await self._patch(note.resource, note.obj, note.flying, note.flying_fields)
+                if not self._outdated(write):
+                    await self._patch(write.resource, write.obj, write.writing, write.writing_fields)
             except (ApiError, OSError, TimeoutError) as error:
-                if isinstance(error, ApiError) and (error.code in (404, 422) or self._outdated(note)):
-                    log.debug("status of %s %s: %s", note.resource.kind, meta.key(note.obj), error)
+                if isinstance(error, ApiError) and (error.code in (404, 422) or self._outdated(write)):
+                    log.debug("status of %s %s: %s", write.resource.kind, meta.key(write.obj), error)
                     continue
-                note.words = note.flying | note.words
-                note.fields = note.flying_fields | note.fields
-                self._later(retry, lambda: self._write(note, min(retry * 2, _LAST_RETRY_SECONDS)))
+                write.conditions = write.writing | write.conditions
+                write.fields = write.writing_fields | write.fields
+                self._later(retry, lambda: self._write(write, min(retry * 2, _LAST_RETRY_SECONDS)))
                 return
-        self._notes.pop(meta.uid(note.obj), None)
+        self._status_writes.pop(meta.uid(write.obj), None)
 
-    def _outdated(self, note: _Note) -> bool:
-        """Whether what was to be said is no longer so: the object is another one, or the pod has found its place."""
-        known = self._caches.of(note.resource).get(meta.key(note.obj))
-        if known is None or meta.uid(known) != meta.uid(note.obj):
+    def _outdated(self, write: _StatusWrite) -> bool:
+        """Whether a write is obsolete: the object was replaced, or the pod is bound."""
+        known = self._caches.of(write.resource).get(meta.key(write.obj))
+        if known is None or meta.uid(known) != meta.uid(write.obj):
             return True
-        return note.resource is PODS and bool(known["spec"].get("nodeName"))
+        return write.resource is PODS and bool(known["spec"].get("nodeName"))
 
     async def _patch(
         self,
         resource: Resource,
         obj: Object,
-        words: Mapping[str, Word],
+        conditions: Mapping[str, ConditionDraft],
         fields: Mapping[str, Any],
         annotations: Mapping[str, str] | None = None,
     ) -> None:
         known = self._caches.of(resource).get(meta.key(obj)) or obj
         status = {name: value or None for name, value in fields.items()}
-        status["conditions"] = [self._condition(known, word) for word in words.values()]
+        status["conditions"] = [self._condition(known, condition) for condition in conditions.values()]
         metadata: Object = {"uid": meta.uid(obj)}
         if annotations:
             metadata["annotations"] = dict(annotations)
-        if "PodScheduled" in words:
-            # A binding must win over an explanation that was written at the same time.
+        if "PodScheduled" in conditions:
+            # A binding must win over an explanation that is written at the same time.
             metadata["resourceVersion"] = known["metadata"]["resourceVersion"]
         patched = await self._verbs.patch(
             resource,
@@ -314,10 +321,10 @@ class Enactor:
         )
         self._caches.observe(resource, patched)
 
-    def _condition(self, known: Object, word: Word) -> Object:
-        fresh = meta.condition(word.type, word.status, word.reason, word.message, self._clock.now())
-        old = meta.find_condition(known, word.type)
-        if old is not None and old["status"] == word.status and old.get("lastTransitionTime"):
+    def _condition(self, known: Object, condition: ConditionDraft) -> Object:
+        fresh = meta.condition(condition.type, condition.status, condition.reason, condition.message, self._clock.now())
+        old = meta.find_condition(known, condition.type)
+        if old is not None and old["status"] == condition.status and old.get("lastTransitionTime"):
             fresh["lastTransitionTime"] = old["lastTransitionTime"]
         return fresh
 
@@ -331,21 +338,21 @@ class Enactor:
         task.add_done_callback(self._waiting.discard)
 
 
-def _said(note: _Note | None, obj: Object, type_: str) -> Word | None:
-    """What an object says, or is about to say, under a condition type."""
-    if note is not None:
-        word = note.words.get(type_) or note.flying.get(type_)
-        if word is not None:
-            return word
+def _condition_of(write: _StatusWrite | None, obj: Object, type_: str) -> ConditionDraft | None:
+    """A condition of an object, as pending or as written."""
+    if write is not None:
+        condition = write.conditions.get(type_) or write.writing.get(type_)
+        if condition is not None:
+            return condition
     found = meta.find_condition(obj, type_)
     if found is None:
         return None
-    return Word(type_, found["status"], found.get("reason") or "", found.get("message") or "")
+    return ConditionDraft(type_, found["status"], found.get("reason") or "", found.get("message") or "")
 
 
-def _field(note: _Note | None, obj: Object, name: str) -> Any:
-    if note is not None:
-        for fields in (note.fields, note.flying_fields):
+def _field(write: _StatusWrite | None, obj: Object, name: str) -> Any:
+    if write is not None:
+        for fields in (write.fields, write.writing_fields):
             if name in fields:
                 return fields[name]
     return (obj.get("status") or {}).get(name) or ""
