@@ -147,6 +147,14 @@ def test_basic_group_goes_where_it_can_grow(final_size: int | None, rack: str) -
     assert cluster.place(leaf).domains[leaf.id] == (rack,)
 
 
+@pytest.mark.parametrize(("final_size", "rack"), [(None, "r1"), (2, "r2")])
+def test_a_basic_group_of_unlike_pods_goes_where_it_can_grow(final_size: int | None, rack: str) -> None:
+    cluster = ClusterBuilder().node("n1", cpu=8, rack="r1").node("n2", cpu=3, rack="r2")
+    leaf = basic(pods(1, cpu=1), pods(1, cpu=2), key="rack", final_size=final_size)
+    assert cluster.place(leaf).domains[leaf.id] == (rack,)
+    assert cluster.place(composite(1, leaf)).domains[leaf.id] == (rack,)
+
+
 @pytest.mark.conformance("SCH-E19")
 def test_equal_rack_names_in_two_zones_are_two_racks() -> None:
     cluster = ClusterBuilder().node("n1", cpu=2, zone="z1", rack="r1").node("n2", cpu=2, zone="z2", rack="r1")
