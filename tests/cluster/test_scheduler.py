@@ -37,7 +37,7 @@ ONLY_EMBEDDED = {
     "test_a_minute_of_trouble_is_outlived": "a call that is not answered holds the time up",
     "test_a_place_is_held_until_the_api_says_whether_the_binding_took_place": "as above",
     "test_a_watch_of_one_kind_that_stays_silent_is_caught_up_with": "time waits for what was not heard yet",
-    "test_nobody_is_bound_to_a_node_that_is_known_to_be_gone": "time waits for bindings under way",
+    "test_no_pod_is_bound_to_a_node_that_is_known_to_be_gone": "time waits for bindings under way",
     "test_a_pod_deleted_while_its_binding_is_on_the_way_leaves_no_trace": "in real time the binding may come first",
 }
 

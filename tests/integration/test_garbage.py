@@ -219,7 +219,7 @@ def test_a_chain_of_owners_goes_from_the_top() -> None:
     run(scenario)
 
 
-def test_an_owner_of_whom_the_news_is_late_is_not_taken_for_dead() -> None:
+def test_an_owner_whose_watch_event_is_late_is_not_taken_for_deleted() -> None:
     async def scenario(plane: ControllerPlane) -> None:
         await plane.wait(1)
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "owner", "namespace": "default"}}

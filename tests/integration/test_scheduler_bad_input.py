@@ -154,7 +154,7 @@ async def test_members_go_elsewhere_when_their_node_vanishes_while_they_are_boun
 
 
 @in_virtual_time
-async def test_nobody_is_bound_to_a_node_that_is_known_to_be_gone(world: SchedulerPlane) -> None:
+async def test_no_pod_is_bound_to_a_node_that_is_known_to_be_gone(world: SchedulerPlane) -> None:
     """Between a decision and its last binding a node can go; on a real server such a binding would be accepted."""
     api = Held(world.verbs)
     await world.restart(api)

@@ -136,7 +136,7 @@ async def test_a_follower_created_before_its_leader_is_placed_with_it(world: Sch
 
 @pytest.mark.conformance("SCH-E15")
 @in_virtual_time
-async def test_preemption_keeps_the_pod_whose_company_is_asked_for(world: SchedulerPlane) -> None:
+async def test_preemption_keeps_the_pod_that_the_affinity_asks_for(world: SchedulerPlane) -> None:
     await world.create(make_node("n", cpu=4))
     await world.create(make_pod("db", node="n", priority=10, labels={"app": "db"}))
     await world.create(make_pod("batch", node="n", cpu=3, priority=10))
@@ -221,7 +221,7 @@ async def test_one_per_node_and_the_message_that_names_what_stands_there(world: 
 
 
 @in_virtual_time
-async def test_a_pod_that_waits_for_company_is_placed_when_it_comes(world: SchedulerPlane) -> None:
+async def test_a_pod_with_affinity_is_placed_when_a_matching_pod_arrives(world: SchedulerPlane) -> None:
     await world.create(make_node("n1", cpu=4), make_node("n2", cpu=4))
     await world.create(make_pod("w", affinity=near(to(app="leader"))))
     await world.settle()
@@ -270,7 +270,7 @@ async def test_own_labels_narrow_a_term(world: SchedulerPlane, field: str, nodes
 
 
 @in_virtual_time
-async def test_a_node_that_goes_lets_in_whom_a_spread_over_it_kept_out(world: SchedulerPlane) -> None:
+async def test_removing_a_node_lets_in_pods_that_a_spread_over_it_kept_out(world: SchedulerPlane) -> None:
     labels = {"app": "x"}
     spread: Object = {"maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": "DoNotSchedule"}
     spread["labelSelector"] = {"matchLabels": labels}

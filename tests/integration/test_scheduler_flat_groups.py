@@ -189,7 +189,7 @@ async def test_lowering_the_minimum_of_a_blocked_gang_places_what_fits(world: Sc
 
 @pytest.mark.conformance("SCH-18")
 @in_virtual_time
-async def test_a_victim_learns_who_took_its_place(world: SchedulerPlane) -> None:
+async def test_a_victim_names_its_preemptor(world: SchedulerPlane) -> None:
     lows = [f"low{n}" for n in range(4)]
     await world.create(make_node("n1"), *(make_pod(name, priority=10) for name in lows))
     await world.settle(1)

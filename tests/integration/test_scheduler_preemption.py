@@ -352,7 +352,7 @@ def _cases(cases: dict[str, Case]) -> list[object]:
 
 @pytest.mark.parametrize("case", [*_cases(GROUP_PREEMPTORS), *_cases(GROUP_VICTIMS)])
 @in_virtual_time
-async def test_who_goes_and_who_stays(world: SchedulerPlane, case: Case) -> None:
+async def test_which_pods_are_evicted_and_which_stay(world: SchedulerPlane, case: Case) -> None:
     await world.create(*case.nodes, *case.victims)
     await world.settle(2)
     await world.create(*case.groups, *case.pods)
@@ -756,7 +756,7 @@ class _SlowToSay(AlteredApi):
 
 
 @in_virtual_time
-async def test_nobody_else_is_evicted_after_a_crash_before_it_was_noted_for_whom(world: SchedulerPlane) -> None:
+async def test_a_crash_before_the_preemptor_was_noted_evicts_no_further_pod(world: SchedulerPlane) -> None:
     await world.create(*(make_node(f"n{n}", cpu=2) for n in range(4)))
     lows = [f"low{n}" for n in range(4)]
     await world.create(*(make_pod(name, cpu=2, priority=10, grace=20) for name in lows))

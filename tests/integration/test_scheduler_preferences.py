@@ -42,7 +42,7 @@ async def racks(world: SchedulerPlane) -> None:
     ],
 )
 @in_virtual_time
-async def test_a_gang_follows_what_its_members_wish_of_one_another(
+async def test_a_gang_follows_the_preferences_among_its_members(
     world: SchedulerPlane, spec: dict[str, Any], nodes: list[str]
 ) -> None:
     await racks(world)
@@ -53,7 +53,7 @@ async def test_a_gang_follows_what_its_members_wish_of_one_another(
 
 
 @in_virtual_time
-async def test_wishes_keep_no_gang_out(world: SchedulerPlane) -> None:
+async def test_preferences_keep_no_gang_out(world: SchedulerPlane) -> None:
     await world.create(make_node("n1", cpu=4), make_pod_group("g", gang=4))
     await world.pods("g", "p", 4, labels={"app": "web"}, **prefers("podAntiAffinity", HOST, weight=100))
     await world.settle()
@@ -62,7 +62,7 @@ async def test_wishes_keep_no_gang_out(world: SchedulerPlane) -> None:
 
 @pytest.mark.parametrize(("kind", "where", "rack"), [("podAffinity", "r2-1", "r2"), ("podAntiAffinity", "r1-1", "r2")])
 @in_virtual_time
-async def test_those_that_run_wish_for_the_newcomer_or_not(
+async def test_running_pods_prefer_or_avoid_the_new_pod(
     world: SchedulerPlane, kind: str, where: str, rack: str
 ) -> None:
     await racks(world)
@@ -74,7 +74,7 @@ async def test_those_that_run_wish_for_the_newcomer_or_not(
 
 
 @in_virtual_time
-async def test_those_that_need_company_are_glad_of_more(world: SchedulerPlane) -> None:
+async def test_required_affinity_also_counts_as_a_preference(world: SchedulerPlane) -> None:
     """What kube-scheduler calls hardPodAffinityWeight."""
     await racks(world)
     term = {"topologyKey": RACK, "labelSelector": {"matchLabels": {"app": "web"}}}

@@ -42,7 +42,7 @@ async def _through(world: SchedulerPlane, deeds: dict[str, Any]) -> Interfering:
 
 
 @in_virtual_time
-async def test_a_pod_that_somebody_else_binds_is_left_to_him(world: SchedulerPlane) -> None:
+async def test_a_pod_that_another_scheduler_binds_is_left_to_it(world: SchedulerPlane) -> None:
     async def snatch() -> None:
         await world.verbs.bind("default", "p", "n2")
 
@@ -54,7 +54,7 @@ async def test_a_pod_that_somebody_else_binds_is_left_to_him(world: SchedulerPla
 
 
 @in_virtual_time
-async def test_the_place_of_a_pod_that_somebody_else_binds_elsewhere_goes_to_who_waits_for_it(
+async def test_the_place_of_a_pod_that_another_scheduler_binds_elsewhere_goes_to_the_waiting_pod(
     world: SchedulerPlane,
 ) -> None:
     async def snatch() -> None:
@@ -69,7 +69,7 @@ async def test_the_place_of_a_pod_that_somebody_else_binds_elsewhere_goes_to_who
 
 
 @in_virtual_time
-async def test_a_member_deleted_while_it_is_bound_does_not_haunt_its_gang(world: SchedulerPlane) -> None:
+async def test_a_member_deleted_while_it_is_bound_leaves_no_trace_in_its_gang(world: SchedulerPlane) -> None:
     async def delete() -> None:
         await world.delete(PODS, "p0", grace=0)
 
@@ -160,7 +160,7 @@ async def test_a_scheduler_that_starts_goes_on_with_evictions_of_its_own_name_on
 
 
 @in_virtual_time
-async def test_many_that_wait_are_all_told_why_and_hold_up_nobody_who_fits(world: SchedulerPlane) -> None:
+async def test_many_waiting_pods_all_get_a_reason_and_hold_up_none_that_fits(world: SchedulerPlane) -> None:
     await world.create(make_node("n1", cpu=4))
     for number in range(2, 32):
         await world.submit(make_pod_group(f"g{number}", gang=number))

@@ -15,7 +15,7 @@ from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
 
 
 @in_virtual_time
-async def test_who_has_followed_the_leader_takes_over_at_once(world: SchedulerPlane) -> None:
+async def test_a_standby_that_followed_the_leader_takes_over_at_once(world: SchedulerPlane) -> None:
     caches = Caches(world.verbs, world.clock)
     recorder = Recorder(world.verbs, world.clock, "default-scheduler")
     standby = Scheduler(world.verbs, caches, world.clock, recorder, Settings())

@@ -267,7 +267,7 @@ async def test_a_basic_group_whose_rack_is_full_waits_although_another_has_room(
 
 @pytest.mark.conformance("SCH-100")
 @in_virtual_time
-async def test_tolerations_and_wishes_inside_one_zone(world: SchedulerPlane) -> None:
+async def test_tolerations_and_preferences_inside_one_zone(world: SchedulerPlane) -> None:
     taint = [{"key": "t", "effect": "NoSchedule"}]
     await world.create(make_node("n1", cpu=2, rack="r1", zone="z1", taints=taint), *rack("r2", 1, "z1"))
     await world.create(*rack("r3", 1, "z2"), make_node("half", cpu=1, rack="r4", zone="z2"))

@@ -161,7 +161,7 @@ async def test_a_claim_for_one_pod_passes_on_when_that_pod_is_gone(world: Schedu
 
 
 @in_virtual_time
-async def test_who_uses_a_claim_for_one_pod_is_preempted_wherever_it_runs(world: SchedulerPlane) -> None:
+async def test_the_user_of_a_single_pod_claim_is_preempted_wherever_it_runs(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_node("n2"), make_volume("v", mode="ReadWriteOncePod"))
     await world.create(make_claim("data", "v", mode="ReadWriteOncePod"))
     await world.create(make_pod("low", priority=1, volumes=using("data")))

@@ -95,7 +95,7 @@ async def test_a_node_that_a_pod_may_not_use_does_not_wake_it_and_one_that_it_ma
 
 
 @in_virtual_time
-async def test_of_many_whom_the_room_could_help_one_is_decided_and_the_others_see_that_it_is_gone(
+async def test_of_many_roots_that_the_room_could_help_one_is_decided_and_the_others_see_that_it_is_gone(
     world: SchedulerPlane,
 ) -> None:
     await _full_nodes(world, 2)
@@ -108,7 +108,7 @@ async def test_of_many_whom_the_room_could_help_one_is_decided_and_the_others_se
 
 
 @in_virtual_time
-async def test_the_end_of_a_pod_that_could_have_been_evicted_wakes_nobody(world: SchedulerPlane) -> None:
+async def test_the_end_of_a_pod_that_could_have_been_evicted_wakes_no_root(world: SchedulerPlane) -> None:
     await _full_nodes(world, 2, priority=100)
     for name in ("x", "y"):
         await world.create(make_node(name, cpu=4), make_pod(f"on-{name}", cpu=4, node=name, priority=10))

@@ -95,7 +95,7 @@ SEEDS = st.integers(0, 1 << 32)
 @pytest.mark.parametrize("minding", [False, True])
 @examples(120)
 @given(SEEDS)
-def test_what_goes_loses_least_down_to_the_ids_and_nobody_is_evicted_who_could_stay(
+def test_evictions_lose_least_down_to_the_ids_and_no_victim_could_stay(
     reached: Reached, minding: bool, seed: int
 ) -> None:
     view, demand = (instance := draw(seed, minding)).cluster.view, instance.demand
@@ -133,7 +133,9 @@ def test_the_solver_and_arithmetic_alone_say_the_same(reached: Reached, seed: in
 @reaches(placed=1, blocked=27, could_evict=9)
 @examples(60)
 @given(SEEDS)
-def test_who_may_not_preempt_is_placed_or_blocked_as_if_nobody_could_go(reached: Reached, seed: int) -> None:
+def test_a_demand_that_may_not_preempt_is_placed_or_blocked_as_if_no_pod_could_be_evicted(
+    reached: Reached, seed: int
+) -> None:
     view, demand = (instance := draw(seed)).cluster.view, replace(instance.demand, may_preempt=False)
     verdict = decide(view, demand, NOW)
     assert problems(view, demand, verdict, NOW) == []

@@ -191,7 +191,7 @@ def _live(seed: int, events: int = 40) -> Story:
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_nobody_who_fits_is_left_asleep(seed: int) -> None:
+def test_no_demand_that_fits_is_left_asleep(seed: int) -> None:
     _live(seed)
 
 

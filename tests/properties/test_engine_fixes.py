@@ -15,7 +15,7 @@ from tests.properties.reached import Reached, reaches
 @reaches(fixed=97, several_fixes=27)
 @examples(250)
 @given(st.booleans().flatmap(lambda victims: instances(victims, max_nodes=10, max_pods=8, minding=True)), st.booleans())
-def test_every_fix_proposed_to_pods_that_mind_others_makes_them_fit(
+def test_every_fix_proposed_to_pods_with_terms_between_them_makes_them_fit(
     reached: Reached, instance: Instance, least: bool
 ) -> None:
     """Whether they may not preempt, or are of a priority below all others."""

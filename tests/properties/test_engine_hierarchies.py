@@ -51,7 +51,7 @@ def test_a_hierarchy_is_placed_as_well_as_brute_force_places_it(reached: Reached
 @reaches(placed=37, blocked=63)
 @examples(200)
 @given(instances(max_nodes=7, max_pods=6, minding=True))
-def test_pods_that_mind_one_another_are_placed_as_well_as_brute_force_places_them(
+def test_pods_with_terms_between_them_are_placed_as_well_as_brute_force_places_them(
     reached: Reached, instance: Instance
 ) -> None:
     is_best(reached, instance.cluster.view, instance.demand)

@@ -34,7 +34,7 @@ def test_a_tree_evicts_what_loses_least(reached: Reached, instance: Instance) ->
 @reaches(placed=9, blocked=89, evicted=22)
 @examples(250)
 @given(contests(minding=True, max_nodes=8, max_pods=8))
-def test_pods_that_mind_others_evict_what_loses_least_and_keep_the_company_they_want(
+def test_pods_with_terms_between_them_evict_what_loses_least_and_keep_the_pods_they_need(
     reached: Reached, instance: Instance
 ) -> None:
     loses_least_and_knows_it(reached, instance)
@@ -71,7 +71,7 @@ def test_what_is_reckoned_or_spared_without_branching_never_promises_too_much(
 @reaches(evicted=4)
 @examples(60)
 @given(contests(minding=True, max_nodes=8, max_pods=8))
-def test_where_pods_mind_others_the_solver_never_promises_too_much(reached: Reached, instance: Instance) -> None:
+def test_the_solver_never_promises_too_much_with_terms_between_pods(reached: Reached, instance: Instance) -> None:
     with pytest.MonkeyPatch.context() as patch:
         promises_no_more_than_there_is(reached, instance, patch)
 

@@ -101,7 +101,7 @@ def test_domains_that_groups_want_for_themselves_are_told(racks: int, key: str, 
     assert isinstance(cluster.decide(root), Placed) is found
 
 
-def test_a_domain_that_somebody_holds_is_not_given_to_another() -> None:
+def test_an_exclusive_domain_in_use_is_not_given_to_another_group() -> None:
     cluster, root = alone(3, "rack")
     cluster.run("n-1-0", 0, 0, 0, 77, group=77, exclusive=exclusive("rack"))
     assert answer(cluster, root) == NotFound(proved=True)

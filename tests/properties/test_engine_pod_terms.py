@@ -80,7 +80,7 @@ def evicts_whom_it_must(reached: Reached, cluster: ClusterBuilder, demand: Deman
 @reaches(placed=25, blocked=112)
 @examples(300)
 @given(neighbourhoods(contested=False))
-def test_pods_that_mind_others_are_placed_exactly_when_brute_force_places_them(
+def test_pods_with_terms_between_them_are_placed_exactly_when_brute_force_places_them(
     reached: Reached,
     instance: tuple[ClusterBuilder, Demand],
 ) -> None:
@@ -90,5 +90,7 @@ def test_pods_that_mind_others_are_placed_exactly_when_brute_force_places_them(
 @reaches(placed=9, blocked=42, evicted=9)
 @examples(150)
 @given(neighbourhoods(contested=True))
-def test_pods_that_mind_others_evict_whom_they_must(reached: Reached, instance: tuple[ClusterBuilder, Demand]) -> None:
+def test_pods_with_terms_between_them_evict_what_they_must(
+    reached: Reached, instance: tuple[ClusterBuilder, Demand]
+) -> None:
     evicts_whom_it_must(reached, *instance)

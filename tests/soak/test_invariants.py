@@ -140,7 +140,7 @@ def test_terms_between_pods(first: tuple[str, Object], second: tuple[str, Object
         log.auditor.look(GRACE_SECONDS + 1, fair=True)
 
 
-def test_company_that_comes_a_moment_later_will_do() -> None:
+def test_a_required_neighbour_may_arrive_a_moment_later() -> None:
     log = Log()
     log.put(make_pod("q", node="n1", **_near(RACK, "db")))
     log.auditor.look(0, fair=True)
@@ -221,7 +221,7 @@ def _preempted(pod: Object) -> Object:
 
 
 @pytest.mark.parametrize(("waiting", "fair"), [(100, True), (10, False), (5, False)])
-def test_a_victim_is_below_someone_who_waits(waiting: int, fair: bool) -> None:
+def test_a_victim_has_a_lower_priority_than_a_waiting_pod(waiting: int, fair: bool) -> None:
     log = Log()
     victim = make_pod("victim", node="n1", priority=10)
     log.put(victim)

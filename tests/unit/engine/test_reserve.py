@@ -26,7 +26,7 @@ def test_pods_of_equal_priority_are_waited_for_and_those_that_end_soonest_first(
     assert list(found.units) == sorted(running[1:])
 
 
-def test_nobody_waits_for_pods_of_higher_priority() -> None:
+def test_no_reservation_waits_for_pods_of_higher_priority() -> None:
     cluster = ClusterBuilder().nodes("n", 2, cpu=1)
     cluster.run("n-0", cpu=1, priority=11)
     cluster.run("n-1", cpu=1, priority=10)

@@ -145,7 +145,7 @@ def test_what_was_learnt_is_forgotten_when_room_appears_that_matters_and_not_use
     assert memory.recall(b, brief=True) is None
 
 
-def test_what_was_in_doubt_and_is_asked_for_by_nobody_is_forgotten() -> None:
+def test_what_was_in_doubt_and_is_no_longer_asked_for_is_forgotten() -> None:
     stage = Stage()
     memory = BlockedDemands(stage.translator.view)
     node = make_node("n1", cpu=64)

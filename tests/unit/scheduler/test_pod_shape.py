@@ -108,7 +108,7 @@ def test_what_placement_cannot_honour_is_named(spec: dict[str, Any], path: str) 
         {"volumes": [{"name": "v", "emptyDir": {}}, {"name": "w", "projected": {}}, {"name": "x", "configMap": {}}]},
     ],
 )
-def test_soft_wishes_and_volumes_of_any_node_are_fine(spec: dict[str, Any]) -> None:
+def test_preferences_and_volumes_of_any_node_are_supported(spec: dict[str, Any]) -> None:
     assert not of_pod(make_pod("p", **spec)).unsupported
 
 
@@ -117,7 +117,7 @@ def _ports(*ports: dict[str, Any], **more: Any) -> dict[str, int]:
     return {name: amount for name, amount in requests(spec) if name.startswith(PORT)}
 
 
-def test_soft_wishes_become_weights() -> None:
+def test_preferences_become_weights() -> None:
     selector = {"labelSelector": {"matchLabels": {"app": "web"}}}
     web = Peers((Requirement("app", "In", ("web",)),), ("default",))
     near = {_SOFT: [{"weight": 7, "podAffinityTerm": {"topologyKey": "zone", **selector}}]}

@@ -137,7 +137,7 @@ def test_the_last_of_a_crowd_has_its_turn_however_often_the_first_are_woken() ->
     run(body())
 
 
-def test_reasons_are_given_when_nobody_waits_for_a_decision_and_now_and_then_besides() -> None:
+def test_reasons_are_given_when_no_root_waits_for_a_decision_and_now_and_then_besides() -> None:
     async def body() -> None:
         queue = Queue(LoopClock())
         queue.owe_reason(1, _rank(1))
@@ -151,7 +151,7 @@ def test_reasons_are_given_when_nobody_waits_for_a_decision_and_now_and_then_bes
     run(body())
 
 
-def test_who_is_owed_a_reason_is_tried_when_room_appears() -> None:
+def test_a_root_without_its_reason_is_tried_when_room_appears() -> None:
     async def body() -> None:
         queue = Queue(LoopClock())
         queue.owe_reason(1, _rank(1))

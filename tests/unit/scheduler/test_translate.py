@@ -25,7 +25,7 @@ def test_a_pod_holds_its_node_from_binding_to_its_end() -> None:
     assert stage.heard.left == ["default/p"]
 
 
-def test_a_change_that_scheduling_does_not_look_at_disturbs_nobody() -> None:
+def test_a_change_that_scheduling_does_not_read_wakes_no_root() -> None:
     stage = Stage()
     node, group, pod = make_node("n1"), make_pod_group("g"), make_pod("p", group="g", node="n1")
     stage.put(node, group, pod)
@@ -58,7 +58,7 @@ def test_a_failed_binding_gives_the_place_back() -> None:
     assert member.waiting
 
 
-def test_a_binding_that_fails_after_its_pod_is_gone_brings_nobody_back() -> None:
+def test_a_binding_that_fails_after_its_pod_is_gone_brings_no_pod_back() -> None:
     stage = Stage()
     pod = make_pod("p", group="g")
     stage.put(make_node("n1"), make_pod_group("g"), pod)
@@ -81,7 +81,7 @@ def test_only_those_with_room_kept_on_a_node_lose_it_when_the_node_goes() -> Non
     assert stage.heard.homeless == ["default/here"]
 
 
-def test_a_namespace_without_pods_wakes_nobody() -> None:
+def test_a_namespace_without_pods_wakes_no_root() -> None:
     stage = Stage()
     stage.put(make_node("n1"), make_pod("p", node="n1"))
     heard = stage.heard.rooms
@@ -89,7 +89,7 @@ def test_a_namespace_without_pods_wakes_nobody() -> None:
     assert stage.heard.rooms == heard
 
 
-def test_a_pod_that_others_wish_for_wakes_them_and_any_other_does_not() -> None:
+def test_a_pod_that_others_have_affinity_to_wakes_them_and_any_other_does_not() -> None:
     stage = Stage()
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}}
     follower = make_pod("follower")
@@ -117,7 +117,7 @@ def test_a_pod_that_shrinks_where_it_runs_gives_room() -> None:
     assert stage.heard.rooms == rooms + 1
 
 
-def test_what_placement_does_not_look_at_in_a_node_wakes_nobody() -> None:
+def test_what_placement_does_not_read_of_a_node_wakes_no_root() -> None:
     stage = Stage()
     node = make_node("n1")
     stage.put(node)
@@ -211,7 +211,7 @@ def test_shares_of_a_budget_are_rounded_for_the_pods(amount: int | str, allowed:
     assert found.allowed == allowed
 
 
-def test_a_lost_node_is_told_to_those_for_whom_room_is_made_there() -> None:
+def test_a_lost_node_is_told_to_the_preemptors_that_wait_for_it() -> None:
     stage = Stage()
     node = make_node("n1")
     stage.put(node, make_pod("p"))

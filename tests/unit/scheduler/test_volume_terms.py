@@ -76,7 +76,7 @@ def test_what_a_pod_waits_for_is_said_as_upstream_says_it(objects: list[Object],
     assert volumes(*objects).of(claiming_pod("p", "a")).waits == (reason,)
 
 
-def test_who_asks_for_something_else_is_told_when_it_changes() -> None:
+def test_a_pod_with_another_claim_is_told_when_that_changes() -> None:
     known, user = volumes(), claiming_pod("p", "a")
     known.enter(user)
     assert known.on_claim(None, bound("a", "v")) == ["p"]

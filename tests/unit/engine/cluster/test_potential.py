@@ -62,7 +62,7 @@ def test_of_many_shapes_those_are_reached_of_which_there_is_enough(monkeypatch: 
     assert not list(thresholds.reached([_row(cluster, "b1")])), "nothing is free there"
 
 
-def test_constraints_that_nobody_asks_about_any_more_are_forgotten() -> None:
+def test_constraints_that_are_no_longer_asked_about_are_forgotten() -> None:
     cluster, there = _cluster()
     own = Potential(cluster.view, None)
     thresholds = Thresholds(own, -1)

@@ -103,7 +103,7 @@ def test_near_them_in_the_zone_but_not_in_the_rack_can_be_had() -> None:
     assert told(gang(1, pods(1, cpu=1, **shape))) == ""
 
 
-def test_the_first_of_its_kind_needs_nobody_and_minds_nobody() -> None:
+def test_the_first_pod_of_its_kind_needs_no_other_pod() -> None:
     shape = {"affinity": (near("rack", ITS_LIKE),), "anti_affinity": (near("rack", ITS_LIKE),), "identity": ME}
     assert isinstance(racks().decide(gang(1, pods(1, cpu=1, **shape))), Placed)
     assert "exclude one another" in told(gang(2, pods(2, cpu=1, **shape)))

@@ -9,7 +9,7 @@ from echelon.engine.explain.fix_trials import fewest
 from echelon.testing.placement import LEVELS, ClusterBuilder, blocked, composite, exclusive, gang, gpu_racks, pods
 
 
-def test_fixes_come_cheapest_first_own_wishes_before_machines_before_the_work_of_others() -> None:
+def test_fixes_come_cheapest_first_own_fields_before_nodes_before_evictions() -> None:
     cluster = gpu_racks(4, 4)
     one, other, *_ = (cluster.run(node, gpu=8, priority=9) for node in ("r1-0", "r1-1", "r2-0", "r2-1"))
     leaf = gang(4, pods(4, gpu=8), key="rack")

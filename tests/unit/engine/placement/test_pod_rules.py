@@ -87,7 +87,7 @@ def test_a_follower_is_placed_with_its_leader_whatever_their_order() -> None:
         assert set(verdict.assignment.values()) == {"n1"}
 
 
-def test_groups_of_a_tree_find_their_company_in_one_another() -> None:
+def test_groups_of_a_tree_satisfy_the_affinity_of_one_another() -> None:
     follower = gang(2, pods(2, cpu=1, affinity=(PodTerm(RACK, peers("leader")),)))
     leader = gang(1, pods(1, cpu=4, identity=app("leader")))
     cluster = racks({"a": 3}, cpu=2)
@@ -97,7 +97,7 @@ def test_groups_of_a_tree_find_their_company_in_one_another() -> None:
     assert {name[0] for name in verdict.assignment.values()} == {"b"}
 
 
-def test_pods_that_want_their_own_company_go_where_the_first_goes() -> None:
+def test_pods_with_affinity_to_their_own_kind_go_where_the_first_goes() -> None:
     together = PodTerm(RACK, peers("x"))
     cluster = racks({"a": 1, "b": 2}, cpu=2)
     verdict = cluster.decide(gang(4, pods(4, cpu=1, identity=app("x"), affinity=(together,))))
@@ -111,7 +111,7 @@ def test_pods_that_want_their_own_company_go_where_the_first_goes() -> None:
 
 
 @pytest.mark.conformance("SCH-E15")
-def test_the_pod_whose_company_is_asked_for_is_not_evicted() -> None:
+def test_the_pod_that_an_affinity_asks_for_is_not_evicted() -> None:
     cluster = ClusterBuilder().node("n", cpu=4)
     cluster.run("n", cpu=1, priority=10, identity=app("db"))
     batch = cluster.run("n", cpu=3, priority=10, identity=app("batch"))
@@ -120,7 +120,7 @@ def test_the_pod_whose_company_is_asked_for_is_not_evicted() -> None:
     assert verdict.units == (batch,)
 
 
-def test_running_pods_keep_away_whom_they_do_not_want() -> None:
+def test_the_anti_affinity_of_running_pods_holds_for_new_pods() -> None:
     cluster = ClusterBuilder().node("n1", cpu=4).node("n2", cpu=4)
     cluster.run("n1", repels=(PodTerm(HOST, peers("x")),), identity=app("y"), priority=100)
     verdict = cluster.decide(gang(1, pods(1, cpu=1, identity=app("x"))))
@@ -172,7 +172,7 @@ def test_preemption_counts_no_slots_for_pods_that_keep_apart() -> None:
     assert verdict.units == (beside,)
 
 
-def test_a_pod_that_is_still_to_come_is_nobodys_company() -> None:
+def test_a_pod_that_is_still_to_come_satisfies_no_affinity() -> None:
     cluster = racks({"a": 1, "b": 1})
     cluster.run("a-0", cpu=1, priority=9, identity=app("x"), coming=True)
     follower = gang(1, pods(1, cpu=1, identity=app("y"), affinity=(PodTerm(RACK, peers("x")),)))
@@ -188,7 +188,7 @@ def test_a_pod_that_is_still_to_come_keeps_others_away() -> None:
 
 
 @pytest.mark.parametrize("others", [(), (1,)])
-def test_who_means_its_own_kind_goes_where_that_is_to_come(others: tuple[int, ...]) -> None:
+def test_affinity_to_its_own_kind_follows_a_pod_that_is_still_to_come(others: tuple[int, ...]) -> None:
     cluster = racks({"a": 1, "b": 2})
     cluster.run("b-0", cpu=1, priority=9, identity=app("x"), coming=True)
     near = (PodTerm(RACK, peers("x")),)
@@ -210,7 +210,7 @@ def test_a_pod_that_runs_counts_before_one_that_is_still_to_come() -> None:
 
 
 @pytest.mark.parametrize("full", [0, 30], ids=["few nodes", "many nodes"])
-def test_members_beyond_the_minimum_come_where_others_need_their_company(full: int) -> None:
+def test_members_beyond_the_minimum_are_placed_where_others_have_affinity_to_them(full: int) -> None:
     """Neither all five of the second group fit nor does one of them do: three keep the racks even."""
     cluster = racks({"a": 1}, cpu=4).nodes("b", 1, cpu=3, rack="b").nodes("none", full, rack="a")
     even = {"identity": app("x"), "spread": (Spread(RACK, 1, peers("x")),)}
@@ -231,7 +231,7 @@ def test_followers_in_two_racks_bring_a_leader_to_each() -> None:
 
 
 @pytest.mark.parametrize("asked", [True, False], ids=["asked before", "asked only now"])
-def test_who_came_and_went_before_the_first_question(asked: bool) -> None:
+def test_pods_that_came_and_went_before_the_first_decision_do_not_count(asked: bool) -> None:
     cluster, query = racks({"a": 2}), PodQuery((peers("x"),))
     if asked:
         assert not cluster.view.pod_index.of(query)

@@ -45,14 +45,14 @@ def test_a_pod_goes_to_the_node_it_likes() -> None:
     assert placed(four(), basic(pods(1, cpu=1, preferences=(likes("kubernetes.io/hostname", "c"),)))) == ["c"]
 
 
-def test_the_heavier_wish_wins_and_wishes_add_up() -> None:
+def test_the_heavier_preference_wins_and_preferences_add_up() -> None:
     light, heavy = likes("disk", "ssd", 10), likes(LEVELS["zone"], "y", 50)
     one = shape(cpu=1, preferences=(light, heavy))
     assert score(four(), one) == {"a": 300, "b": 300 + 2 * 16, "c": 300 + 2 * 83, "d": 300 + 200}
     assert placed(four(), basic(pods(1, cpu=1, preferences=(light, heavy)))) == ["d"]
 
 
-def test_a_wish_keeps_nobody_out() -> None:
+def test_a_preference_keeps_no_pod_out() -> None:
     assert len(placed(four(), gang(8, pods(8, cpu=1, preferences=(likes("disk", "ssd"),))))) == 8
     assert len(placed(four(), basic(pods(1, cpu=1, preferences=(likes("disk", "tape"),))))) == 1
 
@@ -106,7 +106,7 @@ def test_groups_of_a_tree_do_not_take_each_others_room() -> None:
     assert placed(four(), tree) == ["a", "a", "b", "b", "c", "c", "d", "d"]
 
 
-def test_what_a_placement_is_worth_does_not_depend_on_wishes() -> None:
+def test_the_objective_does_not_depend_on_preferences() -> None:
     plain, wishing = (
         gang(3, pods(3, cpu=1), key="zone"),
         gang(3, pods(3, cpu=1, preferences=(likes("disk", "ssd"),)), key="zone"),

@@ -53,7 +53,7 @@ def test_a_gang_that_would_rather_be_together_stays_together() -> None:
     assert by_rack(cluster, gang(6, webs(6, term(1, "rack")))) == {"r0": 6}
 
 
-def test_a_required_rack_comes_before_the_wish_to_be_apart() -> None:
+def test_a_required_rack_comes_before_a_preferred_anti_affinity() -> None:
     found = by_node(racks(3, 2), gang(6, webs(6, term(-100, "rack"), term(-1, "host")), key="rack"))
     assert sorted(found.values()) == [3, 3]
 
@@ -85,7 +85,7 @@ def _on(node: str) -> NodeTerm:
 
 
 @pytest.mark.parametrize(("weight", "node"), [(1, "r1"), (-1, "r0")])
-def test_running_pods_wish_something_of_the_newcomer(weight: int, node: str) -> None:
+def test_preferences_of_running_pods_count_for_the_new_pod(weight: int, node: str) -> None:
     cluster = racks(2, 1)
     cluster.run("r1-0", cpu=1, identity=A_DB, preferences=(term(weight, "host"),))
     assert by_rack(cluster, basic(webs(1))) == {node: 1}
@@ -97,7 +97,7 @@ def test_a_gang_of_thousands_is_spread_in_portions() -> None:
     assert sorted(set(found.values())) == [2]
 
 
-def test_the_worth_of_a_placement_is_the_same_with_and_without_wishes() -> None:
+def test_the_objective_is_the_same_with_and_without_preferences() -> None:
     leaf = gang(4, webs(4, term(-1, "host")), key="rack", preferred=("rack",))
     plain = gang(4, pods(4, cpu=1), key="rack", preferred=("rack",))
     one, other = racks(2, 4).place(leaf), racks(2, 4).place(plain)

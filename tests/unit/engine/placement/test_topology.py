@@ -155,7 +155,7 @@ def test_exclusive_groups_take_a_domain_each() -> None:
     assert verdict.proved
 
 
-def test_exclusive_groups_take_the_tightest_domains_that_nobody_of_their_rank_holds() -> None:
+def test_exclusive_groups_take_the_tightest_domains_that_no_group_of_their_rank_holds() -> None:
     cluster = racks(3, 2, 1, 2, 2)
     cluster.run("zr2-0", cpu=0.1, group=7, exclusive=exclusive("rack", 5))
     cluster.run("zr4-0", cpu=0.1, group=8, exclusive=exclusive("rack", 6))

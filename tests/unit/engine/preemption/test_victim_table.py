@@ -112,7 +112,7 @@ def test_a_subset_knows_its_priorities(seed: int) -> None:
         ]
 
 
-def test_nobody_to_evict_is_an_empty_table() -> None:
+def test_no_pod_to_evict_is_an_empty_table() -> None:
     victims = EvictionTrial(ClusterBuilder().node("n", cpu=1).view, NOW).victims(BELOW)
     assert not victims
     assert victims.by_domain(np.zeros(1, dtype=np.int64)) == []
