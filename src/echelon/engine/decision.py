@@ -1,4 +1,4 @@
-"""The one door of the engine: a view and a demand in, one verdict with its reasons out."""
+"""The entry point of the engine: a view, a demand and limits in, one verdict with its reasons out."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from .space.budget import Steps
 def decide(
     view: ClusterView, demand: Demand, now: float, limits: Limits = Limits(), steps: Steps | None = None
 ) -> Verdict:
-    """Place the demand; if it is blocked and may preempt, look for the least loss that lets it in.
+    """Place the demand; if it does not fit and may preempt, find the victims with the least loss.
 
-    Whoever brings the steps sees afterwards how many the search for a placement took.  Raises `BadInput` for a
-    question that makes no sense.
+    The caller may pass `steps` in order to see how many the search for a placement took.  Raises `BadInput` for a
+    malformed demand.
     """
     inspect(demand)
     if not view.node_table.size:
@@ -34,12 +34,12 @@ def decide(
     try:
         return _thoroughly(view, demand, now, limits, steps or Steps(limits.steps))
     except BaseException:
-        view.recount()  # whatever a trial had taken out or put in is undone
+        view.recount()  # a trial may have left its changes in the view
         raise
 
 
 def _thoroughly(view: ClusterView, demand: Demand, now: float, limits: Limits, steps: Steps) -> Verdict:
-    """Search, then preemption, then the reasons; all of these try things on the view and take them back."""
+    """Search, then preemption, then the reasons; each changes the view for trials and restores it."""
     view.node_table.shed()
     view.node_table.learn(name for name in _asked(demand) if given(name))
     outcome = place(view, demand, steps)
@@ -59,7 +59,7 @@ def _asked(demand: Demand) -> Iterator[str]:
 
 
 def _nothing_for(group: Group) -> Iterator[Shortage]:
-    """The arithmetic of a cluster without nodes, innermost groups first."""
+    """The shortages in a cluster without nodes, innermost groups first."""
     if isinstance(group, Composite):
         for child in group.children:
             yield from _nothing_for(child)

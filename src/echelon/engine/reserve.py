@@ -1,7 +1,7 @@
-"""Where a blocked demand will fit soonest, if others end by themselves and nobody takes their room.
+"""Where a blocked demand will fit soonest, if running pods end by themselves and no other pod takes their place.
 
-The question is that of preemption with other words: which units of the demand's own priority or below must be gone,
-at the least cost of waiting for them?  No one is evicted for the answer; its places are kept free of newcomers.
+This is preemption with another cost: which units of the demand's own priority or below must end, at the least cost of
+waiting for them?  Nothing is evicted; the scheduler reserves the places.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def soonest(
     cost: Callable[[Running], int],
     limits: Limits = Limits(),
 ) -> Evict | None:
-    """The places, and the units that must end before they can be had; None if that would not do either.
+    """The placement, and the units that must end first; None if the demand would not fit then either.
 
-    `leaving` go in any case; `cost` says what it costs to wait for the end of a pod.
+    `leaving` are pods that end in any case; `cost` is the cost of waiting for the end of a pod.
     """
     with view.without(leaving):
         placed = place(view, demand, Steps(limits.steps)).placed

@@ -27,7 +27,7 @@ def supported(group: Group) -> Group:
 
 
 def releasing(leaf_id: int) -> Change:
-    """Bound members of one leaf wait again, with the shape of their role's pods."""
+    """Bound members of one leaf become pending again, with the shape of their role's pods."""
 
     def change(group: Group) -> Group:
         if group.id != leaf_id or not isinstance(group, Leaf):

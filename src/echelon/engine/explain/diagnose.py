@@ -1,5 +1,5 @@
-"""Why a demand is blocked: for every group of its tree what it needs, what the best domains offer, and what shuts
-nodes out.  The numbers come from the roll-up bound; where that is too kind, from trying smaller needs.
+"""Why a demand is blocked: for every group of its tree what it needs, what the best domains offer, and why nodes are
+excluded.  The numbers come from the roll-up bound; where the bound is too high, from searching with smaller needs.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from ..space.trial_state import AmountState, SlotState
 
 RegionAt = Callable[[int], Region]
 
-#: Steps for one "how many would fit" question, and the share of the decision's budget for all of them, but not less
-#: than so many: the answers are numbers for people, not a verdict.  What they do not settle is told as not settled.
+#: Steps for one "how many would fit" question.  All of them together get the decision's budget divided by SHARE, but at
+#: least FEWEST steps: the answers are numbers for people, not a verdict.  A shortage says if they are not settled.
 TRIAL_STEPS, SHARE, FEWEST = 2_000, 5, 2_000
-#: Domains of which the best are told.
+#: Domains that are compared in order to list the best.
 DOMAINS_LOOKED_AT = 64
 
 
 def shortages(view: ClusterView, demand: Demand, limits: Limits = Limits()) -> tuple[Shortage, ...]:
-    """One for every group: those that fail by themselves first, innermost first, then those that only wait.
+    """One for every group: those that fail by themselves first, innermost first, then those that wait for others.
 
     A group is judged inside the best domain of the keyed groups above it, since that is where it would have to be.
     """
@@ -53,7 +53,7 @@ def shortages(view: ClusterView, demand: Demand, limits: Limits = Limits()) -> t
         below: list[tuple[Group, Region]] = []
         for group, around in level:
             part = builder.part(group, "minimum")
-            # Groups that are alike lack the same.
+            # Equal groups have equal shortages.
             kind = (part.type, *_held(group), around.key)
             if kind not in known:
                 known[kind] = _Group(view, group, part, around, steps).judged(limits.domains_listed)
@@ -68,7 +68,7 @@ def shortages(view: ClusterView, demand: Demand, limits: Limits = Limits()) -> t
 
 
 def _held(group: Group) -> tuple[int, int]:
-    """The minimum of a group and what it has of it in bound members."""
+    """The minimum of a group, and how many members of a leaf are bound."""
     return (group.min_count, len(group.bound)) if isinstance(group, Leaf) else (group.min_groups, 0)
 
 
@@ -80,18 +80,18 @@ def present(group: Group) -> int:
 
 
 class _Group:
-    """One group by itself, as if it had the region around it alone."""
+    """One group by itself, as if no other group used the region around it."""
 
     def __init__(self, view: ClusterView, group: Group, part: Part, around: Region, steps: Steps) -> None:
         self.view, self.group, self.part, self.table, self.around = view, group, part, view.node_table, around
         self.steps, self.settled = steps, True
-        #: What was reached in domains that are alike; bound members and exclusive holders tell some apart.
+        #: How many fit, by content of a domain: equal domains are searched once, unless pins or holders differ.
         self._known: dict[object, int] = {}
         self._alike = not any(one.pins or one.exclusive for one in walk(part))
         self.state: SlotState | AmountState = trial_state_for(view, self.part, around)
         self.need, self.bound = _held(group)
         if self.part.supply and self.bound >= self.need and isinstance(group, Leaf):
-            self.need = self.bound + 1  # the minimum is there; one more pod is what it waits for
+            self.need = self.bound + 1  # the minimum is bound; the shortage is about one more pod
 
     def judged(self, listed: int) -> tuple[Shortage, Region]:
         """What it lacks, with the best `listed` domains, and the region in which its children are looked at."""
@@ -109,7 +109,7 @@ class _Group:
         return shortage, inside
 
     def _order(self, regions: RegionAt, offers: Ints, number: int) -> list[int]:
-        """The best domains first; of those that offer equally little, the ones where more could be had."""
+        """The best domains first; of equal ones, first those with a node that could take a pod if it were empty."""
         order: list[int] = np.argsort(-offers, kind="stable")[:DOMAINS_LOOKED_AT].tolist()
         shape = self._largest
         if shape is None:
@@ -134,20 +134,20 @@ class _Group:
         return tuple(self.table.name(row) for row in self.part.pins)
 
     def _key(self) -> str:
-        """Its own key, or that of the domain it has to be in, "" if it has the whole cluster."""
+        """Its own key, or that of the domain around it; "" for the whole cluster."""
         if self.part.keys:
             return self.part.keys[-1]
         return self.table.levels[self.around.level] if self.around.level >= 0 else ""
 
     def _each(self) -> tuple[int, str]:
-        """What one child needs if all are leaves that need the same: so many pods, in one domain of which key."""
+        """The minimum and the key of one child, if all children are equal leaves."""
         children = self.part.children
         if not children or not children[0].is_leaf or len({child.type for child in children}) > 1:
             return 0, ""
         return children[0].need, children[0].keys[-1] if children[0].keys else ""
 
     def _promise_to_children(self, region: Region) -> float:
-        """How far its children come in a region, by the bound: tells domains apart in which equally many hold."""
+        """How much of its children's needs a region covers, by the bound: orders domains in which equally many fit."""
         if region.rows is not None:
             return 0.0
         kinds = {child.type: child for child in self.part.children}
@@ -162,7 +162,7 @@ class _Group:
         return min(most, child.need) / max(1, child.need)
 
     def _offers(self) -> tuple[RegionAt, Ints]:
-        """The domains of its key and, for each, how much of the need the bound promises."""
+        """The domains of its key and, for each, how much of the need fits by the bound."""
         key = self.part.keys[-1] if self.part.keys else None
         level = self.around.level if key is None else self.table.level_of.get(key)
         if level is None:
@@ -175,7 +175,7 @@ class _Group:
         return (lambda spot: Region(level, int(indices[spot]))), offers[indices - low]
 
     def _named_around(self, level: int) -> bool:
-        """Whether the region around lies in a domain of a level that is wider than it."""
+        """Whether the region around it lies in a named domain of a wider level."""
         if level >= self.around.level:
             return True
         domain = self.table.domains(level)[rows_of(self.table, self.around)[0]]
@@ -227,7 +227,7 @@ class _Group:
         return isinstance(self.group, Leaf) and isinstance(self.state, SlotState)
 
     def _reached(self, region: Region, promised: int) -> int:
-        """The most that fits in a region, by trying; of domains that are alike one is tried."""
+        """The most that fits in a region, by searching; equal domains are searched once."""
         if region.rows is not None or not self._alike:
             return self._tried(region, promised)
         alike = (promised, self.state.content(region.level, region.index))
@@ -236,7 +236,7 @@ class _Group:
         return self._known[alike]
 
     def _tried(self, region: Region, promised: int) -> int:
-        """What the trial budget cannot settle counts as too much."""
+        """The most that a search finds; a need that the budget leaves open counts as too large."""
         part = replace(self.part, keys=(), exclusive=None)
         low, high = min(promised, self.bound), min(promised, self.need)
         goal = high
@@ -251,7 +251,7 @@ class _Group:
         return promised if low == self.need else low
 
     def _search(self, part: Part, region: Region) -> Found | NotFound:
-        """Of children that may be chosen the cheapest come first, all of them, which is the easier question."""
+        """Search; where children may be chosen, first with exactly the cheapest ones, which is easier."""
         if 0 < part.need < len(part.children):
             found = self._trial(replace(part, children=part.children[: part.need]), region)
             if isinstance(found, Found):
@@ -259,7 +259,7 @@ class _Group:
         return self._trial(part, region)
 
     def _trial(self, part: Part, region: Region) -> Found | NotFound:
-        """Within the budget, but there is always enough to try once."""
+        """Search within the budget, with enough steps for one descent at least."""
         with self.steps.lend(min(TRIAL_STEPS, self.steps.left // 2), least=descent(part)) as trial:
             return search(self.view, part, region, trial)
 
@@ -274,7 +274,7 @@ class _Group:
         if not len(fine) or not names:
             return ""
         slots, scarcest = min(zip(counts.sum(axis=1).tolist(), names, strict=True))
-        # Where there would be enough of everything, it is other pods that keep these out.
+        # Where every resource suffices, terms about other pods exclude these.
         enough = isinstance(self.group, Leaf) and slots >= self.need - self.bound
         return "" if enough else scarcest
 
@@ -291,7 +291,7 @@ class _Group:
         domain = exclusivity.domain(exclusive.key, int(rows_of(self.table, region)[0]))
         others = [group for group in exclusivity.holders(exclusive).get(domain, {}) if group != self.part.group]
         for pod in self.view.all_running() if others else ():
-            # Pods of one group may be units of their own, and run apart.
+            # Pods of one group may be several units, in different domains.
             if pod.group == others[0] and pod.exclusive == exclusive:
                 row = self.table.row(pod.node)
                 if row is not None and exclusivity.domain(exclusive.key, row) == domain:
@@ -306,7 +306,7 @@ class _Group:
 
 
 def promised(state: SlotState | AmountState, part: Part, level: int, low: int, high: int) -> Ints:
-    """For the domains low..high of a level: pods of a leaf, or children of a composite, that the bound lets in."""
+    """For the domains low..high of a level: pods of a leaf, or children of a composite, that fit by the bound."""
     total = np.zeros(high - low, dtype=np.int64)
     if part.is_leaf:
         for shape, most in _supply(part).items():
@@ -359,7 +359,7 @@ def relaxed(part: Part, need: int) -> Part:
         return replace(part, need=need, pods=need, least=least, asks=tuple(replace(ask, least=0) for ask in part.asks))
     if need >= len(part.children):
         return replace(part, need=need)
-    # The cheapest make the minimum.
+    # The cheapest children count towards the minimum.
     children = tuple(sorted(part.children, key=lambda child: (child.pods, child.type, child.group)))
     return replace(part, need=need, pods=sum(child.pods for child in children[:need]), least={}, children=children)
 
@@ -369,7 +369,7 @@ def _leaves(part: Part) -> list[Part]:
 
 
 def _by_resource(table: NodeTable, shape: Shape, rows: Ints) -> tuple[list[str], Ints]:
-    """The resources that pods ask for and, for each, how many pods every row would take if it alone counted."""
+    """The resources that a shape requests and, for each, how many pods every row takes by that resource alone."""
     asked = [(name, clip(amount)) for name, amount in shape.requests if amount > 0]
     free = table.free[:, rows][[table.resources.get(name, 0) for name, _ in asked]]
     counts: Ints = np.maximum(free // np.array([[amount] for _, amount in asked], dtype=np.int64), 0)

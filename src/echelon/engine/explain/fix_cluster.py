@@ -21,7 +21,7 @@ NODES_FREED, NODES_ADDED = 512, 64
 #: Nodes whose units are considered for eviction, and single units that are tried.
 NODES_SEARCHED, UNITS_TRIED = 64, 4
 
-#: Whether so many would do.
+#: Whether a number of nodes is enough.
 Enough = Callable[[int], bool]
 
 
@@ -35,7 +35,7 @@ class ClusterFixes:
         yield from self._first(self._added)
 
     def evicting(self) -> Iterator[Fix]:
-        """Nodes to empty, and units to evict although the demand may not."""
+        """Nodes to empty, and units to evict that the demand may not preempt itself."""
         yield from self._first(self._freed)
         if self.demand.may_preempt:
             yield from self._first(self._forbidden)
@@ -45,7 +45,7 @@ class ClusterFixes:
             yield self._eviction(evict.units)
 
     def _first(self, find: Callable[[Shortage, Shape, Region], Fix | None]) -> Iterator[Fix]:
-        """The fix for the innermost cause for which there is one, in the best domain where there is one."""
+        """The fix for the innermost cause that has one, in the best domain that has one."""
         for alike in self.causes:
             shape = self.trials.largest(alike[0])
             regions = self.trials.best_regions(alike[0])
@@ -62,7 +62,7 @@ class ClusterFixes:
         return Fix("evict", amount=len(units), units=tuple(ids), victims=victims, cost=Cost(evicted=pods))
 
     def _forbidden(self, shortage: Shortage, shape: Shape, region: Region) -> Fix | None:
-        """A few units in a domain whose eviction would do, whatever their priority; many are told as nodes."""
+        """A few units of a domain whose eviction is enough, whatever their priority; for many, `_freed` lists nodes."""
         missing = 1 if shortage.of_groups else shortage.need - shortage.have
         holders = self._holders(shortage, region)
         gains = self._gains(shape, region) if self._could_gain(shape, region) >= missing else {}
@@ -77,7 +77,7 @@ class ClusterFixes:
         return None
 
     def _holders(self, shortage: Shortage, region: Region) -> list[int]:
-        """Whoever holds the domain that a group wants for itself, if they are few."""
+        """The units that hold the domain that a group needs exclusively, if they are few."""
         group = self.trials.groups[shortage.group]
         exclusive = group.exclusive if isinstance(group, Leaf) else None
         if exclusive is None:
@@ -88,14 +88,14 @@ class ClusterFixes:
         return units if len(units) <= FEW_UNITS else []
 
     def _could_gain(self, shape: Shape, region: Region) -> int:
-        """The most slots that a few units could give back, if their nodes were empty without them."""
+        """The most slots that evicting a few units could free."""
         model, names = self._model(shape, region), self.trials.by_use(shape, region)[:NODES_SEARCHED]
         nodes = Counter(unit for name in names for unit in {pod.unit for pod in self.trials.strangers(name)})
         most = _slots(model.allocatable, _wanted(shape)) if model is not None else 0
         return most * sum(number for _, number in nodes.most_common(FEW_UNITS))
 
     def _gains(self, shape: Shape, region: Region) -> dict[int, int]:
-        """Unit -> slots of the shape on nodes of a region that come free if the unit goes."""
+        """Unit -> slots of the shape that its eviction frees on nodes of a region."""
         table, gains, wanted = self.view.node_table, dict[int, int](), _wanted(shape)
         for name in self.trials.by_use(shape, region)[:NODES_SEARCHED]:
             row = table.row(name)
@@ -128,7 +128,7 @@ class ClusterFixes:
         """The fewest nodes, emptiest first, that must be empty in a domain."""
         busy = [name for name in self.trials.by_use(shape, region) if self.trials.strangers(name)]
         most, guess = min(len(busy), NODES_FREED), self._guess(shortage, shape, self._model(shape, region))
-        least = max(1, guess) if self._is_counted(shortage) else 1  # no node gives back more than the model holds
+        least = max(1, guess) if self._is_counted(shortage) else 1  # no node frees more slots than the model has
         number = fewest(most, lambda count: self._fits_without(busy[:count]), guess, least)
         if not number:
             return None
@@ -144,7 +144,7 @@ class ClusterFixes:
         enough = self._counted_with(shortage, shape, region, model) or self._fits_with(model, most)
         number = fewest(most, enough, self._guess(shortage, shape, model))
         if number and self._minds() and number < most and not self._fits_with(model, number)(number):
-            # Empty places are domains too, and a spread over hosts counts them: it must fit with no others.
+            # Nodes without capacity are domains too, and a spread over hosts counts them: check without them.
             return None
         if not number:
             return None
@@ -152,11 +152,11 @@ class ClusterFixes:
         return Fix("add", shortage.group, number, path, nodes=(model.name,), cost=Cost(nodes_added=number))
 
     def _minds(self) -> bool:
-        """Whether pods of the demand are to be spread: then empty nodes matter."""
+        """Whether the demand has topology spread constraints, which count empty nodes."""
         return any(pods.shape.spread for leaf in self.demand.leaves() for pods in leaf.classes)
 
     def _guess(self, shortage: Shortage, shape: Shape | None, model: Node | None) -> int:
-        """Nodes like this that make up for the missing pods of a leaf; where groups are missing, begin with one."""
+        """How many nodes like this hold the missing pods of a leaf; 1 where groups are missing."""
         if shortage.of_groups or shape is None or model is None:
             return 1
         return -(-(shortage.need - shortage.have) // max(1, _slots(model.allocatable, _wanted(shape))))
@@ -166,7 +166,7 @@ class ClusterFixes:
             return self.trials.fits(self.demand.root)
 
     def _is_counted(self, shortage: Shortage) -> bool:
-        """Whether the demand is one leaf of equal pods in which slots decide alone."""
+        """Whether the demand is one leaf of equal pods, for which the number of slots decides."""
         leaf = self.demand.root
         if not isinstance(leaf, Leaf) or leaf.bound or leaf.exclusive or len(leaf.classes) != 1:
             return False
@@ -174,7 +174,7 @@ class ClusterFixes:
         return not pods.shape.has_pod_rules and shortage.present >= shortage.need
 
     def _counted_with(self, shortage: Shortage, shape: Shape, region: Region, model: Node) -> Enough | None:
-        """Whether slots suffice with so many nodes like this; None if they do not decide, or would be elsewhere."""
+        """Whether n nodes like this give enough slots; None if slots do not decide or clones lie elsewhere."""
         clone, path_of = _clone(model, 1), self.view.node_table.path_of
         inside = slice(region.level + 1)
         if not self._is_counted(shortage) or path_of(clone)[inside] != path_of(model)[inside]:
@@ -186,7 +186,7 @@ class ClusterFixes:
         return lambda count: have + count * each >= shortage.need
 
     def _fits_with(self, model: Node, most: int) -> Enough:
-        """Whether it fits with so many nodes like this; the others, up to the most, are places without capacity."""
+        """Whether the demand fits with a number of nodes like this; clones beyond the number have no capacity."""
         clones = [_clone(model, number) for number in range(1, most + 1)]
         enlarged, usable = self.view.enlarged(clones), most
 
@@ -213,12 +213,12 @@ class ClusterFixes:
 
 
 def _wanted(shape: Shape) -> list[tuple[str, int, int]]:
-    """What a pod takes of each resource, and what a node has of it that does not say."""
+    """Resource, requested amount, and what a node has that does not list the resource."""
     return [(resource, amount, given(resource)) for resource, amount in shape.requests if amount > 0]
 
 
 def _slots(free: Mapping[str, int], wanted: list[tuple[str, int, int]]) -> int:
-    """How many pods go into so much."""
+    """How many pods fit into free amounts."""
     return count_slots_of_one((free.get(resource, unsaid), amount) for resource, amount, unsaid in wanted)
 
 

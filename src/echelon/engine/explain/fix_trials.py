@@ -1,4 +1,4 @@
-"""The ground on which fixes are tried: whether a changed demand fits, and where the best chance lies."""
+"""Trials for fixes: whether a changed demand fits, and in which domains and nodes a fix is most likely."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ..space.budget import Steps
 from ..space.canonical import PartBuilder, weight
 from ..space.tasks import Found
 
-#: Steps for one trial and for all of them; an open answer counts as "does not fit".
+#: Steps for one trial and for all of them; an undecided trial counts as "does not fit".
 TRIAL_STEPS = 1_000
 ALL_STEPS = 10_000
 #: Units that are tried for eviction together.
 FEW_UNITS = 3
-#: Domains in which remedies are looked for.
+#: Domains in which fixes are looked for.
 REGIONS = 3
 #: What a trial costs before its search begins.
 STEPS_PER_GROUP = 3
@@ -33,7 +33,7 @@ class Trials:
     """One blocked demand, its causes, and a budget for all that is tried."""
 
     def __init__(self, view: ClusterView, demand: Demand, causes: list[list[Shortage]]) -> None:
-        """`causes` holds shortages by kind, innermost first; what helps one of a kind is tried for all of it."""
+        """`causes` holds equal shortages together, innermost first; a fix is tried for all of them."""
         self.view, self.demand, self.causes = view, demand, causes
         self.groups = {group.id: group for group in groups_of(demand.root)}
         self.steps = Steps(ALL_STEPS)
@@ -42,7 +42,7 @@ class Trials:
         self.own = {bound.member for leaf in demand.leaves() for bound in leaf.bound}
 
     def fits(self, root: Group, view: ClusterView | None = None) -> bool:
-        """Whether the tree would advance, here or in a view that was changed: come to hold, or hold more than now."""
+        """Whether the tree advances, in this view or a changed one: it comes to hold, or holds more than now."""
         view = view or self.view
         for aim in PartBuilder(view).aims(root):
             self.steps.left -= STEPS_PER_GROUP * len(self.groups)
@@ -60,7 +60,7 @@ class Trials:
         return max(shapes, key=weight) if shapes else None
 
     def best_regions(self, shortage: Shortage) -> list[Region]:
-        """The first domains that were tried, if they are of a listed level: the best one may be past help."""
+        """The best domains that were tried, if their key is a listed level; the very best may have no fix."""
         if shortage.group not in self._regions:
             self._regions[shortage.group] = list(self._find_regions(shortage))
         return self._regions[shortage.group]
@@ -92,13 +92,13 @@ class Trials:
         return sorted(names, key=self.view.number_on)
 
     def strangers(self, name: str) -> list[Running]:
-        """Pods on a node that are not members of the demand; places that are only kept for someone stay kept."""
+        """Pods on a node that do not belong to the demand; nominated and reserved places do not count."""
         here = (pod for pod in self.view.pods_on(name) if pod.pod not in self.own)
         return [pod for pod in here if pod.evictable or not pod.coming]
 
 
 def fewest(most: int, enough: Callable[[int], bool], guess: int, least: int = 1) -> int:
-    """The first number from `least` to `most` that is enough, 0 if none is; more never hurts, a good guess is cheap."""
+    """The smallest number from `least` to `most` that is enough, 0 if none is; a good guess saves trials."""
     high = max(least, min(guess, most))
     low = high - 1
     if low >= least and enough(low):

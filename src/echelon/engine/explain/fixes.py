@@ -1,4 +1,4 @@
-"""What would let a blocked demand in, found by trying: each fix was applied to a trial and the demand fitted.
+"""Changes that let a blocked demand fit.  Each was applied to a trial in which the demand fitted.
 
 Kinds of fixes are tried from the cheapest to the dearest (`Cost`), for the innermost cause first, and no more are
 told than the options allow: the cheapest of each kind.  The view is as before when this is done.
@@ -28,13 +28,13 @@ def fixes(
     found: list[Fix] = []
     for kind in (own.fields, own.releases, own.widened, own.lowered, room.added, room.evicting):
         if len({fix.kind for fix in found}) >= most:
-            break  # whatever follows is dearer
+            break  # the kinds that follow cost more
         found += kind()
     return _chosen(found, most)
 
 
 def _chosen(found: list[Fix], most: int) -> tuple[Fix, ...]:
-    """The cheapest of each kind, then whatever else is cheap."""
+    """The cheapest of each kind, then the cheapest of the rest."""
     ranked = sorted(found, key=lambda fix: fix.cost)
     first: dict[str, Fix] = {}
     for fix in ranked:

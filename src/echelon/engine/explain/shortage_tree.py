@@ -25,7 +25,7 @@ from .reason_words import about_nodes, impossible, level, most_frequent
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One group: whether it could hold by itself, its need in words, a line per domain and reason, those below."""
+    """One group: whether it fits by itself, its need in words, a line per domain and reason, its children."""
 
     group: int
     holds: bool
@@ -35,7 +35,7 @@ class Branch:
 
 
 def tree(blocked: Blocked, root: Group, names: Mapping[int, str]) -> Branch:
-    """The verdict along the hierarchy it was asked about."""
+    """The verdict along the tree of the demand."""
     told = {shortage.group: shortage for shortage in blocked.shortages}
     return _branch(root, told, names)
 
@@ -63,7 +63,7 @@ def _branch(group: Group, told: Mapping[int, Shortage], names: Mapping[int, str]
 
 
 def _lines(shortage: Shortage) -> Iterator[str]:
-    """Domain by domain what is there; a contradiction needs no arithmetic."""
+    """What each domain has; a contradiction needs no numbers."""
     if shortage.contradiction is not None:
         who = "a pod " if isinstance(shortage.contradiction, TooLarge) else ""
         yield f"impossible: {who}{impossible(shortage.contradiction)}"
@@ -85,7 +85,7 @@ def _need(shortage: Shortage) -> str:
 
 
 def _domain(count: DomainCount) -> str:
-    """The arithmetic of one domain; domains with the same are told together."""
+    """The numbers of one domain; domains with equal numbers share a line."""
     text = f"room for {count.have or 'none'} of {count.need}"
     if count.held_by is not None:
         return f"{text}; held by {unit_name(count.held_by)}"

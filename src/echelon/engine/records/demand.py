@@ -19,13 +19,13 @@ PORT = "host port "
 #: The key of a term whose one domain is the whole cluster.
 EVERYWHERE = ""
 
-#: No node counts as having more of a resource (4 PiB of memory), and a pod that asks for more fits nowhere: so much
-#: on thousands of pods still adds up within 64 bits.
+#: No node counts as having more of a resource (4 PiB of memory), and a pod that requests more fits nowhere: sums over
+#: thousands of pods stay within 64 bits.
 LARGEST = 1 << 52
 
 
 def given(resource: str) -> int:
-    """What every node has of a resource without saying so."""
+    """What a node has of a resource that it does not list."""
     return PORT_SHARES if resource.startswith(PORT) else 0
 
 
@@ -65,7 +65,7 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What other pods know a pod by: its namespace, its labels and those of the namespace, sorted."""
+    """What terms of other pods match: a pod's namespace, its labels and those of the namespace, sorted."""
 
     namespace: str = ""
     labels: tuple[tuple[str, str], ...] = ()
@@ -74,7 +74,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """Which pods are meant: those with such labels, in these namespaces or in namespaces with such labels.
+    """Which pods a term matches: by labels, in these namespaces or in namespaces with such labels.
 
     No `labels` at all (None) mean no pod, no requirement means every pod; the same holds for `namespace_labels`.
     """
@@ -86,7 +86,7 @@ class Peers:
 
 @dataclass(frozen=True, slots=True)
 class PodTerm:
-    """Near to some pods, or far from them: in one domain of the key, or in another."""
+    """A term about other pods: affinity to share a domain of the key with them, anti-affinity not to."""
 
     key: str
     peers: Peers
@@ -99,7 +99,7 @@ class Spread:
     key: str
     max_skew: int
     peers: Peers
-    #: With fewer domains the emptiest counts as holding none.
+    #: With fewer domains than this the emptiest counts as empty.
     min_domains: int = 1
     #: Whether nodes that the pod may not use are left out of the count.
     honour_affinity: bool = True
@@ -130,17 +130,17 @@ class Shape:
     unsupported: tuple[str, ...] = ()
     #: The nodes from which each of its volumes can be reached, as alternatives; all volumes count.
     volumes: tuple[tuple[NodeTerm, ...], ...] = ()
-    #: What it still waits for; until then it fits nowhere.
+    #: What it still waits for, in the caller's words; until then it fits nowhere.
     waits: tuple[str, ...] = ()
     #: Required terms about other pods.
     affinity: tuple[PodTerm, ...] = ()
     anti_affinity: tuple[PodTerm, ...] = ()
     spread: tuple[Spread, ...] = ()
-    #: Set where terms of this demand or of running pods could mean this pod; it may leave out labels that none names.
+    #: Set where terms of this demand or of running pods could match this pod; labels that no term names may be missing.
     identity: Identity | None = None
-    #: What decides among nodes that are equally good.
+    #: Soft terms: they decide among nodes that are equally good.
     preferences: tuple[Preference, ...] = ()
-    #: Shapes are keys of many tables, and long to hash: 0 until it was done.
+    #: The hash, 0 until it is computed: shapes are keys of many tables and slow to hash.
     _hash: int = field(default=0, init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
@@ -173,7 +173,7 @@ class PodClass:
     shape: Shape
     members: tuple[int, ...]
     role: str = ""
-    #: Set where soft terms of this demand or of running pods could mean the members: it decides nothing but taste.
+    #: Set where soft terms of this demand or of running pods could match the members; only preferences read it.
     identity: Identity | None = None
 
 

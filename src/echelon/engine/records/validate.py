@@ -1,4 +1,4 @@
-"""What the engine will not look at: questions that make no sense, refused with the field at fault.
+"""Refuses malformed demands, nodes and pods, with the field at fault.
 
 A demand is inspected once before anything is decided about it, a node and a running pod when the view takes them
 in.  What merely cannot be had (more than a node has, a key that no node carries, a minimum above the members) is
@@ -16,7 +16,7 @@ DEEPEST = 4
 
 
 class BadInput(ValueError):
-    """A question that has no answer; `path` leads to the field, `reason` says what is wrong with it."""
+    """Malformed input; `path` leads to the field, `reason` says what is wrong with it."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -44,12 +44,12 @@ def _whole_number(path: str, number: object, least: int | None = None) -> None:
 
 
 class _Inspection:
-    """What has been met on the way through one tree."""
+    """Ids and shapes seen so far in one tree."""
 
     def __init__(self) -> None:
         self.groups: dict[int, str] = {}
         self.members: set[int] = set()
-        #: Shapes by identity: equal pods share one object, and hashing it would cost more than looking at it.
+        #: Ids of shape objects: equal pods share one object, and hashing it would cost more than checking it.
         self.shapes: set[int] = set()
 
     def group(self, group: Group, path: str, above: tuple[int, ...]) -> None:
@@ -68,7 +68,7 @@ class _Inspection:
             self._leaf(group, path)
 
     def _leaf(self, leaf: Leaf, path: str) -> None:
-        """Most leaves are sound, so paths are spelt out for the others only, or for what was not met before."""
+        """Check a leaf; paths are only built for errors and for shapes not seen before, since most leaves are valid."""
         if type(leaf.min_count) is not int or leaf.min_count < 0:
             _whole_number(f"{path}.min_count", leaf.min_count, 0)
         for number, pods in enumerate(leaf.classes):
@@ -80,7 +80,7 @@ class _Inspection:
             raise BadInput(f"{path}.bound", "a member is named twice")
 
     def _once(self, members: Sequence[int]) -> bool:
-        """Note members; whether none of them was met before."""
+        """Record members; whether none of them was seen before."""
         before = len(self.members)
         self.members.update(members)
         return len(self.members) == before + len(members)

@@ -43,7 +43,7 @@ BEST = Objective()
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where every placed member goes; members left out are extras beyond a minimum that did not fit."""
+    """The node of every placed member; members left out are extras beyond a minimum that did not fit."""
 
     #: member id -> node name
     assignment: Mapping[int, str]
@@ -72,7 +72,7 @@ class UnitName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DomainCount:
-    """The arithmetic of one domain for one group: `have` of `need` (pods of a leaf, children of a composite)."""
+    """The numbers of one domain for one group: `have` of `need` (pods of a leaf, children of a composite)."""
 
     domain: Domain
     need: int
@@ -112,14 +112,14 @@ class Shortage:
     each_key: str = ""
     #: Nodes of bound members that leave it no domain at all.
     held_on: tuple[str, ...] = ()
-    #: Whether the numbers are settled; otherwise the budget for explaining ended first, and at least so many fit.
+    #: Whether the numbers are exact; otherwise the budget for explaining ended first, and `have` is a lower bound.
     settled: bool = True
     #: Why it could hold in no cluster, None if it could.
     contradiction: Contradiction | None = None
 
     @property
     def fails(self) -> bool:
-        """Whether it does not even hold by itself."""
+        """Whether it does not fit even by itself."""
         return self.have < self.need or self.contradiction is not None
 
 
@@ -129,18 +129,18 @@ FixKind = Literal["free", "add", "widen", "lower", "evict", "release", "field"]
 class Cost(NamedTuple):
     """What a fix costs; the first number that differs decides.
 
-    Others' running work is dearest and machines come next, since both are taken from outside the demand.  Then
-    what the demand gives up for good: members, then closeness.  What it loses only once comes last.
+    Others' running work costs most and machines come next, since both lie outside the demand.  Then what the demand
+    gives up for good: members, then topology.  What it loses only once comes last.
     """
 
-    #: Running pods of others that have to go.
+    #: Running pods of others to evict.
     evicted: int = 0
     nodes_added: int = 0
     #: Pods by which minima are lowered.
     members: int = 0
     #: Levels by which keys are widened.
     levels: int = 0
-    #: Own members that start anew.
+    #: Own members to restart.
     restarts: int = 0
 
 

@@ -40,8 +40,8 @@ def restarts(pod: Object, now: float) -> str:
     counted = list(status.get("containerStatuses") or ())
     inits = list(status.get("initContainerStatuses") or ())
     # While init containers run, their restarts are the ones that matter.
-    initializing = reason(pod, now).startswith("Init:")
-    counted = inits if initializing else counted + [c for c in inits if c["name"] in sidecars]
+    shows_inits = bool(_init_reason(pod)) and not meta.condition_is(pod, "Initialized") and not _ends(pod)
+    counted = inits if shows_inits else counted + [c for c in inits if c["name"] in sidecars]
     total = sum(int(c.get("restartCount") or 0) for c in counted)
     ends = [((c.get("lastState") or {}).get("terminated") or {}).get("finishedAt") for c in counted]
     last = max((end for end in ends if end), default=None)
@@ -60,12 +60,17 @@ def reason(pod: Object, _now: float) -> str:
         word = initializing
     elif not initializing:
         word = _container_reason(pod, word)
-    if meta.deleting(pod):
-        if status.get("reason") == "NodeLost":
-            return "Unknown"
-        if status.get("phase") not in ("Succeeded", "Failed"):
-            return "Terminating"
-    return word
+    return _ends(pod) or word
+
+
+def _ends(pod: Object) -> str:
+    """What the Status column says of a pod that is being deleted, "" of others."""
+    status = _status(pod)
+    if not meta.deleting(pod):
+        return ""
+    if status.get("reason") == "NodeLost":
+        return "Unknown"
+    return "" if status.get("phase") in ("Succeeded", "Failed") else "Terminating"
 
 
 def _init_reason(pod: Object) -> str:
