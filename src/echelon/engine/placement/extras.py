@@ -1,7 +1,7 @@
-"""Extras of trees whose pods mind one another: minima are raised one by one, and the whole is placed anew each time.
+"""Extras of trees with rules between pods: minima are raised one by one, and the whole tree is placed anew each time.
 
-What stands is no fixed ground here, since a pod more can spoil what was right.  So a larger tree counts only if all
-of it can be placed.
+One more pod can break a rule that held, so the pods placed so far are not fixed: a larger tree counts only if all of
+it can be placed.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ..space.canonical import Goal, PartBuilder
 from ..space.tasks import Found
 from .objective import groups_of
 
-#: A larger leaf may make room for the wishes of another, so that all are asked again; no more often than this.
+#: A larger leaf may enable another one, so all are tried again, at most this often.
 ROUNDS = 3
 
 
 class ExtrasUnderRules:
-    """One tree beyond its minimum.  `proved` tells whether "nothing more" is certain."""
+    """One tree beyond its minimum.  `proved` says whether it is certain that no more fits."""
 
     def __init__(
         self, view: ClusterView, builder: PartBuilder, goal: Goal, narrowed: Mapping[int, str], steps: Steps
@@ -32,7 +32,7 @@ class ExtrasUnderRules:
         self.proved = True
 
     def beyond(self, root: Group, found: Found) -> Found:
-        """A placement of as much of the tree as goes, at least what is found."""
+        """A placement of as much of the tree as fits, at least what is found."""
         for _ in range(ROUNDS):
             before = _size(found)
             for group in groups_of(root):
@@ -40,13 +40,13 @@ class ExtrasUnderRules:
             if _size(found) == before:
                 break
         leaves = [group for group in groups_of(root) if isinstance(group, Leaf)]
-        # Two leaves that want each other's company can only grow together, which is not tried.
+        # Two leaves that need each other nearby can only grow together, which is not tried.
         if any(pods.shape.affinity or pods.shape.spread for leaf in leaves for pods in leaf.classes):
             self.proved = False
         return found
 
     def _raise(self, root: Group, group: Group, found: Found) -> tuple[Group, Found]:
-        """The highest minimum of one group that can be had, by bisection."""
+        """The highest minimum of one group that fits, by bisection."""
         low, high = _least(group), _most(group)
         while low < high:
             middle = (low + high + 1) // 2

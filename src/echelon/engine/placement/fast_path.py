@@ -1,7 +1,7 @@
 """From a demand that is one leaf of equal pods straight to the verdict; tried first by `engine.decision`.
 
-Most demands of a cluster are of this kind.  The result is the one that canonical form, search and objective would lead
-to, at a fraction of their cost.
+Most demands of a cluster are of this kind.  The result is that of canonical form, search and objective, at a fraction
+of their cost.
 """
 
 from __future__ import annotations
@@ -24,10 +24,7 @@ from .preferences import has_preferences
 
 
 def place_plain_leaf(view: ClusterView, demand: Demand) -> Placed | None:
-    """The verdict for one leaf of equal pods that all fit; None if it is not as plain as that or does not fit whole.
-
-    The same as the long road through parts and search would lead to, at a fraction of its cost.
-    """
+    """The verdict for one leaf of equal pods that all fit; None for any other demand, or if some do not fit."""
     leaf = demand.root
     if not isinstance(leaf, Leaf) or len(leaf.classes) != 1 or leaf.bound or leaf.preferred:
         return None
@@ -54,7 +51,7 @@ def place_plain_leaf(view: ClusterView, demand: Demand) -> Placed | None:
 
 
 def _assigned(table: NodeTable, slots: Slots, domain: tuple[int, int], members: Sequence[int]) -> dict[int, str]:
-    """Members in order, close together inside a domain that has the room."""
+    """Members in order, close together inside a domain with enough slots."""
     count = len(members)
     if count <= slots.most:
         row, domain = descend(table, slots, domain, count)
@@ -78,7 +75,7 @@ def _level(view: ClusterView, leaf: Leaf) -> int | None:
 
 
 def _seat(view: ClusterView, leaf: Leaf, slots: Slots, level: int, count: int) -> tuple[int, int] | None:
-    """The domain for a leaf, and the slots that stay free around it there, as far as they count."""
+    """The domain for a leaf, and the spare slots there, as far as they count."""
     everywhere = slots.roll(-1).item(0)
     if not count <= everywhere < MANY:
         return None
@@ -105,7 +102,7 @@ def _seat(view: ClusterView, leaf: Leaf, slots: Slots, level: int, count: int) -
 
 
 def _roomy(enough: Ints, wanted: int) -> int:
-    """The tightest domain for the final size of a group; the roomiest if none holds it or nobody knows it."""
+    """The tightest domain for the final size of a group; the roomiest if none holds it or it is unknown."""
     ample = np.where(enough >= wanted, enough, NEVER)
     best = int(ample.argmin())
     return best if ample.item(best) < NEVER else int(np.where(enough == NEVER, -1, enough).argmax())

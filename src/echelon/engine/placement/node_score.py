@@ -1,4 +1,4 @@
-"""How much a pod likes a node: preferred node affinity, nearness and distance to other pods, spread, soft taints.
+"""The score of a node for a pod: preferred node affinity, pod affinity and anti-affinity, spread, soft taints.
 
 The score follows kube-scheduler: each kind is brought to 0 … 100 over the nodes that can take the pod, and kinds are
 weighed against one another as there.  Other pods are those that run and those that the same demand places
@@ -23,13 +23,13 @@ from ..records.demand import Identity, NodeTerm, Peers, PodTerm, Preference, Sha
 
 Floats = npt.NDArray[np.floating[Any]]
 
-#: What kube-scheduler gives the kinds: soft taints, node affinity, other pods, spread.
+#: The weights of kube-scheduler: soft taints, node affinity, pod affinity, spread.
 TAINTS, NODES, PODS, EVEN = 3, 2, 2, 2
 FULL = 100
 
 
 class DemandPods:
-    """The pods that one demand places, by row: what others know them by, and what they wish of others."""
+    """The pods that one demand places, by row: identities and preferences."""
 
     def __init__(self, size: int) -> None:
         self._nobody: Ints = np.zeros(size, dtype=np.int64)
@@ -37,7 +37,7 @@ class DemandPods:
         self.preferring: dict[Preference, Ints] = {}
 
     def count(self, shape: Shape, identity: Identity | None, rows: Ints, counts: Ints) -> None:
-        """Pods come to distinct rows; negative counts take them away."""
+        """Add pods to distinct rows; negative counts remove them."""
         if identity is not None:
             self._known.setdefault(identity, self._nobody.copy())[rows] += counts
         for preference in shape.preferences:
@@ -45,17 +45,17 @@ class DemandPods:
                 self.preferring.setdefault(preference, self._nobody.copy())[rows] += counts
 
     def meant(self, peers: Peers) -> Ints:
-        """Pods per row that are meant."""
+        """Matching pods per row."""
         found = [pods for identity, pods in self._known.items() if means(peers, identity)]
         return sum(found, self._nobody)
 
 
 class _Nearness:
-    """A wish about other pods: the weight that each domain of its key has by those who are there."""
+    """A preference about other pods: the weight of each domain of its key by the pods in it."""
 
     def __init__(self, domain: Ints, weights: Ints, rows: Ints, own: int) -> None:
         self.here, self.weights = domain[rows], weights
-        #: What one more pod of the kind that is being placed adds to its domain.
+        #: What one more of the pods being placed adds to its domain.
         self.own = own
 
     def take(self, spot: int, number: int) -> None:
@@ -81,7 +81,7 @@ class _Evenness:
 
 
 class NodeScore:
-    """How much pods of one kind like each of some rows, while they are placed one after the other."""
+    """The scores of rows for equal pods, while these are placed one after the other."""
 
     def __init__(
         self,
@@ -104,16 +104,16 @@ class NodeScore:
 
     @property
     def changes(self) -> bool:
-        """Whether where one pod goes bears on how much the next likes a node."""
+        """Whether the node of one pod changes the scores for the next."""
         return bool(self._changing)
 
     @property
     def draws(self) -> bool:
-        """Whether the pods like to be together rather than apart."""
+        """Whether the pods attract one another."""
         return not any(each.own for each in self._even) and sum(each.own for each in self._near) > 0
 
     def ranks(self) -> Ints:
-        """How many rows in front of each lie in the same domains: those of the same rank are apart."""
+        """For each row, the number of earlier rows in the same domains: rows of one rank lie apart."""
         found = np.zeros(len(self.rows), dtype=np.int64)
         for each in self._changing:
             order = np.argsort(each.here, kind="stable")
@@ -123,7 +123,7 @@ class NodeScore:
         return found
 
     def take(self, spot: int, number: int = 1) -> None:
-        """So many of the pods go to the row at this place of the list."""
+        """Put a number of the pods on the row at this position."""
         for each in self._changing:
             each.take(spot, number)
 
@@ -139,7 +139,7 @@ class NodeScore:
                 domain = domain_of(table, preference.about.key)
                 there = tally(table, domain, pod_index.of(PodQuery((preference.about.peers,))))
                 _gather(there, domain, self.demand_pods.meant(preference.about.peers))
-                # One of its own kind counts twice: as it is wished, and as one that wishes.
+                # A pod of its own kind counts twice: it matches the preference and has it.
                 own = 2 * preference.weight if self._is_meant(preference.about.peers) else 0
                 yield _Nearness(domain, there * preference.weight, self.rows, own)
 

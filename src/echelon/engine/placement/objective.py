@@ -22,7 +22,6 @@ from ..records.demand import Composite, Demand, Group, Leaf, Shape
 from ..records.verdict import Objective
 from ..space.canonical import keys_of
 from ..space.tasks import Found, Put
-from .objective_bound import LeftOutBound
 
 #: More slots than any domain has.
 LARGEST_NUMBER = int(np.iinfo(np.int64).max)
@@ -30,7 +29,7 @@ LARGEST_NUMBER = int(np.iinfo(np.int64).max)
 
 @dataclass(slots=True)
 class DraftPlacement:
-    """A placement in the making: the region of every group that holds, pods on rows."""
+    """A placement before members have nodes: the region of every group that holds, pods on rows."""
 
     seats: dict[int, Region] = field(default_factory=dict)
     puts: list[Put] = field(default_factory=list)
@@ -54,7 +53,7 @@ def groups_of(root: Group) -> list[Group]:
 
 
 def count_missed_preferences(view: ClusterView, root: Group, draft: DraftPlacement) -> dict[int, int]:
-    """How many preferred keys each group with wishes missed; its region and those below become as narrow as that."""
+    """Preferred keys missed, by group that has any; its region and those below are narrowed to the best key met."""
     preferences = [group for group in groups_of(root) if group.preferred]
     if not preferences:
         return {}
@@ -69,7 +68,7 @@ def count_missed_preferences(view: ClusterView, root: Group, draft: DraftPlaceme
 
 
 def find_regions(view: ClusterView, root: Group, draft: DraftPlacement) -> None:
-    """The regions of groups that hold, where only their pods are known."""
+    """Set the regions of groups that hold, where only their pods are known."""
     everyone = groups_of(root)
     rows = _rows_below(view, root, draft)
     _narrow(view.node_table, root, CLUSTER, draft, rows, {group.id: len(group.preferred) for group in everyone})
@@ -137,7 +136,7 @@ def _narrow(
 def objective_and_bound(
     view: ClusterView, demand: Demand, draft: DraftPlacement, assignment: Mapping[int, str]
 ) -> tuple[Objective, Objective]:
-    """The objective of a draft and what is known at once about the least there could be."""
+    """The objective of a draft, and a lower bound that needs no search."""
     missed = count_missed_preferences(view, demand.root, draft)
     groups, leaves = groups_of(demand.root), list(demand.leaves())
     asked = sum(len(pods.members) for leaf in leaves for pods in leaf.classes)
@@ -174,16 +173,16 @@ def _roles_missing(leaf: Leaf, assignment: Mapping[int, str]) -> int:
 
 
 def is_measured(leaf: Leaf) -> bool:
-    """Whether spare slots count: a group that will grow, by how much is known or not, does not want a tight domain."""
+    """Whether spare slots count: not for a group that will grow, for which a tight domain is no gain."""
     if leaf.final_size is None:
         return leaf.min_count > 1 or leaf.topology is None
     return leaf.final_size <= len(leaf.bound) + sum(len(pods.members) for pods in leaf.classes)
 
 
 def _around_groups(view: ClusterView, leaves: Iterable[Leaf], draft: DraftPlacement) -> tuple[int, int]:
-    """Slots that stay free around the pods of each leaf and shape, and the fewest that could if all others were gone.
+    """Spare slots around the pods of each leaf and shape, and the fewest if each leaf were alone.
 
-    Slots beside pods that mind others are no measure of a domain and count for nothing.
+    Slots of shapes with rules between pods do not measure a domain and are not counted.
     """
     measured = {leaf.id for leaf in leaves if is_measured(leaf)}
     pods: dict[int, list[tuple[Shape, int]]] = {}
@@ -206,7 +205,7 @@ def _around_groups(view: ClusterView, leaves: Iterable[Leaf], draft: DraftPlacem
 
 
 def _count(pods: list[tuple[Shape, int]], shape: Shape, more: int) -> None:
-    """Add to the pods of a shape; shapes are long to hash and there are few of them."""
+    """Add to the pods of a shape; shapes are slow to hash and there are few of them."""
     for number, (known, count) in enumerate(pods):
         if known is shape or known == shape:
             pods[number] = (known, count + more)
@@ -216,3 +215,77 @@ def _count(pods: list[tuple[Shape, int]], shape: Shape, more: int) -> None:
 
 def _tightest(domains: Ints, count: int) -> int:
     return int(domains[domains >= count].min(initial=LARGEST_NUMBER)) - count
+
+
+# ---- the bound by slots
+
+
+class LeftOutBound:
+    """What no placement can avoid, by slots alone.
+
+    A group has at best a domain of its key to itself, with all slots that are free there now.  What does not fit even
+    so is left out, and a preferred key of which no domain holds the whole group is missed.
+    """
+
+    def __init__(self, view: ClusterView) -> None:
+        self.view = view
+        self._most: dict[tuple[int, str | None], int] = {}
+
+    def left_out(self, demand: Demand) -> tuple[int, int, int]:
+        """Roles, groups and members that no placement covers."""
+        leaves = list(demand.leaves())
+        roles, groups, members = (sum(numbers) for numbers in zip(*map(self._leaf, leaves), strict=True))
+        return roles, groups, max(members, self._beyond_all_slots(leaves))
+
+    def _leaf(self, leaf: Leaf) -> tuple[int, int, int]:
+        slots = [min(len(pods.members), self._best(pods.shape, leaf.topology)) for pods in leaf.classes]
+        placed = {pods.role for pods, count in zip(leaf.classes, slots, strict=True) if count}
+        roles = {pods.role for pods in leaf.classes if pods.members} - placed - {bound.role for bound in leaf.bound}
+        members = sum(len(pods.members) for pods in leaf.classes)
+        if sum(slots) + len(leaf.bound) < leaf.min_count:
+            return len(roles), 1, members
+        return len(roles), 0, members - sum(slots)
+
+    def _best(self, shape: Shape, key: str | None) -> int:
+        """The most slots in a domain of a key; no limit for shapes with rules between pods."""
+        if shape.has_pod_rules:
+            return 1 << 40
+        known = (id(shape), key)
+        if known not in self._most:
+            level = -1 if key is None else self.view.node_table.level_of.get(key, -1)
+            self._most[known] = int(self.view.slot_cache.slots(shape).roll(level).max(initial=0))
+        return self._most[known]
+
+    def _beyond_all_slots(self, leaves: Iterable[Leaf]) -> int:
+        """Members for which there are no slots in the whole cluster, shape by shape."""
+        waiting = _pods(leaves)
+        return sum(max(0, count - self._best(shape, None)) for shape, count in waiting.items())
+
+    def missed(self, groups: Iterable[Group]) -> int:
+        """Preferred keys that are missed wherever all members of these groups are placed."""
+        return sum(self._missed(group) for group in groups)
+
+    def _missed(self, group: Group) -> int:
+        pods = _pods(Demand(group).leaves())
+        return next((n for n, key in enumerate(group.preferred) if self._holds(pods, key)), len(group.preferred))
+
+    def _holds(self, pods: Mapping[Shape, int], key: str) -> bool:
+        """Whether some domain of a key has slots for these pods, each shape by itself."""
+        table = self.view.node_table
+        level = table.level_of.get(key)
+        if level is None:
+            return True
+        fitting = table.named(level).copy()
+        for shape, count in pods.items():
+            if not shape.has_pod_rules:
+                slots: Ints = self.view.slot_cache.slots(shape).roll(level)
+                fitting &= slots >= count
+        return bool(np.any(fitting))
+
+
+def _pods(leaves: Iterable[Leaf]) -> dict[Shape, int]:
+    found: dict[Shape, int] = {}
+    for leaf in leaves:
+        for pods in leaf.classes:
+            found[pods.shape] = found.get(pods.shape, 0) + len(pods.members)
+    return found

@@ -34,24 +34,24 @@ PREFERENCE_TRIALS = 64
 
 @dataclass(slots=True)
 class PlaceResult:
-    """What trying led to: a placement, or whether its absence is proved."""
+    """A placement, or none and whether that is proved."""
 
     placed: Placed | None
     proved: bool = True
 
 
 def place(view: ClusterView, demand: Demand, steps: Steps) -> PlaceResult:
-    """Place a demand on what is free now, as well as can be told within the budget."""
+    """Place a demand on what is free now, as well as the budget allows."""
     budget = steps.left
     quick = _quickly(view, demand, steps)
     placed = quick.placed
     settled = quick.proved if placed is None else placed.objective == placed.bound
-    # The last word is worth a quarter of the budget, whether or not all of that is spent.
+    # The model gets a quarter of the budget, even if all of that is spent.
     return quick if settled else _selected(view, demand, placed, Steps(budget // 4))
 
 
 def _selected(view: ClusterView, demand: Demand, placed: Placed | None, steps: Steps) -> PlaceResult:
-    """A placement that leaves less out or misses fewer wishes: the solver says what, the search says where."""
+    """A placement that leaves less out or misses fewer preferred keys: the solver says what, the search where."""
     settled = placed is not None and placed.objective.without_spare <= placed.bound.without_spare
     if settled and not is_small(view, demand):
         return PlaceResult(placed)
@@ -68,7 +68,7 @@ def _selected(view: ClusterView, demand: Demand, placed: Placed | None, steps: S
 
 
 def _laid_out(view: ClusterView, demand: Demand, selected: Selection, steps: Steps) -> Selection:
-    """The same pods, where the search would have them."""
+    """The same pods, on the nodes that the search chooses."""
     smaller = reduced(demand.root, selected)
     if smaller is None:
         return selected
@@ -104,7 +104,7 @@ def _quickly(view: ClusterView, demand: Demand, steps: Steps) -> PlaceResult:
 def _better(
     view: ClusterView, demand: Demand, steps: Steps, narrowed: Mapping[int, str], best: Placed
 ) -> Placed | None:
-    """A placement within the narrowed keys that is worth more than the best one so far."""
+    """A placement within the narrowed keys that is better than the best so far."""
     with steps.lend(steps.share(8)) as trial:
         tried = _attempt(view, demand, trial, narrowed).placed
     return tried if tried is not None and tried.objective < best.objective else None
@@ -122,7 +122,7 @@ def _attempt(view: ClusterView, demand: Demand, steps: Steps, narrowed: Mapping[
 
 
 def _goals(builder: PartBuilder, root: Group, narrowed: Mapping[int, str]) -> Iterator[tuple[Part, Goal, bool]]:
-    """What to try in turn, no question twice; the last and weakest decides and may take all of the budget."""
+    """What to try in turn, nothing twice; the last and weakest decides and may use all of the budget."""
     everything = builder.part(root, "everything", narrowed)
     if all(map(_needs_all, groups_of(root))):
         yield everything, "everything", True
@@ -162,7 +162,7 @@ def _draft(
 
 
 def _verdict(view: ClusterView, demand: Demand, draft: DraftPlacement) -> PlaceResult:
-    """Nothing placed although something waits is no placement."""
+    """The verdict of a draft; if pods wait and none is placed, there is no placement."""
     waiting = any(pods.members for leaf in demand.leaves() for pods in leaf.classes)
     if waiting and not draft.puts:
         return PlaceResult(None, draft.proved)
@@ -179,7 +179,7 @@ def _verdict(view: ClusterView, demand: Demand, draft: DraftPlacement) -> PlaceR
 
 
 def _grow(view: ClusterView, root: Group, draft: DraftPlacement, builder: PartBuilder, steps: Steps) -> None:
-    """After the minimum: more children, then more members, on what is left."""
+    """After the minimum: more children, then more members, on what is left free."""
     with ExitStack() as trial:
         for put in draft.puts:
             trial.enter_context(view.with_more(put.rows, put.ask.shape.requests, put.counts))

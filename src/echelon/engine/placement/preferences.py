@@ -1,8 +1,8 @@
-"""Soft terms: pods move to the nodes they like best, within what is decided.
+"""Preferences: pods move to the nodes with the best score, within what is decided.
 
-They decide last, among domains that are equally tight and among the nodes of the domain that was chosen; what a
-placement is worth does not change.  Pods that wish for nothing, and of whom nobody wishes anything, cost nothing.
-Where members of a demand wish something of one another they are placed one after the other, each seeing those before.
+They decide last: among domains that are equally tight, and among the nodes of the chosen domain; the objective does
+not change.  Pods without preferences, which no preference matches either, cost nothing.  Where members of a demand
+have preferences about one another they are placed one after the other, each seeing those before.
 """
 
 from __future__ import annotations
@@ -25,51 +25,51 @@ from .objective import DraftPlacement
 
 #: Domains that are compared for one group.
 DOMAINS = 256
-#: Turns in which the pods of a class are placed, one pod a turn if there are no more; fewer where nodes are many.
+#: Turns in which the pods of a class are placed, one pod each if there are not more; fewer where nodes are many.
 TURNS, FEWEST_TURNS, WORK = 512, 16, 1 << 22
 
 
 def has_preferences(table: NodeTable, pods: PodClass) -> bool:
-    """Whether pods care for nodes, or others for them."""
-    return pods.identity is not None or _cares(table, pods.shape)
+    """Whether pods have preferences, or may match those of other pods."""
+    return pods.identity is not None or _has_own_preferences(table, pods.shape)
 
 
-def _cares(table: NodeTable, shape: Shape) -> bool:
+def _has_own_preferences(table: NodeTable, shape: Shape) -> bool:
     if shape.preferences or not table.soft_taints:
         return bool(shape.preferences)
     return any(not tolerated(taint, shape.tolerations) for taint in table.soft_taints)
 
 
 def apply_preferences(view: ClusterView, demand: Demand, draft: DraftPlacement) -> bool:
-    """Move pods with wishes to the nodes they like best, within what is decided; whether any have wishes."""
+    """Move pods to the nodes with the best score, within what is decided; returns whether any have preferences."""
     shapes = {id(put.ask.shape): put.ask.shape for put in draft.puts}
-    preferring = {number for number, shape in shapes.items() if _cares(view.node_table, shape)}
+    preferring = {number for number, shape in shapes.items() if _has_own_preferences(view.node_table, shape)}
     known = _identities(demand)
     if not preferring and not known:
         return False
-    minding = any(put.ask.shape.has_pod_rules for put in draft.puts)
-    if minding and not (len(draft.puts) == 1 and settled(view.node_table, view.pod_index, draft.puts[0].ask.shape)):
-        return False  # a pod that moves could spoil what is right
+    with_rules = any(put.ask.shape.has_pod_rules for put in draft.puts)
+    if with_rules and not (len(draft.puts) == 1 and settled(view.node_table, view.pod_index, draft.puts[0].ask.shape)):
+        return False  # a pod that moves could break a rule
     mover = _Mover(view, draft, known)
     mover.choose_domain(demand)
-    # Those who care for pods come after those who care for nodes only: then they see where these are.
-    for number, put in sorted(enumerate(draft.puts), key=lambda item: _is_sociable(item[1].ask.shape)):
+    # Pods with preferences about pods come after those about nodes only, and see where these are.
+    for number, put in sorted(enumerate(draft.puts), key=lambda item: _prefers_pods(item[1].ask.shape)):
         if id(put.ask.shape) in preferring or mover.identity(put) is not None:
             mover.move(number)
     return True
 
 
-def _is_sociable(shape: Shape) -> bool:
+def _prefers_pods(shape: Shape) -> bool:
     return any(not isinstance(preference.about, NodeTerm) for preference in shape.preferences)
 
 
-#: What pods of a leaf, shape and role are known by.
-Known = dict[tuple[int, Shape, str], Identity]
+#: The identity of the pods of a leaf, shape and role.
+Identities = dict[tuple[int, Shape, str], Identity]
 
 
-def _identities(demand: Demand) -> Known:
-    """Members of one kind that differ in what they are known by count as the first of them."""
-    found: Known = {}
+def _identities(demand: Demand) -> Identities:
+    """Members of one class that differ in identity count as the first of them."""
+    found: Identities = {}
     for leaf in demand.leaves():
         for pods in leaf.classes:
             if pods.identity is not None:
@@ -80,7 +80,7 @@ def _identities(demand: Demand) -> Known:
 class _Mover:
     """Moves the pods of a draft, put by put, on what the others leave free."""
 
-    def __init__(self, view: ClusterView, draft: DraftPlacement, known: Known) -> None:
+    def __init__(self, view: ClusterView, draft: DraftPlacement, known: Identities) -> None:
         self.view, self.table, self.draft, self.known = view, view.node_table, draft, known
         self.demand_pods = DemandPods(view.node_table.size)
 
@@ -88,7 +88,7 @@ class _Mover:
         return self.known.get((put.part.group, put.ask.shape, put.ask.role)) if self.known else None
 
     def _settle(self) -> None:
-        """Everyone takes its place."""
+        """Take the amounts of all pods."""
         self.free = self.table.free.copy()
         for put in self.draft.puts:
             self._charge(put, 1)
@@ -113,7 +113,7 @@ class _Mover:
         self._charge(moved, 1)
 
     def _best(self, put: Put, score: NodeScore, slots: Ints, region: Region) -> tuple[Ints, Ints]:
-        """The nodes with the highest scores, whole; of those that are liked equally at the end as few as will do."""
+        """Fill the nodes with the highest scores; among equal scores at the end use as few nodes as possible."""
         rows, count, found = score.rows, int(put.counts.sum()), score.scores()
         order = np.argsort(-found, kind="stable")
         last = order[int(np.searchsorted(np.cumsum(slots[rows[order]]), count))]
@@ -125,7 +125,7 @@ class _Mover:
         return taken[along], counts[along]
 
     def _in_turns(self, put: Put, score: NodeScore, slots: Ints) -> tuple[Ints, Ints]:
-        """One after the other where it is liked best; where that makes no difference, as it was planned."""
+        """One pod after the other on the node with the best score; among equals as planned."""
         rows, count = score.rows, int(put.counts.sum())
         left, taken = slots[rows], np.zeros(len(rows), dtype=np.int64)
         planned = np.zeros(len(slots), dtype=np.int64)
@@ -145,7 +145,7 @@ class _Mover:
         return rows[used], taken[used]
 
     def _next(self, score: NodeScore, left: Ints, planned: Ints, apart: Ints, number: int) -> list[int]:
-        """Where the next few pods would like to go best, and of that where they were to go."""
+        """The best spots for the next few pods, planned ones first."""
         scores = np.where(left > 0, score.scores(), -1)
         if number == 1:
             best = scores == scores.max()
@@ -155,7 +155,7 @@ class _Mover:
         return [spot for spot in order.tolist() if left[spot] > 0]
 
     def choose_domain(self, demand: Demand) -> None:
-        """The best liked of the domains that are as tight as the one chosen, for a single group of equal pods."""
+        """For a single group of equal pods: the domain with the best score among those as tight as the chosen one."""
         self._move_group(demand)
         self._settle()
 
@@ -187,7 +187,7 @@ class _Mover:
                 self.draft.puts[0] = put._replace(rows=taken, counts=counts)
 
     def _as_tight(self, leaf: Leaf, here: Region, sums: Ints) -> list[Region]:
-        """The domains a leaf could have had instead, some of them if there are very many."""
+        """Domains as tight as the chosen one, at most `DOMAINS`."""
         narrowest = [key for key in leaf.preferred if self.table.level_of.get(key) == here.level]
         homes = [CLUSTER]
         for key in keys_of(self.table, leaf, narrowest[0] if narrowest else None):

@@ -1,8 +1,8 @@
-"""Who goes where among equals: neighbours in rank become neighbours in the network.
+"""Members to nodes: neighbours in rank become neighbours in the topology.
 
-Rows are in topology order, so equal pods of a leaf take their rows in order of rank: whatever level one looks at,
-the ranks in a domain are one unbroken block.  Groups of a composite that are alike and got the same are exchanged
-until they too follow the topology in the order of their parent.  Nothing here changes what a placement is worth.
+Rows are in topology order, so equal pods of a leaf take their rows in order of rank: at every level the ranks in a
+domain are consecutive.  Equal groups of a composite that got the same are exchanged until they follow the topology in
+the order of their parent, too.  The objective does not change.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .objective import DraftPlacement
 
 
 def assign_members(view: ClusterView, demand: Demand, draft: DraftPlacement) -> dict[int, str]:
-    """The node of every member that is placed."""
+    """The node of every placed member."""
     spots: dict[int, list[Put]] = {}
     for put in draft.puts:
         spots.setdefault(put.part.group, []).append(put)
@@ -39,11 +39,11 @@ def _by_rank(view: ClusterView, leaf: Leaf, puts: list[Put]) -> Iterator[tuple[i
             yield from zip(ids, names, strict=False)
 
 
-# ---- groups that are alike
+# ---- equal groups
 
 
 def order_by_topology(view: ClusterView, root: Group, draft: DraftPlacement) -> None:
-    """Exchange groups that are alike until they follow the topology in the order of their parent."""
+    """Exchange equal groups until they follow the topology in the order of their parent."""
     if isinstance(root, Composite):
         ordering = _TopologyOrder(view, draft)
         ordering.order(root)
@@ -83,7 +83,7 @@ class _TopologyOrder:
         return min(found, default=None)
 
     def _content(self, group: Group) -> object:
-        """Equal for groups that ask for the same and got as much; None for one that is like no other."""
+        """Equal for groups that ask for the same and got as much; None for one that equals no other."""
         if isinstance(group, Composite):
             children = tuple(map(self._content, group.children))
             if None in children:
@@ -99,7 +99,7 @@ class _TopologyOrder:
         return (keys, asked, frozenset(got.items()), group.id in self.seats)
 
     def _exchange(self, children: list[tuple[int, Group]]) -> None:
-        """The first of the groups gets what lies first, and so on."""
+        """The first group gets the first rows, and so on."""
         along = sorted(children, key=lambda item: item[0])
         found = [[(self.seats.get(one.id), self.puts.get(one.id, [])) for one in _all(child)] for _, child in along]
         parts = {

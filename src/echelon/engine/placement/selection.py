@@ -1,4 +1,4 @@
-"""What `omissions` chose, and what becomes of it: a smaller demand for the search, or a placement as it stands."""
+"""The selection that `selection_model` makes: a smaller demand for the search, or a placement as it is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Pods = dict[int, dict[Kind, dict[int, int]]]
 
 @dataclass(slots=True)
 class Selection:
-    """Pods of every class that are placed, by leaf; groups that hold, and the preferred keys that some are held to."""
+    """Placed pods of every class by leaf; groups that hold, and the preferred keys that they share a domain of."""
 
     pods: Pods
     holding: frozenset[int]
@@ -33,7 +33,7 @@ class Selection:
 
 
 def reduced(root: Group, selected: Selection) -> Group | None:
-    """The tree as far as it was chosen, all of it needed; None if what runs in a group left out pins those above."""
+    """The selected part of the tree, all of it required; None if bound members of an unselected group pin others."""
     if isinstance(root, Leaf):
         return _reduced_leaf(root, selected)
     children = []
@@ -59,7 +59,7 @@ def _reduced_leaf(leaf: Leaf, selected: Selection) -> Leaf:
 
 
 def counted(view: ClusterView, demand: Demand, placed: Placed) -> Pods:
-    """The pods of a placement as a selection has them."""
+    """The pods of a placement in the form of a selection."""
     found: Pods = {}
     for leaf in demand.leaves():
         classes = found[leaf.id] = {}

@@ -1,4 +1,4 @@
-"""What to leave out when not everything fits, and who gets a preferred domain, as questions to CP-SAT.
+"""What to leave out when not everything fits, and which groups get a preferred domain, as a CP-SAT model.
 
 The quick answer places the minimum, adds what still fits and tries preferred keys one by one; a different beginning
 may end better.  Where it does not meet its bound, this model says which groups hold, how many pods of which role they
@@ -100,7 +100,7 @@ def _number_by_number(model: _Model, known: Placed | None, steps: Steps, spare: 
 
 
 def _rule_state(view: ClusterView, demand: Demand) -> RuleState | None:
-    """The room with its rules if pods mind one another."""
+    """The trial state with its rules, if there are rules between pods."""
     part = PartBuilder(view).part(demand.root, "everything")
     if not has_pod_rules(part) or is_counted(view, part, CLUSTER):
         return None
