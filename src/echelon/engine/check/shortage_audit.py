@@ -1,7 +1,7 @@
-"""The judge's part about explanations: every number that a blocked verdict tells, counted again.
+"""Audit of explanations by the judge: every number of a blocked verdict, counted again.
 
-What is exact by definition must be equal (needs, members, nodes shut out, slots for equal pods); what a search found
-(how many children fit together) must lie between what counting allows and what the judge's own search finds.
+Numbers that are exact by definition must be equal (needs, members, excluded nodes, slots for equal pods).  Numbers that
+a search found (how many children fit together) must lie between what counting allows and what `exhaustive` finds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .counting_bounds import CountingBounds, NodeSet, leaves_below
 from .exhaustive import MOST_NODES, fits
 from .facts import Facts, Identity, bound_nodes, covered, groups_of, hard_taints, keys, near, reached, supply
 
-#: Steps of the judge's own search for one number.
+#: Steps of one exhaustive search.
 STEPS = 300
 
 
@@ -37,7 +37,7 @@ def shortage_problems(facts: Facts, demand: Demand, blocked: Blocked) -> Iterato
         if group is None:
             yield f"group {shortage.group} is not in the tree"
             continue
-        # Of groups that are alike the same may be told, and is looked at once.
+        # Equal shortages of equal groups are audited once.
         known, nameless = right.setdefault(counting.kind(group), []), replace(shortage, group=-1)
         if nameless not in known:
             found = list(_Shortage(facts, counting, group, shortage).problems())
@@ -47,6 +47,8 @@ def shortage_problems(facts: Facts, demand: Demand, blocked: Blocked) -> Iterato
 
 
 class _Shortage:
+    """One shortage, as `told` by the verdict, against the facts."""
+
     def __init__(self, facts: Facts, counting: CountingBounds, group: Group, told: Shortage) -> None:
         self.facts, self.counting, self.group, self.told = facts, counting, group, told
         self.bound = len(group.bound) if isinstance(group, Leaf) else 0
@@ -118,14 +120,14 @@ class _Shortage:
         return {domain: names for domain, names in found.items() if domain in pins or not bound}
 
     def _nodes_of(self, count: DomainCount) -> list[str] | None:
-        """The nodes of a domain that was told, None if its path could mean two domains, empty if there is none."""
+        """The nodes of a domain in the verdict: None if its path could mean two domains, empty if there is none."""
         if not self.told.key:
             return list(self.facts.nodes) if not count.domain else []
         inside = [name for name in self._around() if self.facts.domain(name, self.told.key) is not None]
         if self.told.key not in self.facts.levels:
             return [name for name in inside if self.facts.lies_in(name, count.domain)]
         if count.domain == self.told.within:
-            return inside  # the groups above are held to less than a domain of its key
+            return inside  # the groups above are confined to less than a domain of its key
         named = {name: self.facts.domain(name, self.told.key) or () for name in inside}
         inside = [name for name, path in named.items() if tuple(value for value in path if value) == count.domain]
         return inside if len({named[name] for name in inside}) <= 1 else None
@@ -152,7 +154,7 @@ class _Shortage:
             yield f"{where} is short of {' or '.join(sorted(self._scarcest(place))) or 'nothing'}, not {count.short_of}"
 
     def _nodes(self, count: DomainCount, place: NodeSet, where: str) -> Iterator[str]:
-        """Nodes told of a domain, and those that take one of the leaf's largest pods."""
+        """The nodes of a domain, and those that take one of the leaf's largest pods."""
         if count.nodes != len(place.names):
             yield f"{where} has {len(place.names)} nodes, not {count.nodes}"
         shapes = [shape for shape, _ in supply(self.group)] if isinstance(self.group, Leaf) else []
@@ -163,7 +165,7 @@ class _Shortage:
                 yield f"{where} has {min(free)} free nodes, not {count.free_nodes}"
 
     def _limits(self, count: DomainCount, place: NodeSet) -> tuple[int, int]:
-        """The least and the most that a domain can be said to have."""
+        """The least and the most that the verdict may say of a domain."""
         if isinstance(self.group, Composite):
             return self._children(count, place)
         kinds = supply(self.group)
@@ -180,10 +182,10 @@ class _Shortage:
     def _children(self, count: DomainCount, place: NodeSet) -> tuple[int, int]:
         assert isinstance(self.group, Composite)
         if bound_nodes(self.group):
-            return 0, self._present()  # they may be anywhere, even where they contradict one another
+            return 0, self._present()  # bound members may be anywhere, even where they contradict one another
         high = self.counting.children_in(self.group, place)
         if high >= self.told.need:
-            high = self._present()  # beyond the need nobody counts
+            high = self._present()  # beyond the need the verdict need not count
         if len(self.facts.nodes) > MOST_NODES or self._is_tied():
             return 0, high
         within, claimed = _Within(self.facts, place.names), min(count.have, self.told.need)
@@ -234,10 +236,10 @@ class _Shortage:
     def _alone(self, name: str, resource: str, amount: int) -> int:
         return max(0, self.facts.free(name).get(resource, given(resource)) // amount)
 
-    # ---- nodes shut out
+    # ---- excluded nodes
 
     def _exclusions(self, leaf: Leaf) -> Iterator[str]:
-        """Each node is told under the first reason for which it takes no pod of the leaf's largest shape."""
+        """Each node counts under the first reason for which it takes no pod of the leaf's largest shape."""
         shapes = [shape for shape, _ in supply(leaf)]
         largest = [shape for shape in shapes if _size(shape) == max(map(_size, shapes))]
         told = dict(self.told.exclusions)
@@ -288,7 +290,7 @@ class _Shortage:
 
 
 class _Within(Facts):
-    """The same cluster with some of its nodes only."""
+    """The same cluster, restricted to some nodes."""
 
     def __init__(self, facts: Facts, names: tuple[str, ...]) -> None:
         super().__init__(facts.view)

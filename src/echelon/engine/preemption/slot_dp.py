@@ -11,7 +11,8 @@ even share of the victim's cost.  That relaxes the problem, so the price of the 
 the loss.  Evicting every victim of which a row was bought is an answer; it is the least if it costs no more than the
 bound, which holds whenever no victim was split.
 
-Used for the first answer among many victims (`region_search`).
+Used for the first answer among many victims (`region_search`).  Without it single-pod victims are left to the solver:
+the bench case `preempt-singles` takes 13 times as long.
 """
 
 from __future__ import annotations

@@ -179,7 +179,8 @@ def least_cost(missing: int, works: Ints, gains: Ints) -> tuple[int, int]:
 class SlotCounter:
     """The slots of a region, kept up to date while victims are evicted and restored one by one.
 
-    For one leaf of equal pods they decide; updating the rows of one victim is faster than summing up all of them.
+    For one leaf of equal pods they decide.  Updating the rows of one victim is faster than summing up all of them:
+    without it the bench cases `preempt-gangs` and `preempt-singles` take 1.4 and 1.25 times as long.
     """
 
     def __init__(self, gains: SlotGains, region: Region) -> None:
