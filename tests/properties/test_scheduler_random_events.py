@@ -16,6 +16,9 @@ from echelon.api.errors import ApiError
 from echelon.api.objects import meta
 from echelon.api.objects.vocabulary import RACK
 from echelon.api.scheme import NODES, POD_GROUPS, PODS, Object
+from echelon.api.views.cluster_views import NodeView
+from echelon.api.views.object_view import read
+from echelon.api.views.placement_views import PlacementSpec
 from echelon.base.rng import Rng
 from echelon.scheduler.intake.object_facts import node_of
 from echelon.scheduler.intake.pod_shape import requests
@@ -148,9 +151,9 @@ class Life:
             used: dict[str, int] = {}
             for pod in pods:
                 if pod["spec"].get("nodeName") == meta.name(node):
-                    for resource, amount in requests(pod["spec"]):
+                    for resource, amount in requests(read(PlacementSpec, pod["spec"])):
                         used[resource] = used.get(resource, 0) + amount
-            allocatable = node_of(node).allocatable
+            allocatable = node_of(NodeView(node)).allocatable
             assert all(amount <= allocatable.get(resource, 0) for resource, amount in used.items()), used
 
     async def _gangs_are_whole_or_not_there(self, pods: list[Object]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from echelon.api.objects.vocabulary import COMPLETION_INDEX
 from echelon.api.scheme import JOBS, Object
+from echelon.api.views.job_views import JobView
 from echelon.engine import Blocked, Composite, Demand, Fix, Leaf, Shortage
 from echelon.scheduler.asking import demands
 from echelon.scheduler.intake.group_tree import GroupNode
@@ -88,7 +89,7 @@ def test_the_final_size_of_a_basic_group_is_its_jobs_parallelism() -> None:
     owner = {"apiVersion": JOBS.api_version, "kind": "Job", "name": "j", "uid": "u"}
     job = {"metadata": {"name": "j", "namespace": "default", "uid": "u"}, "spec": {"parallelism": 8}}
     stage.put(make_pod_group("g", owner=owner), make_pod("p", group="g"))
-    leaf = demands.of_tree(stage.group("g"), {"default/j": job}.get, repairing=False).root
+    leaf = demands.of_tree(stage.group("g"), {"default/j": JobView(job)}.get, repairing=False).root
     assert isinstance(leaf, Leaf)
     assert leaf.final_size == 8
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from echelon.api.views.pod_views import PodView
 from echelon.base.clock import ManualClock
 from echelon.engine import Shape
 from echelon.scheduler.intake.group_tree import Member
@@ -57,7 +58,7 @@ def test_the_page_shows_the_table() -> None:
 def _fresh() -> tuple[RootStates, RootState]:
     """States that log what they refuse, as a running scheduler does, and one root in the queue."""
     states = RootStates(ManualClock())
-    pod = Member(1, "uid", make_pod("p"), Shape(()), "", 0, (0, "2026-01-01T00:00:00Z", "p"))
+    pod = Member(1, "uid", PodView(make_pod("p")), Shape(()), "", 0, (0, "2026-01-01T00:00:00Z", "p"))
     state = states.of(pod)
     states.again(state, Event.CHANGED)
     return states, state

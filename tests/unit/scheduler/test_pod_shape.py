@@ -6,9 +6,28 @@ from typing import Any
 
 import pytest
 
-from echelon.engine import PORT, PORT_SHARES, NodeTerm, Peers, PodTerm, Preference, Requirement, Spread, Toleration
+from echelon.api.scheme import Object
+from echelon.api.views.object_view import read
+from echelon.api.views.placement_views import PlacementSpec
+from echelon.api.views.pod_views import PodView
+from echelon.engine import (
+    PORT,
+    PORT_SHARES,
+    NodeTerm,
+    Peers,
+    PodTerm,
+    Preference,
+    Requirement,
+    Shape,
+    Spread,
+    Toleration,
+)
 from echelon.scheduler.intake.pod_shape import Shapes, of_pod, requests
 from echelon.testing.builders import GPU, make_pod
+
+
+def shape_of(pod: Object) -> Shape:
+    return of_pod(PodView(pod))
 
 
 def _container(cpu: str, **more: Any) -> dict[str, Any]:
@@ -51,18 +70,18 @@ def _container(cpu: str, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_requests_follow_kube_scheduler(spec: dict[str, Any], millicores: int) -> None:
-    assert requests(spec) == (("cpu", millicores), ("pods", 1))
+    assert requests(read(PlacementSpec, spec)) == (("cpu", millicores), ("pods", 1))
 
 
 def test_amounts_are_exact_and_sorted_by_name() -> None:
-    shape = of_pod(make_pod("p", cpu="1500m", memory="1.5Gi", gpu=8))
+    shape = shape_of(make_pod("p", cpu="1500m", memory="1.5Gi", gpu=8))
     assert shape.requests == (("cpu", 1500), ("memory", 3 * 2**29), (GPU, 8), ("pods", 1))
 
 
 def test_equal_pods_have_equal_shapes_whatever_the_order_of_tolerations() -> None:
     one, other = {"key": "a", "operator": "Exists"}, {"key": "b", "value": "x", "effect": "NoSchedule"}
-    first = of_pod(make_pod("p", tolerations=[one, other]))
-    assert first == of_pod(make_pod("q", tolerations=[other, one]))
+    first = shape_of(make_pod("p", tolerations=[one, other]))
+    assert first == shape_of(make_pod("q", tolerations=[other, one]))
     assert first.tolerations == (Toleration("a", "Exists"), Toleration("b", "Equal", "x", "NoSchedule"))
 
 
@@ -72,7 +91,7 @@ def test_node_selector_and_required_affinity_are_kept() -> None:
         "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}],
     }
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
-    shape = of_pod(make_pod("p", nodeSelector={"b": "2", "a": "1"}, affinity=affinity))
+    shape = shape_of(make_pod("p", nodeSelector={"b": "2", "a": "1"}, affinity=affinity))
     assert shape.node_selector == (("a", "1"), ("b", "2"))
     assert shape.node_terms == (
         NodeTerm(
@@ -97,7 +116,7 @@ _SOFT = "preferredDuringSchedulingIgnoredDuringExecution"
     ],
 )
 def test_what_placement_cannot_honour_is_named(spec: dict[str, Any], path: str) -> None:
-    assert of_pod(make_pod("p", **spec)).unsupported == (path,)
+    assert shape_of(make_pod("p", **spec)).unsupported == (path,)
 
 
 @pytest.mark.parametrize(
@@ -109,12 +128,12 @@ def test_what_placement_cannot_honour_is_named(spec: dict[str, Any], path: str) 
     ],
 )
 def test_preferences_and_volumes_of_any_node_are_supported(spec: dict[str, Any]) -> None:
-    assert not of_pod(make_pod("p", **spec)).unsupported
+    assert not shape_of(make_pod("p", **spec)).unsupported
 
 
 def _ports(*ports: dict[str, Any], **more: Any) -> dict[str, int]:
     spec = {"containers": [_container("1", ports=list(ports))], **more}
-    return {name: amount for name, amount in requests(spec) if name.startswith(PORT)}
+    return {name: amount for name, amount in requests(read(PlacementSpec, spec)) if name.startswith(PORT)}
 
 
 def test_preferences_become_weights() -> None:
@@ -129,13 +148,13 @@ def test_preferences_become_weights() -> None:
         "nodeAffinity": {_SOFT: [{"weight": 3, "preference": disk}]}, "podAffinity": near, "podAntiAffinity": far,
     }  # fmt: skip
     pod["spec"]["topologySpreadConstraints"] = [spread]
-    assert of_pod(pod).preferences == (
+    assert shape_of(pod).preferences == (
         Preference(3, NodeTerm((Requirement("disk", "In", ("ssd",)),))),
         Preference(7, PodTerm("zone", web)),
         Preference(-9, PodTerm("host", web)),
         Preference(1, Spread("zone", 2, web)),
     )
-    assert not of_pod(pod).unsupported
+    assert not shape_of(pod).unsupported
 
 
 def test_a_host_port_takes_the_port_of_all_addresses_and_an_address_takes_a_share() -> None:
@@ -151,10 +170,10 @@ def test_on_the_host_network_container_ports_are_host_ports() -> None:
     assert _ports({"containerPort": 80}, hostNetwork=True) == {"host port 80/TCP": PORT_SHARES}
 
 
-def _apart(name: str, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+def _apart(name: str, labels: dict[str, str] | None = None, **spec: Any) -> PodView:
     pod = make_pod(name, group=f"group-of-{name}", hostname=name, nodeName=f"node-of-{name}", **spec)
     pod["metadata"]["labels"] = labels or {"own": name}
-    return pod
+    return PodView(pod)
 
 
 def test_pods_that_differ_in_name_group_and_place_share_one_shape() -> None:

@@ -216,7 +216,7 @@ def test_a_lost_node_is_told_to_the_preemptors_that_wait_for_it() -> None:
     node = make_node("n1")
     stage.put(node, make_pod("p"))
     stage.translator.nominate(stage.member("p"), "n1")
-    stage.translator._on_node(node, None)
+    stage.remove(node)
     assert stage.heard.homeless == ["default/p"]
 
 

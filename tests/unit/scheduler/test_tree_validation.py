@@ -5,25 +5,30 @@ from __future__ import annotations
 import pytest
 
 from echelon.api.scheme import Object
+from echelon.api.views.group_views import CompositePodGroupView, GroupView, PodGroupView, WorkloadView
 from echelon.scheduler.asking.tree_validation import problem_of
 from echelon.scheduler.intake.forest import Forest, Ids
-from echelon.scheduler.intake.group_policy import COMPOSITE, POD_GROUP, Problem
+from echelon.scheduler.intake.group_policy import Problem
 from echelon.scheduler.intake.group_tree import GroupNode
 from echelon.testing.builders import composite_template, group_template, make_composite, make_pod_group, make_workload
 
 WORKLOAD = make_workload("w", composite_template("root", composite_template("mid", group_template("leaf"))))
 
 
+def view_of(group: Object) -> GroupView:
+    return (PodGroupView if group["kind"] == "PodGroup" else CompositePodGroupView)(group)
+
+
 def _root(*groups: Object) -> GroupNode:
     """The root of the last group given, all of them being known."""
     forest = Forest(Ids())
     for group in groups:
-        last = forest.put(group["kind"], group)
+        last = forest.put(view_of(group))
     return forest.root(last)
 
 
 def _problem(*groups: Object, workload: Object | None = None) -> Problem | None:
-    return problem_of(_root(*groups), lambda namespace, name: workload)
+    return problem_of(_root(*groups), lambda namespace, name: None if workload is None else WorkloadView(workload))
 
 
 def _chain(levels: int) -> list[Object]:
@@ -45,7 +50,7 @@ def test_depth_five_is_refused() -> None:
 def test_a_cycle_is_named_and_has_one_root_wherever_one_asks() -> None:
     groups = [make_composite("a", parent="b"), make_composite("b", parent="a"), make_pod_group("leaf", parent="b")]
     forest = Forest(Ids())
-    placed = [forest.put(group["kind"], group) for group in groups]
+    placed = [forest.put(view_of(group)) for group in groups]
     assert {forest.root(group).key.name for group in placed} == {"a"}
     problem = problem_of(forest.root(placed[2]), lambda namespace, name: None)
     assert problem is not None
@@ -100,13 +105,13 @@ def test_a_tree_that_does_not_match_its_workload(leaf: Object, said: str) -> Non
 
 def test_parents_may_arrive_after_their_children_and_leave_before_them() -> None:
     forest = Forest(Ids())
-    leaf = forest.put(POD_GROUP, make_pod_group("leaf", parent="mid"))
+    leaf = forest.put(view_of(make_pod_group("leaf", parent="mid")))
     assert forest.root(leaf).key.name == "mid"
-    forest.put(COMPOSITE, make_composite("mid", parent="root"))
+    forest.put(view_of(make_composite("mid", parent="root")))
     assert forest.root(leaf).key.name == "root"
-    root = forest.put(COMPOSITE, make_composite("root"))
+    root = forest.put(view_of(make_composite("root")))
     assert root.obj is not None
     assert forest.root(leaf) is root
-    forest.remove(COMPOSITE, make_composite("mid"))
+    forest.remove(view_of(make_composite("mid")))
     assert forest.root(leaf).key.name == "mid"
     assert not root.children

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from echelon.api.scheme import Object
+from echelon.api.views.pod_views import PodView
+from echelon.api.views.storage_views import ClaimView, VolumeView
 from echelon.engine import NodeTerm, Requirement
 from echelon.scheduler.intake.volume_terms import NOTHING, Volumes
 from echelon.testing.builders import make_pod
@@ -14,31 +15,34 @@ from echelon.testing.builders import make_pod
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
 
 
-def claim(name: str, **fields: Any) -> Object:
+def claim(name: str, **fields: Any) -> ClaimView:
     metadata = {"name": name, "namespace": "default", "annotations": fields.pop("annotations", {})}
     spec = {"accessModes": ["ReadWriteOnce"], **fields.pop("spec", {})}
-    return {"metadata": {**metadata, **fields.pop("metadata", {})}, "spec": spec, **fields}
+    return ClaimView({"metadata": {**metadata, **fields.pop("metadata", {})}, "spec": spec, **fields})
 
 
-def volume(name: str, *zones: str) -> Object:
+def volume(name: str, *zones: str) -> VolumeView:
     terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]} for zone in zones]
     affinity = {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}} if zones else {}
-    return {"metadata": {"name": name}, "spec": affinity}
+    return VolumeView({"metadata": {"name": name}, "spec": affinity})
 
 
-def claiming_pod(name: str, *claims: str) -> Object:
+def claiming_pod(name: str, *claims: str) -> PodView:
     made = make_pod(name, volumes=[{"name": c, "persistentVolumeClaim": {"claimName": c}} for c in claims])
-    return {**made, "metadata": {**made["metadata"], "uid": name}}
+    return PodView({**made, "metadata": {**made["metadata"], "uid": name}})
 
 
-def volumes(*objects: Object) -> Volumes:
+def volumes(*objects: ClaimView | VolumeView) -> Volumes:
     found = Volumes()
-    for obj in objects:
-        (found.on_claim if "namespace" in obj["metadata"] else found.on_volume)(None, obj)
+    for one in objects:
+        if isinstance(one, ClaimView):
+            found.on_claim(None, one)
+        else:
+            found.on_volume(None, one)
     return found
 
 
-def bound(name: str, to: str, **spec: Any) -> Object:
+def bound(name: str, to: str, **spec: Any) -> ClaimView:
     return claim(name, annotations=BOUND, spec={"volumeName": to, **spec})
 
 
@@ -72,7 +76,7 @@ def test_every_bound_volume_says_from_where_it_is_reached() -> None:
         ),
     ],
 )
-def test_what_a_pod_waits_for_is_said_as_upstream_says_it(objects: list[Object], reason: str) -> None:
+def test_what_a_pod_waits_for_is_said_as_upstream_says_it(objects: list[ClaimView | VolumeView], reason: str) -> None:
     assert volumes(*objects).of(claiming_pod("p", "a")).waits == (reason,)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -13,7 +13,7 @@ from .object_view import Conditioned, ObjectView, ViewPart
 class NodeTaint(ViewPart, frozen=True):
     key: str = ""
     value: str = ""
-    effect: str = ""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = "NoSchedule"
 
 
 class NodeSpec(ViewPart, frozen=True):
@@ -21,7 +21,7 @@ class NodeSpec(ViewPart, frozen=True):
     taints: tuple[NodeTaint, ...] = ()
 
 
-class NodeStatus(Conditioned, frozen=True):
+class NodeStatus(ViewPart, frozen=True):
     #: Quantities as written.
     allocatable: dict[str, str | int | float] = msgspec.field(default_factory=dict)
     capacity: dict[str, str | int | float] = msgspec.field(default_factory=dict)

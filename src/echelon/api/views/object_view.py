@@ -1,9 +1,10 @@
-"""What every view shares: its parts are decoded once, when first read, and never fail on what the API accepted.
+"""What every view shares: parts that are decoded once and never fail on what the API accepted.
 
     JSON tree ─► client.informer.ViewCache ─► PodView, JobView … ─► decide, scheduler
 
-A view names its fields as Kubernetes does (`pod.spec.node_name` is `spec.nodeName`).  A value of the wrong type reads
-as absent.  The tree itself stays at `obj`, for templates and for writing; nobody may change it.
+Metadata is decoded when the object enters a cache, spec and status when they are first read.  A view names its fields
+as Kubernetes does (`pod.spec.node_name` is `spec.nodeName`).  A value of the wrong type reads as absent.  The
+tree stays at `obj`, for templates and for writing; it is never changed.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Conditioned(ViewPart, frozen=True):
 class ObjectView(Generic[S, T]):
     """One object of one version."""
 
-    __slots__ = ("_metadata", "_spec", "_status", "obj")
+    __slots__ = ("_spec", "_status", "metadata", "obj")
 
     resource: ClassVar[Resource]
     _spec_part: ClassVar[type[ViewPart]]
@@ -83,19 +84,12 @@ class ObjectView(Generic[S, T]):
 
     def __init__(self, obj: Object) -> None:
         self.obj = obj
-        self._metadata: Metadata | None = None
+        self.metadata = read(Metadata, obj.get("metadata"))
         self._spec: S | None = None
         self._status: T | None = None
 
     def __repr__(self) -> str:
         return f"{self.resource.kind} {self.key}"
-
-    @property
-    def metadata(self) -> Metadata:
-        found = self._metadata
-        if found is None:
-            found = self._metadata = read(Metadata, self.obj.get("metadata"))
-        return found
 
     @property
     def spec(self) -> S:
@@ -172,33 +166,51 @@ def read(part: type[P], tree: Any) -> P:
     try:
         return msgspec.convert(tree, part)
     except msgspec.ValidationError:
-        return _read_field_by_field(part, tree)
+        return _read_fields(part, tree, "", [])
 
 
-def _read_field_by_field(part: type[P], tree: Any) -> P:
+def read_all(part: type[P], tree: Any, path: str) -> tuple[P, list[str]]:
+    """A part of a tree, and the paths of the values that could not be read."""
+    try:
+        return msgspec.convert(tree, part), []
+    except msgspec.ValidationError:
+        unread: list[str] = []
+        return _read_fields(part, tree, path, unread), unread
+
+
+def _read_fields(part: type[P], tree: Any, path: str, unread: list[str]) -> P:
     found: dict[str, Any] = {}
     if isinstance(tree, Mapping):
         for field in msgspec.structs.fields(part):
             value = tree.get(field.encode_name)
-            readable = [] if value is None else _readable(field.type, value)
+            readable = [] if value is None else _readable(field.type, value, f"{path}.{field.encode_name}", unread)
             if readable:
                 found[field.name] = readable[0]
+    elif tree is not None:
+        unread.append(path)
     return part(**found)
 
 
-def _readable(type_: Any, value: Any) -> list[Any]:
+def _readable(type_: Any, value: Any, path: str, unread: list[str]) -> list[Any]:
     """The value as a type, as far as it can be read; empty if it cannot."""
     try:
         return [msgspec.convert(value, type_)]
     except msgspec.ValidationError:
         pass
-    if isinstance(type_, type) and issubclass(type_, ViewPart):
-        return [_read_field_by_field(type_, value)] if isinstance(value, Mapping) else []
     if get_origin(type_) in (Union, types.UnionType):
-        return next((found for one in get_args(type_) if (found := _readable(one, value))), [])
+        type_ = next((one for one in get_args(type_) if _is_part(one)), type_)
+    if _is_part(type_) and isinstance(value, Mapping):
+        return [_read_fields(type_, value, path, unread)]
     if get_origin(type_) is tuple and isinstance(value, list):
-        return [tuple(found for one in value for found in _readable(get_args(type_)[0], one))]
+        inner = get_args(type_)[0]
+        entries = [_readable(inner, one, f"{path}[{index}]", unread) for index, one in enumerate(value)]
+        return [tuple(found for entry in entries for found in entry)]
     if get_origin(type_) is dict and isinstance(value, Mapping):
         inner = get_args(type_)[1]
-        return [{key: found for key, one in value.items() for found in _readable(inner, one)}]
+        return [{key: found for key, one in value.items() for found in _readable(inner, one, f"{path}.{key}", unread)}]
+    unread.append(path)
     return []
+
+
+def _is_part(type_: Any) -> bool:
+    return isinstance(type_, type) and issubclass(type_, ViewPart)

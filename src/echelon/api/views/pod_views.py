@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-
 from ..scheme import PODS
 from .object_view import Conditioned, Metadata, ObjectView, ViewPart
 
@@ -23,7 +19,8 @@ class PodSpec(ViewPart, frozen=True):
 
     node_name: str = ""
     scheduler_name: str = ""
-    restart_policy: str = ""
+    restart_policy: str = "Always"
+    active_deadline_seconds: int | None = None
     priority: int = 0
     priority_class_name: str = ""
     preemption_policy: str = ""
@@ -59,11 +56,14 @@ class PodView(ObjectView[PodSpec, PodStatus], resource=PODS, spec=PodSpec, statu
 
     @property
     def phase(self) -> str:
-        return self.status.phase
+        """Read without the rest of the status: every event about a pod asks for it."""
+        status = self.obj.get("status")
+        phase = status.get("phase") if isinstance(status, dict) else None
+        return phase if isinstance(phase, str) else "Pending"
 
     @property
     def ended(self) -> bool:
-        return self.status.phase in ("Succeeded", "Failed")
+        return self.phase in ("Succeeded", "Failed")
 
     @property
     def group_name(self) -> str:
@@ -74,10 +74,3 @@ class PodView(ObjectView[PodSpec, PodStatus], resource=PODS, spec=PodSpec, statu
 class PodTemplate(ViewPart, frozen=True):
     metadata: Metadata = Metadata()
     spec: PodSpec = PodSpec()
-
-
-class RawPodTemplate(ViewPart, frozen=True):
-    """A pod template whose spec is copied into pods as it is."""
-
-    metadata: Metadata = Metadata()
-    spec: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -156,7 +156,7 @@ class Preemption:
         if not by_node:
             return
         for member in list(self._context.translator.members.values()):
-            node = (member.obj.get("status") or {}).get("nominatedNodeName") or ""
+            node = member.pod.status.nominated_node_name
             state = self._context.states.get(self._context.translator.root_of(member).id)
             if state is None or not member.waiting or node not in by_node:
                 continue

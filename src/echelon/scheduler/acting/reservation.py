@@ -317,11 +317,11 @@ class Reservations:
 
     def _cost(self, pod: Running) -> int:
         """The seconds until a pod may have ended."""
-        spec = self._context.translator.members[pod.pod].obj["spec"]
-        limit = spec.get("activeDeadlineSeconds")
+        spec = self._context.translator.members[pod.pod].pod.spec
+        limit = spec.active_deadline_seconds
         if limit is not None:
             return max(0, min(int(pod.started + limit - self._clock.now()), _UNKNOWN_END))
-        return _NO_END if spec.get("restartPolicy", "Always") == "Always" else _UNKNOWN_END
+        return _NO_END if spec.restart_policy == "Always" else _UNKNOWN_END
 
 
 def _starving(state: RootState) -> Starving:

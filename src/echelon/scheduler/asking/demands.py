@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from operator import attrgetter
 
-from ...api.objects import meta
-from ...api.scheme import JOBS, Object
+from ...api.scheme import JOBS
+from ...api.views.job_views import JobView
 from ...engine import Bound, Composite, Demand, Leaf, PodClass, Shape
 from ...engine import Group as Wanted
 from ..intake.group_policy import POD_GROUP, Policy
@@ -19,7 +19,7 @@ from ..intake.group_tree import GroupNode, Member
 
 _RANK = attrgetter("rank")
 #: Finds a Job by `namespace/name`.
-Jobs = Callable[[str], Object | None]
+Jobs = Callable[[str], JobView | None]
 
 
 def of_pod(member: Member) -> Demand:
@@ -110,10 +110,10 @@ def _limited(shape: Shape, policy: Policy) -> Shape:
 
 def _final_size(group: GroupNode, jobs: Jobs) -> int | None:
     """The parallelism of the Job that owns a basic group, if that is more than the pods known now."""
-    assert group.obj is not None
-    owner = meta.controller_of(group.obj)
-    job = jobs(f"{group.key.namespace}/{owner['name']}") if owner and owner["kind"] == JOBS.kind else None
-    if job is None or owner is None or meta.uid(job) != owner["uid"]:
+    assert group.view is not None
+    owner = group.view.controller
+    job = jobs(f"{group.key.namespace}/{owner.name}") if owner and owner.kind == JOBS.kind else None
+    if job is None or owner is None or job.uid != owner.uid:
         return None
-    size = int(job["spec"].get("parallelism", 1))
+    size = 1 if job.spec.parallelism is None else job.spec.parallelism
     return size if size > len(group.pending) + len(group.holding) else None

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...api.scheme import JOBS, WORKLOADS, Object
+from ...api.views.group_views import WorkloadView
+from ...api.views.job_views import JobView
 from ...base.clock import Clock
 from ...client.informer import Caches
 from ...engine import Demand
@@ -36,8 +37,8 @@ class Readiness:
         settle: Callable[[RootState, GroupNode], None],
     ) -> None:
         self._names = names
-        self._find_job = caches.of(JOBS).get
-        self._workloads = caches.of(WORKLOADS)
+        self._find_job = caches.views(JobView).get
+        self._workloads = caches.views(WorkloadView)
         self._clock = clock
         self._states = states
         self._reporter = reporter
@@ -84,7 +85,7 @@ class Readiness:
             root.layout = problem_of(root, self._find_workload) or SOUND
         return None if root.layout is SOUND else root.layout
 
-    def _find_workload(self, namespace: str, name: str) -> Object | None:
+    def _find_workload(self, namespace: str, name: str) -> WorkloadView | None:
         return self._workloads.get(f"{namespace}/{name}")
 
     def _reject(self, state: RootState, root: GroupNode, problem: Problem) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from ...api.scheme import Object
+from ...api.views.group_views import GroupTemplate, WorkloadSpec, WorkloadView
 from ...base.paths import spoken
 from ...engine import ClusterView
 from ..intake.group_policy import Problem
@@ -20,7 +20,7 @@ SOUND = Problem("")
 
 
 #: Finds a Workload by namespace and name.
-Workloads = Callable[[str, str], Object | None]
+Workloads = Callable[[str, str], WorkloadView | None]
 
 
 def problem_of(root: GroupNode, workloads: Workloads) -> Problem | None:
@@ -160,15 +160,15 @@ def _not_its_workload(root: GroupNode, workloads: Workloads) -> Problem | None:
     return None
 
 
-def _parent_templates(workload: Object) -> dict[str, str]:
+def _parent_templates(workload: WorkloadView) -> dict[str, str]:
     """The name of each template with that of its parent template, "" at the top."""
     above: dict[str, str] = {}
-    stack: list[tuple[Object, str]] = [(workload["spec"], "")]
+    stack: list[tuple[WorkloadSpec | GroupTemplate, str]] = [(workload.spec, "")]
     while stack:
         holder, name = stack.pop()
-        for template in holder.get("podGroupTemplates") or ():
-            above[template["name"]] = name
-        for template in holder.get("compositePodGroupTemplates") or ():
-            above[template["name"]] = name
-            stack.append((template, template["name"]))
+        for template in holder.pod_group_templates:
+            above[template.name] = name
+        for template in holder.composite_pod_group_templates:
+            above[template.name] = name
+            stack.append((template, template.name))
     return above

@@ -1,16 +1,14 @@
-"""PodDisruptionBudgets: which pods each covers, and how many of them may still go.
+"""PodDisruptionBudgets: which pods each covers, and how many of them may still be evicted.
 
-A budget's own status counts when its controller has seen the spec; until then the allowance is worked out from the
-placed pods it covers.
+A budget's own status counts when its controller has seen the spec; until then the allowance is computed from the
+placed pods that it covers.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from ...api.objects import meta
 from ...api.objects.selectors import LabelSelector
-from ...api.scheme import Object
+from ...api.views.cluster_views import BudgetView
+from ...api.views.pod_views import PodView
 from ...engine import Budget
 from .forest import Ids
 
@@ -18,26 +16,22 @@ from .forest import Ids
 class _Cover:
     """One budget and the placed pods under it."""
 
-    def __init__(self, number: int, obj: Object) -> None:
+    def __init__(self, number: int, budget: BudgetView) -> None:
         self.id = number
-        self.obj = obj
-        self.selector = LabelSelector.from_object(obj["spec"].get("selector"))
+        self.budget = budget
+        self.selector = LabelSelector.from_object(budget.spec.selector)
         self.pods: dict[int, None] = {}
 
-    def covers(self, pod: Object) -> bool:
-        labels = meta.labels(pod)
-        return bool(labels) and self.selector.matches(labels)
+    def covers(self, pod: PodView) -> bool:
+        return bool(pod.labels) and self.selector.matches(pod.labels)
 
     def allowance(self) -> int:
-        status = self.obj.get("status") or {}
-        if "disruptionsAllowed" in status and status.get("observedGeneration", 0) >= self.obj["metadata"].get(
-            "generation", 0
-        ):
-            return int(status["disruptionsAllowed"])
-        spec, count = self.obj["spec"], len(self.pods)
-        if spec.get("maxUnavailable") is not None:
-            return max(0, _share(spec["maxUnavailable"], count))
-        return max(0, count - _share(spec.get("minAvailable", 0), count))
+        spec, status, count = self.budget.spec, self.budget.status, len(self.pods)
+        if status.disruptions_allowed is not None and status.observed_generation >= self.budget.metadata.generation:
+            return status.disruptions_allowed
+        if spec.max_unavailable is not None:
+            return max(0, _share(spec.max_unavailable, count))
+        return max(0, count - _share(spec.min_available or 0, count))
 
 
 class Budgets:
@@ -47,32 +41,32 @@ class Budgets:
         self._ids = ids
         self._spaces: dict[str, dict[str, _Cover]] = {}
 
-    def put(self, obj: Object) -> bool:
+    def put(self, budget: BudgetView) -> bool:
         """Take in a budget; True if it may cover other pods than before."""
-        space = self._spaces.setdefault(meta.namespace(obj), {})
-        known = space.get(meta.name(obj))
-        fresh = _Cover(self._ids.of(("budget", meta.key(obj))), obj)
+        space = self._spaces.setdefault(budget.namespace, {})
+        known = space.get(budget.name)
+        fresh = _Cover(self._ids.of(("budget", budget.key)), budget)
         if known is not None and known.selector == fresh.selector:
-            known.obj = obj
+            known.budget = budget
             return False
-        space[meta.name(obj)] = fresh
+        space[budget.name] = fresh
         return True
 
-    def remove(self, obj: Object) -> int:
-        """Forget a budget; its id."""
-        space = self._spaces[meta.namespace(obj)]
-        cover = space.pop(meta.name(obj))
+    def remove(self, budget: BudgetView) -> int:
+        """Forget a budget; returns its id."""
+        space = self._spaces[budget.namespace]
+        cover = space.pop(budget.name)
         if not space:
-            del self._spaces[meta.namespace(obj)]
-        self._ids.drop(("budget", meta.key(obj)))
+            del self._spaces[budget.namespace]
+        self._ids.drop(("budget", budget.key))
         return cover.id
 
-    def cover(self, number: int, pod: Object) -> tuple[int, ...]:
-        """A pod holds a place: the ids of the budgets that cover it; others that did no longer do."""
+    def cover(self, number: int, pod: PodView) -> tuple[int, ...]:
+        """A pod holds a place: the ids of the budgets that cover it now."""
         if not self._spaces:
             return ()
         found = []
-        for cover in self._spaces.get(meta.namespace(pod), {}).values():
+        for cover in self._spaces.get(pod.namespace, {}).values():
             if cover.covers(pod):
                 cover.pods[number] = None
                 found.append(cover.id)
@@ -88,7 +82,7 @@ class Budgets:
         return [Budget(cover.id, cover.allowance()) for cover in self._spaces.get(namespace, {}).values()]
 
 
-def _share(amount: Any, of: int) -> int:
+def _share(amount: int | str, of: int) -> int:
     """A count, or a percentage of `of`, rounded up."""
     text = str(amount)
     return -(-int(text[:-1]) * of // 100) if text.endswith("%") else int(text)

@@ -1,7 +1,7 @@
 """The forest: all groups, and the pods in them, linked by name as objects arrive in any order.
 
     PodGroup, CompositePodGroup events ─┐
-                                        ├─► Forest ─► root of anything, what is pending, whether a quorum is known
+                                        ├─► Forest ─► the root of a pod or group, what is pending, what is complete
     pods, filed by their state ─────────┘
 
 A group exists here as soon as anything names it; until its object arrives it has no policy and its tree waits.
@@ -10,8 +10,7 @@ The engine knows groups, pods and budgets by numbers; these come from `Ids`.
 
 from __future__ import annotations
 
-from ...api.objects import meta
-from ...api.scheme import Object
+from ...api.views.group_views import GroupView
 from .group_policy import COMPOSITE, POD_GROUP, GroupKey, policy_of
 from .group_tree import GroupNode, Member, Root, cycle_at
 
@@ -34,6 +33,10 @@ class Ids:
         self._known.pop(thing, None)
 
 
+def _key(group: GroupView) -> GroupKey:
+    return GroupKey(group.resource.kind, group.namespace, group.name)
+
+
 class Forest:
     """All groups and the pods in them."""
 
@@ -44,8 +47,8 @@ class Forest:
         #: (namespace, Workload name) -> the groups that refer to it
         self._of_workload: dict[tuple[str, str], dict[GroupKey, None]] = {}
 
-    def find(self, kind: str, obj: Object) -> GroupNode | None:
-        return self._groups.get(GroupKey(kind, meta.namespace(obj), meta.name(obj)))
+    def find(self, group: GroupView) -> GroupNode | None:
+        return self._groups.get(_key(group))
 
     def groups(self) -> list[GroupNode]:
         return list(self._groups.values())
@@ -57,22 +60,22 @@ class Forest:
         """Whether a group is still known and still the top of its tree."""
         return group.id in self._by_id and self.root(group) is group
 
-    def refresh(self, kind: str, obj: Object) -> None:
+    def refresh(self, view: GroupView) -> None:
         """A newer version of a group's object that says the same about its scheduling."""
-        group = self.find(kind, obj)
+        group = self.find(view)
         if group is not None:
-            group.obj = obj
+            group.view = view
 
     def of_workload(self, namespace: str, name: str) -> list[GroupNode]:
         return [self._groups[key] for key in self._of_workload.get((namespace, name), {})]
 
-    def put(self, kind: str, obj: Object) -> GroupNode:
+    def put(self, view: GroupView) -> GroupNode:
         """Take in a group's object, new or changed."""
-        group = self._named(GroupKey(kind, meta.namespace(obj), meta.name(obj)))
+        group = self._named(_key(view))
         if group.policy is not None:
             self._unlink(group)
-        group.obj = obj
-        group.policy = policy_of(obj)
+        group.view = view
+        group.policy = policy_of(view)
         group.tree_changed()
         if group.policy.workload:
             self._of_workload.setdefault((group.key.namespace, group.policy.workload), {})[group.key] = None
@@ -83,13 +86,13 @@ class Forest:
         self.root(group).layout = None
         return group
 
-    def remove(self, kind: str, obj: Object) -> GroupNode | None:
-        """A group's object is gone; the name stays while children or pods refer to it."""
-        group = self.find(kind, obj)
+    def remove(self, view: GroupView) -> GroupNode | None:
+        """A group's object is gone; the node stays while children or pods refer to it."""
+        group = self.find(view)
         if group is None or group.policy is None:
             return None
         self._unlink(group)
-        group.obj = group.policy = group.layout = None
+        group.view = group.policy = group.layout = None
         self._prune(group)
         return group
 
@@ -111,13 +114,13 @@ class Forest:
 
     def enter(self, member: Member, group_name: str) -> None:
         """A pod that names a group."""
-        group = self._named(GroupKey(POD_GROUP, meta.namespace(member.obj), group_name))
+        group = self._named(GroupKey(POD_GROUP, member.namespace, group_name))
         member.group = group
         group.members[member.id] = member
         self.refile(member)
 
     def succeed(self, namespace: str, group_name: str, uid: str) -> GroupNode:
-        """A pod of a group has done its part."""
+        """A pod of a group has succeeded."""
         group = self._named(GroupKey(POD_GROUP, namespace, group_name))
         group.succeeded[uid] = None
         group.pods_changed()
@@ -175,7 +178,7 @@ class Forest:
         return group
 
     def root_of(self, member: Member) -> Root:
-        """What a pod waits for a place with: the top of its tree, or itself alone."""
+        """The unit of the queue that a pod belongs to: the top of its tree, or the pod itself."""
         return self.root(member.group) if member.group is not None else member
 
     def _named(self, key: GroupKey) -> GroupNode:
@@ -186,7 +189,7 @@ class Forest:
         return group
 
     def _prune(self, group: GroupNode) -> None:
-        unused = not (group.obj or group.children or group.members or group.succeeded)
+        unused = not (group.view or group.children or group.members or group.succeeded)
         if unused and group.key in self._groups:
             del self._groups[group.key]
             del self._by_id[group.id]

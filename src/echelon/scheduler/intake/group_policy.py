@@ -1,8 +1,8 @@
 """What a group's object says about its scheduling, read once when the object arrives.
 
-    PodGroup, CompositePodGroup ─► policy_of ─► Policy ─► `tree` (who is complete), `demands` (what the engine is asked)
+    PodGroup, CompositePodGroup ─► policy_of ─► Policy ─► `group_tree` (complete?), `demands` (what the engine is asked)
 
-Also how groups are named here, and the shape in which `layout` says that something is wrong with a tree.
+Also the keys by which groups are known here, and how `tree_validation` says that something is wrong with a tree.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...api.objects import meta, vocabulary
-from ...api.scheme import COMPOSITE_POD_GROUPS, POD_GROUPS, Object
+from ...api.objects import vocabulary
+from ...api.scheme import COMPOSITE_POD_GROUPS, POD_GROUPS
+from ...api.views.group_views import GroupView
 
 COMPOSITE = COMPOSITE_POD_GROUPS.kind
 POD_GROUP = POD_GROUPS.kind
 
 
 class GroupKey(NamedTuple):
-    """What names a group: children name parents and pods name groups, so uids will not do."""
+    """The key of a group: children and pods refer to groups by name, not by uid."""
 
     kind: str
     namespace: str
@@ -57,26 +58,23 @@ class Policy:
     unsupported: tuple[str, ...] = ()
 
 
-def policy_of(group: Object) -> Policy:
+def policy_of(group: GroupView) -> Policy:
     """The policy of a PodGroup or CompositePodGroup; its Workload is not consulted."""
-    spec = group["spec"]
-    gang = (spec.get("schedulingPolicy") or {}).get("gang")
-    minimum = int(gang.get("minCount") or gang.get("minGroupCount") or 1) if gang else 1
-    topology = (spec.get("schedulingConstraints") or {}).get("topology") or ()
-    workload = spec.get("workloadRef") or {}
-    notes = meta.annotations(group)
-    preferred = notes.get(vocabulary.PREFERRED_TOPOLOGY, "").split(",")
+    spec, annotations = group.spec, group.annotations
+    gang = spec.scheduling_policy.gang
+    topology = spec.scheduling_constraints.topology
+    preferred = annotations.get(vocabulary.PREFERRED_TOPOLOGY, "").split(",")
     return Policy(
-        minimum=minimum,
+        minimum=1 if gang is None else gang.min_count or gang.min_group_count or 1,
         gang=gang is not None,
-        topology=topology[0]["key"] if topology else None,
+        topology=topology[0].key if topology else None,
         preferred=tuple(key.strip() for key in preferred if key.strip()),
-        exclusive=notes.get(vocabulary.EXCLUSIVE_TOPOLOGY, ""),
-        whole="all" in (spec.get("disruptionMode") or {}),
-        priority=int(spec.get("priority") or 0),
-        may_preempt=spec.get("preemptionPolicy") != "Never",
-        workload=workload.get("workloadName", ""),
-        template=workload.get("templateName", ""),
-        parent=spec.get("parentCompositePodGroupName") or "",
-        unsupported=("PodGroup spec.resourceClaims",) if spec.get("resourceClaims") else (),
+        exclusive=annotations.get(vocabulary.EXCLUSIVE_TOPOLOGY, ""),
+        whole="all" in spec.disruption_mode,
+        priority=spec.priority,
+        may_preempt=spec.preemption_policy != "Never",
+        workload=spec.workload_ref.workload_name,
+        template=spec.workload_ref.template_name,
+        parent=spec.parent_composite_pod_group_name,
+        unsupported=("PodGroup spec.resourceClaims",) if spec.resource_claims else (),
     )

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-from ...api.objects import meta
 from ...api.objects.vocabulary import INITIALLY_SCHEDULED
 from ...api.scheme import COMPOSITE_POD_GROUPS, POD_GROUPS, Object, Resource
+from ...api.views.group_views import GroupView
+from ...api.views.pod_views import PodView
 from ...engine import Exclusive, Identity, Leaf, Shape
 from .group_policy import COMPOSITE, POD_GROUP, GroupKey, Policy, Problem
 
@@ -26,7 +27,7 @@ class Member:
 
     id: int
     uid: str
-    obj: Object
+    pod: PodView
     shape: Shape
     role: str
     priority: int
@@ -35,33 +36,46 @@ class Member:
     group: GroupNode | None = None
     #: Where it is bound, as the API says.
     node: str = ""
-    #: Where it is on its way to: decided, the binding not yet confirmed.
+    #: Where it was decided to go, while the binding is not confirmed.
     assumed: str = ""
     #: Where room is being made for it.
     nominated: str = ""
     #: Where room is kept for it until others have ended.
     reserved: str = ""
-    #: When it was first heard of, and when it began to hold its place.
+    #: When it was first seen, and when it began to hold its place.
     seen: float = 0.0
     since: float = 0.0
     #: Whether we have begun to evict it.
     evicting: bool = False
-    #: When it was last told why it waits.
+    #: When its condition was last written to say why it waits.
     told: float = 0.0
-    #: What terms of other pods know it by.
+    #: What terms of other pods match.
     identity: Identity = field(default_factory=Identity)
-    #: The scheduler that it names, for good.
+    #: The scheduler that it names; this never changes.
     scheduler: str = ""
-    #: What it is called, for good: `key` is `namespace/name`.
+    #: Its name never changes; `key` is `namespace/name`.
     name: str = field(init=False)
     namespace: str = field(init=False)
     key: str = field(init=False)
-    #: Whether others may be evicted for it, for good.
+    #: Whether other pods may be evicted for it; this never changes.
     may_preempt: bool = field(init=False)
+    #: Whether it is being deleted, and whether scheduling gates hold it.
+    deleting: bool = field(init=False)
+    gated: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        self.name, self.namespace, self.key = meta.name(self.obj), meta.namespace(self.obj), meta.key(self.obj)
-        self.may_preempt = self.obj["spec"].get("preemptionPolicy") != "Never"
+        self.name, self.namespace, self.key = self.pod.name, self.pod.namespace, self.pod.key
+        self.may_preempt = self.pod.spec.preemption_policy != "Never"
+        self.update(self.pod)
+
+    def update(self, pod: PodView) -> None:
+        """Take in a newer version of the pod."""
+        self.pod = pod
+        self.deleting, self.gated = pod.deleting, bool(pod.spec.scheduling_gates)
+
+    @property
+    def obj(self) -> Object:
+        return self.pod.obj
 
     @property
     def path(self) -> str:
@@ -92,14 +106,12 @@ class Member:
 
     @property
     def leaving(self) -> bool:
-        return self.evicting or "deletionTimestamp" in self.obj["metadata"]
+        return self.evicting or self.deleting
 
     @property
     def waiting(self) -> bool:
-        """Whether it wants a place now: not placed, not gated, not being deleted."""
-        if self.node or self.assumed or self.leaving:
-            return False
-        return not self.obj["spec"].get("schedulingGates")
+        """Whether it is to be placed now: not placed, not gated, not being deleted."""
+        return not (self.node or self.assumed or self.evicting or self.deleting or self.gated)
 
 
 class GroupCounts(NamedTuple):
@@ -138,23 +150,23 @@ class GroupNode:
 
     id: int
     key: GroupKey
-    obj: Object | None = None
+    view: GroupView | None = None
     policy: Policy | None = None
     parent: GroupNode | None = None
     children: dict[GroupKey, GroupNode] = field(default_factory=dict)
-    #: All pods that name it; of these, those that want a place and those that have one and stay.
+    #: All pods that name it; of these, those that wait for a place and those that hold one and stay.
     members: dict[int, Member] = field(default_factory=dict)
     pending: dict[int, Member] = field(default_factory=dict)
     holding: dict[int, Member] = field(default_factory=dict)
-    #: Uids of pods that have done their part: they succeeded and are still to be seen.
+    #: Uids of pods that have succeeded and still exist.
     succeeded: dict[str, None] = field(default_factory=dict)
     #: Kept until a pod of the group or its object changes.
     leaf: Leaf | None = None
-    #: What is wrong with its pods, as found when last looked at; None if nobody has looked since a change.
+    #: What is wrong with its pods as last checked; None if they changed since.
     members_checked: Problem | None = None
     _counts: GroupCounts | None = None
     _in_order: list[GroupNode] | None = None
-    #: What the last look at the layout of a root found; None means nobody has looked since a change.
+    #: What the last validation of a root's tree found; None if the tree changed since.
     layout: Problem | None = None
 
     @property
@@ -188,8 +200,12 @@ class GroupNode:
         return COMPOSITE_POD_GROUPS if self.key.kind == COMPOSITE else POD_GROUPS
 
     @property
+    def obj(self) -> Object | None:
+        return None if self.view is None else self.view.obj
+
+    @property
     def initially_scheduled(self) -> bool:
-        return self.obj is not None and meta.condition_is(self.obj, INITIALLY_SCHEDULED[self.key.kind])
+        return self.view is not None and self.view.is_true(INITIALLY_SCHEDULED[self.key.kind])
 
     @property
     def exclusive(self) -> Exclusive | None:

@@ -1,7 +1,7 @@
-"""What holds capacity in the engine's view: pods where they run or are awaited, the units they go with, their budgets.
+"""What holds capacity in the engine's view: pods where they run or are expected, their units and their budgets.
 
-    `pods`, `translate` ─► Holdings.hold, release ─► ClusterView   running pods, units, budgets
-                                            └──────► room          someone came whom waiting pods wish for
+    `pod_events`, `translate` ─► Holdings.hold, release ─► ClusterView   running pods, units, budgets
+                                                  └──────► room          a pod came that waiting pods need near them
 
 A unit is what preemption evicts as a whole; it is in the view as long as pods of it are.
 """
@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...api.objects import meta
-from ...api.scheme import Object
+from ...api.views.cluster_views import BudgetView
 from ...engine import ClusterView, Running, Unit
 from . import pod_affinity
 from .disruption_budgets import Budgets
@@ -25,7 +24,7 @@ class Holdings:
         self._view = view
         self._budgets = budgets
         self._room = room
-        #: Whose coming could let pods in.
+        #: The pods that waiting pods need near them.
         self.awaited = pod_affinity.AwaitedPeers()
 
     def hold(self, *members: Member) -> None:
@@ -58,7 +57,7 @@ class Holdings:
             self._room()
 
     def release(self, member: Member) -> None:
-        """It takes up no room any more, if it did."""
+        """The pod takes up no room any more, if it did."""
         running = self._view.running(member.id)
         if running is None:
             return
@@ -74,15 +73,15 @@ class Holdings:
     def stop_awaiting_peers(self, member: Member) -> None:
         self.awaited.count(pod_affinity.awaited_peers(member), -1)
 
-    def put_budget(self, budget: Object) -> bool:
+    def put_budget(self, budget: BudgetView) -> bool:
         """A budget, new or changed; True if it may cover other pods than before."""
         return self._budgets.put(budget)
 
-    def remove_budget(self, budget: Object) -> None:
+    def remove_budget(self, budget: BudgetView) -> None:
         self._view.remove_budget(self._budgets.remove(budget))
 
     def count_budgets(self, namespace: str) -> None:
-        """Say in the view how many pods each budget of a namespace lets go."""
+        """Enter into the view how many pods each budget of a namespace allows to be evicted."""
         for budget in self._budgets.allowances(namespace):
             self._view.put_budget(budget)
 
@@ -97,8 +96,8 @@ class Holdings:
             started=member.since,
             group=group.id if group is not None else -1,
             exclusive=group.exclusive if group is not None else None,
-            budgets=self._budgets.cover(member.id, member.obj) if placed else (),
-            # A place that is only reserved repels others, but nobody counts on who is not there yet.
+            budgets=self._budgets.cover(member.id, member.pod) if placed else (),
+            # A place that is only reserved repels other pods, but is no victim: its pod is not there yet.
             evictable=not member.leaving and (placed or bool(member.nominated)),
             identity=member.identity,
             repels=shape.anti_affinity,
@@ -114,7 +113,7 @@ class Holdings:
 def _evicted_with(group: GroupNode | None) -> tuple[GroupNode | None, int | None]:
     """The highest of a group and its ancestors that is evicted as a whole, and the priority of the root."""
     whole, priority = None, None
-    for _ in range(8):  # A cycle must not hold us up; valid trees are half as deep.
+    for _ in range(8):  # Ends on a cycle too; valid trees are half as deep.
         if group is None:
             break
         if group.policy is not None:
@@ -125,12 +124,12 @@ def _evicted_with(group: GroupNode | None) -> tuple[GroupNode | None, int | None
 
 
 def _unit_of(member: Member, whole: GroupNode | None, priority: int | None) -> Unit:
-    """What a pod is evicted with: a group as a whole, else itself; without groups it has a priority of its own."""
+    """The unit of a pod: a group that is evicted as a whole, else the pod; without groups it has its own priority."""
     if priority is None:
         priority = member.priority
     if whole is None or not (member.place or member.nominated):
         return Unit(member.id, priority, f"Pod/{member.name}")
-    assert whole.obj is not None
-    owner = meta.controller_of(whole.obj)
-    name = f"{owner['kind']}/{owner['name']}" if owner else f"{whole.key.kind}/{whole.key.name}"
+    assert whole.view is not None
+    owner = whole.view.controller
+    name = f"{owner.kind}/{owner.name}" if owner else f"{whole.key.kind}/{whole.key.name}"
     return Unit(whole.id, priority, name)

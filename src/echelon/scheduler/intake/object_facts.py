@@ -1,7 +1,7 @@
-"""What API objects say, as far as scheduling looks at it: plain reading, without state.
+"""What scheduling reads off single objects, without state.
 
     Node ─► node_of ─► the engine's Node
-    Pod  ─► group_name, role_of, rank_of, started_at, has_ended ─► `pods`
+    Pod  ─► role_of, rank_of, started_at ─► `pod_events`
 
 An event that leaves `node_facts` or `group_facts` as they were means nothing to scheduling.
 """
@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...api.objects import meta, vocabulary
-from ...api.scheme import Object
+from ...api.objects import vocabulary
+from ...api.views.cluster_views import NodeView
+from ...api.views.group_views import GroupView
+from ...api.views.pod_views import PodView
 from ...base import quantity
 from ...base.instants import parse
 from ...engine import Node, Taint
@@ -19,54 +21,39 @@ from ...engine import Node, Taint
 _NO_INDEX = 1 << 31
 
 
-def node_of(node: Object) -> Node:
+def node_of(node: NodeView) -> Node:
     """A Node as the engine sees it."""
-    spec = node.get("spec") or {}
-    status = node.get("status") or {}
-    allocatable = status.get("allocatable") or status.get("capacity") or {}
+    allocatable = node.status.allocatable or node.status.capacity
     return Node(
-        name=meta.name(node),
-        labels=dict(meta.labels(node)),
+        name=node.name,
+        labels=dict(node.labels),
         allocatable={name: quantity.parse(amount, name) for name, amount in sorted(allocatable.items())},
-        taints=tuple(Taint(t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or ()),
-        unschedulable=bool(spec.get("unschedulable")),
+        taints=tuple(Taint(taint.key, taint.value, taint.effect) for taint in node.spec.taints),
+        unschedulable=node.spec.unschedulable,
     )
 
 
-def node_facts(node: Object) -> tuple[Any, ...]:
-    status = node.get("status") or {}
-    return meta.labels(node), node.get("spec"), status.get("allocatable"), status.get("capacity")
+def node_facts(node: NodeView) -> tuple[Any, ...]:
+    return node.labels, node.spec, node.status.allocatable, node.status.capacity
 
 
-def group_facts(group: Object) -> tuple[Any, ...]:
-    return meta.uid(group), group["spec"], meta.annotations(group), meta.controller_of(group)
+def group_facts(group: GroupView) -> tuple[Any, ...]:
+    return group.uid, group.spec, group.annotations, group.controller
 
 
-def group_name(pod: Object) -> str:
-    """The PodGroup that a pod names, "" if none."""
-    return (pod["spec"].get("schedulingGroup") or {}).get("podGroupName") or ""
-
-
-def has_ended(pod: Object) -> bool:
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-
-
-def role_of(pod: Object) -> str:
+def role_of(pod: PodView) -> str:
     """What makes members different parts of one job: their controller, else their replicated job."""
-    owner = meta.controller_of(pod)
-    if owner is not None:
-        return str(owner["uid"])
-    return meta.labels(pod).get(vocabulary.REPLICATED_JOB_NAME, "")
+    owner = pod.controller
+    return owner.uid if owner is not None else pod.labels.get(vocabulary.REPLICATED_JOB_NAME, "")
 
 
-def rank_of(pod: Object) -> tuple[int, str, str]:
+def rank_of(pod: PodView) -> tuple[int, str, str]:
     """Order among interchangeable members: completion index, then age, then name."""
-    index = meta.annotations(pod).get(vocabulary.COMPLETION_INDEX, "")
-    created = pod["metadata"].get("creationTimestamp") or ""
-    return (int(index) if index.isdigit() else _NO_INDEX, created, meta.name(pod))
+    index = pod.annotations.get(vocabulary.COMPLETION_INDEX, "")
+    return (int(index) if index.isdigit() else _NO_INDEX, pod.metadata.creation_timestamp, pod.name)
 
 
-def started_at(pod: Object, now: float) -> float:
+def started_at(pod: PodView, now: float) -> float:
     """When a pod that runs began to; now if it does not say."""
-    started = (pod.get("status") or {}).get("startTime")
+    started = pod.status.start_time
     return parse(started) if started else now

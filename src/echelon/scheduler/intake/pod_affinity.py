@@ -12,10 +12,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-from ...api.objects import meta
-from ...api.scheme import Object
+from ...api.views.placement_views import (
+    PlacementSpec,
+    PodAffinity,
+    PodAffinityTerm,
+    SelectorOfLabels,
+    SpreadConstraint,
+)
+from ...api.views.pod_views import PodView
 from ...engine import (
     Composite,
     Demand,
@@ -37,7 +42,6 @@ from ...engine import Group as Wanted
 from .group_tree import Member
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _OPERATORS: dict[str, Operator] = {
     "In": "In",
     "NotIn": "NotIn",
@@ -61,88 +65,84 @@ class PodTerms:
     odd: tuple[str, ...] = ()
 
 
-def identity_of(pod: Object, namespace_labels: Mapping[str, str]) -> Identity:
-    namespace = meta.namespace(pod)
-    known = {**namespace_labels, _NAMESPACE_NAME: namespace}
-    return Identity(namespace, tuple(sorted(meta.labels(pod).items())), tuple(sorted(known.items())))
+def identity_of(pod: PodView, namespace_labels: Mapping[str, str]) -> Identity:
+    known = {**namespace_labels, _NAMESPACE_NAME: pod.namespace}
+    return Identity(pod.namespace, tuple(sorted(pod.labels.items())), tuple(sorted(known.items())))
 
 
-def terms_of(pod: Object) -> PodTerms:
-    affinity = pod["spec"].get("affinity") or {}
+def terms_of(pod: PodView, spec: PlacementSpec) -> PodTerms:
+    affinity, anti_affinity = spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity
     odd: list[str] = []
-    near = _pod_terms(pod, affinity.get("podAffinity"), "spec.affinity.podAffinity", odd)
-    far = _pod_terms(pod, affinity.get("podAntiAffinity"), "spec.affinity.podAntiAffinity", odd)
-    preferences = [
-        *_preferences(pod, affinity.get("podAffinity"), 1),
-        *_preferences(pod, affinity.get("podAntiAffinity"), -1),
-    ]
+    near = _pod_terms(pod, affinity, "spec.affinity.podAffinity", odd)
+    far = _pod_terms(pod, anti_affinity, "spec.affinity.podAntiAffinity", odd)
+    preferences = [*_preferences(pod, affinity, 1), *_preferences(pod, anti_affinity, -1)]
     spread = []
-    for index, one in enumerate(pod["spec"].get("topologySpreadConstraints") or ()):
-        if one.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule":
+    for index, one in enumerate(spec.topology_spread_constraints):
+        if one.when_unsatisfiable == "DoNotSchedule":
             spread.append(_spread(pod, one, f"spec.topologySpreadConstraints[{index}]", odd))
         else:
             preferences.append(Preference(1, _spread(pod, one, "", [])))
     return PodTerms(near, far, tuple(spread), tuple(preferences), tuple(odd))
 
 
-def _pod_terms(pod: Object, holder: Mapping[str, Any] | None, path: str, odd: list[str]) -> tuple[PodTerm, ...]:
+def _pod_terms(pod: PodView, affinity: PodAffinity, path: str, odd: list[str]) -> tuple[PodTerm, ...]:
     found: dict[PodTerm, None] = {}
-    for index, term in enumerate((holder or {}).get(_REQUIRED) or ()):
+    for index, term in enumerate(affinity.required_during_scheduling_ignored_during_execution):
         found[_pod_term(pod, term, f"{path}.{_REQUIRED}[{index}]", odd)] = None
     return tuple(found)
 
 
-def _pod_term(pod: Object, term: Mapping[str, Any], path: str, odd: list[str]) -> PodTerm:
-    labels = _selector(term.get("labelSelector"), f"{path}.labelSelector", odd)
-    labels = _with_keys(labels, pod, term.get("matchLabelKeys"), "In")
-    labels = _with_keys(labels, pod, term.get("mismatchLabelKeys"), "NotIn")
-    spaces = _selector(term.get("namespaceSelector"), f"{path}.namespaceSelector", odd)
-    named = tuple(sorted(term.get("namespaces") or ()))
-    if not named and spaces is None:
-        named = (meta.namespace(pod),)
-    return PodTerm(term["topologyKey"], Peers(labels, named, spaces))
+def _pod_term(pod: PodView, term: PodAffinityTerm, path: str, odd: list[str]) -> PodTerm:
+    labels = _selector(term.label_selector, f"{path}.labelSelector", odd)
+    labels = _with_keys(labels, pod, term.match_label_keys, "In")
+    labels = _with_keys(labels, pod, term.mismatch_label_keys, "NotIn")
+    namespace_labels = _selector(term.namespace_selector, f"{path}.namespaceSelector", odd)
+    namespaces = tuple(sorted(term.namespaces))
+    if not namespaces and namespace_labels is None:
+        namespaces = (pod.namespace,)
+    return PodTerm(term.topology_key, Peers(labels, namespaces, namespace_labels))
 
 
-def _preferences(pod: Object, holder: Mapping[str, Any] | None, sign: int) -> Iterator[Preference]:
+def _preferences(pod: PodView, affinity: PodAffinity, sign: int) -> Iterator[Preference]:
     """Preferred terms; what cannot be read of them is no reason to keep a pod waiting."""
-    for one in (holder or {}).get(_PREFERRED) or ():
-        yield Preference(sign * int(one["weight"]), _pod_term(pod, one["podAffinityTerm"], "", []))
+    for one in affinity.preferred_during_scheduling_ignored_during_execution:
+        yield Preference(sign * one.weight, _pod_term(pod, one.pod_affinity_term, "", []))
 
 
-def _spread(pod: Object, one: Mapping[str, Any], path: str, odd: list[str]) -> Spread:
-    labels = _selector(one.get("labelSelector"), f"{path}.labelSelector", odd)
-    labels = _with_keys(labels, pod, one.get("matchLabelKeys"), "In")
+def _spread(pod: PodView, one: SpreadConstraint, path: str, odd: list[str]) -> Spread:
+    labels = _selector(one.label_selector, f"{path}.labelSelector", odd)
+    labels = _with_keys(labels, pod, one.match_label_keys, "In")
     return Spread(
-        key=one["topologyKey"],
-        max_skew=int(one["maxSkew"]),
-        peers=Peers(labels, (meta.namespace(pod),)),
-        min_domains=int(one.get("minDomains") or 1),
-        honour_affinity=(one.get("nodeAffinityPolicy") or "Honor") == "Honor",
-        honour_taints=one.get("nodeTaintsPolicy") == "Honor",
+        key=one.topology_key,
+        max_skew=one.max_skew,
+        peers=Peers(labels, (pod.namespace,)),
+        min_domains=one.min_domains,
+        honour_affinity=one.node_affinity_policy == "Honor",
+        honour_taints=one.node_taints_policy == "Honor",
     )
 
 
-def _selector(selector: Mapping[str, Any] | None, path: str, odd: list[str]) -> tuple[Requirement, ...] | None:
+def _selector(selector: SelectorOfLabels | None, path: str, odd: list[str]) -> tuple[Requirement, ...] | None:
     """A label selector; None if there is none, which selects nothing."""
     if selector is None:
         return None
-    found = [Requirement(key, "In", (value,)) for key, value in (selector.get("matchLabels") or {}).items()]
-    for index, expression in enumerate(selector.get("matchExpressions") or ()):
-        operator = _OPERATORS.get(expression.get("operator"))
+    found = [Requirement(key, "In", (value,)) for key, value in selector.match_labels.items()]
+    for index, expression in enumerate(selector.match_expressions):
+        operator = _OPERATORS.get(expression.operator)
         if operator is None:
             odd.append(f"{path}.matchExpressions[{index}].operator")
         else:
-            found.append(Requirement(expression["key"], operator, tuple(sorted(expression.get("values") or ()))))
+            found.append(Requirement(expression.key, operator, tuple(sorted(expression.values))))
     return _sorted(found)
 
 
 def _with_keys(
-    labels: tuple[Requirement, ...] | None, pod: Object, keys: Iterable[str] | None, operator: Operator
+    labels: tuple[Requirement, ...] | None, pod: PodView, keys: Iterable[str], operator: Operator
 ) -> tuple[Requirement, ...] | None:
     """The selector narrowed by the pod's own values; keys that it does not have count for nothing."""
     if labels is None or not keys:
         return labels
-    own = meta.labels(pod)
+    own = pod.labels
     return _sorted([*labels, *(Requirement(key, operator, (own[key],)) for key in keys if key in own)])
 
 
@@ -164,9 +164,8 @@ def with_identities(demand: Demand, members: Mapping[int, Member], pod_index: Po
             soft |= dict.fromkeys(_peers(pods.shape.preferences))
     if not binding and not soft:
         return demand
-    return replace(
-        demand, root=_introduced(demand.root, members, _IdentityFilter(list(binding)), _IdentityFilter(list(soft)))
-    )
+    filters = _IdentityFilter(list(binding)), _IdentityFilter(list(soft))
+    return replace(demand, root=_group_with_identities(demand.root, members, *filters))
 
 
 def _peers(preferences: Iterable[Preference]) -> Iterator[Peers]:
@@ -249,11 +248,12 @@ class _IdentityFilter:
         return self._known[seen]
 
 
-def _introduced(
+def _group_with_identities(
     group: Wanted, members: Mapping[int, Member], binding: _IdentityFilter, soft: _IdentityFilter
 ) -> Wanted:
     if isinstance(group, Composite):
-        return replace(group, children=tuple(_introduced(child, members, binding, soft) for child in group.children))
+        children = (_group_with_identities(child, members, binding, soft) for child in group.children)
+        return replace(group, children=tuple(children))
     return _leaf(group, members, binding, soft)
 
 

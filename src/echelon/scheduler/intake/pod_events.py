@@ -1,7 +1,7 @@
 """Pods as they come, change and end: each becomes a `Member`, filed in the forest and entered into the view.
 
     Pod, Namespace, PersistentVolumeClaim … events ─► Pods ─► members   by number, with shape and identity
-                                                       │ └──► Forest    by what they want
+                                                       │ └──► Forest    by their state
                                                        │ └──► Holdings  those that take up room
                                                        └────► Listener  which root changed, whether room appeared
 
@@ -13,19 +13,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
-from ...api.objects import meta
-from ...api.scheme import Object
+from ...api.views.cluster_views import NamespaceView
+from ...api.views.pod_views import PodView
+from ...api.views.storage_views import ClaimView, StorageClassView, VolumeView
 from ...base.clock import Clock
 from ...engine import Identity, Shape
 from . import pod_affinity, pod_shape, volume_terms
 from .forest import Forest, Ids
 from .group_tree import GroupNode, Member, Root
 from .holdings import Holdings
-from .object_facts import group_name, has_ended, rank_of, role_of, started_at
+from .object_facts import rank_of, role_of, started_at
 
 
 class Listener(Protocol):
-    """Who wants to know what an event meant."""
+    """Is told what an event meant."""
 
     def touched(self, root: Root) -> None:
         """Something about this tree or pod changed."""
@@ -54,9 +55,10 @@ class Pods:
         self._shapes = pod_shape.Shapes()
         self._namespaces: dict[str, dict[str, str]] = {}
 
-    def on_namespace(self, old: Object | None, new: Object | None) -> None:
-        name = meta.name(new or old or {})
-        labels = dict(meta.labels(new)) if new is not None else {}
+    def on_namespace(self, old: NamespaceView | None, new: NamespaceView | None) -> None:
+        current = new or old
+        assert current is not None
+        name, labels = current.name, dict(new.labels) if new is not None else {}
         if self._namespaces.get(name, {}) == labels:
             return
         if new is not None:
@@ -65,19 +67,19 @@ class Pods:
             del self._namespaces[name]
         known = [member for member in self.members.values() if member.namespace == name]
         for member in known:
-            member.identity = self._identity(member.obj)
+            member.identity = self._identity(member.pod)
             if member.spot:
                 self._holdings.hold(member)
         if known:
             self._listener.room()
 
-    def on_storage_class(self, old: Object | None, new: Object | None) -> None:
+    def on_storage_class(self, old: StorageClassView | None, new: StorageClassView | None) -> None:
         self._reread(self._volumes.on_class(old, new))
 
-    def on_volume(self, old: Object | None, new: Object | None) -> None:
+    def on_volume(self, old: VolumeView | None, new: VolumeView | None) -> None:
         self._reread(self._volumes.on_volume(old, new))
 
-    def on_claim(self, old: Object | None, new: Object | None) -> None:
+    def on_claim(self, old: ClaimView | None, new: ClaimView | None) -> None:
         self._reread(self._volumes.on_claim(old, new))
 
     def _reread(self, users: list[str]) -> None:
@@ -85,17 +87,17 @@ class Pods:
         for uid in users:
             member = self.members.get(self._ids.of(uid))
             if member is not None:
-                self._reshape(member, member.obj)
+                self._reshape(member, member.pod)
                 if member.spot:
                     self._holdings.hold(member)
                 self._forest.refile(member)
                 self._listener.touched(self._forest.root_of(member))
 
-    def on_pod(self, old: Object | None, new: Object | None) -> None:
-        uid = meta.uid(new) if new is not None else None
-        ended = new is not None and has_ended(new)
+    def on_pod(self, old: PodView | None, new: PodView | None) -> None:
+        uid = new.uid if new is not None else None
+        ended = new is not None and new.ended
         if old is not None:
-            other = uid != meta.uid(old)
+            other = uid != old.uid
             if other or ended:
                 self._drop_pod(old)
             if other:
@@ -103,7 +105,7 @@ class Pods:
         if new is None:
             return
         if ended:
-            self._count_success(new, done=new["status"]["phase"] == "Succeeded")
+            self._count_success(new, done=new.phase == "Succeeded")
             return
         member = self.members.get(self._ids.of(uid))
         if member is None:
@@ -111,49 +113,49 @@ class Pods:
         else:
             self._change_pod(member, new)
 
-    def _add_pod(self, pod: Object) -> None:
+    def _add_pod(self, pod: PodView) -> None:
         self._reread(self._volumes.enter(pod))
         member = Member(
-            id=self._ids.of(meta.uid(pod)),
-            uid=meta.uid(pod),
-            obj=pod,
+            id=self._ids.of(pod.uid),
+            uid=pod.uid,
+            pod=pod,
             shape=self._shape(pod),
             role=role_of(pod),
-            priority=int(pod["spec"].get("priority") or 0),
+            priority=pod.spec.priority,
             rank=rank_of(pod),
-            node=pod["spec"].get("nodeName") or "",
+            node=pod.spec.node_name,
             identity=self._identity(pod),
-            scheduler=pod["spec"].get("schedulerName") or "",
+            scheduler=pod.spec.scheduler_name,
             seen=self._clock.now(),
         )
         self.members[member.id] = member
         self._holdings.await_peers(member)
-        group = group_name(pod)
-        if group:
-            self._forest.enter(member, group)
+        if pod.group_name:
+            self._forest.enter(member, pod.group_name)
         if member.node:
             member.since = started_at(pod, self._clock.now())
             self._holdings.hold(member)
         self._listener.touched(self._forest.root_of(member))
 
-    def _change_pod(self, member: Member, pod: Object) -> None:
-        old, member.obj = member.obj, pod
-        relabelled = meta.labels(old) != meta.labels(pod)
-        spec, was = pod["spec"], old["spec"]
-        if not relabelled and was == spec and meta.deleting(old) == meta.deleting(pod):
+    def _change_pod(self, member: Member, pod: PodView) -> None:
+        old = member.pod
+        member.update(pod)
+        relabelled = old.labels != pod.labels
+        spec, was = pod.obj["spec"], old.obj["spec"]
+        if not relabelled and was == spec and old.deleting == pod.deleting:
             return
         asked, spot = member.shape, member.spot
-        node = spec.get("nodeName") or ""
+        node = pod.spec.node_name
         if relabelled or ({**was, "nodeName": node} if node else was) != spec:
             self._reshape(member, pod)
         same = member.shape is asked and not relabelled
-        if node and node == member.assumed and not meta.deleting(pod) and same:
-            # Our own binding, confirmed: nothing has changed for anyone.
+        if node and node == member.assumed and not pod.deleting and same:
+            # Our own binding, confirmed: nothing else has changed.
             member.node, member.assumed = node, ""
             return
         moved = bool(node) and spot not in ("", node)
         if relabelled or moved or (spot and member.shape.requests != asked.requests):
-            # Moved: somebody else has bound it, and not where we kept a place for it.
+            # Moved: it was bound by something else, and not where a place was kept for it.
             self._listener.room()
         if node and not member.node:
             if not member.assumed:
@@ -164,9 +166,9 @@ class Pods:
         self._forest.refile(member)
         self._listener.touched(self._forest.root_of(member))
 
-    def _drop_pod(self, pod: Object) -> None:
-        number = self._ids.of(meta.uid(pod))
-        self._ids.drop(meta.uid(pod))
+    def _drop_pod(self, pod: PodView) -> None:
+        number = self._ids.of(pod.uid)
+        self._ids.drop(pod.uid)
         member = self.members.pop(number, None)
         if member is None:
             return
@@ -182,28 +184,27 @@ class Pods:
         if held:
             self._listener.room()
 
-    def _count_success(self, pod: Object, *, done: bool) -> None:
-        """Members that have succeeded count for their group as long as they are there."""
-        group = group_name(pod)
-        if not group:
+    def _count_success(self, pod: PodView, *, done: bool) -> None:
+        """Members that have succeeded count for their group as long as they exist."""
+        if not pod.group_name:
             return
         count = self._forest.succeed if done else self._forest.forget
-        changed = count(meta.namespace(pod), group, meta.uid(pod))
+        changed = count(pod.namespace, pod.group_name, pod.uid)
         if changed is not None:
             self._listener.touched(self._forest.root(changed))
 
-    def _shape(self, pod: Object) -> Shape:
+    def _shape(self, pod: PodView) -> Shape:
         plain = self._shapes.of(pod)
-        found = volume_terms.applied(plain, meta.namespace(pod), self._volumes.of(pod))
+        found = volume_terms.applied(plain, pod.namespace, self._volumes.of(pod))
         return plain if found is plain else self._shapes.one(found)
 
-    def _reshape(self, member: Member, pod: Object) -> None:
+    def _reshape(self, member: Member, pod: PodView) -> None:
         """Its spec or its labels changed."""
         self._holdings.stop_awaiting_peers(member)
         member.shape, member.identity = self._shape(pod), self._identity(pod)
         self._holdings.await_peers(member)
 
-    def _identity(self, pod: Object) -> Identity:
-        identity = pod_affinity.identity_of(pod, self._namespaces.get(meta.namespace(pod), {}))
+    def _identity(self, pod: PodView) -> Identity:
+        identity = pod_affinity.identity_of(pod, self._namespaces.get(pod.namespace, {}))
         more = volume_terms.labels_of(self._volumes.of(pod))
         return replace(identity, labels=(*identity.labels, *more)) if more else identity

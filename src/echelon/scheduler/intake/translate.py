@@ -1,34 +1,24 @@
 """From API objects to the engine's view, one event at a time.
 
     informer handlers (old, new) ─► Translator ─► ClusterView   nodes, what holds capacity, units, budgets
-                                        │      └► Forest        groups, and pods by what they want
-                                        └──────► Listener       which root changed, whether room appeared, who is gone
+                                        │      └► Forest        groups, and pods by their state
+                                        └──────► Listener       which root changed, whether room appeared, what is gone
 
-An event that changes nothing scheduling looks at costs a comparison.  Nodes, groups and budgets are taken in here,
-pods in `pods`.  The loop's own steps come in here too (assume, nominate, evict), so that view and forest always agree.
+An event that changes nothing that scheduling reads costs a comparison.  Nodes, groups and budgets are taken in here,
+pods in `pod_events`.  The loop's own steps come in here too (assume, nominate, evict): view and forest always agree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from ...api.objects import meta
-from ...api.scheme import (
-    COMPOSITE_POD_GROUPS,
-    NAMESPACES,
-    NODES,
-    POD_DISRUPTION_BUDGETS,
-    POD_GROUPS,
-    PODS,
-    STORAGE_CLASSES,
-    VOLUME_CLAIMS,
-    VOLUMES,
-    WORKLOADS,
-    Object,
-    Resource,
-)
+from ...api.views.cluster_views import BudgetView, NamespaceView, NodeView
+from ...api.views.group_views import CompositePodGroupView, GroupView, PodGroupView, WorkloadView
+from ...api.views.pod_views import PodView
+from ...api.views.storage_views import ClaimView, StorageClassView, VolumeView
 from ...base.clock import Clock
-from ...client.informer import Caches, Handler
+from ...client.informer import Caches
 from ...engine import ClusterView
 from .disruption_budgets import Budgets
 from .forest import Forest, Ids
@@ -51,31 +41,33 @@ class Translator:
         self._caches = caches
         self._clock = clock
         self._listener = listener
-        self._handlers: dict[Resource, Handler] = {
-            NAMESPACES: self._pods.on_namespace,
-            NODES: self._on_node,
-            POD_DISRUPTION_BUDGETS: self._on_budget,
-            STORAGE_CLASSES: self._pods.on_storage_class,
-            VOLUMES: self._pods.on_volume,
-            VOLUME_CLAIMS: self._pods.on_claim,
-            WORKLOADS: self._on_workload,
-            COMPOSITE_POD_GROUPS: lambda old, new: self._on_group(COMPOSITE_POD_GROUPS.kind, old, new),
-            POD_GROUPS: lambda old, new: self._on_group(POD_GROUPS.kind, old, new),
-            PODS: self._pods.on_pod,
+        #: In the order in which they are read: what later kinds refer to comes first.
+        self._handlers: dict[type, Callable[[Any, Any], None]] = {
+            NamespaceView: self._pods.on_namespace,
+            NodeView: self._on_node,
+            BudgetView: self._on_budget,
+            StorageClassView: self._pods.on_storage_class,
+            VolumeView: self._pods.on_volume,
+            ClaimView: self._pods.on_claim,
+            WorkloadView: self._on_workload,
+            CompositePodGroupView: self._on_group,
+            PodGroupView: self._on_group,
+            PodView: self._pods.on_pod,
         }
-        for resource in self._handlers:
-            caches.of(resource)
+        for view_type in self._handlers:
+            caches.views(view_type)
 
     def listen(self) -> None:
         """Begin to follow the caches; what they hold already comes first."""
-        for resource, handler in self._handlers.items():
-            self._caches.of(resource).add_handler(handler)
+        for view_type, handler in self._handlers.items():
+            self._caches.views(view_type).add_handler(handler)
 
     def read(self) -> None:
         """Take in what the caches hold now, once."""
-        for resource, handler in self._handlers.items():
-            for obj in self._caches.of(resource).all():
-                handler(None, obj)
+        for view_type, handler in self._handlers.items():
+            views: list[Any] = self._caches.views(view_type).all()
+            for one in views:
+                handler(None, one)
 
     def roots(self) -> list[Root]:
         """The top of every tree, and pods without a group."""
@@ -88,7 +80,7 @@ class Translator:
     # -- steps of the loop -----------------------------------------------------------------------------
 
     def assume(self, places: Mapping[int, str]) -> None:
-        """Decided: these members hold their places from now on, until the watch confirms or the binding fails."""
+        """These members hold the places that were decided, until the watch confirms them or the binding fails."""
         now = self._clock.now()
         members = [self.members[number] for number in places]
         for member, node in zip(members, places.values(), strict=True):
@@ -129,7 +121,7 @@ class Translator:
                 self._holdings.release(member)
 
     def evict(self, member: Member) -> None:
-        """Its eviction has begun: it is nobody's victim again and no longer counts for its group."""
+        """Its eviction has begun: it cannot be a victim again and no longer counts for its group."""
         member.evicting = True
         if member.spot:
             self._holdings.hold(member)
@@ -137,16 +129,16 @@ class Translator:
 
     # -- nodes and budgets -----------------------------------------------------------------------------
 
-    def _on_node(self, old: Object | None, new: Object | None) -> None:
+    def _on_node(self, old: NodeView | None, new: NodeView | None) -> None:
         if new is None:
             assert old is not None
-            name = meta.name(old)
+            name = old.name
             self.view.remove_node(name)
             for member in [self.members[pod.pod] for pod in self.view.pods_on(name) if pod.coming]:
-                # Others of its root were told of with it.
+                # One call clears the places of its whole root.
                 if name in (member.nominated, member.reserved):
                     self._listener.displaced(member)
-            # A domain less to spread over, or to be held to by members there, can let somebody in.
+            # One domain less, to spread over or to be bound to by members there, can make a pod fit.
             self._listener.room()
             return
         if old is not None and node_facts(old) == node_facts(new):
@@ -156,14 +148,13 @@ class Translator:
             self.view.put_node(node)
             self._listener.room()
 
-    def _on_budget(self, old: Object | None, new: Object | None) -> None:
-        namespace = meta.namespace(new or old or {})
+    def _on_budget(self, old: BudgetView | None, new: BudgetView | None) -> None:
         if new is None:
             assert old is not None
             self._holdings.remove_budget(old)
-            covers_others = True
+            namespace, covers_others = old.namespace, True
         else:
-            covers_others = self._holdings.put_budget(new)
+            namespace, covers_others = new.namespace, self._holdings.put_budget(new)
         if covers_others:
             for member in self.members.values():
                 if member.place and member.namespace == namespace:
@@ -172,33 +163,33 @@ class Translator:
 
     # -- groups ----------------------------------------------------------------------------------------
 
-    def _on_workload(self, old: Object | None, new: Object | None) -> None:
+    def _on_workload(self, old: WorkloadView | None, new: WorkloadView | None) -> None:
         workload = new or old
         assert workload is not None
-        if old is not None and new is not None and old["spec"] == new["spec"]:
+        if old is not None and new is not None and old.spec == new.spec:
             return
-        for group in self.forest.of_workload(meta.namespace(workload), meta.name(workload)):
+        for group in self.forest.of_workload(workload.namespace, workload.name):
             root = self.forest.root(group)
             root.layout = None
             self._listener.touched(root)
 
-    def _on_group(self, kind: str, old: Object | None, new: Object | None) -> None:
+    def _on_group(self, old: GroupView | None, new: GroupView | None) -> None:
         if new is None:
             assert old is not None
-            known = self.forest.find(kind, old)
+            known = self.forest.find(old)
             former = self.forest.root(known) if known is not None else None
-            removed = self.forest.remove(kind, old)
+            removed = self.forest.remove(old)
             if removed is not None:
                 self._regroup(removed)
             if former is not None and former is not removed:
                 self._listener.touched(former)
             return
         if old is not None and group_facts(old) == group_facts(new):
-            self.forest.refresh(kind, new)
+            self.forest.refresh(new)
             return
-        before = self.forest.find(kind, new)
+        before = self.forest.find(new)
         former = self.forest.root(before) if before is not None else None
-        group = self.forest.put(kind, new)
+        group = self.forest.put(new)
         self._regroup(group)
         if former is not None and former is not self.forest.root(group):
             self._listener.touched(former)
@@ -215,6 +206,6 @@ class Translator:
             self._listener.room()
         root = self.forest.root(group)
         self._listener.touched(root)
-        if group.obj is None:
+        if group.view is None:
             for child in list(group.children.values()):
                 self._listener.touched(self.forest.root(child))

@@ -1,24 +1,27 @@
-"""What a pod's claims to storage ask of its node, in the words of kube-scheduler.
+"""What a pod's PersistentVolumeClaims ask of its node, in the words of kube-scheduler.
 
     PersistentVolumeClaim ─┐
     PersistentVolume       ├─► Volumes.of(pod) ─► Asked   nodes that reach its volumes, claims it must have alone,
     StorageClass          ─┘                              and what it still waits for
 
-A bound claim holds its pod to the nodes that its volume can be reached from.  A claim that is not bound leaves the
-pod pending: somebody else binds it.  Binding on first use (WaitForFirstConsumer) would be ours; that is not supported
-yet, and the reason says so.
+A bound claim restricts its pod to the nodes from which its volume can be reached.  A claim that is not bound leaves the
+pod pending until the volume controller binds it.  Binding on first use (WaitForFirstConsumer) is the scheduler's task;
+it is not supported yet, and the reason says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
-from ...api.objects import meta
-from ...api.scheme import Object
+from ...api.objects.subtree import items, mapping
+from ...api.views.pod_views import PodView
+from ...api.views.storage_views import ClaimView, StorageClassView, VolumeView
 from ...engine import EVERYWHERE, NodeTerm, Peers, PodTerm, Requirement, Shape
 from .pod_shape import node_terms
+
+V = TypeVar("V", ClaimView, VolumeView, StorageClassView)
 
 _BOUND = "pv.kubernetes.io/bind-completed"
 #: Before there was a field for it, this named the class.
@@ -45,40 +48,39 @@ class Volumes:
     """Claims, volumes and classes as they are now, and which pods name which claim."""
 
     def __init__(self) -> None:
-        self._claims: dict[str, Object] = {}
-        self._volumes: dict[str, Object] = {}
-        self._classes: dict[str, Object] = {}
+        self._claims: dict[str, ClaimView] = {}
+        self._volumes: dict[str, VolumeView] = {}
+        self._classes: dict[str, StorageClassView] = {}
         self._users: dict[str, dict[str, None]] = {}
 
     # ---- changes; each returns the uids of the pods that may ask for something else now
 
-    def on_claim(self, old: Object | None, new: Object | None) -> list[str]:
-        obj = new or old or {}
-        key = _key(meta.namespace(obj), meta.name(obj))
+    def on_claim(self, old: ClaimView | None, new: ClaimView | None) -> list[str]:
+        key = _current(old, new).key
         before = self._claims.pop(key, None)
         if new is not None:
             self._claims[key] = new
         return [] if _claim_facts(before) == _claim_facts(new) else list(self._users.get(key, ()))
 
-    def on_volume(self, old: Object | None, new: Object | None) -> list[str]:
-        name = meta.name(new or old or {})
+    def on_volume(self, old: VolumeView | None, new: VolumeView | None) -> list[str]:
+        name = _current(old, new).name
         before = self._volumes.pop(name, None)
         if new is not None:
             self._volumes[name] = new
         if before is not None and new is not None and _reach(before) == _reach(new):
             return []
-        claims = [key for key, claim in self._claims.items() if (claim.get("spec") or {}).get("volumeName") == name]
+        claims = [key for key, claim in self._claims.items() if claim.spec.volume_name == name]
         return [uid for key in claims for uid in self._users.get(key, ())]
 
-    def on_class(self, old: Object | None, new: Object | None) -> list[str]:
-        name = meta.name(new or old or {})
+    def on_class(self, old: StorageClassView | None, new: StorageClassView | None) -> list[str]:
+        name = _current(old, new).name
         self._classes.pop(name, None)
         if new is not None:
             self._classes[name] = new
         waiting = [key for key, claim in self._claims.items() if not _is_bound(claim) and _class_of(claim) == name]
         return [uid for key in waiting for uid in self._users.get(key, ())]
 
-    def enter(self, pod: Object) -> list[str]:
+    def enter(self, pod: PodView) -> list[str]:
         """A pod is there; the uids of those that now share a claim which they must have alone.
 
         A thousand pods may share a claim: those that came before the second know already that they are not alone.
@@ -86,17 +88,17 @@ class Volumes:
         others: dict[str, None] = {}
         for key in _claim_keys(pod):
             users = self._users.setdefault(key, {})
-            users[meta.uid(pod)] = None
+            users[pod.uid] = None
             if len(users) == 2 and self._is_exclusive(key):
                 others |= users
-        return [uid for uid in others if uid != meta.uid(pod)]
+        return [uid for uid in others if uid != pod.uid]
 
-    def leave(self, pod: Object) -> list[str]:
+    def leave(self, pod: PodView) -> list[str]:
         """A pod is gone; the uids of those that now have a claim alone."""
         others: dict[str, None] = {}
         for key in _claim_keys(pod):
             users = self._users.get(key, {})
-            users.pop(meta.uid(pod), None)
+            users.pop(pod.uid, None)
             if len(users) == 1 and self._is_exclusive(key):
                 others |= users
             if not users:
@@ -108,23 +110,23 @@ class Volumes:
 
     # ---- what a pod asks
 
-    def of(self, pod: Object) -> Asked:
+    def of(self, pod: PodView) -> Asked:
         claims = list(_claimed(pod))
         return self._asked(pod, claims) if claims else NOTHING
 
-    def _asked(self, pod: Object, claims: list[tuple[str, bool]]) -> Asked:
+    def _asked(self, pod: PodView, claims: list[tuple[str, bool]]) -> Asked:
         reach: dict[tuple[NodeTerm, ...], None] = {}
         waits: list[str] = []
         alone: list[str] = []
         unsupported: list[str] = []
         for name, ephemeral in claims:
-            key = _key(meta.namespace(pod), name)
+            key = _key(pod.namespace, name)
             claim = self._claims.get(key)
             reason = self._waits_for(pod, name, claim, ephemeral)
             if reason or claim is None:
                 waits.append(reason)
                 continue
-            terms, odd = _reach(self._volumes[claim["spec"]["volumeName"]])
+            terms, odd = _reach(self._volumes[claim.spec.volume_name])
             reach |= {} if terms is None else {terms: None}
             unsupported += odd
             # One user needs no rule, and rules make pods unequal.
@@ -132,22 +134,22 @@ class Volumes:
                 alone.append(name)
         return Asked(tuple(reach), tuple(dict.fromkeys(waits)), tuple(unsupported), tuple(sorted(set(alone))))
 
-    def _waits_for(self, pod: Object, name: str, claim: Object | None, ephemeral: bool) -> str:
+    def _waits_for(self, pod: PodView, name: str, claim: ClaimView | None, ephemeral: bool) -> str:
         """Why a claim keeps its pod waiting, "" if it does not."""
         if claim is None:
             whose = "waiting for ephemeral volume controller to create the " if ephemeral else ""
             return f'{whose}persistentvolumeclaim "{name}"' + ("" if ephemeral else " not found")
-        if ephemeral and (meta.controller_of(claim) or {}).get("uid") != meta.uid(pod):
-            return f"PVC {meta.namespace(pod)}/{name} was not created for pod {meta.namespace(pod)}/{meta.name(pod)}"
-        if meta.deleting(claim):
+        if ephemeral and not claim.controlled_by(pod.uid):
+            return f"PVC {pod.namespace}/{name} was not created for pod {pod.namespace}/{pod.name}"
+        if claim.deleting:
             return f'persistentvolumeclaim "{name}" is being deleted'
-        volume = claim["spec"].get("volumeName") or ""
-        if (claim.get("status") or {}).get("phase") == "Lost":
+        volume = claim.spec.volume_name
+        if claim.status.phase == "Lost":
             return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume}"'
         if _is_bound(claim):
             return "" if volume in self._volumes else "pvc(s) bound to non-existent pv(s)"
-        mode = (self._classes.get(_class_of(claim)) or {}).get("volumeBindingMode")
-        if mode != _LATER or volume:
+        storage_class = self._classes.get(_class_of(claim))
+        if storage_class is None or storage_class.volume_binding_mode != _LATER or volume:
             return "pod has unbound immediate PersistentVolumeClaims"
         return f'persistentvolumeclaim "{name}" is unbound, and binding on first use ({_LATER}) is not supported yet'
 
@@ -185,41 +187,47 @@ def _key(namespace: str, name: str) -> str:
     return f"{namespace}/{name}"
 
 
-def _claimed(pod: Object) -> Iterator[tuple[str, bool]]:
+def _claimed(pod: PodView) -> Iterator[tuple[str, bool]]:
     """The names of a pod's claims, and whether they live and die with it."""
-    for volume in pod["spec"].get("volumes") or ():
+    for volume in items(pod.obj, "spec", "volumes"):
         if volume.get("persistentVolumeClaim") is not None:
-            yield volume["persistentVolumeClaim"].get("claimName") or "", False
+            yield mapping(volume, "persistentVolumeClaim").get("claimName") or "", False
         elif volume.get("ephemeral") is not None:
-            yield f"{meta.name(pod)}-{volume['name']}", True
+            yield f"{pod.name}-{volume['name']}", True
 
 
-def _claim_keys(pod: Object) -> dict[str, None]:
-    return {_key(meta.namespace(pod), name): None for name, _ in _claimed(pod)}
+def _claim_keys(pod: PodView) -> dict[str, None]:
+    return {_key(pod.namespace, name): None for name, _ in _claimed(pod)}
 
 
-def _is_exclusive(claim: Object | None) -> bool:
-    return claim is not None and _ALONE in (claim["spec"].get("accessModes") or ())
+def _is_exclusive(claim: ClaimView | None) -> bool:
+    return claim is not None and _ALONE in claim.spec.access_modes
 
 
-def _is_bound(claim: Object) -> bool:
-    return bool(claim["spec"].get("volumeName")) and _BOUND in meta.annotations(claim)
+def _is_bound(claim: ClaimView) -> bool:
+    return bool(claim.spec.volume_name) and _BOUND in claim.annotations
 
 
-def _class_of(claim: Object) -> str:
-    return str(meta.annotations(claim).get(_CLASS) or claim["spec"].get("storageClassName") or "")
+def _class_of(claim: ClaimView) -> str:
+    return claim.annotations.get(_CLASS) or claim.spec.storage_class_name
 
 
-def _claim_facts(claim: Object | None) -> tuple[Any, ...] | None:
+def _claim_facts(claim: ClaimView | None) -> tuple[Any, ...] | None:
     if claim is None:
         return None
-    phase = (claim.get("status") or {}).get("phase")
-    return claim["spec"], meta.annotations(claim), meta.deleting(claim), phase == "Lost", meta.controller_of(claim)
+    return claim.spec, claim.annotations, claim.deleting, claim.status.phase == "Lost", claim.controller
 
 
-def _reach(volume: Mapping[str, Any]) -> tuple[tuple[NodeTerm, ...] | None, list[str]]:
+def _current(old: V | None, new: V | None) -> V:
+    """The newest version of an object that an event is about."""
+    current = new or old
+    assert current is not None
+    return current
+
+
+def _reach(volume: VolumeView) -> tuple[tuple[NodeTerm, ...] | None, list[str]]:
     """The nodes a volume can be reached from; None for all."""
-    selector = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required")
+    selector = volume.spec.node_affinity.required
     if selector is None:
         return None, []
-    return node_terms(selector, f"PersistentVolume {meta.name(dict(volume))} spec.nodeAffinity.required")
+    return node_terms(selector, f"PersistentVolume {volume.name} spec.nodeAffinity.required")

@@ -199,4 +199,4 @@ def _count(pods: Iterable[Member]) -> int:
 def _gated_pods(root: Root) -> int:
     """The pods of a tree behind scheduling gates; a gated pod without a group is not a root yet."""
     members = (member for leaf in root.leaves() for member in leaf.members.values())
-    return sum(not member.place and bool(member.obj["spec"].get("schedulingGates")) for member in members)
+    return sum(not member.place and member.gated for member in members)

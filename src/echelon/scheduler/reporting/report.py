@@ -280,7 +280,7 @@ def _incomplete(group: GroupNode, root: GroupNode) -> str:
 def _gated(group: GroupNode) -> str:
     """Pods that exist but do not count, because they have scheduling gates."""
     held = [member for member in group.members.values() if not member.place and not member.leaving]
-    gates = dict.fromkeys(gate["name"] for member in held for gate in member.obj["spec"].get("schedulingGates") or ())
+    gates = dict.fromkeys(gate.name for member in held for gate in member.pod.spec.scheduling_gates)
     count = len(held) - len(group.pending)
     if not gates:
         return ""
