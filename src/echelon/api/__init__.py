@@ -1,1 +1,1 @@
-"""The Kubernetes vocabulary as pure data and functions: kinds, schemas, rules, patches, selectors, verbs."""
+"""The Kubernetes API as pure data and functions: kinds, schemas, rules, admission, patches, selectors, verbs."""

@@ -1,10 +1,10 @@
-"""Refusals: `ApiError` inside the process, `metav1.Status` on the wire, `FieldError` for one broken rule.
+"""API errors: `ApiError` in the process, `metav1.Status` over HTTP, `FieldError` for one invalid field.
 
     ApiError
       code    HTTP status
-      reason  the machine-readable word clients switch on (NotFound, AlreadyExists, Conflict, Invalid, …)
+      reason  the machine-readable reason (NotFound, AlreadyExists, Conflict, Invalid, …)
 
-Every message is what a real API server would have said, so that clients and people recognise it.
+Messages are those of kube-apiserver wherever it has one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .scheme import Object, Resource
 
 @dataclass(frozen=True)
 class FieldError:
-    """One broken rule: which field, which kind of breach, and the sentence a person reads."""
+    """One invalid field: the reason, the field path and the message."""
 
     reason: str
     field: str
@@ -31,7 +31,7 @@ class FieldError:
 
 
 def _shown(value: Any) -> str:
-    """A value as a real server's messages quote it: as JSON."""
+    """A value as messages quote it: as JSON."""
     return msgspec.json.encode(value).decode()
 
 
@@ -75,20 +75,20 @@ def immutable(path: str, value: Any) -> FieldError:
 
 @dataclass
 class ApiError(Exception):
-    """A refused request."""
+    """A request that failed; see the module docstring."""
 
     code: int
     reason: str
     message: str
     details: Mapping[str, Any] = field(default_factory=dict)
-    #: `metadata` of the Status; a list that expired between pages carries the token to go on with.
+    #: `metadata` of the Status; an expired list carries the token to continue with.
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.message
 
     def status(self) -> Object:
-        """The body a client receives."""
+        """The Status that a client receives."""
         body: Object = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -104,11 +104,11 @@ class ApiError(Exception):
 
     @staticmethod
     def from_status(body: Mapping[str, Any], code: int) -> ApiError:
-        """The error behind a Status received from a server."""
+        """The error of a Status received from a server."""
         return ApiError(
             int(body.get("code") or code),
             str(body.get("reason") or ""),
-            str(body.get("message") or f"the server answered {code}"),
+            str(body.get("message") or f"the server responded with status {code}"),
             body.get("details") or {},
         )
 

@@ -1,7 +1,7 @@
-"""Which kinds exist, under which names and versions: the one table that all rooms share.
+"""The table of served kinds with their groups, versions and names, used by all packages.
 
-A `Resource` is a kind *at a version*.  Objects are stored once, under their storage version; the JSON of a
-kind is the same at every version served here, so reading at another version only rewrites `apiVersion`.
+A `Resource` is a kind *at a version*.  Objects are stored once, at their storage version.  The JSON of a kind is the
+same at every served version, so reading at another version only changes `apiVersion`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-#: The version this API says it is: the Kubernetes release whose kinds and behaviour it follows.
+#: The version reported by the API: the Kubernetes release that it follows.
 SERVED_VERSION = "v1.37.1+echelon"
 
 #: A Kubernetes object as a JSON tree.  Objects handed out by caches are shared: never mutate them in place.
@@ -30,7 +30,7 @@ class Resource:
     has_status: bool = False
     #: Whether `metadata.generation` counts changes of the spec.
     has_generation: bool = False
-    #: Whether strategic merge patches are understood (built-in kinds) or refused (custom kinds).
+    #: Built-in kinds support strategic merge patch, custom kinds do not.
     builtin: bool = True
     #: Whether PUT without a resourceVersion is accepted.
     unconditional_update: bool = True

@@ -1,10 +1,9 @@
 """The verbs of the Kubernetes API as one Python protocol.
 
-Whoever can be talked to like an API server implements `Verbs`: the embedded server's pipeline
-(decode → default → admit → validate → store) and the HTTPS client against any API server.  Scheduler,
-controllers, agents and commands hold a `Verbs` and cannot tell which one it is.
+`Verbs` has two implementations: the pipeline of the embedded server (decode → default → admit → validate → store) and
+the HTTPS client for any API server.  Scheduler, controllers, agents and commands use `Verbs` and work with both.
 
-All verbs raise `errors.ApiError`.  Objects returned are shared; copy before changing.
+All verbs raise `errors.ApiError`.  Returned objects are shared; copy before changing.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from .scheme import Object, Resource
 
 FieldValidation = Literal["Ignore", "Warn", "Strict"]
 Propagation = Literal["Background", "Foreground", "Orphan"]
-#: `finalize` exists for namespaces alone: it replaces `spec.finalizers`.
+#: `finalize` exists for namespaces only: it replaces `spec.finalizers`.
 Subresource = Literal["", "status", "finalize"]
 
 
-def _unheard(_: str) -> None:
-    """The default ear for warnings."""
+def _ignore_warning(_: str) -> None:
+    """The default of `WriteOptions.warn`."""
 
 
 class PatchType(StrEnum):
@@ -55,7 +54,7 @@ class ListOptions:
 class WatchOptions:
     label_selector: str = ""
     field_selector: str = ""
-    #: Everything after this version; "" or "0" begins with the current state as ADDED events.
+    #: Start after this version; "" or "0" starts with the current state as ADDED events.
     resource_version: str = ""
     resource_version_match: str = ""
     allow_bookmarks: bool = False
@@ -68,8 +67,8 @@ class WriteOptions:
     dry_run: bool = False
     field_validation: FieldValidation = "Warn"
     field_manager: str = ""
-    #: Called with each warning the server has for the writer.
-    warn: Callable[[str], None] = _unheard
+    #: Called with each warning of the server.
+    warn: Callable[[str], None] = _ignore_warning
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ class Verbs(Protocol):
     def watch(
         self, resource: Resource, namespace: str = "", options: WatchOptions = WatchOptions()
     ) -> AsyncGenerator[WatchEvent, None]:
-        """Events in order of resourceVersion; raises `ApiError` 410 when the start or the reader is too far behind."""
+        """Events in order of resourceVersion; `ApiError` 410 if the version is too old or the reader too slow."""
         ...
 
     async def create(
@@ -137,13 +136,13 @@ class Verbs(Protocol):
         subresource: Subresource = "",
         options: WriteOptions = WriteOptions(),
     ) -> Object:
-        """Put `metadata.resourceVersion` or `metadata.uid` into the patch to make it conditional."""
+        """Apply a patch; `metadata.resourceVersion` or `metadata.uid` in the patch make it conditional."""
         ...
 
     async def delete(
         self, resource: Resource, name: str, namespace: str = "", options: DeleteOptions = DeleteOptions()
     ) -> Object:
-        """The object as it was removed or marked; the HTTP face turns a removal into a Status where upstream does."""
+        """Delete or mark for deletion; returns the object's last state."""
         ...
 
     async def bind(
@@ -156,9 +155,9 @@ class Verbs(Protocol):
         annotations: Mapping[str, str] | None = None,
         options: WriteOptions = WriteOptions(),
     ) -> None:
-        """Put a pod on a node.  With `uid` only that very pod; `annotations` are added to the pod's own."""
+        """Bind a pod to a node.  With `uid` the pod must have it; `annotations` are added to those of the pod."""
         ...
 
     async def evict(self, namespace: str, pod: str, options: DeleteOptions = DeleteOptions()) -> None:
-        """Delete with respect for PodDisruptionBudgets: 429 when a budget is used up."""
+        """Delete a pod unless a PodDisruptionBudget forbids it (429)."""
         ...

@@ -1,1 +1,1 @@
-"""The embedded API server: one pipeline from request to store, and its HTTPS face."""
+"""The embedded API server: a pipeline from request to store, and its HTTPS server."""

@@ -1,4 +1,4 @@
-"""Events are news, not history: an hour after the last occurrence they go."""
+"""Deletes events one hour after their last occurrence; run by `Pipeline.run`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROUND_SECONDS = 300.0
 
 
 async def expire_events(access: Access) -> None:
-    """Remove old events every few minutes, until cancelled."""
+    """Delete old events every few minutes, until cancelled."""
     while True:
         await access.clock.sleep(_ROUND_SECONDS)
         oldest = access.clock.now() - _TTL_SECONDS
@@ -31,7 +31,7 @@ def _last_seen(event: Object) -> float:
 
 
 async def _remove(access: Access, event: Object) -> None:
-    """Unless it has happened again meanwhile, or is gone."""
+    """Delete an event, unless it was updated or deleted meanwhile."""
     options = DeleteOptions(resource_version=event["metadata"]["resourceVersion"])
     try:
         await delete(access, EVENTS, name(event), namespace(event), options)

@@ -1,7 +1,7 @@
-"""Starting and stopping the HTTPS listener around the application.
+"""Starts and stops the HTTPS server around `http.application`.
 
-The server runs on the caller's event loop and leaves signals to the caller.  Stopping ends all watches first,
-so that open streams finish cleanly and nothing has to be waited for.
+The server runs on the caller's event loop and leaves signals to the caller.  Stopping ends all watches first, so that
+open streams finish cleanly.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from .http.requests.authn import Gate
 from .setup import admin_kubeconfig, certificates
 from .setup.certificates import Credentials
 
-#: Clients keep idle connections for later use; closing them early would race with that use.
+#: Longer than clients keep idle connections, so that the server does not close one that is about to be used.
 _KEEP_ALIVE_SECONDS = 180
-#: How long requests may take to be answered while stopping.
+#: How long active requests may take while the server stops.
 _GRACE_SECONDS = 2
-_FAREWELL_SECONDS = 0.2
+_CLOSE_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """What the server needs to know before it starts."""
+    """Where the server listens and keeps its files."""
 
-    #: Certificates, keys and the admin token live in `pki` below it; made if missing.
+    #: Certificates, keys and the admin token are in `pki` below it; created if missing.
     directory: Path
-    #: 0 takes any free port.
+    #: 0 selects a free port.
     port: int = 0
-    #: Where to write a kubeconfig once the port is known, if anywhere.
+    #: Where to write a kubeconfig; None: nowhere.
     kubeconfig: Path | None = None
-    #: Loopback only: whoever has the token rules the cluster.
+    #: Loopback only, since the token gives full access.
     host: str = "127.0.0.1"
 
     def __post_init__(self) -> None:
         if not ipaddress.ip_address(self.host).is_loopback:
-            raise ValueError(f"the server listens on loopback addresses only, not on {self.host}")
+            raise ValueError(f"host must be a loopback address, got {self.host}")
 
 
 class PortInUse(Exception):
-    """Another process listens where this server should."""
+    """The port is in use by another process."""
 
 
 class Server:
@@ -66,7 +66,7 @@ class Server:
 
     @property
     def authority_pem(self) -> bytes:
-        """The certificate that clients must trust."""
+        """The certificate of the CA, which clients must trust."""
         return self._credentials.authority_pem
 
     @property
@@ -78,7 +78,7 @@ class Server:
         admin_kubeconfig.write(path, self.url, self.authority_pem, self.token)
 
     async def stop(self) -> None:
-        """End watches, finish what is being answered, close the port."""
+        """End watches, finish active requests, close the port."""
         self._app.close()
         await self._listener.stop()
 
@@ -86,9 +86,9 @@ class Server:
 async def serve(
     verbs: Verbs, settings: ServerSettings, clock: Clock, more_metrics: Callable[[], bytes] = bytes
 ) -> Server:
-    """Listen, and return once connections are accepted and the kubeconfig is written; may raise `PortInUse`.
+    """Start the server; returns when connections are accepted and the kubeconfig is written; may raise `PortInUse`.
 
-    `/metrics` ends with whatever `more_metrics` says then.
+    The text of `more_metrics` is appended to `/metrics`.
     """
     bound = _bind(settings.host, settings.port)
     try:
@@ -120,14 +120,14 @@ def _bind(host: str, port: int) -> socket.socket:
         bound.close()
         if error.errno == errno.EADDRINUSE:
             raise PortInUse(
-                f"port {port} on {host} is in use; take another with --port, or --port 0 for any free one"
+                f"port {port} on {host} is in use; set another with --port, or --port 0 for a free one"
             ) from None
         raise
     return bound
 
 
 class _Listener(uvicorn.Server):
-    """uvicorn on a running loop, without its own handling of signals."""
+    """uvicorn on a running event loop, without its own signal handling."""
 
     def __init__(self, app: Application, credentials: Credentials) -> None:
         super().__init__(
@@ -156,7 +156,7 @@ class _Listener(uvicorn.Server):
         if not self._accepting.is_set():
             accepting.cancel()
             await self._task
-            raise RuntimeError("the HTTPS listener ended before it began")
+            raise RuntimeError("the HTTPS server ended during startup")
 
     async def stop(self) -> None:
         self.should_exit = True
@@ -164,15 +164,15 @@ class _Listener(uvicorn.Server):
             await self._task
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        impatience = asyncio.create_task(self._hang_up())
+        closing = asyncio.create_task(self._close_connections())
         await super().shutdown(sockets)
-        impatience.cancel()
+        closing.cancel()
 
-    async def _hang_up(self) -> None:
-        """Once everything is answered, do not wait long for clients that will not say goodbye."""
-        if answering := set(self.server_state.tasks):
-            await asyncio.wait(answering)
-        await asyncio.sleep(_FAREWELL_SECONDS)
+    async def _close_connections(self) -> None:
+        """When all requests are finished, close the remaining connections after a short wait."""
+        if active := set(self.server_state.tasks):
+            await asyncio.wait(active)
+        await asyncio.sleep(_CLOSE_SECONDS)
         for connection in list(self.server_state.connections):
             connection.transport.abort()
 

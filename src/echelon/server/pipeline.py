@@ -1,12 +1,12 @@
-"""The one pipeline: `api.verbs.Verbs` over a store.
+"""`Pipeline`: the implementation of `api.verbs.Verbs` over a store.
 
     Verbs call ─▶ decode → default → admit → validate ─▶ store ─▶ reply, watchers
 
-The HTTP face and every component in the process call this class; there is no side door.  Each verb is a short file
-beside this one.
+The HTTP server and every component of the process use this class; nothing else writes to the store.  Each verb is a
+file in `verbs`.
 
-Readers in the process share trees.  Whatever `get`, `list`, `watch` and the writing verbs return belongs to everybody:
-copy before changing, never write into it.  What callers pass in is not kept and may be reused.
+Returned objects are shared by all readers of the process: copy before changing.  Objects passed in are not kept and may
+be reused.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from .verbs.watch import WatchPlan
 
 
 class Pipeline:
-    """The embedded API server without its HTTP face.
+    """The embedded API server without HTTP.
 
-    Open the store with `trees.header_of`; call `bootstrap` once before serving.
+    Open the store with `object_cache.header_of`; call `bootstrap` once before serving.
     """
 
     def __init__(self, store: Store, clock: Clock, rng: Rng) -> None:
@@ -51,12 +51,12 @@ class Pipeline:
         await bootstrap.bootstrap(self._access, objects)
 
     async def run(self) -> None:
-        """What the server does without being asked, until cancelled: old events go."""
+        """Background work of the server, until cancelled: deletes old events."""
         await event_expiry.expire_events(self._access)
 
     @property
     def resource_version(self) -> str:
-        """The newest durable version of anything."""
+        """The newest durable resourceVersion."""
         return str(self._access.store.revision)
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
@@ -68,9 +68,9 @@ class Pipeline:
     def watch(
         self, resource: Resource, namespace: str = "", options: WatchOptions = WatchOptions()
     ) -> AsyncGenerator[WatchEvent, None]:
-        """Bad options are refused by the call itself, 410 by the iteration.
+        """Errors in options are raised by the call, 410 by the iteration.
 
-        Without `timeout_seconds` the stream never ends by itself.  Close it (`aclosing`) when nobody reads any more.
+        Without `timeout_seconds` the stream does not end by itself.  Close it (`aclosing`) when it is no longer read.
         """
         return self._one_by_one(WatchPlan.parse(resource, namespace, options))
 

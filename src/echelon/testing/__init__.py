@@ -1,1 +1,1 @@
-"""Builders for tests and examples: small clusters and demands in a line or two."""
+"""Builders and planes for tests and examples."""

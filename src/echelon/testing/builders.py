@@ -1,4 +1,4 @@
-"""Objects for tests, in one line each; everything not said has the plainest value.
+"""Builders of API objects for tests; everything that is not given has a simple default.
 
 make_node("n1", cpu=4, rack="r1")
 make_pod_group("workers", gang=4, key=RACK, parent="root")
@@ -31,7 +31,7 @@ def make_node(
     taints: list[Object] | None = None,
     unschedulable: bool = False,
 ) -> Object:
-    """A ready node; its host name is its name."""
+    """A ready node; its hostname label is its name."""
     levels = {words.ZONE: zone, words.BLOCK: block, words.RACK: rack}
     named = {key: value for key, value in levels.items() if value}
     amounts = {"cpu": str(cpu), "memory": memory, "pods": str(pods)} | ({GPU: str(gpu)} if gpu else {})
@@ -68,7 +68,7 @@ def make_pod(
     grace: int | None = 0,
     **spec: Any,
 ) -> Object:
-    """A pod of one container; further keywords go into its spec as they are."""
+    """A pod with one container; further keywords are added to its spec."""
     devices = {GPU: str(gpu)} if gpu else {}
     requests = {"cpu": str(cpu)} | devices | ({"memory": memory} if memory else {})
     resources: Object = {"requests": requests, "limits": devices} if devices else {"requests": requests}

@@ -1,4 +1,4 @@
-"""A whole control plane in virtual time: the API over a store in memory, and processes that can be killed.
+"""A complete control plane in virtual time: the API over a store in memory, and processes that can be killed.
 
     async with virtual_plane(seed=1) as plane:      # inside runtime.virtual.run
         plane.start("controllers")

@@ -68,5 +68,5 @@ def test_kubeconfig_is_private_and_complete(tmp_path: Path) -> None:
 
 
 def test_only_loopback_addresses_are_listened_on(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="loopback addresses only"):
+    with pytest.raises(ValueError, match="must be a loopback address"):
         ServerSettings(tmp_path, host="0.0.0.0")

@@ -1,10 +1,10 @@
-"""Admission: what a write needs to know about *other* objects, as pure functions of (object, old, reader).
+"""Admission: checks and defaults that depend on *other* objects, as pure functions of (object, old, reader).
 
-    create   namespace open → priority → protection → kind's own
-    update   kind's own
+    create   namespace active → priority → protection finalizer → per kind
+    update   per kind
     delete   protected namespaces
 
-Refusals are `ApiError`s (403, or 404 for a missing namespace); changes are made in place.
+Errors are `ApiError`s (403, or 404 for a missing namespace); changes are made in place.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RUNTIMES = (TRAINING_RUNTIMES.kind, CLUSTER_TRAINING_RUNTIMES.kind)
 
 
 def admit_create(resource: Resource, obj: Object, reader: Reader) -> None:
-    """Complete a new object in place, or refuse it."""
+    """Complete a new object in place; `ApiError` if it is not admitted."""
     if resource.namespaced:
         namespaces.must_be_open(resource, obj, reader)
     kind = resource.kind
@@ -40,7 +40,7 @@ def admit_create(resource: Resource, obj: Object, reader: Reader) -> None:
     if kind in _GROUPS:
         protection.protect(resource, obj)
     elif kind == PODS.kind:
-        pod_defaults.tolerate_node_trouble(obj)
+        pod_defaults.tolerate_failing_nodes(obj)
         pod_defaults.label_priority(obj)
     elif kind == PRIORITY_CLASSES.kind:
         priority.single_default(resource, obj, reader)
@@ -51,7 +51,7 @@ def admit_create(resource: Resource, obj: Object, reader: Reader) -> None:
 
 
 def admit_update(resource: Resource, new: Object, old: Object, reader: Reader) -> None:
-    """Refuse a change that the rest of the cluster does not allow."""
+    """`ApiError` if other objects forbid the change."""
     if resource.kind == PRIORITY_CLASSES.kind:
         priority.single_default(resource, new, reader)
     elif resource.kind == TRAIN_JOBS.kind:
@@ -61,11 +61,11 @@ def admit_update(resource: Resource, new: Object, old: Object, reader: Reader) -
 
 
 def admit_delete(resource: Resource, obj: Object, reader: Reader) -> None:
-    """Refuse the deletion of what everybody needs."""
+    """`ApiError` if the object is protected from deletion."""
     if resource.kind == NAMESPACES.kind:
         namespaces.may_be_deleted(obj)
 
 
 def warnings(resource: Resource, obj: Object, reader: Reader) -> list[str]:
-    """What is accepted, yet may surprise in view of other objects."""
+    """Warnings that depend on other objects."""
     return trainjob.warnings(obj, reader) if resource.kind == TRAIN_JOBS.kind else []

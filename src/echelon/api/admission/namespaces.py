@@ -1,4 +1,4 @@
-"""Namespaces: nothing is created in one that is missing or going, and the ones everybody needs stay."""
+"""Namespaces: no object is created in a missing or terminating one; system namespaces cannot be deleted."""
 
 from __future__ import annotations
 

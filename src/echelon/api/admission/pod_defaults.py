@@ -1,22 +1,22 @@
-"""Pods: a grace period on failing nodes, and the label by which JobSets of equal priority keep apart."""
+"""Pod defaults: tolerations for failing nodes, and the priority label of JobSet pods."""
 
 from __future__ import annotations
 
 from ..objects.vocabulary import JOBSET_NAME, JOBSET_PRIORITY
 from ..scheme import Object
 
-#: How long a pod stays on a node that stops answering, unless it says otherwise.
+#: Default tolerationSeconds for nodes that are not ready or unreachable.
 UNREACHABLE_SECONDS = 300
-_NODE_TROUBLE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_FAILING_NODE_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
-def tolerate_node_trouble(pod: Object) -> None:
-    """Add the two tolerations every pod has, where it does not tolerate that taint already."""
+def tolerate_failing_nodes(pod: Object) -> None:
+    """Add the two default tolerations, unless the pod already tolerates the taint."""
     spec = pod.setdefault("spec", {})
     given = spec.get("tolerations") or []
     spec["tolerations"] = given + [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": UNREACHABLE_SECONDS}
-        for key in _NODE_TROUBLE
+        for key in _FAILING_NODE_TAINTS
         if not any(_tolerates(toleration, key) for toleration in given)
     ]
 
@@ -26,7 +26,7 @@ def _tolerates(toleration: Object, key: str) -> bool:
 
 
 def label_priority(pod: Object) -> None:
-    """Every pod of a JobSet carries its priority as a label; a minus sign is no label value, so it becomes `n`."""
+    """Label pods of a JobSet with their priority; `-` is not valid in a label value and becomes `n`."""
     meta = pod["metadata"]
     if JOBSET_NAME not in (meta.get("annotations") or {}) and JOBSET_NAME not in (meta.get("labels") or {}):
         return

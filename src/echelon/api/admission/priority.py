@@ -1,7 +1,6 @@
-"""Priority: a class name becomes a number and a preemption policy, on pods and on both kinds of groups.
+"""Priority: resolves priorityClassName to priority and preemptionPolicy, on pods and on both kinds of groups.
 
-The class's preemption policy wins over the API's default; a value that was spelled out and contradicts the class
-is refused.
+The preemption policy of the class replaces the default; an explicit value that contradicts the class is an error.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from ..scheme import COMPOSITE_POD_GROUPS, POD_GROUPS, PODS, PRIORITY_CLASSES, O
 from .reader import Reader
 
 DEFAULT_POLICY = "PreemptLowerPriority"
-#: How refusals call the object.
+#: Names of the kinds in messages.
 _CALLED = {PODS.kind: "pod", POD_GROUPS.kind: "pod group", COMPOSITE_POD_GROUPS.kind: "composite pod group"}
 
 
@@ -25,7 +24,7 @@ class _Class:
 
 
 def resolve(resource: Resource, obj: Object, reader: Reader) -> None:
-    """Write priorityClassName, priority and preemptionPolicy as the class says."""
+    """Set priorityClassName, priority and preemptionPolicy from the class."""
     spec = obj.setdefault("spec", {})
     found = _named(resource, obj, spec["priorityClassName"], reader) if spec.get("priorityClassName") else None
     chosen = found or _global_default(reader)
@@ -86,7 +85,7 @@ def _agree_on_policy(resource: Resource, obj: Object, computed: str) -> None:
 
 
 def single_default(resource: Resource, obj: Object, reader: Reader) -> None:
-    """At most one PriorityClass is the default for pods that name none."""
+    """At most one PriorityClass may be the global default."""
     if not obj.get("globalDefault"):
         return
     name = obj["metadata"].get("name", "")

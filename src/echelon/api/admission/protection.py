@@ -1,4 +1,4 @@
-"""Group protection: new groups carry a finalizer, so that a group outlives its pods and a parent its children."""
+"""Group protection: adds a finalizer to new groups, so that they are deleted after their pods or child groups."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ..scheme import COMPOSITE_POD_GROUPS, Object, Resource
 
 
 def protect(resource: Resource, obj: Object) -> None:
-    """Add the finalizer of that kind of group, once."""
+    """Add the protection finalizer of the kind."""
     finalizer = COMPOSITE_PROTECTION if resource.kind == COMPOSITE_POD_GROUPS.kind else POD_GROUP_PROTECTION
     finalizers = obj["metadata"].setdefault("finalizers", [])
     if finalizer not in finalizers:

@@ -1,4 +1,4 @@
-"""How admission looks at other objects."""
+"""The read access of admission to other objects."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ..scheme import Object, Resource
 
 
 class Reader(Protocol):
-    """A synchronous look at the current state."""
+    """Synchronous reads of the current state."""
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> Object | None:
-        """That object, or None."""
+        """The object, or None."""
         ...
 
     def list(self, resource: Resource, namespace: str = "") -> Iterable[Object]:
-        """Every object of that kind, in one namespace or in all."""
+        """All objects of a kind, in one namespace or in all."""
         ...

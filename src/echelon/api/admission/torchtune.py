@@ -1,4 +1,4 @@
-"""`tune run`: which models run how, before anything is made of the TrainJob."""
+"""Checks of TrainJobs whose command is `tune run`: model, number of nodes, LoRA and QLoRA."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check(spec: Part, policy: Part) -> Iterator[FieldError]:
     name = spec["runtimeRef"]["name"]
     model = model_of(name)
     if not model:
-        yield invalid("spec.runtimeRef.name", name, f"has no supported model in it; there are {', '.join(MODELS)}")
+        yield invalid("spec.runtimeRef.name", name, f"must contain a supported model: {', '.join(MODELS)}")
         return
     arguments = trainer.get("args") or ()
     for index, word in enumerate(arguments):
@@ -34,17 +34,21 @@ def check(spec: Part, policy: Part) -> Iterator[FieldError]:
 def _shape(trainer: Part, policy: Part, model: str, adapts: bool, quantized: bool) -> Iterator[FieldError]:
     nodes = trainer.get("numNodes", policy.get("numNodes", 1))
     if nodes > 1 and model not in MULTI_NODE_MODELS:
-        yield invalid("spec.trainer.numNodes", nodes, f"{model} is tuned on one node")
+        yield invalid("spec.trainer.numNodes", nodes, f"must be 1: {model} supports one node only")
     elif nodes > 1 and adapts:
-        yield invalid("spec.trainer.numNodes", nodes, "LoRA is tuned on one node")
+        yield invalid("spec.trainer.numNodes", nodes, "must be 1: LoRA supports one node only")
     if quantized and model.startswith(_NO_QUANTIZED):
-        yield invalid("spec.trainer.args", "model.quantize_base=True", f"{model} cannot be tuned with QLoRA")
+        yield invalid("spec.trainer.args", "model.quantize_base=True", f"{model} does not support QLoRA")
     if quantized and model.startswith(_ONE_DEVICE_QUANTIZED):
         processes, gpus = trainer.get("numProcPerNode", 1), _gpus(trainer)
         if processes > 1:
-            yield invalid("spec.trainer.numProcPerNode", processes, "QLoRA of this model runs on one device")
+            yield invalid(
+                "spec.trainer.numProcPerNode", processes, "must be 1: QLoRA of this model supports one device only"
+            )
         if gpus > 1:
-            yield invalid("spec.trainer.resourcesPerNode", gpus, "QLoRA of this model runs on one device")
+            yield invalid(
+                "spec.trainer.resourcesPerNode", gpus, "must be 1: QLoRA of this model supports one device only"
+            )
 
 
 def _gpus(trainer: Part) -> int:

@@ -1,7 +1,7 @@
-"""TrainJobs against the runtime they refer to, and runtimes against what TrainJobs expect of them.
+"""Checks TrainJobs against their runtime, and runtimes against what TrainJobs need.
 
-These are the refusals that on a stock cluster come from Trainer's webhooks: 403 with the text of a denial.  Whatever
-the schema or the object's own rules refuse is left to them (422), since they speak first there too.
+On a stock cluster these checks are in Trainer's webhooks: 403 with the message of a denied request.  Errors of the
+schema and of `rules` come first (422), as on a real cluster.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from . import torchtune
 from .reader import Reader
 
 DATASET, MODEL = "dataset-initializer", "model-initializer"
-#: Part of a TrainJob -> the container in which the runtime does it.
+#: Step of a TrainJob -> the container of the runtime that does it.
 STEP_CONTAINERS = {"trainer": "node", DATASET: DATASET, MODEL: MODEL}
 INITIALIZER_VOLUME = "initializer"
 WEBHOOK_SWITCH = "trainer.kubeflow.org/webhook-validation"
@@ -37,7 +37,7 @@ RESERVED_ENV = {
     ),
     "xgboost": ("DMLC_TRACKER_URI", "DMLC_TRACKER_PORT", "DMLC_TASK_ID", "DMLC_NUM_WORKER"),
 }
-#: Set by the framework too, but a TrainJob that sets them is only warned.
+#: Set by jax; a TrainJob that sets them gets a warning.
 JAX_ENV = ("JAX_NUM_PROCESSES", "JAX_PROCESS_ID", "JAX_COORDINATOR_ADDRESS")
 _ADDED_LATER = ("trainer", "initializer", "activeDeadlineSeconds")
 
@@ -45,7 +45,7 @@ Part = Mapping[str, Any]
 
 
 def create(obj: Object, reader: Reader) -> None:
-    # A status sent along is dropped later on, so it must not count here.
+    # A status in the request is dropped later, so it is not checked here.
     sent = {field: value for field, value in obj.items() if field != "status"}
     if kind_schema.check(TRAIN_JOBS, sent) or rules.validate_create(TRAIN_JOBS, sent):
         return
@@ -70,7 +70,7 @@ def update(new: Object, old: Object, reader: Reader) -> None:
 
 
 def warnings(obj: Object, reader: Reader) -> list[str]:
-    """What is admitted, yet may surprise."""
+    """Warnings of a TrainJob against its runtime."""
     found = _runtime_of(obj, reader)
     if found is None:
         return []
@@ -89,7 +89,7 @@ def warnings(obj: Object, reader: Reader) -> list[str]:
 
 
 def runtime(resource: Resource, obj: Object) -> None:
-    """A runtime must hold what its steps need; shipped ones may switch this off by a label."""
+    """Check that a runtime has the containers of its steps; built-in runtimes may disable this by a label."""
     if meta.labels(obj).get(WEBHOOK_SWITCH) == "disabled":
         return
     if kind_schema.check(resource, obj) or rules.validate_create(resource, obj):
@@ -196,7 +196,7 @@ def _patched_containers(path: str, change: Part, job: Part) -> Iterator[FieldErr
 
 
 def _framework(spec: Part, policy: Part, jobs: Mapping[str, Part]) -> Iterator[FieldError]:
-    """What a framework claims for itself in the TrainJob and needs in the runtime."""
+    """Environment variables that a framework reserves, and what it needs in the runtime."""
     trainer: Part = spec.get("trainer") or {}
     for framework, reserved in RESERVED_ENV.items():
         if framework not in policy:
@@ -251,7 +251,7 @@ def _steps(runtime_: Object) -> list[FieldError]:
 
 
 def _gang(runtime_: Object) -> list[FieldError]:
-    """With `workload` the groups are ours to make: templates bring none, and there is room for all."""
+    """With `podGroupPolicy.workload` templates must not define groups, and a Workload must be able to hold them."""
     if "workload" not in (runtime_["spec"].get("podGroupPolicy") or {}):
         return []
     detail = "may not be set together with podGroupPolicy.workload"

@@ -1,1 +1,1 @@
-"""Cluster files: node pools by topology level, and the nodes they stand for."""
+"""Cluster files: node pools by topology level, and their Node objects."""

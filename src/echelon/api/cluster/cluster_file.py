@@ -1,6 +1,6 @@
-"""Reading a cluster file so that every mistake is told with its line and key.
+"""Parses a cluster file; every error has its line and key.
 
-The YAML is walked as nodes, not as values, because only nodes know which line they stand on.
+The YAML is read as nodes, not as values, because only nodes have line numbers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def read(text: str, source: str) -> Cluster:
     except yaml.YAMLError as error:
         raise BadCluster(f"{source}: not YAML: {error}") from error
     if root is None:
-        raise BadCluster(f"{source}: the file is empty; it needs pools")
+        raise BadCluster(f"{source}: empty file: 'pools' is required")
     return _File(source).cluster(root)
 
 
@@ -45,14 +45,14 @@ class _File:
         levels = self._levels(found["levels"]) if "levels" in found else WELL_KNOWN_LEVELS
         entries = self._sequence(found["pools"], "pools")
         if not entries:
-            self._fail(found["pools"], "pools", "at least one pool is needed")
+            self._fail(found["pools"], "pools", "must have at least one pool")
         pools = [self._pool(entry, f"pools[{number}]", levels) for number, entry in enumerate(entries)]
         for number, pool in enumerate(pools):
             if any(other.name == pool.name for other in pools[:number]):
-                self._fail(entries[number], f"pools[{number}].name", f"there is already a pool {pool.name!r}")
+                self._fail(entries[number], f"pools[{number}].name", f"duplicate pool name {pool.name!r}")
         cluster = Cluster(levels, tuple(pools))
         if cluster.size > _MOST_NODES:
-            self._fail(found["pools"], "pools", f"{cluster.size} nodes are more than {_MOST_NODES}")
+            self._fail(found["pools"], "pools", f"{cluster.size} nodes, must be at most {_MOST_NODES}")
         return cluster
 
     def _levels(self, node: yaml.Node) -> tuple[Level, ...]:
@@ -64,9 +64,9 @@ class _File:
             self._check(found["name"], f"{path}.name", name_formats.dns1123_label(name))
             self._check(found["key"], f"{path}.key", name_formats.label_key(key))
             if name == "node" or key == HOSTNAME:
-                self._fail(entry, path, "nodes are always the last level; leave them out")
+                self._fail(entry, path, "must not be declared: nodes are always the last level")
             if any(one.name == name or one.key == key for one in levels):
-                self._fail(entry, path, f"level {name!r} or its key is there already")
+                self._fail(entry, path, f"duplicate level name {name!r} or key {key!r}")
             levels.append(Level(name, key))
         return tuple(levels)
 
@@ -84,7 +84,7 @@ class _File:
         )
 
     def _counts(self, node: yaml.Node, path: str, levels: Sequence[Level]) -> dict[str, int]:
-        """In the order of the levels, whatever order the file has them in."""
+        """Counts in the order of the levels."""
         order = [*(level.name for level in levels), "node"]
         found = self._mapping(node, path, order, required=("node",))
         return {level: self._count(found[level], f"{path}.{level}") for level in order if level in found}
@@ -97,7 +97,7 @@ class _File:
             try:
                 exact = quantity.parse(text)
             except ValueError as error:
-                self._fail(value, f"{path}.{key}", f"{text!r} is not a quantity like 8, 500m or 64Gi: {error}")
+                self._fail(value, f"{path}.{key}", f"{text!r} is not a quantity such as 8, 500m or 64Gi: {error}")
             if exact < 0:
                 self._fail(value, f"{path}.{key}", "must not be negative")
             capacity[key] = quantity.canonical(text)
@@ -133,13 +133,13 @@ class _File:
         for key_node, value in node.value:
             key = self._text(key_node, path)
             if key in found:
-                self._fail(key_node, path, f"key {key!r} is there twice")
+                self._fail(key_node, path, f"duplicate key {key!r}")
             if allowed is not None and key not in allowed:
                 self._fail(key_node, path, f"unknown key {key!r}{_suggestion(key, allowed)}")
             found[key] = value
         for key in required:
             if key not in found:
-                self._fail(node, path, f"key {key!r} is missing")
+                self._fail(node, path, f"missing key {key!r}")
         return found
 
     def _sequence(self, node: yaml.Node, path: str) -> list[yaml.Node]:
@@ -149,13 +149,13 @@ class _File:
 
     def _text(self, node: yaml.Node, path: str) -> str:
         if not isinstance(node, yaml.ScalarNode) or node.tag == "tag:yaml.org,2002:null":
-            self._fail(node, path, "must be a text or a number")
+            self._fail(node, path, "must be a string or a number")
         return str(node.value)
 
     def _count(self, node: yaml.Node, path: str) -> int:
         text = self._text(node, path)
         if not text.isdecimal() or int(text) < 1:
-            self._fail(node, path, f"{text!r} must be a whole number above 0")
+            self._fail(node, path, f"{text!r} must be an integer greater than 0")
         return int(text)
 
     def _check(self, node: yaml.Node, path: str, problems: Sequence[str]) -> None:
@@ -169,4 +169,4 @@ class _File:
 
 def _suggestion(key: str, allowed: Collection[str]) -> str:
     close = get_close_matches(key, allowed, n=1, cutoff=0.6)
-    return f", did you mean {close[0]!r}?" if close else f"; known are {', '.join(allowed)}"
+    return f", did you mean {close[0]!r}?" if close else f"; known keys: {', '.join(allowed)}"

@@ -1,6 +1,6 @@
 """Cluster files: node pools described by topology levels, counts and capacity.
 
-levels:                      # wide to narrow; optional, these are among the well-known ones
+levels:                      # wide to narrow; optional
   - {name: block, key: topology.kubernetes.io/block}
   - {name: rack, key: topology.kubernetes.io/rack}
 pools:
@@ -10,7 +10,7 @@ pools:
     labels: {}
     taints: []
 
-`parse` reads such a text (`cluster_file` finds its mistakes), `nodes` makes the Node objects.
+`parse` reads such a file (through `cluster_file`), `nodes` makes the Node objects.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from math import prod
 from ..objects.vocabulary import BLOCK, HOSTNAME, RACK, REGION, ZONE
 from ..scheme import NODES, Object
 
-#: How many pods a node takes unless its pool says otherwise.
+#: Default capacity for pods.
 _PODS_PER_NODE = "110"
 
 
@@ -58,34 +58,34 @@ class Cluster:
 
     @property
     def size(self) -> int:
-        """How many nodes there are."""
+        """The number of nodes."""
         return sum(pool.size for pool in self.pools)
 
 
-#: The levels a file may count by without declaring them.
+#: The levels of a file that declares none.
 WELL_KNOWN_LEVELS = (Level("region", REGION), Level("zone", ZONE), Level("block", BLOCK), Level("rack", RACK))
 
 
 class BadCluster(ValueError):
-    """A cluster file with a mistake; the message begins with file, line and key."""
+    """An invalid cluster file; the message begins with file, line and key."""
 
 
 def parse(text: str, source: str) -> Cluster:
-    """The cluster that a file describes; `source` is what its errors call it."""
-    from .cluster_file import read  # here, because the reader makes the records above
+    """The cluster of a file; `source` is the file name in error messages."""
+    from .cluster_file import read  # imported here, because it imports the records above
 
     return read(text, source)
 
 
 @cache
 def default_cluster() -> Cluster:
-    """2 blocks × 2 racks × 4 nodes with 8 GPUs, for whoever brings no file."""
+    """The cluster without a cluster file: 2 blocks × 2 racks × 4 nodes with 8 GPUs."""
     text = resources.files("echelon.api").joinpath("data", "cluster.yaml").read_text()
-    return parse(text, "the packaged cluster")
+    return parse(text, "cluster.yaml")
 
 
 def nodes(cluster: Cluster) -> list[Object]:
-    """Every node, named by where it is: `gpu-b0-r1-n2`.  Level values are paths too, so they are unique."""
+    """All Node objects, named by their path: `gpu-b0-r1-n2`.  Label values are paths too, so they are unique."""
     return [node for pool in cluster.pools for node in _nodes_of(pool, {one.name: one.key for one in cluster.levels})]
 
 
@@ -110,7 +110,7 @@ def _nodes_of(pool: Pool, keys: Mapping[str, str]) -> Iterator[Object]:
 
 
 def _abbreviations(names: tuple[str, ...]) -> dict[str, str]:
-    """The shortest beginning of each name that no other shares: `b` and `n`, but `re` and `ra`."""
+    """The shortest unique prefix of each name: `b` and `n`, but `re` and `ra`."""
     return {
         name: next(
             name[:length]

@@ -1,1 +1,1 @@
-"""Reading API objects: metadata, names, selectors, well-known keys, built-in runtimes."""
+"""Parts of API objects: metadata, name formats, selectors, well-known keys, built-in runtimes."""

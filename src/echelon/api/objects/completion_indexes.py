@@ -7,7 +7,7 @@ from itertools import pairwise
 
 
 def parse(text: str, completions: int) -> list[tuple[int, int]]:
-    """The intervals (first, last) in the text; ValueError says what is wrong with it."""
+    """The intervals (first, last) of the text; ValueError if it is invalid."""
     intervals: list[tuple[int, int]] = []
     before = -1
     for part in text.split(",") if text else ():

@@ -1,4 +1,4 @@
-"""Reading and making the parts that every object shares: names, owners, conditions."""
+"""Reads and builds what all objects share: names, labels, owner references, conditions."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -25,7 +25,7 @@ def uid(obj: Object) -> str:
 
 
 def key(obj: Object) -> str:
-    """`namespace/name`, or `name` for cluster-scoped objects: how work queues and caches call an object."""
+    """`namespace/name`, or `name` for cluster-scoped objects: the key of work queues and caches."""
     known = obj["metadata"]
     space, own = known.get("namespace"), known["name"]
     return f"{space}/{own}" if space else own
@@ -107,7 +107,7 @@ def condition(type_: str, status: str, reason: str, message: str, now: float) ->
 
 
 def with_condition(conditions: Iterable[Object], new: Object) -> list[Object]:
-    """`conditions` with `new` put in place of its type; an unchanged status keeps its transition time."""
+    """`conditions` with `new` replacing the one of its type; an unchanged status keeps its transition time."""
     result: list[Object] = []
     placed = False
     for old in conditions:

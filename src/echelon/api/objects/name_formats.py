@@ -1,7 +1,7 @@
-"""Which names, label keys and label values Kubernetes accepts, and the sentences it refuses others with.
+"""Formats of names, label keys and label values, with the messages of Kubernetes for invalid ones.
 
-Every check returns a list of complaints, empty when the text is fine, so that callers can wrap each complaint into a
-`FieldError` with their own path.
+Every check returns a list of messages, empty if the text is valid; callers turn each into a `FieldError` with their own
+field path.
 """
 
 from __future__ import annotations
@@ -46,26 +46,26 @@ _VALUE_SENTENCE = (
 _PREFIXED_SENTENCE = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
 
 
-def _must_fit(text: str, limit: int, pattern: re.Pattern[str], sentence: str) -> list[str]:
-    complaints = [f"must be no more than {limit} bytes"] if len(text.encode()) > limit else []
+def _check(text: str, limit: int, pattern: re.Pattern[str], sentence: str) -> list[str]:
+    messages = [f"must be no more than {limit} bytes"] if len(text.encode()) > limit else []
     if pattern.fullmatch(text) is None:
-        complaints.append(sentence)
-    return complaints
+        messages.append(sentence)
+    return messages
 
 
 def dns1123_label(text: str) -> list[str]:
     """Namespaces, containers, template names: `my-name`, at most 63 characters."""
-    return _must_fit(text, 63, _LABEL_RE, _LABEL_SENTENCE)
+    return _check(text, 63, _LABEL_RE, _LABEL_SENTENCE)
 
 
 def dns1123_subdomain(text: str) -> list[str]:
     """Most object names: labels joined by dots, at most 253 characters."""
-    return _must_fit(text, 253, _SUBDOMAIN_RE, _SUBDOMAIN_SENTENCE)
+    return _check(text, 253, _SUBDOMAIN_RE, _SUBDOMAIN_SENTENCE)
 
 
 def dns1035_label(text: str) -> list[str]:
     """Services and what becomes part of a host name: a label that begins with a letter."""
-    return _must_fit(text, 63, _DNS1035_RE, _DNS1035_SENTENCE)
+    return _check(text, 63, _DNS1035_RE, _DNS1035_SENTENCE)
 
 
 def qualified_name(text: str) -> list[str]:
@@ -73,15 +73,15 @@ def qualified_name(text: str) -> list[str]:
     parts = text.split("/")
     if len(parts) > 2:
         return ["a valid label key " + _QUALIFIED_SENTENCE + _PREFIXED_SENTENCE]
-    complaints: list[str] = []
+    messages: list[str] = []
     if len(parts) == 2:
         prefix = parts[0]
         problems = ["must be non-empty"] if not prefix else dns1123_subdomain(prefix)
-        complaints += [f"prefix part {problem}" for problem in problems]
+        messages += [f"prefix part {problem}" for problem in problems]
     name = parts[-1]
     if not name:
-        return [*complaints, "name part must be non-empty", f"name part {_QUALIFIED_SENTENCE}"]
-    return complaints + [f"name part {problem}" for problem in _must_fit(name, 63, _QUALIFIED_RE, _QUALIFIED_SENTENCE)]
+        return [*messages, "name part must be non-empty", f"name part {_QUALIFIED_SENTENCE}"]
+    return messages + [f"name part {problem}" for problem in _check(name, 63, _QUALIFIED_RE, _QUALIFIED_SENTENCE)]
 
 
 def label_key(text: str) -> list[str]:
@@ -89,4 +89,4 @@ def label_key(text: str) -> list[str]:
 
 
 def label_value(text: str) -> list[str]:
-    return _must_fit(text, 63, _VALUE_RE, _VALUE_SENTENCE)
+    return _check(text, 63, _VALUE_RE, _VALUE_SENTENCE)

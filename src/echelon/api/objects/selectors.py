@@ -1,7 +1,7 @@
-"""Label and field selectors: how lists, watches, Services, Jobs and budgets say which objects they mean.
+"""Label and field selectors, as lists, watches, Services, Jobs and PodDisruptionBudgets use them.
 
-Text form (`app in (a, b), !old, tier!=web`) and object form (`matchLabels`, `matchExpressions`) end in the same
-requirements.  Field selectors know which fields each kind offers; anything else is refused with 400.
+The text form (`app in (a, b), !old, tier!=web`) and the object form (`matchLabels`, `matchExpressions`) become the same
+requirements.  Field selectors know the selectable fields of each kind; any other field is a 400.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class LabelRequirement:
         if self.operator == "In":
             return labels.get(self.key) in self.values
         if self.operator == "NotIn":
-            # An absent label is in no set, so it is not in this one either.
+            # An absent label matches NotIn.
             return labels.get(self.key) not in self.values
         return (self.key in labels) == (self.operator == "Exists")
 
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """All requirements must hold; without any, everything matches, unless the selector was absent altogether."""
+    """All requirements must hold; without requirements everything matches, unless the selector was null."""
 
     requirements: tuple[LabelRequirement, ...] = ()
-    #: An absent selector object (`null`) selects nothing, an empty one (`{}`) everything.
+    #: A null selector selects nothing, an empty one (`{}`) everything.
     nothing: bool = False
 
     @property
@@ -55,7 +55,7 @@ class LabelSelector:
 
     @staticmethod
     def parse(text: str) -> LabelSelector:
-        """The selector of a query string; `ApiError` 400 if it cannot be read."""
+        """The selector of a query string; `ApiError` 400 if it cannot be parsed."""
         return LabelSelector(tuple(_LabelParser(text).requirements())) if text.strip() else LabelSelector()
 
     @staticmethod
@@ -119,16 +119,16 @@ class _LabelParser:
 
     def _key(self) -> str:
         key = self._take()
-        if complaints := name_formats.label_key(key):
+        if messages := name_formats.label_key(key):
             raise errors.bad_request(
-                f'unable to parse requirement: <nil>: Invalid value: "{key}": {"; ".join(complaints)}'
+                f'unable to parse requirement: <nil>: Invalid value: "{key}": {"; ".join(messages)}'
             )
         return key
 
     def _value(self, key: str) -> str:
         value = "" if self._peek() in ("", ",", ")") else self._take()
-        if complaints := name_formats.label_value(value):
-            text = "; ".join(complaints)
+        if messages := name_formats.label_value(value):
+            text = "; ".join(messages)
             raise errors.bad_request(f'unable to parse requirement: values[0][{key}]: Invalid value: "{value}": {text}')
         return value
 
@@ -176,12 +176,12 @@ class FieldSelector:
         return all((fields.get(term.field, "") == term.value) == term.equal for term in self.terms)
 
     def required(self, field: str) -> str | None:
-        """The value this field must have, if the selector pins it: what an index can use."""
+        """The value that the selector requires of this field, if any; for index lookups."""
         return next((term.value for term in self.terms if term.equal and term.field == field), None)
 
     @staticmethod
     def parse(text: str, resource: Resource) -> FieldSelector:
-        """The selector of a query string; `ApiError` 400 if it cannot be read or names a field the kind lacks."""
+        """The selector of a query string; `ApiError` 400 if it cannot be parsed or names an unknown field."""
         known = _known_fields(resource)
         terms = tuple(_field_term(part) for part in _split_terms(text) if part.strip())
         for term in terms:
@@ -191,7 +191,7 @@ class FieldSelector:
 
 
 def _split_terms(text: str) -> list[str]:
-    """Split at commas that no backslash protects."""
+    """Split at commas that are not escaped by a backslash."""
     return re.findall(r"(?:\\.|[^,\\])+", text)
 
 
@@ -241,7 +241,7 @@ def _event_source(obj: Object) -> str:
 
 
 _INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-#: (group, plural) → what its field selectors may name besides metadata.name and metadata.namespace.
+#: (group, plural) → selectable fields besides metadata.name and metadata.namespace.
 _FIELDS: dict[tuple[str, str], dict[str, Callable[[Object], str]]] = {
     ("", "pods"): {
         "spec.nodeName": _text_at("spec", "nodeName"),
@@ -274,7 +274,7 @@ def _known_fields(resource: Resource) -> set[str]:
 
 
 def fields_of(resource: Resource, obj: Object) -> dict[str, str]:
-    """Every field a selector may name for this kind, with the object's value as text."""
+    """Every selectable field of this kind with the object's value as text."""
     metadata = obj["metadata"]
     fields = {"metadata.name": str(metadata.get("name", ""))}
     if resource.namespaced:

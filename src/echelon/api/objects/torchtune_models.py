@@ -1,4 +1,4 @@
-"""Facts about torchtune that admission and the TrainJob controller share.
+"""Facts about torchtune, shared by admission and the TrainJob controller.
 
 A trainer whose command is just `tune run` gets its recipe from the runtime's model and its own arguments.
 """
@@ -10,12 +10,12 @@ from collections.abc import Sequence
 COMMAND = ("tune", "run")
 MODELS = ("llama3_2/1B", "llama3_2/3B", "llama3_3/70B", "qwen2_5/1.5B")
 MULTI_NODE_MODELS = ("llama3_3/70B",)
-#: Arguments that only the runtime sets: where things lie in its image and volumes.
+#: Arguments that only the runtime sets: paths in its image and volumes.
 RUNTIME_OWNED = ("output_dir", "tokenizer.path", "tokenizer.merges_file", "checkpointer.checkpoint_dir")
 
 
 def model_of(runtime_name: str) -> str:
-    """`torchtune-llama3.2-1b` is about llama3_2/1B, its gang twin too; "" if the name has no supported model."""
+    """`torchtune-llama3.2-1b` and `torchtune-llama3.2-1b-gang` are llama3_2/1B; "" for no supported model."""
     parts = runtime_name.removesuffix("-gang").split("-")
     model = f"{parts[1].replace('.', '_')}/{parts[2].upper()}" if len(parts) == 3 else ""
     return model if model in MODELS else ""

@@ -1,6 +1,6 @@
-"""Words we read from or write on objects: our own `echelon.dev/` prefix, and well-known keys of the field.
+"""Well-known labels, annotations, finalizers and condition types: those of Echelon (`echelon.dev/`) and of others.
 
-Nothing under our prefix is needed for a manifest to run on a stock cluster.
+No manifest needs an `echelon.dev/` annotation to run on a stock cluster.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ REGION = "topology.kubernetes.io/region"
 ZONE = "topology.kubernetes.io/zone"
 BLOCK = "topology.kubernetes.io/block"
 RACK = "topology.kubernetes.io/rack"
-#: Topology levels from wide to narrow, unless a cluster file or configuration says otherwise.
+#: Topology keys from wide to narrow, if no cluster file or option sets others.
 DEFAULT_LEVELS = (REGION, ZONE, BLOCK, RACK, HOSTNAME)
 
-#: The condition that says a group was placed once, by kind; it stays True from then on.
+#: Kind → the condition that is True once the group has been scheduled; it stays True.
 INITIALLY_SCHEDULED = {kind: f"{kind}InitiallyScheduled" for kind in ("PodGroup", "CompositePodGroup")}
 
 POD_GROUP_PROTECTION = "scheduling.k8s.io/podgroup-protection"

@@ -1,1 +1,1 @@
-"""The patch languages of the API."""
+"""JSON patch, merge patch and strategic merge patch."""

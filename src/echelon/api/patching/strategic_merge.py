@@ -1,12 +1,12 @@
-"""Strategic merge: a merge patch that knows from the schema which lists are really maps.
+"""Strategic merge patch: merges lists by the merge keys of the schema; for built-in kinds.
 
 A list with a merge key is merged item by item; a list of scalars with strategy `merge` is a set; other lists are
-replaced.  Directives inside the patch say the rest:
+replaced.  Directives in the patch:
 
     $patch: replace | delete | merge      on a map or a list item
-    $setElementOrder/<field>              the order the merged list is to have
-    $deleteFromPrimitiveList/<field>      scalars to take out of a set
-    $retainKeys                           the only keys that may remain beside this patch's
+    $setElementOrder/<field>              the order of the merged list
+    $deleteFromPrimitiveList/<field>      scalars to remove from a set
+    $retainKeys                           all other keys are removed
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def merge(schema: Schema, original: Object, patch: Object) -> Object:
 
 
 def _merge(schema: Schema, original: Object, patch: Object) -> Object:
-    """Merge into `original`, which is ours to change; whatever comes from the patch is copied."""
+    """Merge into `original`, which may be changed; values of the patch are copied."""
     directive = patch.get(_PATCH)
     if directive == "replace":
         replacement: Object = _without_directives(schema, patch)
@@ -52,14 +52,14 @@ def _retained(original: Object, patch: Object) -> Object:
     kept = patch[_RETAIN]
     if not isinstance(kept, list):
         raise errors.bad_request("invalid patch format of retainKeys: it must be a list of keys")
-    strangers = [key for key, value in patch.items() if not key.startswith("$") and value is not None]
-    if any(key not in kept for key in strangers):
+    given = [key for key, value in patch.items() if not key.startswith("$") and value is not None]
+    if any(key not in kept for key in given):
         raise errors.bad_request("invalid patch format of retainKeys: it must list every key that the patch sets")
     return {key: value for key, value in original.items() if key in kept}
 
 
 def _merged_fields(patch: Object) -> list[str]:
-    """The fields a patch speaks about, by value or by directive, each once and in order."""
+    """The fields that a patch names, by value or by directive, each once and in order."""
     fields: dict[str, None] = {}
     for key in patch:
         if key.startswith((_ORDER, _DELETE_SCALARS)):
@@ -132,7 +132,7 @@ def _find(items: list[Any], merge_key: str, value: Any) -> int | None:
 
 
 def _reordered(items: list[Any], before: list[Any], order: list[Any], merge_key: str) -> list[Any]:
-    """Put the items the patch orders into its order; items only the server has keep their place relative to them."""
+    """Order the items as the patch says; items that are not in the patch keep their relative place."""
 
     def identity(item: Any) -> Any:
         return item.get(merge_key) if isinstance(item, dict) else item
@@ -150,7 +150,7 @@ def _reordered(items: list[Any], before: list[Any], order: list[Any], merge_key:
 
 
 def _without_directives(schema: Schema, value: Any) -> Any:
-    """A value that replaces rather than merges: nulls and directives have nothing left to act on."""
+    """A value that replaces the old one: without nulls and directives."""
     if isinstance(value, dict):
         return {
             key: _without_directives(_property(schema, key), item)

@@ -1,12 +1,12 @@
-"""Rules that a schema cannot say: defaults that look around, what a write may change, and what is refused.
+"""Rules of built-in and custom kinds that a schema cannot express: defaults, allowed changes, validation.
 
 The server calls these between decoding and storing (api/admission resolves what needs other objects):
 
     create   default → admit → prepare_create → validate_create
     update   default → prepare_update → admit → validate_update
 
-Metadata and the wall between spec and status are the same for every kind and handled here; the rest is in one
-file per group of kinds, found by resource in `_KINDS`.
+Metadata and the separation of spec and status are the same for every kind and handled here; the rest is in one file per
+group of kinds, registered in `_KINDS`.
 """
 
 from __future__ import annotations
@@ -53,26 +53,26 @@ def _of(resource: Resource) -> KindRules:
 
 
 def default(resource: Resource, obj: Object, old: Object | None) -> None:
-    """Fill in, in place, what the kind's schema cannot; `old` is the stored object of an update."""
+    """Set, in place, the defaults that the schema cannot express; `old` is the stored object of an update."""
     _of(resource).default(obj, old)
 
 
 def prepare_create(resource: Resource, obj: Object, now: float) -> None:
-    """Give a new object the status it starts with, whatever was sent."""
+    """Set the initial status of a new object; a status in the request is dropped."""
     rules = _of(resource)
     metadata.without_repeated_owners(obj["metadata"])
     if resource.has_status and not rules.keeps_status_on_create:
         obj.pop("status", None)
         if resource.builtin:
-            # Built-in kinds always show a status, custom ones none before their controller has written it.
+            # Built-in kinds always have a status, custom kinds none until their controller writes it.
             obj["status"] = {}
     rules.start(obj, now)
 
 
 def prepare_update(resource: Resource, new: Object, old: Object, subresource: str = "", now: float = 0.0) -> None:
-    """Put back, in place, everything this endpoint may not write; the server counts generations itself.
+    """Restore, in place, everything that this endpoint may not write; the server sets the generation.
 
-    Subresources other than `/status` (binding, finalize, …) are written by the server's own hand, field by field.
+    Other subresources than `/status` (binding, finalize, …) are written field by field by their own code.
     """
     rules = _of(resource)
     if subresource == STATUS:
@@ -102,7 +102,7 @@ def _keep_all_but_status(rules: KindRules, new: Object, old: Object) -> None:
 
 
 def _copy(field: str, target: Object, source: Object) -> None:
-    """Make `target[field]` what it is in `source`, absent included."""
+    """Copy a field, or remove it if it is absent in `source`."""
     if field in source:
         target[field] = source[field]
     else:
@@ -110,12 +110,12 @@ def _copy(field: str, target: Object, source: Object) -> None:
 
 
 def validate_create(resource: Resource, obj: Object) -> list[FieldError]:
-    """Every broken rule of a new object, metadata first."""
+    """All errors of a new object, metadata first."""
     return metadata.validate(resource, obj["metadata"]) + _of(resource).validate_create(obj)
 
 
 def validate_update(resource: Resource, new: Object, old: Object, subresource: str = "") -> list[FieldError]:
-    """Every broken rule of a changed object; `/status` has rules of its own, other subresources have none here."""
+    """All errors of a changed object; `/status` has its own rules, other subresources have none here."""
     problems = metadata.validate_update(resource, new["metadata"], old["metadata"])
     rules = _of(resource)
     if subresource == STATUS:
@@ -124,5 +124,5 @@ def validate_update(resource: Resource, new: Object, old: Object, subresource: s
 
 
 def warnings(resource: Resource, obj: Object) -> list[str]:
-    """What is accepted, yet probably not meant."""
+    """Warnings for objects that are accepted but probably not intended."""
     return _of(resource).warnings(obj)

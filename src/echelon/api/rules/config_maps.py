@@ -1,4 +1,4 @@
-"""Rules of ConfigMap and Secret: keys, size, and the promise not to change."""
+"""Rules of ConfigMap and Secret: keys, size, immutability."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KEY_SENTENCE = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
     "or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
-#: What a Secret of a well-known type must hold.
+#: Required keys of the well-known Secret types.
 _NEEDED_KEYS = {
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
@@ -57,7 +57,7 @@ def _secret(obj: Object) -> list[FieldError]:
 
 
 def _sealed(obj: Object, old: Object, parts: Sequence[str]) -> list[FieldError]:
-    """`immutable: true` holds for itself and for the content."""
+    """`immutable: true` protects itself and the data."""
     if not old.get("immutable"):
         return []
     detail = "field is immutable when `immutable` is set"

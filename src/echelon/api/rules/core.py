@@ -10,7 +10,7 @@ from . import fields, metadata, pod_placement, resources
 from .kind import KindRules
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
-#: As long as a namespace carries it, its content is not yet gone.
+#: Present until the content of the namespace is deleted.
 NAMESPACE_FINALIZER = "kubernetes"
 
 
@@ -23,7 +23,7 @@ def _start_namespace(obj: Object, now: float) -> None:
 
 
 def _keep_namespace(new: Object, old: Object, now: float) -> None:
-    """`spec.finalizers` is written through `/finalize` alone."""
+    """`spec.finalizers` is written through `/finalize` only."""
     new["spec"] = old.get("spec") or {}
 
 
@@ -139,7 +139,7 @@ def _service_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def _service_default(obj: Object, old: Object | None) -> None:
-    """A headless Service is IPv4 and has its missing address twice."""
+    """A headless Service is IPv4 and has clusterIP and clusterIPs None."""
     spec = obj.setdefault("spec", {})
     if old is not None and "clusterIP" not in spec and "clusterIP" in (old.get("spec") or {}):
         spec["clusterIP"] = old["spec"]["clusterIP"]

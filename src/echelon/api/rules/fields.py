@@ -1,6 +1,6 @@
-"""Checks of one field, in the words of a real server; every rule file builds on these.
+"""Checks of single fields with the messages of kube-apiserver, used by all rule files.
 
-Each takes the field's path and value and returns the broken rules, none if all is well.
+Each takes the field path and the value and returns a list of errors, empty if the value is valid.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ..objects import name_formats
 Check = Callable[[str, Any], list[FieldError]]
 
 INT32_MAX = 2**31 - 1
-#: Longer texts are no names anyway, and not worth keeping.
+#: Longer texts are not cached.
 _REMEMBERED = 256
 
 
 def _by(sentences: Callable[[str], Sequence[str]]) -> Check:
-    # The same few keys, values and names come again and again: a verdict is remembered.
+    # Cached, because the same keys, values and names occur again and again.
     known = lru_cache(maxsize=16384)(lambda text: tuple(sentences(text)))
 
     def check(path: str, value: Any) -> list[FieldError]:
@@ -49,12 +49,12 @@ def path_segment(path: str, value: Any) -> list[FieldError]:
 
 
 def needed(path: str, value: Any, check: Check) -> list[FieldError]:
-    """Present and not empty, and then well formed."""
+    """Required and valid."""
     return check(path, value) if value else [required(path)]
 
 
 def optional(path: str, value: Any, check: Check) -> list[FieldError]:
-    """Well formed if present and not empty."""
+    """Valid if present and not empty."""
     return check(path, value) if value else []
 
 
@@ -75,7 +75,7 @@ def at_most(path: str, value: int, maximum: int) -> list[FieldError]:
 
 
 def count(path: str, value: int | None) -> list[FieldError]:
-    """A required count of at least one; zero is what an unset count looks like."""
+    """A required count of at least one; zero counts as unset."""
     return at_least(path, value, 1) if value else [required(path)]
 
 
@@ -111,12 +111,12 @@ def no_more_than(path: str, items: Sequence[Any], limit: int) -> list[FieldError
 
 
 def frozen(path: str, new: Any, old: Any) -> list[FieldError]:
-    """The field may not change, appear or go; the real server shows no value here."""
+    """The field may not change, be added or removed; kube-apiserver shows no value here."""
     return [] if new == old else [invalid(path, None, "field is immutable")]
 
 
 def shape_frozen(path: str, new: Any, old: Any) -> list[FieldError]:
-    """The field may change inside, but neither appear nor go."""
+    """The field may change, but not be added or removed."""
     if old is None and new is not None:
         return [invalid(path, None, "field cannot be set once created")]
     if old is not None and new is None:

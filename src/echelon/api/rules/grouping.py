@@ -1,5 +1,5 @@
-"""The words that say how pods are grouped, wherever they appear: PodGroup, CompositePodGroup, the templates of a
-Workload, and `spec.scheduling` of Job and JobSet.
+"""Rules of the scheduling fields that PodGroup, CompositePodGroup, the templates of a Workload, and `spec.scheduling`
+of Job and JobSet share.
 
     schedulingPolicy       basic, or gang with a minimum
     schedulingConstraints  at most one topology key
@@ -89,7 +89,7 @@ def group(path: str, spec: Part, minimum: str) -> list[FieldError]:
     ]
 
 
-#: What never changes on a group; its policy has rules of its own.
+#: Immutable fields of a group; the policy has its own rules.
 FROZEN = (
     "schedulingConstraints",
     "resourceClaims",
@@ -101,7 +101,7 @@ FROZEN = (
 
 
 def policy_update(path: str, new: Part | None, old: Part | None, minimum: str) -> list[FieldError]:
-    """A group stays basic or stays a gang; the gang's minimum may move."""
+    """The policy type is immutable; the minimum of a gang may change."""
     new, old = new or {}, old or {}
     problems = fields.union(path, new, POLICIES)
     problems += fields.frozen(f"{path}.basic", new.get("basic"), old.get("basic"))
@@ -130,7 +130,7 @@ def workload_reference(path: str, value: Part | None, *, reference_needed: bool)
 
 
 def all_over_basic(path: str, spec: Part) -> list[str]:
-    """Allowed, yet hardly meant: members of a basic group start one by one and are disturbed together."""
+    """Warning: members of a basic group start one by one but are evicted together."""
     if "all" in (spec.get("disruptionMode") or {}) and "basic" in (spec.get("schedulingPolicy") or {}):
         return [
             f"{path}.disruptionMode: `all` together with the basic policy: members start one by one "

@@ -1,4 +1,4 @@
-"""Rules of Job: the selector it generates, the shape of its spec, and what may change when.
+"""Rules of Job: generated selector, validation of the spec, allowed changes.
 
 Its policies (pod failure, success) are checked in `job_policies`, its status in `job_status`.
 """
@@ -53,7 +53,7 @@ def _validate(obj: Object) -> list[FieldError]:
 
 
 def _generated(obj: Object, old: Object | None) -> list[FieldError]:
-    """A generated selector needs exactly the labels that were generated with it."""
+    """A generated selector requires the labels that were generated with it."""
     spec = obj.get("spec") or {}
     if spec.get("manualSelector"):
         return []
@@ -81,7 +81,7 @@ def _template_labels(spec: Part) -> Mapping[str, str]:
 
 
 def _hostnames(obj: Object) -> list[FieldError]:
-    """The pods of an Indexed Job are hosts, so the longest of their names must be a label."""
+    """Pod names of an Indexed Job are host names, so the longest must be a DNS label."""
     spec, name = obj.get("spec") or {}, meta.name(obj)
     completions = spec.get("completions") or 0
     if spec.get("completionMode") != INDEXED or completions <= 0:
@@ -119,7 +119,7 @@ def _selector(spec: Part) -> list[FieldError]:
 
 
 def managed_by(manager: str | None) -> list[FieldError]:
-    """Who looks after it, of Jobs and JobSets alike."""
+    """`spec.managedBy` of Jobs and JobSets."""
     if manager is None:
         return []
     problems = domain_prefixed_path("spec.managedBy", manager)
@@ -233,7 +233,7 @@ def _validate_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def _completions(new: Part, old: Part) -> list[FieldError]:
-    """An Indexed Job is elastic: completions and parallelism move together."""
+    """An Indexed Job is elastic: completions may change together with parallelism."""
     completions = new.get("completions")
     if completions == old.get("completions"):
         return []
@@ -245,7 +245,7 @@ def _completions(new: Part, old: Part) -> list[FieldError]:
 
 
 def template_is_open(old: Object) -> bool:
-    """Whether a Job's template may be adapted: it is suspended and nothing of it runs."""
+    """Whether the template may be changed: the Job is suspended and has no active pods."""
     status = old.get("status") or {}
     if not (old.get("spec") or {}).get("suspend") or status.get("active"):
         return False
@@ -253,7 +253,7 @@ def template_is_open(old: Object) -> bool:
 
 
 def _outside_window(template: Object, old: Object) -> Object:
-    """The new template with everything that may change at this moment put back to what it was."""
+    """The new template with the currently mutable fields restored; any other difference is an error."""
     was: Object = old["spec"].get("template") or {}
     if not template_is_open(old):
         return template

@@ -1,4 +1,4 @@
-"""A Job's policies: what a failed pod means (podFailurePolicy) and when the whole has succeeded (successPolicy)."""
+"""Rules of a Job's podFailurePolicy and successPolicy."""
 
 from __future__ import annotations
 

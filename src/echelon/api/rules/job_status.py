@@ -1,4 +1,4 @@
-"""Which status a Job's controller may write: counters that fit together, and an end that stays an end."""
+"""Rules of a Job's status: consistent counters, and terminal conditions that stay."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMPLETE, FAILED = "Complete", "Failed"
 SUCCESS_MET, FAILURE_TARGET, SUSPENDED = "SuccessCriteriaMet", "FailureTarget", "Suspended"
 _COUNTERS = ("active", "succeeded", "failed", "terminating", "ready")
 _EXCLUSIVE = ((COMPLETE, FAILED), (COMPLETE, FAILURE_TARGET), (SUCCESS_MET, FAILED), (SUCCESS_MET, FAILURE_TARGET))
-#: The end, and what must have been announced before it.
+#: A terminal condition, and the condition that must precede it.
 _ANNOUNCED = ((FAILED, FAILURE_TARGET), (COMPLETE, SUCCESS_MET))
 
 Part = Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Rules of JobSet: what it fills in, which names it will make, and which parts refer to each other.
+"""Rules of JobSet: defaults, lengths of generated names, references between its parts.
 
 Its policies are checked in `jobset_policies`, the grouping of its pods in `jobset_scheduling`, changes in
 `jobset_update`.
@@ -18,14 +18,14 @@ from .job import INDEXED, managed_by
 from .kind import NOTHING, KindRules
 
 LONGEST_NAME = 63
-#: Stands for the random tail of a pod's name when lengths are judged.
+#: Stands for the random suffix of a pod name when lengths are checked.
 TAIL = "abcde"
 
 Part = Mapping[str, Any]
 
 
 def _default(obj: Object, old: Object | None) -> None:
-    """The same on create and update, so that sending a manifest again changes nothing."""
+    """The same on create and update, so that applying a manifest again changes nothing."""
     spec = obj.setdefault("spec", {})
     network = spec.setdefault("network", {})
     network.setdefault("enableDNSHostnames", True)
@@ -41,7 +41,7 @@ def _default(obj: Object, old: Object | None) -> None:
 
 
 def default_jobs(spec: Object) -> None:
-    """Jobs are Indexed, and their pods restart on failure, unless they say otherwise."""
+    """Default to Indexed Jobs whose pods restart on failure."""
     for replicated in spec.get("replicatedJobs") or ():
         job = replicated.setdefault("template", {}).setdefault("spec", {})
         if not job.get("completionMode"):
@@ -80,7 +80,7 @@ def _replicated(path: str, obj: Object, replicated: Part) -> list[FieldError]:
 
 
 def _made_names(path: str, jobset: str, replicated: Part, job: Part) -> list[FieldError]:
-    """The longest names of Jobs and pods must still be host names."""
+    """The longest names of Jobs and pods must be valid host names."""
     last = max(replicated.get("replicas", 1) - 1, 0)
     longest_job = f"{jobset}-{replicated.get('name', '')}-{last}"
     made = {"job": longest_job}
@@ -117,7 +117,7 @@ def _warnings(obj: Object) -> list[str]:
     if (spec.get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder":
         found.append("spec.startupPolicy is deprecated; use spec.replicatedJobs[].dependsOn with status Ready")
     if spec.get("volumeClaimPolicies"):
-        found.append("spec.volumeClaimPolicies: volume claims are not made by this server yet")
+        found.append("spec.volumeClaimPolicies: ignored: this server does not create volume claims")
     return found
 
 

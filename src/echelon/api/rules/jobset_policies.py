@@ -1,6 +1,6 @@
-"""A JobSet's policies: order of its parts, success, failure, coordinator and volume claims.
+"""Rules of a JobSet's policies: order, success, failure, coordinator and volume claims.
 
-`path` is where the JobSet spec stands: in a JobSet, or inside the template of a training runtime.
+`path` is the path of the JobSet spec: in a JobSet, or in the template of a training runtime.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REASONS = (
     "MaxFailedIndexesExceeded",
     "PodFailurePolicy",
 )
-#: Actions that keep a counter for every Job, which bounds how many there may be.
+#: Actions that keep a counter per Job, which limits the number of Jobs.
 JOB_ACTIONS = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")
 MOST_COUNTED_JOBS = 1024
 LONGEST_RULE_NAME = 128
@@ -38,7 +38,7 @@ def in_order(spec: Part, policy: str, field: str) -> bool:
 
 
 def sequenced(spec: Part) -> bool:
-    """Whether some pods come into being only after others did something."""
+    """Whether some pods are created only after others are ready or complete."""
     return (
         in_order(spec, "startupPolicy", "startupPolicyOrder")
         or in_order(spec, "executionPolicy", "executionPolicyOrder")
@@ -47,7 +47,7 @@ def sequenced(spec: Part) -> bool:
 
 
 def order(path: str, spec: Part) -> list[FieldError]:
-    """dependsOn points backwards; only one way of ordering is used."""
+    """dependsOn refers to earlier entries; only one kind of ordering is used."""
     problems: list[FieldError] = []
     earlier: list[str] = []
     depends = False
@@ -163,7 +163,7 @@ def _rule(path: str, spec: Part, rule: Part) -> list[FieldError]:
 
 
 def _expression(pattern: str) -> str:
-    """What is wrong with a regular expression, "" if nothing is."""
+    """The error of a regular expression, "" if it is valid."""
     if _NOT_RE2.search(pattern):
         return "back references and look-around are not supported (RE2 syntax)"
     try:

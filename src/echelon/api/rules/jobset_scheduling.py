@@ -1,4 +1,4 @@
-"""`spec.scheduling` of a JobSet: which of its pods form groups, at one of four levels.
+"""Rules of `spec.scheduling` of a JobSet, which groups its pods in one of four ways.
 
 policy at the top                             one group of all pods
 replicatedJobs[] entries                      one group per entry
@@ -92,7 +92,7 @@ def _one_priority(spec: Part) -> list[FieldError]:
 
 
 def _whole(obj: Object, spec: Part, scheduling: Part) -> list[FieldError]:
-    """One group of all pods; where some start later, one for each replicated job."""
+    """One group of all pods; if some start later, one group per replicated job."""
     pods = sum(map(_pods, _jobs(spec)))
     problems = _terms("spec.scheduling", scheduling, _PODS, pods, "pods of the JobSet")
     policy = scheduling.get("schedulingPolicy") or {"gang": {}}

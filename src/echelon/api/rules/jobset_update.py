@@ -1,4 +1,4 @@
-"""What may change on a JobSet: it is suspended, resumed and cleaned up; while suspended, where its pods go."""
+"""Allowed changes of a JobSet: suspend, TTL and, while suspended, the scheduling fields of its pod templates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import FieldError, invalid
 from ..scheme import Object
 
-#: Fixed at creation, appearing and going included.
+#: Immutable; may not be added or removed either.
 IMMUTABLE = (
     "network",
     "successPolicy",
@@ -26,7 +26,7 @@ Part = Mapping[str, Any]
 
 
 def check(new: Part, old: Part) -> list[FieldError]:
-    """Of two JobSet specs, the newer against the older."""
+    """Errors of a new JobSet spec against the old one."""
     problems = [
         invalid(f"spec.{field}", new.get(field), "Value is immutable")
         for field in IMMUTABLE
@@ -56,7 +56,7 @@ def _replicated(new: Part, old: Part) -> list[FieldError]:
 
 
 def _adapted(replicated: Object, old: Object | None) -> Object:
-    """The entry with everything put back that a suspended JobSet may change."""
+    """The entry with the fields restored that may change while suspended."""
     if old is None:
         return replicated
     result: Object = copy.deepcopy(replicated)

@@ -1,4 +1,4 @@
-"""What a kind may bring beyond its schema: the record that `rules` dispatches to.
+"""`KindRules`: the hooks of a kind that `rules` calls.
 
 Everything common to all kinds (metadata, status isolation) is done by the dispatcher, so a kind without
 peculiarities brings nothing.  `validate_update` and `validate_status` see the object after preparation.
@@ -12,25 +12,25 @@ from dataclasses import dataclass
 from ..errors import FieldError
 from ..scheme import Object
 
-#: Metadata fields that `/status` lets through.
+#: Metadata fields that a write to `/status` may change.
 EVERYTHING = ("labels", "annotations", "finalizers", "ownerReferences")
 NOTHING: tuple[str, ...] = ()
 
 
 def _no_change(obj: Object, old: Object | None) -> None:
-    """Nothing is defaulted in code."""
+    """No defaults."""
 
 
 def _no_status(obj: Object, now: float) -> None:
-    """A new object starts without a status, or with an empty one."""
+    """No initial status."""
 
 
 def _no_upkeep(new: Object, old: Object, now: float) -> None:
-    """Nothing else is owned by the server."""
+    """No further server-owned fields."""
 
 
 def _no_status_upkeep(new: Object, old: Object) -> None:
-    """A status is kept as it was sent."""
+    """The status is stored as sent."""
 
 
 def _no_errors(obj: Object) -> list[FieldError]:
@@ -47,11 +47,11 @@ def _no_warnings(obj: Object) -> list[str]:
 
 @dataclass(frozen=True)
 class KindRules:
-    """The rules of one kind; the defaults are those of a kind that has none."""
+    """The hooks of one kind; the defaults do nothing."""
 
-    #: Defaults that depend on other fields, in place, after the schema's.
+    #: Sets defaults that depend on other fields, in place, after those of the schema.
     default: Callable[[Object, Object | None], None] = _no_change
-    #: What a new object starts with: a status, times.
+    #: Sets the initial status and times of a new object.
     start: Callable[[Object, float], None] = _no_status
     #: Server-owned parts of an update on the main endpoint (new, old, now).
     keep: Callable[[Object, Object, float], None] = _no_upkeep

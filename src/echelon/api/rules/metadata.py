@@ -1,4 +1,4 @@
-"""`metadata` of every kind: names, labels, annotations, owners, finalizers, and what the server alone may set."""
+"""Rules of `metadata`, the same for every kind: names, labels, annotations, owners, finalizers, server-owned fields."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ..scheme import NAMESPACES, SERVICES, Object, Resource
 from . import fields
 
 LARGEST_ANNOTATIONS = 256 * 1024
-#: What an update can neither set nor clear.
+#: Fields that an update can neither set nor clear.
 SERVER_OWNED = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
-#: What names an object for ever.
+#: Immutable identity.
 IMMUTABLE = ("name", "namespace", "uid", "generateName")
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _STANDARD_FINALIZERS = ("kubernetes", ORPHAN, FOREGROUND)
@@ -28,7 +28,7 @@ def _name_sentences(resource: Resource) -> Callable[[str], list[str]]:
 
 
 def validate(resource: Resource, meta: Mapping[str, Any]) -> list[FieldError]:
-    """Everything about the metadata of a new object."""
+    """All errors in the metadata of a new object."""
     return _named(resource, meta) + _parts(resource, meta)
 
 
@@ -47,7 +47,7 @@ def _parts(resource: Resource, meta: Mapping[str, Any]) -> list[FieldError]:
 def _named(resource: Resource, meta: Mapping[str, Any]) -> list[FieldError]:
     sentences = _name_sentences(resource)
     prefix, name = meta.get("generateName", ""), meta.get("name", "")
-    # The tail of a generated name is still to come, so its prefix may end in a dash.
+    # The suffix of a generated name is added later, so its prefix may end in a dash.
     stem = prefix[:-1] + "a" if prefix.endswith("-") and len(prefix) > 1 else prefix
     problems = [invalid("metadata.generateName", prefix, sentence) for sentence in sentences(stem)] if stem else []
     if name:
@@ -120,7 +120,7 @@ def _finalizers(path: str, finalizers: Sequence[str], *, fully_qualified: bool) 
 
 
 def keep(meta: Object, old: Mapping[str, Any]) -> None:
-    """Put the server's own fields back, whatever an update says about them."""
+    """Restore the server-owned fields in an update."""
     for field in SERVER_OWNED:
         if field in old:
             meta[field] = old[field]
@@ -132,14 +132,14 @@ def keep(meta: Object, old: Mapping[str, Any]) -> None:
 
 
 def without_repeated_owners(meta: Object) -> None:
-    """Identical owner references count once."""
+    """Remove duplicate owner references."""
     owners = meta.get("ownerReferences")
     if owners:
         meta["ownerReferences"] = [owner for index, owner in enumerate(owners) if owner not in owners[:index]]
 
 
 def validate_update(resource: Resource, meta: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
-    """What was stored is well formed, so only what changed is looked at."""
+    """Validate what changed; stored metadata is valid."""
     problems = [
         invalid(f"metadata.{field}", meta.get(field), "field is immutable")
         for field in ("name", "namespace", "uid")

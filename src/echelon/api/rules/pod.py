@@ -1,6 +1,6 @@
-"""Rules of Pod: how it starts, and the little that may change once it exists.
+"""Rules of Pod: initial status, and the few fields that may change.
 
-Binding is a subresource of its own: `spec.nodeName` cannot be written here after creation.
+`spec.nodeName` is written by the binding subresource and cannot be changed by an update.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAY_CHANGE = (
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
-#: A status write that leaves these out means to keep them.
+#: Kept when a status write leaves them out.
 _KEPT_STATUS = ("qosClass", "observedGeneration", "resourceClaimStatuses")
 
 Part = Mapping[str, Any]
@@ -48,7 +48,7 @@ def _validate(obj: Object) -> list[FieldError]:
 
 
 def _validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Check each field that may change by its own rule, then that nothing else did."""
+    """Check each mutable field by its own rule, then that nothing else has changed."""
     now, was = new.get("spec") or {}, old.get("spec") or {}
     if now == was:
         return []
@@ -72,7 +72,7 @@ def _validate_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def _with_mutable_parts_of(new: Part, old: Part) -> Object:
-    """`new` with everything that has its own rule put back; what then still differs is forbidden."""
+    """`new` with the mutable fields restored; any remaining difference is an error."""
     spec: Object = copy.deepcopy(dict(new))
     own_rule = ["activeDeadlineSeconds", "tolerations", "schedulingGates", "schedulingGroup"]
     if old.get("schedulingGates"):
@@ -132,7 +132,7 @@ def _gates(new: Sequence[Part], old: Sequence[Part]) -> list[FieldError]:
 
 
 def _while_gated(new: Part, old: Part) -> list[FieldError]:
-    """Until its gates are gone, where a pod may go can be narrowed."""
+    """While a pod has scheduling gates, its node selector and affinity may be narrowed."""
     problems: list[FieldError] = []
     selector, was = new.get("nodeSelector") or {}, old.get("nodeSelector") or {}
     if any(selector.get(key) != value for key, value in was.items()):

@@ -1,4 +1,4 @@
-"""Where a pod may go: node selectors, tolerations, affinity, spread, gates.  Used on pods, templates and nodes."""
+"""Rules of scheduling fields: node selectors, tolerations, taints, affinity, spread, gates, groups."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def taints(path: str, items: Sequence[Part]) -> list[FieldError]:
 
 
 def requirement(path: str, item: Part, operators: Sequence[str]) -> list[FieldError]:
-    """One expression of a selector: the operator decides how many values there are."""
+    """One expression of a selector: the operator determines the number of values."""
     problems = fields.needed(f"{path}.key", item.get("key"), fields.label_key)
     operator, values = item.get("operator", ""), item.get("values") or ()
     if operator not in operators:
@@ -110,7 +110,7 @@ def _term(path: str, term: Part) -> list[FieldError]:
 
 
 def node_selector(path: str, selector: Part) -> list[FieldError]:
-    """Alternatives of which a node must match one."""
+    """Node selector terms, of which a node must match one."""
     where, terms = f"{path}.nodeSelectorTerms", selector.get("nodeSelectorTerms") or ()
     if not terms:
         return [required(where, "must have at least one node selector term")]

@@ -1,4 +1,4 @@
-"""A pod's spec, on a Pod and inside the template of a Job: what is refused, whatever it is part of."""
+"""Rules of a pod spec, in a Pod and in a Job template."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ PREEMPTION_POLICIES = ("Never", "PreemptLowerPriority")
 
 Part = Mapping[str, Any]
 
-#: Specs, apart from their host names, in which nothing is wrong; so many are remembered.
-_SOUND: dict[bytes | None, None] = {}
+#: Cache of valid specs, encoded without their host names, and its size.
+_VALID_SPECS: dict[bytes | None, None] = {}
 _REMEMBERED = 4096
 
 
@@ -31,20 +31,20 @@ def containers(path: str, spec: Part) -> Iterator[tuple[str, Any]]:
 
 
 def check(path: str, spec: Part) -> list[FieldError]:
-    """Pods of a gang differ in their host names only: the rest is looked at once, if nothing is wrong with it."""
-    words = _words(spec)
-    if words in _SOUND and not fields.optional(f"{path}.hostname", spec.get("hostname"), fields.short_name):
+    """All errors.  Pods of a gang differ only in their host names, so a valid spec is checked once and cached."""
+    key = _cache_key(spec)
+    if key in _VALID_SPECS and not fields.optional(f"{path}.hostname", spec.get("hostname"), fields.short_name):
         return []
     problems = _check(path, spec)
-    if not problems and words is not None:
-        if len(_SOUND) >= _REMEMBERED:
-            _SOUND.clear()
-        _SOUND[words] = None
+    if not problems and key is not None:
+        if len(_VALID_SPECS) >= _REMEMBERED:
+            _VALID_SPECS.clear()
+        _VALID_SPECS[key] = None
     return problems
 
 
-def _words(spec: Part) -> bytes | None:
-    """All that a spec says but its host name; None if it cannot be written down."""
+def _cache_key(spec: Part) -> bytes | None:
+    """The spec encoded without its host name: the cache key; None if it cannot be encoded."""
     try:
         return msgspec.json.encode({field: value for field, value in spec.items() if field != "hostname"})
     except (OverflowError, TypeError):

@@ -1,4 +1,4 @@
-"""Amounts a container or pod asks for: well-formed names, requests within limits, whole devices, quality of service."""
+"""Rules of resource requests and limits, quality of service class, ports."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from . import fields
 
 STANDARD = ("cpu", "memory", "ephemeral-storage")
 HUGE_PAGES = "hugepages-"
-#: What the quality of service of a pod is judged by.
+#: The resources that determine the quality of service class.
 _JUDGED = ("cpu", "memory")
 
 Amounts = Mapping[str, Any]
 
 
 def milli(name: str, amount: Any) -> int:
-    """An amount fine enough to compare: milli-units for cpu, whole units for the rest."""
+    """An amount for comparison: milli-units for cpu, whole units for the rest."""
     return parse(amount, name)
 
 
@@ -60,7 +60,7 @@ def _against_limit(path: str, name: str, amount: Any, limit: Any) -> list[FieldE
 
 
 def _extended(name: str) -> bool:
-    """Devices and the like: counted whole, never shared."""
+    """Extended resources such as devices: integers that cannot be overcommitted."""
     return "/" in name and "kubernetes.io/" not in name
 
 
@@ -69,7 +69,7 @@ def _overcommits(name: str) -> bool:
 
 
 def quality_of_service(spec: Mapping[str, Any]) -> str:
-    """Guaranteed: cpu and memory limited everywhere, requests equal; BestEffort: none asked anywhere."""
+    """Guaranteed: every container has cpu and memory limits equal to requests; BestEffort: no requests or limits."""
     if spec.get("resources"):
         holders: Iterable[Mapping[str, Any]] = [spec]
     else:

@@ -1,7 +1,7 @@
 """Rules of PodGroup, CompositePodGroup and PriorityClass; those of Workload are in `workload`.
 
-A group is written once: afterwards only the gang's minimum may change.  That `minGroupCount` of a
-CompositePodGroup may change too is ahead of Kubernetes 1.37, which freezes it.
+After creation only the minimum of a gang may change.  Unlike in Kubernetes 1.37, this includes `minGroupCount` of a
+CompositePodGroup.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from . import fields, grouping, status_conditions
 from .kind import NOTHING, KindRules
 
 SYSTEM_PRIORITY_PREFIX = "system-"
-#: The classes that every cluster has, and the only ones above the user range.
+#: The built-in classes, the only ones above the user range.
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 

@@ -1,4 +1,4 @@
-"""`status.conditions[]` in the form that newer kinds share (metav1.Condition)."""
+"""Rules of `status.conditions[]` (metav1.Condition)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Rules of PersistentVolumeClaim, PersistentVolume and StorageClass: what placement reads is right, and stays so.
+"""Rules of PersistentVolumeClaim, PersistentVolume and StorageClass, as far as scheduling reads them.
 
-Sizes, access modes and what binds a claim to its volume are checked as a real server does; the many sources of
-volumes only for being exactly one.
+Sizes, access modes and binding fields are checked as in kube-apiserver; of volume sources only that there is one.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def _claim(obj: Object) -> list[FieldError]:
 
 
 def _claim_update(new: Object, old: Object) -> list[FieldError]:
-    """A claim finds its volume once, and a bound one may grow; nothing else changes."""
+    """An unbound claim may be bound, a bound one may grow; nothing else may change."""
     now, was = dict(new.get("spec") or {}), old.get("spec") or {}
     if not was.get("volumeName"):
         for field in ("volumeName", "storageClassName"):

@@ -1,6 +1,6 @@
-"""Rules of TrainJob and the two kinds of training runtime that need nothing but the object: refused with 422.
+"""Rules of TrainJob and the two kinds of training runtime that need only the object itself (422).
 
-What needs the runtime a TrainJob refers to, or the JobSet it became, is refused by `admission.trainjob` with 403.
+Checks against the runtime of a TrainJob or its JobSet are in `admission.trainjob` (403).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 SUPPORT = "trainer.kubeflow.org/support"
 FRAMEWORKS = ("torch", "mpi", "jax", "xgboost", "flux")
 GANG_SOURCES = ("coscheduling", "volcano", "workload")
-#: Of a TrainJob; what was left out at first may be added while nothing runs.
+#: Immutable fields of a TrainJob; absent ones may be added while it has no JobSet.
 IMMUTABLE = ("runtimeRef", "initializer", "trainer", "activeDeadlineSeconds", "managedBy")
 #: Of a pod in a runtime patch, once set.
 IMMUTABLE_POD = (
@@ -72,7 +72,7 @@ def _train_job_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def _frozen_once_set(path: str, new: Part, old: Part, names_of_fields: tuple[str, ...]) -> list[FieldError]:
-    """Values that differ where both sides have one; appearing and going is another rule's matter."""
+    """Errors for values that differ where both have one; adding and removing is another rule."""
     return [
         invalid(f"{path}.{field}", new[field], "field is immutable")
         for field in names_of_fields
@@ -92,13 +92,13 @@ def _patched_pods(spec: Part) -> Iterator[tuple[tuple[str, str], str, Part]]:
 
 
 def _stamp_new(obj: Object, now: float) -> None:
-    """A patch carries the time it was made, unless its manager says another."""
+    """Set the time of new runtime patches, unless it is given."""
     for patch in (obj.get("spec") or {}).get("runtimePatches") or ():
         patch.setdefault("time", to_time(now))
 
 
 def _stamp_changed(new: Object, old: Object, now: float) -> None:
-    """An unchanged patch keeps its time; a changed one gets a new one, whatever was sent."""
+    """An unchanged runtime patch keeps its time; a changed one gets the current time."""
     before = {patch.get("manager"): patch for patch in (old.get("spec") or {}).get("runtimePatches") or ()}
     for patch in (new.get("spec") or {}).get("runtimePatches") or ():
         was = before.get(patch.get("manager"))

@@ -1,7 +1,7 @@
-"""Rules of Workload: a tree of templates for groups, at most four levels deep.
+"""Rules of Workload: a tree of group templates, at most four levels deep.
 
-The tree is fixed at creation (no template is added, removed or renamed); inside a template only the gang's
-minimum may change.  Names are unique in the whole tree and priority is one for all.
+Templates cannot be added, removed or renamed; in a template only the minimum of a gang may change.  Names are unique in
+the whole tree, and all templates have the same priority.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _templates(path: str, field: str, holder: Template) -> list[FieldError]:
 
 
 def _tree(spec: Template) -> list[FieldError]:
-    """What holds over the whole tree, on create and on update."""
+    """Rules of the whole tree, on create and on update."""
     problems = _names(spec) + _childless("spec", spec)
     for index, template in enumerate(spec.get(COMPOSITES) or ()):
         if _height(template) >= MAX_DEPTH:
@@ -109,7 +109,7 @@ def _childless(path: str, holder: Template) -> list[FieldError]:
 
 
 def _height(template: Template) -> int:
-    """How many levels of composites hang from here, this one included."""
+    """Number of levels of composite templates, including this one."""
     return 1 + max((_height(child) for child in template.get(COMPOSITES) or ()), default=0)
 
 

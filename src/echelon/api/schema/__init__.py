@@ -1,1 +1,1 @@
-"""Structural schemas as data: decoding, defaulting, pruning, checking, OpenAPI, CRD manifests."""
+"""Schemas as data, and what is compiled from them: decoding, defaulting, pruning, validation, OpenAPI, CRDs."""

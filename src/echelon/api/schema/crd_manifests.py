@@ -1,8 +1,8 @@
-"""CustomResourceDefinitions of the kinds that a stock cluster lacks: JobSet and the Trainer kinds.
+"""CustomResourceDefinitions of JobSet and the Trainer kinds, for `echelon crds`.
 
-The embedded server reads these kinds' schemas as data (`definitions`); a real one wants each as one closed structural
-schema.  So every reference is put in its place, and what such a schema may not or need not carry is left out.  What
-remains defaults and checks on a real server as `defaulting` and `checking` do here.
+The embedded server reads the schemas as data with references (`definitions`); a CRD needs one structural schema without
+references.  So references are replaced by what they refer to, and fields that a CRD may not have are left out.  The
+result defaults and validates on kube-apiserver as `defaulting` and `schema_validation` do here.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from .kind_schema import printer_columns
 from .schema_validation import SPECIAL
 
 _API_VERSION = "apiextensions.k8s.io/v1"
-#: Inside a template, metadata is what the template may give; the server owns the rest.
+#: The metadata fields that a template may set.
 _EMBEDDED_METADATA = "io.x-k8s.jobset.v1alpha2.EmbeddedMetadata"
-#: What a structural schema may say of one value; the rest of our data is for other readers.
-_SAID = (
+#: The keywords that are copied into a structural schema.
+_KEYWORDS = (
     "description", "type", "format", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems",
     "minProperties", "required", "x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields",
     "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type",
@@ -73,29 +73,29 @@ def _version(resource: Resource) -> Object:
 
 
 def _root(name: str) -> Schema:
-    """The whole object; its metadata is the server's own business."""
-    root = _closed(definitions.described(name), native=False)
+    """The schema of the whole object; metadata is validated by the server itself."""
+    root = _resolved(definitions.described(name), native=False)
     root["properties"]["metadata"] = {"type": "object"}
     return root
 
 
-def _closed(schema: Schema, *, native: bool) -> Schema:
-    """A schema with everything it refers to in place."""
+def _resolved(schema: Schema, *, native: bool) -> Schema:
+    """A schema with its references resolved."""
     name = schema.get("$ref")
     if name is not None:
         return _referenced(name, schema, native=native)
-    made: Schema = {key: schema[key] for key in _SAID if key in schema}
+    made: Schema = {key: schema[key] for key in _KEYWORDS if key in schema}
     if "enum" in schema and not native:
         made["enum"] = schema["enum"]
     if "properties" in schema:
         made["properties"] = _properties(schema, native=native)
     if "items" in schema:
-        made["items"] = _closed(schema["items"], native=native)
-        if not _keys_are_certain(made):
+        made["items"] = _resolved(schema["items"], native=native)
+        if not _has_usable_keys(made):
             for key in _LIST_KEYS:
                 made.pop(key, None)
     if isinstance(schema.get("additionalProperties"), dict):
-        made["additionalProperties"] = _closed(schema["additionalProperties"], native=native)
+        made["additionalProperties"] = _resolved(schema["additionalProperties"], native=native)
     return made
 
 
@@ -103,7 +103,7 @@ def _referenced(name: str, beside: Schema, *, native: bool) -> Schema:
     if name == definitions.OBJECT_META:
         name = _EMBEDDED_METADATA
     native = native or definitions.is_native(name)
-    inner = dict(SPECIAL[name]) if name in SPECIAL else _closed(definitions.described(name), native=native)
+    inner = dict(SPECIAL[name]) if name in SPECIAL else _resolved(definitions.described(name), native=native)
     if "description" in beside:
         inner["description"] = beside["description"]
     return inner
@@ -114,14 +114,14 @@ def _properties(schema: Schema, *, native: bool) -> Schema:
     defaults: dict[str, Any] = {**scalars, **trees}
     made: Schema = {}
     for field, inner in schema["properties"].items():
-        made[field] = _closed(inner, native=native)
+        made[field] = _resolved(inner, native=native)
         if field in defaults:
             made[field]["default"] = defaults[field]
     return made
 
 
-def _keys_are_certain(schema: Schema) -> bool:
-    """A real server takes a list as a map only if each key is required or has a default."""
+def _has_usable_keys(schema: Schema) -> bool:
+    """kube-apiserver accepts a list-map only if each key is required or has a default."""
     items = schema["items"]
     return all(
         key in items.get("required", ()) or "default" in items.get("properties", {}).get(key, {})

@@ -1,9 +1,9 @@
-"""Built-in kinds: from a JSON tree as a client sent it to a fresh tree as a server keeps it.
+"""Decodes built-in kinds: from the JSON tree of a client to a new tree in canonical form, as Go's decoder would.
 
-Each definition is compiled once into nested closures that read as Go's decoder does; decoding an object then only
-walks the object.  A wrong type is an error with Go's text; nulls, unknown fields and the zeros that Go omits are
-dropped; quantities and times are put into canonical form.  The closures only note *that* something unknown was
-dropped; the rare object where it was is walked again for the paths (`pruning.unknown_paths`).
+Each definition is compiled once into nested closures, so that decoding only walks the object.  A wrong type is an
+error with Go's message; nulls, unknown fields and the zeros that Go omits are dropped; quantities and times are
+written in canonical form.  The closures only record *that* a field was unknown; its path is found by a second walk
+(`pruning.unknown_paths`), which is rare.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from ..scheme import Object
 from . import definitions
 from .definitions import Schema
 
-#: (value, strays) → decoded value, or None where nothing is to be kept; unknown field names are added to `strays`.
+#: (value, unknown) → decoded value, or None to drop it; the names of unknown fields are added to `unknown`.
 Decoder = Callable[[Any, list[str]], Any]
 
-#: Instants that need no second look: whole seconds, UTC, a day that every month has.
+#: Timestamps that are already canonical: whole seconds, UTC, a day that every month has.
 _WHOLE_SECONDS = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])T([01]\d|2[0-3]):[0-5]\d:[0-5]\dZ")
 _INTEGER_LIMITS = {"int32": 2**31, "int64": 2**63}
 
 
 class TypeMismatch(Exception):
-    """A value Go's decoder would refuse.  Gathers the field path on its way out."""
+    """A value that Go's decoder would reject.  Collects the field path while it is raised."""
 
     def __init__(self, what: str, *, go_type: str = "") -> None:
         super().__init__(what)
@@ -42,7 +42,7 @@ class TypeMismatch(Exception):
         self._path.append(field)
 
     def text(self) -> str:
-        """The sentence of Go's decoder."""
+        """The message of Go's decoder."""
         if not self._go_type:
             return self._what
         if not self._struct:
@@ -62,7 +62,7 @@ def json_kind(value: Any) -> str:
 
 
 def typed(name: str) -> Decoder:
-    """The typed reading of one definition."""
+    """The decoder of one definition."""
     return SPECIAL[name] if name in SPECIAL else _struct(name)
 
 
@@ -70,10 +70,10 @@ def typed(name: str) -> Decoder:
 def _struct(name: str) -> Decoder:
     go_type = definitions.go_type(name)
     struct = name.rsplit(".", 1)[-1]
-    # Filled on first use: only what objects really use is compiled, and definitions may contain themselves.
+    # Compiled on first use: only used definitions are compiled, and definitions may be recursive.
     fields: dict[str, Decoder] = {}
 
-    def decode(value: Any, strays: list[str]) -> Any:
+    def decode(value: Any, unknown: list[str]) -> Any:
         if type(value) is not dict:
             raise TypeMismatch(json_kind(value), go_type=go_type)
         if not fields:
@@ -86,9 +86,9 @@ def _struct(name: str) -> Decoder:
                     continue
                 child = fields.get(field)
                 if child is None:
-                    strays.append(field)
+                    unknown.append(field)
                     continue
-                result = child(item, strays)
+                result = child(item, unknown)
                 if result is not None:
                     made[field] = result
         except TypeMismatch as mismatch:
@@ -113,8 +113,8 @@ def _field(schema: Schema) -> Decoder:
 
 
 def _omit_empty(decode: Decoder) -> Decoder:
-    def decode_or_omit(value: Any, strays: list[str]) -> Any:
-        return decode(value, strays) or None
+    def decode_or_omit(value: Any, unknown: list[str]) -> Any:
+        return decode(value, unknown) or None
 
     return decode_or_omit
 
@@ -139,7 +139,7 @@ def _value(schema: Schema) -> Decoder:
 
 
 def _go_name(schema: Schema) -> str:
-    """How Go's messages call the type behind a schema."""
+    """The Go type of a schema, as in Go's messages."""
     if "$ref" in schema:
         return definitions.go_type(schema["$ref"])
     kind = schema.get("type")
@@ -158,10 +158,10 @@ def _list(items: Schema) -> Decoder:
     decode_item = _value(items)
     go_type = "[]" + _go_name(items)
 
-    def decode(value: Any, strays: list[str]) -> Any:
+    def decode(value: Any, unknown: list[str]) -> Any:
         if type(value) is not list:
             raise TypeMismatch(json_kind(value), go_type=go_type)
-        return [decode_item(item, strays) for item in value if item is not None]
+        return [decode_item(item, unknown) for item in value if item is not None]
 
     return decode
 
@@ -170,33 +170,33 @@ def _map(values: Schema) -> Decoder:
     decode_item = _value(values)
     go_type = "map[string]" + _go_name(values)
 
-    def decode(value: Any, strays: list[str]) -> Any:
+    def decode(value: Any, unknown: list[str]) -> Any:
         if type(value) is not dict:
             raise TypeMismatch(json_kind(value), go_type=go_type)
-        return {key: decode_item(item, strays) for key, item in value.items() if item is not None}
+        return {key: decode_item(item, unknown) for key, item in value.items() if item is not None}
 
     return decode
 
 
-def _string(value: Any, strays: list[str]) -> Any:
+def _string(value: Any, unknown: list[str]) -> Any:
     if type(value) is not str:
         raise TypeMismatch(json_kind(value), go_type="string")
     return value
 
 
-def _string_or_omit(value: Any, strays: list[str]) -> Any:
+def _string_or_omit(value: Any, unknown: list[str]) -> Any:
     if type(value) is not str:
         raise TypeMismatch(json_kind(value), go_type="string")
     return value or None
 
 
-def _boolean(value: Any, strays: list[str]) -> Any:
+def _boolean(value: Any, unknown: list[str]) -> Any:
     if type(value) is not bool:
         raise TypeMismatch(json_kind(value), go_type="bool")
     return value
 
 
-def _number(value: Any, strays: list[str]) -> Any:
+def _number(value: Any, unknown: list[str]) -> Any:
     if type(value) is not int and type(value) is not float:
         raise TypeMismatch(json_kind(value), go_type="float64")
     return value
@@ -206,7 +206,7 @@ def _number(value: Any, strays: list[str]) -> Any:
 def _integer(width: str) -> Decoder:
     limit = _INTEGER_LIMITS[width]
 
-    def decode(value: Any, strays: list[str]) -> Any:
+    def decode(value: Any, unknown: list[str]) -> Any:
         if type(value) is not int or not -limit <= value < limit:
             kind = json_kind(value)
             raise TypeMismatch(f"number {value}" if kind == "number" else kind, go_type=width)
@@ -215,7 +215,7 @@ def _integer(width: str) -> Decoder:
     return decode
 
 
-def _base64(value: Any, strays: list[str]) -> Any:
+def _base64(value: Any, unknown: list[str]) -> Any:
     if type(value) is not str:
         raise TypeMismatch(json_kind(value), go_type="[]uint8")
     try:
@@ -226,7 +226,7 @@ def _base64(value: Any, strays: list[str]) -> Any:
     return binascii.b2a_base64(data, newline=False).decode()
 
 
-def _quantity(value: Any, strays: list[str]) -> Any:
+def _quantity(value: Any, unknown: list[str]) -> Any:
     if type(value) not in (str, int, float):
         raise TypeMismatch(quantity.WRONG_FORMAT)
     try:
@@ -235,7 +235,7 @@ def _quantity(value: Any, strays: list[str]) -> Any:
         raise TypeMismatch(str(refused)) from refused
 
 
-def _int_or_string(value: Any, strays: list[str]) -> Any:
+def _int_or_string(value: Any, unknown: list[str]) -> Any:
     if type(value) is str:
         return value
     if type(value) is not int or not -(2**31) <= value < 2**31:
@@ -246,7 +246,7 @@ def _int_or_string(value: Any, strays: list[str]) -> Any:
 
 
 def _instant(write: Callable[[float], str], layout: str) -> Decoder:
-    def decode(value: Any, strays: list[str]) -> Any:
+    def decode(value: Any, unknown: list[str]) -> Any:
         if type(value) is not str:
             raise TypeMismatch(f"json: cannot unmarshal {json_kind(value)} into Go value of type string")
         if layout == "2006-01-02T15:04:05Z07:00" and _WHOLE_SECONDS.fullmatch(value):
@@ -259,7 +259,7 @@ def _instant(write: Callable[[float], str], layout: str) -> Decoder:
     return decode
 
 
-def _free_form(value: Any, strays: list[str]) -> Any:
+def _free_form(value: Any, unknown: list[str]) -> Any:
     return copy_tree(value)
 
 

@@ -1,9 +1,9 @@
-"""Filling in what a client left out, as a server would before storing.
+"""Sets default values, as kube-apiserver does before storing.
 
-Each definition is compiled once into a function that fills one tree in place: constants first (from the schemas and
-from data/defaults.yaml), then the few defaults that depend on other fields (the functions below), then the children.
+Each definition is compiled once into a function that changes one tree in place: first constants (from the schemas and
+from data/defaults.yaml), then the defaults that depend on other fields (the functions below), then the children.
 
-Custom kinds only get what their own schema says, and inside embedded native types what their published schemas say.
+Custom kinds only get the defaults of their own schema, and inside native types those of the published schemas.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Filler = Callable[[Any], None]
 
 @cache
 def filler(name: str, *, custom: bool = False) -> Filler:
-    """What fills an object of this definition in place."""
+    """The function that sets the defaults of an object of this definition, in place."""
     compiled: list[Filler] = []
 
     def fill(obj: Any) -> None:
@@ -71,7 +71,7 @@ def _struct(schema: Schema, custom: bool, *, native: bool, name: str = "") -> Fi
 
 
 def schema_defaults(schema: Schema, custom: bool, native: bool) -> tuple[Object, Object]:
-    """The schema's own defaults that apply: scalars, and trees that must be copied."""
+    """The defaults in the schema that apply: scalars, and trees that must be copied."""
     scalars: Object = {}
     trees: Object = {}
     for field, inner in schema.get("properties", {}).items():
@@ -79,11 +79,11 @@ def schema_defaults(schema: Schema, custom: bool, native: bool) -> tuple[Object,
             continue
         value = inner["default"]
         if isinstance(value, (dict, list)):
-            # Go always writes embedded structs, hence their {}; published custom schemas say nothing of them.
+            # Go always writes embedded structs as {}; published schemas of custom kinds do not mention them.
             if not (custom and native):
                 trees[field] = value
         elif custom and native:
-            # Published custom schemas leave out the zeros that Go's JSON only happens to write.
+            # Published schemas of custom kinds leave out zeros.
             if value:
                 scalars[field] = value
         elif custom or value or inner.get("x-written"):
@@ -130,7 +130,7 @@ def _each_value(child: Filler | None) -> Filler | None:
 
 @cache
 def _has_defaults(name: str, custom: bool) -> bool:
-    """Whether anything at or below this definition has a default, so that it is worth a visit."""
+    """Whether this definition or one below it has a default; others are skipped."""
     seen: dict[str, None] = {}
     waiting = [name]
     while waiting:
@@ -149,7 +149,7 @@ def _has_defaults(name: str, custom: bool) -> bool:
 
 
 def _structs(schema: Schema) -> Iterator[Schema]:
-    """A schema and the schemas nested inside it, up to references."""
+    """A schema and the schemas nested in it, without following references."""
     yield schema
     for inner in schema.get("properties", {}).values():
         yield from _structs(inner)
@@ -203,7 +203,7 @@ def _node_status(status: Object) -> None:
 
 
 def _secret(secret: Object) -> None:
-    """`stringData` is for writing only: it ends up in `data`."""
+    """`stringData` is write-only: it is moved into `data`."""
     for key, text in secret.pop("stringData", {}).items():
         secret.setdefault("data", {})[key] = binascii.b2a_base64(text.encode(), newline=False).decode()
 

@@ -1,13 +1,13 @@
-"""The schemas of every kind, as data: one table from definition name to structural OpenAPI schema.
+"""The schemas of all kinds as data: a table from definition name to OpenAPI schema.
 
-    native.json        Kubernetes' own types; `x-pointer` and `x-written` say where Go's JSON keeps zeros
-    defaults.yaml      defaults a real server sets in code, by type
-    jobset.yaml        JobSet's kinds, written by us, with references into the native types
-    trainer.yaml       Trainer's kinds, likewise
-    descriptions.yaml  our own words for `kubectl explain`
+    native.json        built-in types; `x-pointer` and `x-written` mark where Go's JSON keeps zeros
+    defaults.yaml      defaults that kube-apiserver sets in code, by type
+    jobset.yaml        JobSet, with references to native types
+    trainer.yaml       the Trainer kinds, likewise
+    descriptions.yaml  texts for `kubectl explain`
 
-References are bare definition names.  Decoding, defaulting, checking, patching and OpenAPI all compile from this
-table; none of them knows a kind.
+References are definition names.  Decoding, defaulting, validation, patching and OpenAPI are compiled from this table;
+none of them has code for a kind.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _custom() -> dict[str, Schema]:
 
 @cache
 def constant_defaults() -> dict[str, dict[str, Any]]:
-    """Definition name → field → the constant a real server fills in."""
+    """Definition name → field → constant default."""
     table: dict[str, dict[str, Any]] = msgspec.yaml.decode(_read("defaults.yaml"))
     return table
 
@@ -62,14 +62,14 @@ def lookup(name: str) -> Schema:
 
 @cache
 def _descriptions() -> dict[str, dict[str, str]]:
-    """`group.Type` → field → our words; the field "" is the type itself, the type "" is any type."""
+    """`group.Type` → field → description; the field "" is the type itself, the type "" any type."""
     table: dict[str, dict[str, str]] = msgspec.yaml.decode(_read("descriptions.yaml"))
     return table
 
 
 @cache
 def described(name: str) -> Schema:
-    """The schema of one definition with our descriptions, for people to read."""
+    """The schema of one definition with descriptions."""
     schema = lookup(name)
     parts = name.split(".")
     words = _descriptions().get(f"{parts[-3]}.{parts[-1]}", {})
@@ -101,7 +101,7 @@ def name_of(resource: Resource) -> str:
 
 
 def go_type(name: str) -> str:
-    """`io.k8s.api.core.v1.PodSpec` → `v1.PodSpec`, as Go's messages call it."""
+    """`io.k8s.api.core.v1.PodSpec` → `v1.PodSpec`, as in Go's messages."""
     return ".".join(name.split(".")[-2:])
 
 

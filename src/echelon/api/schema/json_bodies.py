@@ -1,4 +1,4 @@
-"""Request bodies before their kind matters: bytes to JSON trees, and fields that were written twice."""
+"""Request bodies: bytes to JSON trees, and the paths of duplicate fields; independent of the kind."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from ..scheme import Resource
 
 
 def parse(resource: Resource, body: bytes) -> Any:
-    """The JSON tree in a request body; `ApiError` 400 if it is none."""
+    """The JSON tree of a request body; `ApiError` 400 if it is not JSON."""
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as refused:
         raise errors.bad_request(
             f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get version/kind; "
-            f"json parse error: {_go_complaint(body, str(refused))} ({_summary(body)})"
+            f"json parse error: {_go_message(body, str(refused))} ({_summary(body)})"
         ) from None
 
 
-def _go_complaint(body: bytes, complaint: str) -> str:
-    """What Go's parser would have said where ours gave up."""
-    place = re.search(r"\(byte (\d+)\)", complaint)
-    if "truncated" in complaint:
+def _go_message(body: bytes, message: str) -> str:
+    """The message of Go's parser for the same error."""
+    place = re.search(r"\(byte (\d+)\)", message)
+    if "truncated" in message:
         return "unexpected end of JSON input"
-    if "recursion" in complaint:
+    if "recursion" in message:
         return "exceeded max depth"
     if place is None or int(place.group(1)) >= len(body):
-        return complaint
+        return message
     character = body[int(place.group(1)) :][:1].decode("ascii", "replace")
     return f"invalid character '{character}' looking for beginning of value"
 
@@ -45,11 +45,11 @@ def _summary(body: bytes, limit: int = 30) -> str:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """The members of an object as they were written, repetitions included."""
+    """The members of an object as written, duplicates included."""
 
 
 def duplicate_fields(body: bytes) -> list[str]:
-    """Paths of fields that one object of a well-formed body has more than once; for strict field validation."""
+    """Paths of duplicate fields in a well-formed body; for strict field validation."""
     return list(_duplicates(json.loads(body, object_pairs_hook=_Pairs), ""))
 
 

@@ -1,9 +1,9 @@
-"""What the server asks of a kind's schema: decode, fill in, check.
+"""The functions of a kind's schema that the server calls: decode, default, check.
 
-    parse           bytes → the client's tree
-    decode          the client's tree → a fresh tree of known fields in canonical form, and what was unknown
-    apply_defaults  fills the gaps, in place
-    check           the structural rules of custom kinds (built-in kinds have theirs in `rules`)
+    parse           bytes → JSON tree
+    decode          JSON tree → new tree of known fields in canonical form, and the paths of unknown fields
+    apply_defaults  sets defaults, in place
+    check           validates custom kinds against their schema (built-in kinds are validated by `rules`)
     openapi_v3      the document of a group version, for kubectl
 
 The schemas are data (`definitions`); each is compiled once, on first use.
@@ -40,17 +40,17 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """An object as the server keeps it, and the paths of fields that its kind does not have."""
+    """An object in canonical form, and the paths of its unknown fields."""
 
     obj: Object
     unknown: list[str]
 
 
 def decode(resource: Resource, obj: Object) -> Decoded:
-    """A fresh tree of what the kind knows; `ApiError` 400 where a value has the wrong type."""
-    strays: list[str] = []
+    """A new tree of the known fields; `ApiError` 400 where a value has the wrong type."""
+    unknown: list[str] = []
     try:
-        read = _decoder(resource)(obj, strays)
+        read = _decoder(resource)(obj, unknown)
     except decoding.TypeMismatch as mismatch:
         raise cannot_handle(resource, mismatch.text()) from None
     except RecursionError:
@@ -58,7 +58,7 @@ def decode(resource: Resource, obj: Object) -> Decoded:
     made: Object = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {}}
     made.update(read)
     made["apiVersion"], made["kind"] = resource.api_version, resource.kind
-    if not strays:
+    if not unknown:
         return Decoded(made, [])
     return Decoded(made, list(pruning.unknown_paths({"$ref": definitions.name_of(resource)}, obj)))
 
@@ -70,7 +70,7 @@ def _decoder(resource: Resource) -> decoding.Decoder:
 
 
 def apply_defaults(resource: Resource, obj: Object) -> None:
-    """Fill in, in place, what the schema gives a default; the object must have been decoded."""
+    """Set the defaults of the schema, in place; the object must have been decoded."""
     _filler(resource)(obj)
 
 
@@ -80,8 +80,8 @@ def _filler(resource: Resource) -> defaulting.Filler:
 
 
 def check(resource: Resource, obj: Object) -> list[FieldError]:
-    """Every breach of a custom kind's structural schema; nothing for built-in kinds, whose rules are code."""
-    return [] if resource.builtin else schema_validation.breaches(definitions.name_of(resource), obj)
+    """Errors of a custom kind against its schema; none for built-in kinds, which `rules` validates."""
+    return [] if resource.builtin else schema_validation.validate(definitions.name_of(resource), obj)
 
 
 def definition(resource: Resource) -> Schema:
@@ -96,13 +96,13 @@ def printer_columns(resource: Resource) -> list[Object]:
 
 
 def cannot_handle(resource: Resource, detail: str) -> ApiError:
-    """400 for a body that is no object of this kind."""
+    """400 for a body that is not an object of this kind."""
     return errors.bad_request(
         f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {detail}'
     )
 
 
 def unknown_fields(resource: Resource, paths: list[str], duplicates: list[str] | None = None) -> ApiError:
-    """400 for unknown and repeated fields under strict field validation."""
+    """400 for unknown and duplicate fields under strict field validation."""
     listed = [f'duplicate field "{path}"' for path in duplicates or ()] + [f'unknown field "{path}"' for path in paths]
     return cannot_handle(resource, f"strict decoding error: {', '.join(listed)}")

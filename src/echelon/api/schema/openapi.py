@@ -1,7 +1,7 @@
-"""OpenAPI v3 documents, one per group version: what kubectl reads before it applies, edits or explains anything.
+"""OpenAPI v3 documents, one per group version, as kubectl needs them for apply, edit and explain.
 
-A document has a path for every resource, whose operations say which kind they serve, which patches it takes and that
-`fieldValidation` is understood; and the schemas of all kinds of the group version with everything they refer to.
+A document has a path for every resource, with its kind, its patch types and `fieldValidation`, and the schemas of all
+kinds of the group version with everything they refer to.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .definitions import Schema
 
 _SCHEMAS = "#/components/schemas/"
 _LIST_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta"
-#: Marks for ourselves that are no part of a published schema.
+#: Internal keywords that are not published.
 _PRIVATE = ("x-pointer", "x-written", "x-printer-columns")
 _LISTING = (
     "labelSelector",
@@ -39,7 +39,7 @@ _TYPES = {"limit": "integer", "timeoutSeconds": "integer", "gracePeriodSeconds":
 
 @cache
 def document(group: str, version: str) -> Object:
-    """The OpenAPI document of one group version; it is shared, so do not change it."""
+    """The OpenAPI document of one group version; shared, do not change it."""
     served = [resource for resource in RESOURCES if (resource.group, resource.version) == (group, version)]
     paths: Object = {}
     for resource in served:
@@ -149,7 +149,7 @@ def _list_schema(resource: Resource) -> Schema:
 
 
 def _published(schema: Any) -> Any:
-    """A schema in OpenAPI's form: full references, wrapped where something stands beside them."""
+    """A schema in OpenAPI form: full references, wrapped in allOf if there are other keywords."""
     if isinstance(schema, list):
         return [_published(item) for item in schema]
     if not isinstance(schema, dict):

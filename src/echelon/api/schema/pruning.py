@@ -1,7 +1,7 @@
-"""Custom kinds: what a server prunes from an object it knows only by a structural schema.
+"""Decodes custom kinds: prunes unknown fields and nulls, keeps everything else for `schema_validation`.
 
-Unknown fields and nulls go; everything else stays as sent, right or wrong, for `checking` to judge.  Only apiVersion,
-kind and metadata are read like a built-in's.  `unknown_paths` names what was dropped, for both sorts of kinds.
+Only apiVersion, kind and metadata are decoded like those of a built-in kind.  `unknown_paths` returns the paths of
+unknown fields, for custom and built-in kinds.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from .definitions import Schema
 
 @cache
 def pruner(name: str) -> Decoder:
-    """The loose reading of a custom kind; its apiVersion, kind and metadata are read typed, as a server does."""
+    """The decoder of a custom kind; apiVersion, kind and metadata are typed, the rest is pruned."""
     prune = _value({"$ref": name})
     metadata = typed(definitions.OBJECT_META)
 
-    def decode(value: Any, strays: list[str]) -> Any:
+    def decode(value: Any, unknown: list[str]) -> Any:
         if type(value) is not dict:
             raise TypeMismatch(json_kind(value), go_type="map[string]interface {}")
-        made = prune({field: item for field, item in value.items() if field != "metadata"}, strays)
+        made = prune({field: item for field, item in value.items() if field != "metadata"}, unknown)
         if value.get("metadata") is not None:
             try:
-                made["metadata"] = metadata(value["metadata"], strays)
+                made["metadata"] = metadata(value["metadata"], unknown)
             except TypeMismatch as mismatch:
                 mismatch.within("", "metadata")
                 raise
@@ -56,13 +56,13 @@ def _value(schema: Schema) -> Decoder:
 
 @cache
 def _struct(name: str) -> Decoder:
-    """Compiled on first use, so that a definition may contain itself."""
+    """Compiled on first use, so that definitions may be recursive."""
     compiled: list[Decoder] = []
 
-    def decode(value: Any, strays: list[str]) -> Any:
+    def decode(value: Any, unknown: list[str]) -> Any:
         if not compiled:
             compiled.append(_fields(definitions.lookup(name)))
-        return compiled[0](value, strays)
+        return compiled[0](value, unknown)
 
     return decode
 
@@ -71,7 +71,7 @@ def _fields(schema: Schema) -> Decoder:
     fields = {field: _value(inner) for field, inner in schema.get("properties", {}).items()}
     unknown_stay = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
 
-    def decode(value: Any, strays: list[str]) -> Any:
+    def decode(value: Any, unknown: list[str]) -> Any:
         if type(value) is not dict:
             return copy_tree(value)
         made: Object = {}
@@ -80,47 +80,47 @@ def _fields(schema: Schema) -> Decoder:
                 continue
             child = fields.get(field)
             if child is not None:
-                made[field] = child(item, strays)
+                made[field] = child(item, unknown)
             elif unknown_stay:
                 made[field] = copy_tree(item)
             else:
-                strays.append(field)
+                unknown.append(field)
         return made
 
     return decode
 
 
 def _list(decode_item: Decoder) -> Decoder:
-    def decode(value: Any, strays: list[str]) -> Any:
+    def decode(value: Any, unknown: list[str]) -> Any:
         if type(value) is not list:
             return copy_tree(value)
-        return [decode_item(item, strays) for item in value if item is not None]
+        return [decode_item(item, unknown) for item in value if item is not None]
 
     return decode
 
 
 def _map(decode_item: Decoder) -> Decoder:
-    def decode(value: Any, strays: list[str]) -> Any:
+    def decode(value: Any, unknown: list[str]) -> Any:
         if type(value) is not dict:
             return copy_tree(value)
-        return {key: decode_item(item, strays) for key, item in value.items() if item is not None}
+        return {key: decode_item(item, unknown) for key, item in value.items() if item is not None}
 
     return decode
 
 
-def _whole_number(value: Any, strays: list[str]) -> Any:
-    """JSON has one sort of number: clients that send 4.0 mean 4."""
+def _whole_number(value: Any, unknown: list[str]) -> Any:
+    """JSON has one number type: 4.0 is the integer 4."""
     if type(value) is float and value.is_integer():
         return int(value)
     return copy_tree(value)
 
 
-def _keep(value: Any, strays: list[str]) -> Any:
+def _keep(value: Any, unknown: list[str]) -> Any:
     return copy_tree(value)
 
 
 def unknown_paths(schema: Schema, value: Any, path: str = "") -> Iterator[str]:
-    """Where an object has fields its schema does not know: `spec.x`, `spec.containers[0].y`."""
+    """Paths of the fields that are not in the schema: `spec.x`, `spec.containers[0].y`."""
     name = schema.get("$ref")
     if name in SPECIAL:
         return

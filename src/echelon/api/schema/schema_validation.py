@@ -1,7 +1,7 @@
-"""The structural rules of custom kinds: types, required fields, enums, limits, patterns, unique keys.
+"""Validates custom kinds against their schema: types, required fields, enums, limits, patterns, unique keys.
 
-Every breach is reported at once, in the words a real server uses for custom resources.  Inside native types only the
-rules that their published schemas carry apply: no enums and no limits, which are code there.
+All errors are reported together, with the messages of kube-apiserver for custom resources.  Inside native types only
+what their published schemas contain applies: enums and limits of native types are code.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _PYTHON_TYPES: dict[str, type] = {"object": dict, "array": list, "string": str, 
 _INTEGER_LIMITS = {"int32": 2**31 - 1, "int64": 2**63 - 1}
 
 
-def breaches(name: str, obj: Any) -> list[FieldError]:
-    """Every rule of the definition that the object breaks."""
+def validate(name: str, obj: Any) -> list[FieldError]:
+    """Every error of the object against its definition."""
     schema = definitions.lookup(name)
     problems: list[FieldError] = []
     for field, inner in schema["properties"].items():
@@ -50,7 +50,7 @@ def _walk(schema: Schema, value: Any, path: str, *, native: bool) -> Iterator[Fi
     if name is not None:
         native = native or definitions.is_native(name)
         schema = SPECIAL.get(name) or definitions.lookup(name)
-    wrong = _type_breach(schema, value, path)
+    wrong = _type_error(schema, value, path)
     if wrong is not None:
         yield wrong
         return
@@ -74,7 +74,7 @@ def _json_type(value: Any) -> str:
     return next((name for name, python_type in _PYTHON_TYPES.items() if isinstance(value, python_type)), "null")
 
 
-def _type_breach(schema: Schema, value: Any, path: str) -> FieldError | None:
+def _type_error(schema: Schema, value: Any, path: str) -> FieldError | None:
     kind = _json_type(value)
     wanted = schema.get("type")
     if schema.get("x-kubernetes-int-or-string"):

@@ -1,1 +1,1 @@
-"""The HTTP face: from requests to `api.verbs.Verbs` and back to bytes; `application` is where to begin reading."""
+"""HTTP: from requests to `api.verbs.Verbs` and back to bytes; start reading at `application`."""

@@ -1,9 +1,8 @@
-"""The ASGI application: one request in, one reply out.
+"""The ASGI application: routes a request to its handler and sends the reply.
 
-    origin → caller → path → verb → handler (reads, watching, writes, deletes, subresources) → encode
+    check origin → authenticate → path → verb → handler (reads, watching, mutations, deletes, subresources) → encode
 
-Handlers know `api.verbs.Verbs` and nothing of what is behind it.  Every refusal is an `ApiError` and leaves as
-a Status; anything else that goes wrong is logged and leaves as a 500.
+Handlers use `api.verbs.Verbs` only.  An `ApiError` is sent as its Status; other exceptions are logged and sent as 500.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _POD_SUBRESOURCES: Mapping[str, Mapping[str, _Handler]] = {
 
 
 class Application:
-    """The HTTP face over any `Verbs`."""
+    """The HTTP API over any `Verbs`."""
 
     def __init__(self, verbs: Verbs, gate: Gate, clock: Clock, address: str, more_metrics: Callable[[], bytes]) -> None:
         self._verbs = verbs
@@ -105,7 +104,7 @@ class Application:
 
 
 def _route(request: Request) -> tuple[Target | None, Exception | None]:
-    """The target of the path, or why it has none: who asks is checked before what they ask for."""
+    """The target of the path, or its error, which is raised after authentication."""
     try:
         return routes.parse(request.path), None
     except (ApiError, PageNotFound) as problem:

@@ -1,1 +1,1 @@
-"""Objects between requests and the store: decoded trees, what a client sent, what is kept."""
+"""Objects between requests and the store: decoding, access to the store, cache of decoded objects."""

@@ -1,7 +1,7 @@
-"""Objects over the store: the one place where trees become records and records trees.
+"""Access of the verbs to the store: the only place where objects become records and records become objects.
 
-Reads see durable state only.  Writes name the record they are based on; `store.Mismatch` means that somebody else
-was faster, and `settled` waits until reading again shows what they did.
+Reads see durable state only.  Writes name the record they are based on; `RevisionMismatch` means that another write
+was first, and `Store.settled` waits until that write can be read.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ T = TypeVar("T")
 
 
 def at_version(resource: Resource, tree: Object) -> Object:
-    """A stored tree as the asked-for version shows it; versions differ in nothing else."""
+    """A stored object at the requested version; versions differ only in apiVersion."""
     if tree["apiVersion"] == resource.api_version:
         return tree
     return {**tree, "apiVersion": resource.api_version}
 
 
 def prefix_of(resource: Resource, namespace: str) -> str:
-    """Where a collection is stored: one namespace, or all of them."""
+    """The key prefix of a collection in one namespace, or in all."""
     return f"{resource.prefix}{namespace}/" if resource.namespaced and namespace else resource.prefix
 
 
@@ -41,7 +41,7 @@ async def _durable(write: Awaitable[T]) -> T:
 
 
 class Access:
-    """Store, time and chance, as every verb needs them.  Also the `Reader` that admission looks around with."""
+    """Store, clock and random numbers for the verbs; also the `Reader` of admission."""
 
     def __init__(self, store: Store, clock: Clock, rng: Rng) -> None:
         self.store = store
@@ -52,7 +52,7 @@ class Access:
     # -- reading ---------------------------------------------------------------------------------------
 
     def record(self, resource: Resource, name: str, namespace: str = "") -> Record:
-        """The durable record of an object; 404 if there is none."""
+        """The durable record of an object; 404 if it does not exist."""
         record = self.store.get(resource.key(name, namespace))
         if record is None:
             raise not_found(resource, name)
@@ -68,23 +68,23 @@ class Access:
     # -- writing ---------------------------------------------------------------------------------------
 
     async def insert(self, resource: Resource, tree: Object) -> None:
-        """Store a new object; `Mismatch` if the name is taken.  The tree is shared from here on."""
+        """Store a new object; `RevisionMismatch` if it already exists.  The tree is shared from now on."""
         key = _key(resource, tree)
         await _durable(self.store.put(key, self._stamp(key, tree), 0, header(resource, tree)))
 
     async def replace(self, resource: Resource, tree: Object, base: Record) -> Record:
-        """Store a changed object on top of the record it was made from."""
+        """Replace the record that a changed object is based on."""
         stamp = self._stamp(base.key, tree)
         return await _durable(self.store.put(base.key, stamp, base.revision, header(resource, tree)))
 
     async def remove(self, tree: Object, base: Record) -> Object:
-        """Remove an object; returns its last state, at the revision of its removal."""
+        """Delete an object; returns its last state at the revision of the deletion."""
         last = {**tree, "metadata": {**tree["metadata"]}}
         await _durable(self.store.delete(base.key, self._stamp(base.key, last), base.revision))
         return last
 
     def _stamp(self, key: str, tree: Object) -> Encode:
-        """Write the revision into the tree, keep it for readers, encode it."""
+        """The encoder of a tree: sets its resourceVersion and puts it into the cache."""
 
         def encode(revision: int) -> bytes:
             tree["metadata"]["resourceVersion"] = str(revision)

@@ -1,4 +1,4 @@
-"""From what a client sent to a clean tree of the kind: type check, schema, unknown fields."""
+"""Decodes objects of requests: checks kind and version, applies the schema, handles unknown fields."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...api.verbs import WriteOptions
 
 
 def decode(resource: Resource, sent: Object, options: WriteOptions, *, patched: bool = False) -> Object:
-    """A fresh tree under the storage version; unknown fields are refused, reported or dropped, as asked."""
+    """A new tree at the storage version; unknown fields are errors, warnings or dropped (`fieldValidation`)."""
     _check_type(resource, sent)
     decoded = kind_schema.decode(resource, sent)
     if decoded.unknown and options.field_validation == "Strict":
@@ -45,15 +45,15 @@ def _unknown_in_patch(resource: Resource, paths: list[str]) -> ApiError:
 
 
 def refuse_wrong_types(resource: Resource, tree: Object, name: str) -> None:
-    """422 for values of the wrong type in a custom kind, before rules look at it that count on types.
+    """422 for values of the wrong type in a custom kind, because rules assume correct types.
 
-    Built-in kinds have been typed by decoding.
+    Built-in kinds have been checked by decoding.
     """
     wrong = [problem for problem in kind_schema.check(resource, tree) if problem.reason == "FieldValueTypeInvalid"]
     refuse_if(wrong, resource, name)
 
 
 def refuse_if(problems: list[FieldError], resource: Resource, name: str) -> None:
-    """422 with every problem, if there is any."""
+    """422 with all errors, if there are any."""
     if problems:
         raise invalid_object(resource, name, problems)

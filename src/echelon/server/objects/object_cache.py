@@ -1,10 +1,9 @@
-"""Stored bytes as JSON trees, decoded once and shared.
+"""Cache of decoded objects, by key and revision, shared by all readers.
 
-The store keeps bytes; readers, watchers and writers want trees.  A writer's tree is kept from the moment it is
-encoded, so in the common case nobody ever decodes it.
+The store keeps bytes; readers, watchers and writers need JSON trees.  The tree of a write is cached when it is encoded,
+so it is usually never decoded.
 
-    NO MUTATION: a tree that has been stored or handed out belongs to everybody.  Copy what you change
-    (`{**tree, "metadata": {**tree["metadata"], …}}`), never write into it.
+    NO MUTATION: a cached tree is shared.  Copy what you change (`{**tree, "metadata": {**tree["metadata"], …}}`).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _BY_PREFIX = {resource.prefix: resource for resource in RESOURCES}
 
 
 class ObjectCache:
-    """The decoded form of recently used values, by key and revision."""
+    """Decoded objects that were used recently, by key and revision."""
 
     def __init__(self, capacity: int = _CAPACITY) -> None:
         self._capacity = capacity
@@ -37,7 +36,7 @@ class ObjectCache:
             self._kept.popitem(last=False)
 
     def of(self, key: str, revision: int, value: bytes) -> Object:
-        """The tree of a value that is at that revision."""
+        """The decoded tree of a value at that revision."""
         found = self._kept.get((key, revision))
         if found is None:
             found = _decode(value)
@@ -51,7 +50,7 @@ class ObjectCache:
 
 
 def header(resource: Resource, tree: Object) -> Header:
-    """What the store indexes of an object, and what selectors look at."""
+    """What the store indexes of an object: uid, labels, owners, selectable fields."""
     metadata = tree["metadata"]
     owners = metadata.get("ownerReferences")
     return Header(
@@ -69,5 +68,5 @@ def resource_of(key: str) -> Resource:
 
 
 def header_of(key: str, value: bytes) -> Header:
-    """The `HeaderOf` to open a store of objects with."""
+    """The `HeaderOf` for stores of API objects."""
     return header(resource_of(key), _decode(value))

@@ -1,1 +1,1 @@
-"""What a server needs before its first request: certificates, a kubeconfig, namespaces and priority classes."""
+"""Setup of a server: certificates, kubeconfig, initial namespaces and priority classes."""

@@ -1,4 +1,4 @@
-"""The file that tells kubectl and every other client where the server is, whom to trust, and who they are."""
+"""Writes the kubeconfig of the administrator: server, CA certificate, token."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What every Echelon starts with: the namespaces and priority classes of a real cluster, and what clients look for.
+"""Creates the initial objects: namespaces and priority classes of a real cluster, and the Trainer version.
 
-Safe to run at every start: what is there stays as it is.  Built-in runtimes come from their own part, as objects.
+Runs at every start; existing objects are not changed.  Built-in runtimes are passed in as objects.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SYSTEM_PRIORITIES = (
     ("system-node-critical", 2_000_001_000, "Used for system critical pods that must not be moved from their node."),
     ("system-cluster-critical", 2_000_000_000, "Used for system critical pods that the cluster cannot do without."),
 )
-#: The Trainer release whose API is served; its Python client asks for it.
+#: The Trainer release whose API is served; its Python client reads it.
 _TRAINER_VERSION = "2.3.0"
 
 
@@ -46,11 +46,11 @@ def _first_objects() -> Iterable[Object]:
 
 
 async def bootstrap(access: Access, objects: Iterable[Object]) -> None:
-    """Create what is missing, then `objects`; finish deletions that a sudden end interrupted."""
+    """Create missing initial objects and `objects`; complete deletions that a crash interrupted."""
     for obj in (*_first_objects(), *objects):
         resource = by_kind(obj["apiVersion"], obj["kind"])
         if resource is None:
-            raise ValueError(f"no such kind is served: {obj['apiVersion']} {obj['kind']}")
+            raise ValueError(f"unknown kind {obj['kind']} in {obj['apiVersion']}")
         try:
             await create(access, resource, obj, namespace(obj), WriteOptions())
         except ApiError as error:
@@ -61,7 +61,7 @@ async def bootstrap(access: Access, objects: Iterable[Object]) -> None:
 
 
 async def _finish_deletion(access: Access, record: Record) -> None:
-    """A pod is marked and then removed; only a crash can fall between the two."""
+    """Remove a pod that was marked with grace period 0 before a crash."""
     tree = access.trees.of_record(record)
     if is_finished(resource_of(record.key), tree):
         await access.remove(tree, record)

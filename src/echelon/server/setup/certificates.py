@@ -1,8 +1,7 @@
-"""The server's secrets on disk: a certificate authority, a server certificate, the admin token.
+"""Certificates and token of the server: a CA, a server certificate, the admin token.
 
-They are made at first start, kept with mode 0600 in a directory of mode 0700, and used again at the next
-start, so that a kubeconfig stays valid.  A server certificate that is about to expire, or that does not
-name this machine, is made anew under the same authority.
+They are created at the first start with mode 0600 in a directory of mode 0700 and reused later, so that a kubeconfig
+stays valid.  A server certificate that expires soon or does not name this host is issued again by the same CA.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ _ADDRESSES = ("127.0.0.1", "::1")
 
 @dataclass(frozen=True)
 class Credentials:
-    """Paths for the TLS listener, and what a kubeconfig holds."""
+    """Files for the TLS server, and the contents of a kubeconfig."""
 
     authority_pem: bytes
     certificate: Path
     key: Path
     token: str
-    #: Names and addresses the certificate is good for.
+    #: Names and addresses in the certificate.
     names: tuple[str, ...]
 
 
 def ensure(directory: Path, now: float) -> Credentials:
-    """The credentials kept in `directory`, made or renewed where needed.
+    """The credentials in `directory`, created or renewed if needed.
 
-    `now` is wall-clock time: clients judge certificates by their own clock, not by ours.
+    `now` is real time, because clients check certificates by their own clock.
     """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     instant = datetime.fromtimestamp(now, UTC)
@@ -55,7 +54,7 @@ def ensure(directory: Path, now: float) -> Credentials:
 
 
 def write_secret(path: Path, content: bytes) -> None:
-    """Put `content` at `path`, readable by its owner only, never half-written."""
+    """Write a file atomically with mode 0600."""
     temporary = path.with_name(path.name + ".new")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
@@ -93,7 +92,7 @@ def _authority(directory: Path, now: datetime) -> tuple[x509.Certificate, ec.Ell
 
 
 def _good(path: Path, key: Path, authority: x509.Certificate, names: tuple[str, ...], now: datetime) -> bool:
-    """Whether the certificate at `path` can be served a while longer."""
+    """Whether the certificate at `path` is valid for this CA and these names, and does not expire soon."""
     if not (path.exists() and key.exists()):
         return False
     certificate = x509.load_pem_x509_certificate(path.read_bytes())
@@ -167,5 +166,5 @@ def _keep(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
 def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
     key = serialization.load_pem_private_key(path.read_bytes(), password=None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ValueError(f"{path} does not hold an elliptic-curve key; remove it to have a new one made")
+        raise ValueError(f"{path} is not an elliptic-curve key; delete it to create a new one")
     return key

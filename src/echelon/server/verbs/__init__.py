@@ -1,1 +1,1 @@
-"""One file per verb of the API."""
+"""The verbs of the API over the store, one file each."""

@@ -1,4 +1,4 @@
-"""POST pods/{name}/binding: give a pod its node.  The hot path of scheduling: no schema is walked here."""
+"""POST pods/{name}/binding: bind a pod to a node.  The hot path of scheduling: no schema validation here."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from ...store.interface import RevisionMismatch
 from ..objects.access import Access, at_version
 from ..objects.incoming import decode, refuse_if, refuse_wrong_types
 
-#: How often a generated name that is taken is drawn again.
+#: Attempts to find a free generated name.
 _NAME_TRIES = 8
 _SUFFIX_LENGTH = 5
 _LONGEST_PREFIX = 63 - _SUFFIX_LENGTH
@@ -29,7 +29,7 @@ async def create(access: Access, resource: Resource, sent: Object, namespace: st
             return at_version(resource, tree)
         if not generated:
             raise _taken(access, resource, tree)
-        # Defaults depend on the name, so another name is another object; warnings have been given.
+        # Defaults depend on the name, so the object is built again; warnings are not repeated.
         options = WriteOptions(options.dry_run, options.field_validation, options.field_manager)
     refusal = _taken(access, resource, tree)
     refusal.details = {**refusal.details, "retryAfterSeconds": 1}
@@ -52,7 +52,7 @@ def _new_object(access: Access, resource: Resource, sent: Object, namespace: str
 
 
 def _identify(access: Access, resource: Resource, metadata: Object, namespace: str) -> None:
-    """Name, namespace, uid and time, as only the server gives them."""
+    """Set name, namespace, uid, creationTimestamp and generation."""
     if metadata.pop("resourceVersion", ""):
         raise bad_request("resourceVersion should not be set on objects to be created")
     place(resource, metadata, namespace)
@@ -68,7 +68,7 @@ def _identify(access: Access, resource: Resource, metadata: Object, namespace: s
 
 
 def place(resource: Resource, metadata: Object, namespace: str) -> None:
-    """Settle the namespace: that of the request, which the body may repeat but not contradict."""
+    """Set the namespace of the request; 400 if the object has another one."""
     said = metadata.get("namespace", "")
     if namespace and said and said != namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
@@ -79,7 +79,7 @@ def place(resource: Resource, metadata: Object, namespace: str) -> None:
 
 
 async def _stored(access: Access, resource: Resource, tree: Object, options: WriteOptions) -> bool:
-    """False if the name is taken."""
+    """Store the object; False if the name already exists."""
     metadata = tree["metadata"]
     if options.dry_run:
         return access.get(resource, metadata["name"], metadata.get("namespace", "")) is None

@@ -1,10 +1,10 @@
-"""DELETE: remove at once, or mark and wait for finalizers and, for pods, for a graceful end.
+"""DELETE: remove at once, or mark for deletion and wait for finalizers and the grace period of pods.
 
-    policy → finalizers     Foreground adds foregroundDeletion, Orphan adds orphan, Background takes both off
-    pods                    first marked with their grace period; a period of 0 is marked and then removed
-    other kinds             removed, or marked if finalizers are left
+    policy → finalizers     Foreground adds foregroundDeletion, Orphan adds orphan, Background removes both
+    pods                    marked with their grace period; with a period of 0 marked and then removed
+    other kinds             removed, or marked if they have finalizers
 
-The garbage collector and the kubelet finish what is only marked here.
+The garbage collector and the kubelet complete the deletion of marked objects.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ async def _carry_out(
     access: Access, resource: Resource, record: Record, old: Object, marked: Object, *, gone: bool
 ) -> Object:
     if gone and resource is not PODS:
-        # Nobody needs to see the mark of an object that is gone with it.
+        # Removed at once: watchers need not see the mark.
         unmarked = old if "deletionTimestamp" not in old["metadata"] else marked
         return await access.remove(unmarked, record)
     if marked == old:
@@ -50,7 +50,7 @@ async def _carry_out(
     if not gone:
         await access.replace(resource, marked, record)
         return marked
-    # Watchers see the deletion of a pod before its end, whatever its grace period.
+    # Watchers see a pod marked before it is removed, whatever its grace period.
     return await access.remove(marked, await access.replace(resource, marked, record))
 
 
@@ -74,7 +74,7 @@ def _check_preconditions(resource: Resource, name: str, record: Record, options:
 
 
 def _marked(access: Access, resource: Resource, old: Object, options: DeleteOptions) -> Object:
-    """The object with its deletion written on it."""
+    """The object marked for deletion."""
     metadata = {**old["metadata"]}
     finalizers = _finalizers(resource, metadata.get("finalizers") or (), options)
     metadata.pop("finalizers", None)
@@ -96,7 +96,7 @@ def _marked(access: Access, resource: Resource, old: Object, options: DeleteOpti
 
 
 def _finalizers(resource: Resource, finalizers: list[str] | tuple[str, ...], options: DeleteOptions) -> list[str]:
-    """The finalizers that the propagation policy leaves; without one, Jobs orphan and the rest keeps what it has."""
+    """Finalizers after the propagation policy; the default is Orphan for Jobs and Background for other kinds."""
     policy = options.propagation
     if policy is None:
         if FOREGROUND in finalizers or ORPHAN in finalizers:
@@ -108,7 +108,7 @@ def _finalizers(resource: Resource, finalizers: list[str] | tuple[str, ...], opt
 
 
 def _set_grace(pod: Object, metadata: Object, options: DeleteOptions, now: float) -> None:
-    """When the pod must be gone: the first delete decides, later ones may only shorten."""
+    """Set deletionTimestamp and grace period: the first delete sets them, later ones may only shorten."""
     asked = options.grace_period_seconds
     if "deletionTimestamp" not in metadata:
         grace = _grace(pod, asked)

@@ -1,4 +1,4 @@
-"""POST pods/{name}/eviction: delete a pod unless that breaks a disruption budget."""
+"""POST pods/{name}/eviction: delete a pod unless that violates a PodDisruptionBudget."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..objects.access import Access
 from .delete import delete
 
 _RETRY_SECONDS = 10
-#: Phases in which a pod does no work that a budget could protect.
+#: Phases in which budgets do not protect a pod.
 _UNPROTECTED = ("Pending", "Succeeded", "Failed")
 
 
@@ -24,7 +24,7 @@ async def evict(access: Access, space: str, pod_name: str, options: DeleteOption
     if (pod.get("status") or {}).get("phase") not in _UNPROTECTED and not deleting(pod):
         await _spend_budget(access, pod, options)
     if not deleting(pod):
-        await _explain(access, pod, options)
+        await _set_disruption_target(access, pod, options)
     await delete(access, PODS, pod_name, space, options)
 
 
@@ -55,7 +55,7 @@ async def _spend_budget(access: Access, pod: Object, options: DeleteOptions) -> 
 
 
 def _spent(budget: Object, pod: Object, now: float) -> Object:
-    """The budget after one more disruption; 429 if it has none left."""
+    """The budget after one more disruption; 429 if it allows none."""
     status: dict[str, Any] = budget.get("status") or {}
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
         raise _too_many(f"The disruption budget {name(budget)} is still being processed by the server.")
@@ -79,8 +79,8 @@ def _too_many(detail: str) -> ApiError:
     return ApiError(429, "TooManyRequests", text, details)
 
 
-async def _explain(access: Access, pod: Object, options: DeleteOptions) -> None:
-    """Write on the pod why it goes."""
+async def _set_disruption_target(access: Access, pod: Object, options: DeleteOptions) -> None:
+    """Set the DisruptionTarget condition of the pod."""
     if options.dry_run:
         return
     reason = condition(
@@ -91,9 +91,9 @@ async def _explain(access: Access, pod: Object, options: DeleteOptions) -> None:
         current = access.trees.of_record(record)
         status = current.get("status") or {}
         conditions = with_condition(status.get("conditions") or (), reason)
-        told = {**current, "metadata": {**current["metadata"]}, "status": {**status, "conditions": conditions}}
+        marked = {**current, "metadata": {**current["metadata"]}, "status": {**status, "conditions": conditions}}
         try:
-            await access.replace(PODS, told, record)
+            await access.replace(PODS, marked, record)
         except RevisionMismatch:
             await access.store.settled(record.key)
         else:

@@ -1,4 +1,4 @@
-"""PATCH: apply to the newest state, then go the way of an update; lost races are run again."""
+"""PATCH: apply the patch to the newest state, then proceed as for an update; retried after a conflict."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def patch(
     subresource: Subresource,
     options: WriteOptions,
 ) -> Object:
-    """Without `metadata.resourceVersion` in it, a patch is meant for whatever state it meets."""
+    """Without `metadata.resourceVersion` in the patch it applies to any state."""
     while True:
         record = access.record(resource, name, namespace)
         sent = _applied(access, resource, record, patch, subresource)
@@ -36,12 +36,12 @@ async def patch(
 def _applied(access: Access, resource: Resource, record: Record, patch: Patch, subresource: Subresource) -> Object:
     old = at_version(resource, access.trees.of_record(record))
     if subresource == "status" and patch.type is not PatchType.JSON:
-        # A JSON patch may test any field; the other types can only write, and only status matters here.
+        # A JSON patch may test any field; the other types can only write, and here only the status.
         old = {field: old[field] for field in _STATUS_ENDPOINT if field in old}
     sent = apply_patch.apply(resource, old, patch)
     before, after = old["metadata"], sent.get("metadata")
     if not isinstance(after, dict):
-        # Nothing is meant by its absence, and decoding will say what is wrong with anything else.
+        # Absent metadata means no change; decoding reports any other type.
         return sent
     name = before["name"]
     if after.get("resourceVersion") not in ("", None, before["resourceVersion"]):

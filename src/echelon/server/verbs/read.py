@@ -1,4 +1,4 @@
-"""GET: one object, or a collection by selectors, in pages, at a version."""
+"""GET: one object, or a list with selectors, pages and resourceVersion."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ...api.verbs import ListOptions, ObjectList
 from ...store.interface import Compacted, Record
 from ..objects.access import Access, at_version, prefix_of
 
-#: How long a reader waits for a version that does not exist yet.
+#: How long a list waits for a resourceVersion that does not exist yet.
 _PATIENCE_SECONDS = 3.0
 _TOKEN_VERSION = "meta.k8s.io/v1"  # noqa: S105 - the format of a page token, no secret
 
 
 @dataclass(frozen=True)
 class Filter:
-    """What a list or watch selects: a place in the store, and conditions on labels and fields."""
+    """What a list or watch selects: a key prefix, a label selector and a field selector."""
 
     prefix: str
     labels: LabelSelector
@@ -32,7 +32,7 @@ class Filter:
 
     @staticmethod
     def parse(resource: Resource, namespace: str, label_selector: str, field_selector: str) -> Filter:
-        """`ApiError` 400 for a selector that cannot be read or is not offered."""
+        """`ApiError` 400 for an invalid selector."""
         return Filter(
             prefix_of(resource, namespace),
             LabelSelector.parse(label_selector),
@@ -51,7 +51,7 @@ class Filter:
 
 
 class _Token(msgspec.Struct, rename={"version": "v", "revision": "rv"}):
-    """Where a list goes on: after `start`, at `revision` (0: at the newest state)."""
+    """The continue token of a list: next key `start`, at `revision` (0: newest state)."""
 
     version: str
     revision: int
@@ -114,7 +114,7 @@ def _check(options: ListOptions) -> None:
 
 
 async def _revision(access: Access, options: ListOptions) -> int:
-    """The revision to answer with: the newest, unless another is asked for exactly."""
+    """The revision of the list: the newest, unless another is requested with Exact."""
     asked = parse_version(options.resource_version)
     if asked > access.store.revision:
         await _wait_for(access, asked)
@@ -144,7 +144,7 @@ def _at(access: Access, prefix: str, revision: int) -> Sequence[Record]:
 
 
 def _page_source(access: Access, wanted: Filter, at: int, start: str) -> Sequence[Record]:
-    """The records that are left for later pages, at the revision of the first."""
+    """The records of the remaining pages, at the revision of the first page."""
     first = wanted.prefix + start
     try:
         records = access.store.scan(wanted.prefix, at)

@@ -1,8 +1,8 @@
 """PUT, and the second half of PATCH: a changed tree on top of the stored one.
 
-    decode → keep what the server owns → default → prepare → admit → validate → count the generation → store
+    decode → keep server-owned fields → default → prepare → admit → validate → set generation → store
 
-A write that changes nothing is not made.  A write that takes the last finalizer off a deleted object removes it.
+An update that changes nothing is not stored.  Removing the last finalizer of an object marked for deletion removes it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..objects.access import Access, at_version
 from ..objects.incoming import decode, refuse_if, refuse_wrong_types
 from .create import create, place
 
-#: Parts of an object whose change is not a change of its specification.
+#: Fields whose change does not increase the generation.
 _NOT_SPEC: tuple[str, ...] = ("apiVersion", "kind", "metadata", "status")
 
 
@@ -34,7 +34,7 @@ async def update(
     place(resource, metadata, namespace)
     name = metadata.get("name") or ""
     if not name:
-        raise bad_request("name is required: metadata.name says which object to update")
+        raise bad_request("metadata.name is required")
     while True:
         record = access.store.get(resource.key(name, metadata.get("namespace", "")))
         if record is None and resource.create_on_update and not subresource and not metadata.get("uid"):
@@ -53,7 +53,7 @@ async def update(
 
 
 def _check_preconditions(access: Access, resource: Resource, metadata: Object, record: Record) -> None:
-    """The uid and version that a PUT names must be those of the stored object."""
+    """409 if the uid or resourceVersion of a PUT differs from the stored object."""
     name = metadata["name"]
     uid, version = metadata.get("uid"), metadata.get("resourceVersion")
     if uid and uid != record.header.uid:
@@ -86,7 +86,7 @@ def revise(
     *,
     patched: bool = False,
 ) -> Object:
-    """The tree to be stored in place of a record's; it may share parts with it."""
+    """The new tree of a record; it may share parts with the old one."""
     old = access.trees.of_record(record)
     if subresource == "finalize":
         return _finalized(resource, old, sent)
@@ -116,7 +116,7 @@ def _with_spec(
 
 
 def _with_status(resource: Resource, old: Object, sent: Object, options: WriteOptions, *, patched: bool) -> Object:
-    """Only metadata and status are looked at: the rest is the stored one and need not be walked again."""
+    """Decode only metadata and status; the rest is taken from the stored object."""
     narrow: Object = {field: sent[field] for field in _NOT_SPEC if field in sent}
     new = decode(resource, narrow, options, patched=patched)
     new = {field: value for field, value in new.items() if field in _NOT_SPEC}
@@ -150,7 +150,7 @@ def _count_generation(resource: Resource, new: Object, old: Object) -> None:
 async def store_revision(
     access: Access, resource: Resource, record: Record, new: Object, options: WriteOptions
 ) -> Object:
-    """Store a revised tree, unless nothing changed; remove the object instead if this was what it waited for."""
+    """Store a changed tree, unless nothing changed; removes the object if its deletion is now complete."""
     if new == access.trees.of_record(record):
         return access.trees.of_record(record)
     if options.dry_run:
@@ -162,7 +162,7 @@ async def store_revision(
 
 
 def is_finished(resource: Resource, tree: Object) -> bool:
-    """Whether a deleted object has nothing left to wait for."""
+    """Whether an object marked for deletion can be removed."""
     metadata = tree["metadata"]
     if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
         return False

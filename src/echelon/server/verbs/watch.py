@@ -1,9 +1,8 @@
-"""GET with watch: the log, seen through a selector.
+"""GET with watch: changes of the store as watch events, filtered by selectors.
 
-    store changes ──▶ does it match now, did it match before? ──▶ ADDED, MODIFIED, DELETED
-                                                 (bookmarks in between, when asked for)
+    store changes ──▶ does it match now, did it match before? ──▶ ADDED, MODIFIED, DELETED, BOOKMARK
 
-The object of an event is the shared tree of its record: all watchers of a change are handed the same one.
+The object of an event is the shared tree of its record: all watchers get the same one.
 """
 
 from __future__ import annotations
@@ -21,27 +20,27 @@ from ..objects.access import Access, at_version
 from .read import Filter, bad_options, parse_version
 
 _BOOKMARK_SECONDS = 60.0
-#: A last bookmark comes this long before the stream ends, so that its reader can go on from there.
+#: The last bookmark is sent this long before the stream ends, so that its reader can resume there.
 _LAST_BOOKMARK_SECONDS = 2.0
 _INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
-#: Initial state is handed out in slices, so that a large one does not hold up everything else.
+#: The initial state is sent in slices, so that it does not block the event loop.
 _SLICE = 500
 
 
 @dataclass(frozen=True)
 class WatchPlan:
-    """A watch request that has been understood and found valid."""
+    """A validated watch request."""
 
     resource: Resource
     filter: Filter
     options: WatchOptions
-    #: Begin with the current state instead of with history.
+    #: Start with the current state instead of history.
     initial: bool
     after: int
 
     @staticmethod
     def parse(resource: Resource, namespace: str, options: WatchOptions) -> WatchPlan:
-        """`ApiError` 400 or 422 for what cannot be watched."""
+        """`ApiError` 400 or 422 for invalid options."""
         wanted = Filter.parse(resource, namespace, options.label_selector, options.field_selector)
         asked = parse_version(options.resource_version)
         _check(options)
@@ -64,7 +63,7 @@ def _check(options: WatchOptions) -> None:
 
 
 async def events(access: Access, plan: WatchPlan) -> AsyncGenerator[Sequence[WatchEvent], None]:
-    """Batches of events until the deadline, for ever without one; 410 when history or the reader is too far behind."""
+    """Batches of events until the deadline, if any; 410 if the version is too old or the reader too slow."""
     at = access.store.revision
     current = access.store.scan(plan.filter.prefix) if plan.initial else ()
     after = at if plan.initial or plan.after == 0 else plan.after
@@ -86,7 +85,7 @@ async def events(access: Access, plan: WatchPlan) -> AsyncGenerator[Sequence[Wat
 
 
 def _initial(access: Access, plan: WatchPlan, current: Sequence[Record], at: int) -> Iterator[Sequence[WatchEvent]]:
-    """The state at the start, in slices; then, for those who want it, the word that this was all."""
+    """The initial state in slices, then the initial-events-end bookmark if bookmarks are allowed."""
     if not plan.initial:
         return
     selected = plan.filter.select(current)
@@ -100,7 +99,7 @@ def _initial(access: Access, plan: WatchPlan, current: Sequence[Record], at: int
 async def _live(
     access: Access, plan: WatchPlan, watch: Watch, after: int
 ) -> AsyncGenerator[Sequence[WatchEvent], None]:
-    """What happens, with a bookmark about every minute; ends at the deadline."""
+    """Live events, with a bookmark about every minute; ends at the deadline."""
     loop = asyncio.get_running_loop()
     timeout = plan.options.timeout_seconds
     deadline = None if timeout is None else loop.time() + timeout
@@ -125,7 +124,7 @@ async def _live(
 
 
 def _next_bookmark(now: float, deadline: float | None) -> float | None:
-    """In a minute, or shortly before the end; None when that has passed."""
+    """The time of the next bookmark: in a minute, or shortly before the deadline; None after that."""
     regular = now + _BOOKMARK_SECONDS
     if deadline is None or regular < deadline - _LAST_BOOKMARK_SECONDS:
         return regular
@@ -134,7 +133,7 @@ def _next_bookmark(now: float, deadline: float | None) -> float | None:
 
 
 def _event(access: Access, plan: WatchPlan, change: Change) -> WatchEvent | None:
-    """What a change means to a reader of this selection, if anything."""
+    """The event of a change for this selection, if any."""
     wanted, record, previous = plan.filter, change.record, change.previous
     was_in = previous is not None and (wanted.everything or wanted.matches(previous))
     if record is not None and (wanted.everything or wanted.matches(record)):
@@ -145,7 +144,7 @@ def _event(access: Access, plan: WatchPlan, change: Change) -> WatchEvent | None
     if record is None:
         tree = access.trees.of(change.key, change.revision, change.tombstone)
     else:
-        # It left the selection: the reader gets the state it knew, at the version of the change.
+        # It no longer matches: the event has the old state at the version of the change.
         known = access.trees.of_record(previous)
         tree = {**known, "metadata": {**known["metadata"], "resourceVersion": str(change.revision)}}
     return WatchEvent("DELETED", at_version(plan.resource, tree))

@@ -257,10 +257,10 @@ def tuned(model: str, *args: str, **trainer: Any) -> Object:
 @pytest.mark.parametrize(
     ("obj", "sentence"),
     [
-        (tuned("other-7b"), "has no supported model in it"),
+        (tuned("other-7b"), "must contain a supported model"),
         (tuned("llama3.2-1b", numNodes=2), "spec.trainer.numNodes: Invalid value: 2"),
-        (tuned("llama3.3-70b", QLORA[0], numNodes=2), "LoRA is tuned on one node"),
-        (tuned("qwen2.5-1.5b", *QLORA), "cannot be tuned with QLoRA"),
+        (tuned("llama3.3-70b", QLORA[0], numNodes=2), "LoRA supports one node only"),
+        (tuned("qwen2.5-1.5b", *QLORA), "does not support QLoRA"),
         (tuned("llama3.2-1b", *QLORA, numProcPerNode=2), "spec.trainer.numProcPerNode"),
         (
             tuned("llama3.2-1b", *QLORA, resourcesPerNode={"limits": {"nvidia.com/gpu": 2}}),

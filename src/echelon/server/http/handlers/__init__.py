@@ -1,1 +1,1 @@
-"""One handler per verb, and the documents that are no objects: discovery, OpenAPI, health, metrics."""
+"""Handlers: one per verb, and those of discovery, OpenAPI, health, version and metrics."""

@@ -1,4 +1,4 @@
-"""What every verb's handler is given: the request, what it is about, whom to ask, how to show the answer."""
+"""The argument of every handler: request, target, `Verbs`, and the form of the reply."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Call:
         return self.target.resource
 
     def presentation(self) -> Presentation:
-        """406 if the client takes nothing we have."""
+        """The form of the reply by the Accept header; 406 if none is supported."""
         form = form_of(self.request.headers.get("accept", ""))
         include = include_object(self.request) if form.shape == "table" else "Metadata"
         return Presentation(self.resource, self.now, form, include)

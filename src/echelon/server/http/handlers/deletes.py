@@ -1,4 +1,4 @@
-"""DELETE of one object and of a collection."""
+"""Handlers of DELETE for one object and for a collection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .call import Call
 
 
 async def delete(call: Call) -> Response:
-    """The object if it is only marked, or a pod; otherwise `Status: Success` with the uid of what is gone."""
+    """The object if it is only marked, or a pod; otherwise `Status: Success` with the uid."""
     presentation = call.presentation()
     options, orphan = delete_options(call.request, await read_delete_body(call.request))
     resource = call.resource
@@ -31,7 +31,7 @@ async def delete(call: Call) -> Response:
 
 
 def _marked(resource: Resource, obj: Object) -> bool:
-    """Whether the object is still there, waiting for its finalizers or, a pod, for its grace period."""
+    """Whether the object still exists and waits for its finalizers or grace period."""
     if not meta.deleting(obj):
         return False
     if obj["metadata"].get("finalizers") or obj["metadata"].get("deletionGracePeriodSeconds"):
@@ -40,7 +40,7 @@ def _marked(resource: Resource, obj: Object) -> bool:
 
 
 async def delete_collection(call: Call) -> Response:
-    """Delete what the selectors match, one by one; what vanishes meanwhile is as good as deleted."""
+    """Delete the selected objects one by one; objects deleted meanwhile are skipped."""
     presentation = call.presentation()
     options, _ = delete_options(call.request, await read_delete_body(call.request))
     found = await call.verbs.list(call.resource, call.target.namespace, list_options(call.request))

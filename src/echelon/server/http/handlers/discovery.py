@@ -1,6 +1,6 @@
-"""What is served: the lists by which clients learn kinds, names and verbs, in the aggregated and the legacy form.
+"""Discovery documents: groups, versions, resources and verbs, in aggregated and legacy form.
 
-Both are derived from the one table in `api.scheme`, so they cannot disagree.
+Both are derived from the table in `api.scheme`.
 """
 
 from __future__ import annotations
@@ -148,6 +148,6 @@ def _listed(resource: Resource) -> Object:
 
 
 def _other_names(resource: Resource) -> Object:
-    """What people may write instead: short names, and categories such as `all`."""
+    """Short names, and categories such as `all`."""
     names = {"shortNames": list(resource.short_names), "categories": list(resource.categories)}
     return {field: found for field, found in names.items() if found}

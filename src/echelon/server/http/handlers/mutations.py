@@ -1,4 +1,4 @@
-"""POST, PUT and PATCH of objects and of their status."""
+"""Handlers of POST, PUT and PATCH for objects and their status."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _metadata(obj: Object) -> Object:
 
 
 def _settle_namespace(obj: Object, target: Target) -> None:
-    """A body without a namespace belongs to that of the URL; one with another is a mistake."""
+    """Set the namespace of the URL; 400 if the body has another one."""
     metadata = _metadata(obj)
     given = metadata.get("namespace") or ""
     if given and given != target.namespace:

@@ -17,7 +17,7 @@ from . import discovery, openapi_documents
 from .request_metrics import RequestMetrics
 
 _HEALTH = ("/healthz", "/livez", "/readyz")
-#: The API level we speak; the suffix says who is speaking.
+#: The Kubernetes version of the API, with a suffix for this implementation.
 VERSION: Object = {
     "major": "1",
     "minor": "37",
@@ -32,7 +32,7 @@ VERSION: Object = {
 
 
 def answer(request: Request, address: str, metrics: RequestMetrics) -> Response | None:
-    """The reply to a path outside the resources; None if there is nothing at it."""
+    """The reply to a non-resource path; None if it is not served."""
     reply = _answer(request, address, metrics)
     if reply is not None and request.method != "GET":
         raise method_not_allowed()
@@ -50,7 +50,7 @@ def _answer(request: Request, address: str, metrics: RequestMetrics) -> Response
     if path == "/openapi/v3":
         return openapi_documents.index()
     if path.startswith("/openapi/v3/"):
-        # Caches go by the wall clock of those who keep them.
+        # Real time, because HTTP caches use their own clock.
         return openapi_documents.document(request, path.removeprefix("/openapi/v3/"), time.time())
     if path in ("/api", "/apis"):
         return _roots(request, address)

@@ -1,7 +1,6 @@
-"""OpenAPI v3: an index of documents, one per group version, under addresses that carry their content's hash.
+"""OpenAPI v3: an index of documents, one per group version, with the hash of the content in the URL.
 
-kubectl reads it before it creates or applies anything, and keeps a hashed document for good; so a changed
-schema gets a new address and an unchanged one is never fetched twice.
+kubectl caches a document by its URL without limit: a changed schema has a new URL.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def _name(group: str, version: str) -> str:
 
 @cache
 def _documents() -> dict[str, tuple[bytes, str]]:
-    """Name → encoded document and its hash.  Schemas are package data, so once is enough."""
+    """Name → encoded document and its hash.  Computed once, because schemas are package data."""
     found = {}
     for group, version in kind_schema.group_versions():
         body = msgspec.json.encode(kind_schema.openapi_v3(group, version), order="deterministic")

@@ -1,4 +1,4 @@
-"""GET of one object and of a collection."""
+"""Handlers of GET for one object and for a collection."""
 
 from __future__ import annotations
 

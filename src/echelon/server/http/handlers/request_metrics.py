@@ -1,5 +1,4 @@
-"""What `/metrics` tells: how many requests of which kind were answered how, how many watches are open, and whatever the
-parts of the plane that are not the server have to add."""
+"""The text of `/metrics`: requests by verb, resource and code, open watches, and the metrics of other components."""
 
 from __future__ import annotations
 
@@ -8,6 +7,8 @@ from collections.abc import Callable
 
 
 class RequestMetrics:
+    """Counters of the API server; `more` returns the metrics of other components."""
+
     def __init__(self, open_watches: Callable[[], int], more: Callable[[], bytes]) -> None:
         self._open_watches = open_watches
         self._more = more
@@ -17,7 +18,7 @@ class RequestMetrics:
         self._requests[(verb, group, resource, code)] += 1
 
     def text(self) -> bytes:
-        """The Prometheus text format, under the names a real server uses."""
+        """Prometheus text format, with the metric names of kube-apiserver."""
         lines = [
             "# HELP apiserver_request_total Requests answered, by verb, kind and code.",
             "# TYPE apiserver_request_total counter",

@@ -1,4 +1,4 @@
-"""Binding and eviction of pods, and what there is to say about logs and processes of simulated ones."""
+"""Subresources of pods: binding, eviction; log, exec, attach and port-forward are errors for simulated pods."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def evict(call: Call) -> Response:
 
 
 async def log(call: Call) -> Response:
-    """404 for a missing pod, otherwise a plain word: simulated containers write nothing."""
+    """404 for a missing pod, otherwise 400: simulated containers write no logs."""
     await call.verbs.get(PODS, call.target.name, call.target.namespace)
     raise errors.bad_request(
         f'no logs are kept for pod "{call.target.name}": its containers are simulated and write nothing'
@@ -59,7 +59,7 @@ async def log(call: Call) -> Response:
 
 
 async def stream(call: Call) -> Response:
-    """exec, attach and port-forward need a process at the other end, and there is none."""
+    """400: exec, attach and port-forward need a process, and simulated containers have none."""
     await call.verbs.get(PODS, call.target.name, call.target.namespace)
     raise errors.bad_request(
         f'cannot {call.target.subresource} pod "{call.target.name}": its containers are simulated and run no process'

@@ -1,11 +1,10 @@
-"""Watches: an endless reply of JSON lines, one per event.
+"""Watches: a streaming reply of JSON lines, one per event.
 
-The stream ends when its time is up, when the client goes away or when the server stops.  Everything that can
-be refused is refused before the first byte; after that only an ERROR event can tell of trouble (410 when the
-wanted versions are gone), and the client begins anew.
+The stream ends at its timeout, when the client disconnects or when the server stops.  Errors in the request are sent
+before the first byte; later errors are ERROR events (410 if the version is too old), and the client lists again.
 
-A client that does not read stops this stream, by flow control, and nothing else; the watch behind it has a
-bounded buffer of its own and gives up when it is too far behind.
+A client that does not read blocks only its own stream, by flow control; its watch has a bounded buffer and ends with
+410 when the buffer is full.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from ..requests.request import Receive, Send
 from .call import Call
 
 _log = logging.getLogger(__name__)
-#: Watches without a timeout of their own last 30 to 60 minutes, spread so that they do not all end at once.
+#: Watches without timeoutSeconds last 30 to 60 minutes, spread so that they do not end at the same time.
 _SHORTEST, _SPREAD, _STRIDE = 1800, 1800, 617
-#: How long a client that does not read may delay the end of its stream.
-_FAREWELL_SECONDS = 0.5
+#: How long the end of a stream may take if its client does not read.
+_CLOSE_SECONDS = 0.5
 
 
 class Watches:
-    """All streams of one server: what they share, and their common end."""
+    """All watch streams of one server."""
 
     def __init__(self) -> None:
         self._lines = EventLines()
@@ -41,7 +40,7 @@ class Watches:
         self.open = 0
 
     def close(self) -> None:
-        """End every stream; those that begin later end at once."""
+        """End every stream; later ones end at once."""
         self._closing.set()
 
     def begin(self, call: Call) -> WatchStream:
@@ -62,7 +61,7 @@ class Watches:
 
 
 class WatchStream:
-    """One watch, from its headers to its last chunk."""
+    """The reply of one watch."""
 
     code = 200
 
@@ -80,7 +79,7 @@ class WatchStream:
         self._watches.open += 1
         ends = [
             asyncio.create_task(self._pump(send)),
-            asyncio.create_task(_gone(self._call.request.receive)),
+            asyncio.create_task(_disconnected(self._call.request.receive)),
             asyncio.create_task(self._watches.closed()),
         ]
         try:
@@ -91,7 +90,7 @@ class WatchStream:
                 end.cancel()
             await asyncio.gather(*ends, return_exceptions=True)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_FAREWELL_SECONDS):
+            async with asyncio.timeout(_CLOSE_SECONDS):
                 await send({"type": "http.response.body", "body": b""})
 
     async def _pump(self, send: Send) -> None:
@@ -104,19 +103,19 @@ class WatchStream:
         except ApiError as error:
             await send({"type": "http.response.body", "body": error_line(error), "more_body": True})
         except Exception:
-            _log.exception("a watch of %s broke off", self._call.resource.qualified)
+            _log.exception("watch of %s failed", self._call.resource.qualified)
         finally:
             await _release(self._events)
 
 
-async def _gone(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     """Return when the client has closed the connection."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 async def _release(events: AsyncIterator[WatchEvent]) -> None:
-    """End an abandoned watch now, not when it is collected."""
+    """Close an abandoned watch now instead of when it is garbage-collected."""
     close = getattr(events, "aclose", None)
     if close is not None:
         await close()

@@ -1,7 +1,7 @@
-"""Which columns each kind has when printed, and how their cells are read off an object.
+"""The table columns of each kind, as `kubectl get` prints them, and the functions of their cells.
 
-A cell is a function of the object and the time.  Every function copes with objects that hold nothing but
-metadata: a watch bookmark is printed, too.
+A cell is a function of the object and the time.  Every function accepts objects that have only metadata, such as watch
+bookmarks.
 """
 
 from __future__ import annotations

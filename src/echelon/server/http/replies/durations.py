@@ -1,4 +1,4 @@
-"""Durations as kubectl prints them: never more than two units, coarser the older."""
+"""Durations as kubectl prints them: at most two units."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ def _two(whole: int, unit: int, suffix: str, rest_unit: int, rest_suffix: str) -
 
 
 def since(instant: Any, now: float) -> str:
-    """The time gone by since an RFC 3339 instant; `<unknown>` for none."""
+    """The time since an RFC 3339 timestamp; `<unknown>` for None."""
     return duration(now - instants.parse(instant)) if instant else "<unknown>"

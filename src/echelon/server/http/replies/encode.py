@@ -1,4 +1,4 @@
-"""From objects to bytes: single objects, lists, Status, and one line per watch event, each in the form asked for."""
+"""Encodes objects, lists, Status and watch events, in the requested form (object, Table, metadata)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_CACHE = ("cache-control", "no-cache, private")
 
 @dataclass(frozen=True)
 class Presentation:
-    """How one request wants its objects shown."""
+    """The form of the objects in one reply."""
 
     resource: Resource
     now: float
@@ -52,7 +52,7 @@ class Presentation:
         return {"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items}
 
     def event(self, obj: Object, *, first: bool) -> Object:
-        """The object inside a watch event; only the first Table of a stream has a head."""
+        """The object of a watch event; only the first Table of a stream has column definitions."""
         if self.form.shape == "table":
             metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
             return self._table([obj], metadata, headed=first)
@@ -81,7 +81,7 @@ def json_response(body: Object, code: int = 200, warnings: Iterable[str] = ()) -
 
 
 def _quotable(text: str) -> str:
-    """Fit for a quoted string in a header: one line of printable text, quotes and backslashes escaped."""
+    """A quoted string for a header: one line of printable text, quotes and backslashes escaped."""
     line = "".join(character for character in " ".join(text.split()) if character.isprintable())
     return line.replace("\\", "\\\\").replace('"', '\\"')
 
@@ -100,7 +100,7 @@ def text_response(text: str, code: int = 200) -> Response:
 
 
 def success(code: int | None = None, details: Object | None = None) -> Object:
-    """`Status: Success`, the answer where there is no object to show."""
+    """`Status: Success`, for replies without an object."""
     body: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     if details:
         body["details"] = details
@@ -114,9 +114,9 @@ def error_line(error: ApiError) -> bytes:
 
 
 class EventLines:
-    """Watch events as lines of JSON; an event that several watchers see as it is, is encoded once.
+    """Watch events as JSON lines; an event with several watchers is encoded once.
 
-    Tables depend on the time and on the place in the stream, so they are made for each watcher.
+    Tables depend on the time and on the position in the stream, so they are encoded per watcher.
     """
 
     def __init__(self, capacity: int = 1024) -> None:

@@ -1,4 +1,4 @@
-"""The cells of PodGroups and CompositePodGroups."""
+"""Table cells of PodGroups and CompositePodGroups."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def composite_status(group: Object, _now: float) -> str:
 
 
 def _placement(group: Object, condition_type: str) -> str:
-    """Pending until the scheduler has spoken; being disturbed beats having been scheduled."""
+    """The reason of DisruptionTarget, else Scheduled or the reason of the scheduled condition, else Pending."""
     disrupted = meta.find_condition(group, "DisruptionTarget")
     if disrupted and disrupted["status"] == "True":
         return str(disrupted.get("reason") or "DisruptionTarget")

@@ -1,4 +1,4 @@
-"""The cells of a Job's row."""
+"""Table cells of Jobs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The cells of a pod's row: the one word that says how it is, its ready containers and restarts.
+"""Table cells of pods: status, ready containers, restarts.
 
-The order of the rules is kubectl's: a deletion beats everything, init containers come before containers,
-and a container's own reason is more telling than the pod's phase.
+The precedence is that of kubectl: deletion, then init containers, then the reasons of containers, then the phase.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ def _status(pod: Object) -> _Status:
 
 
 def _restartable_inits(pod: Object) -> set[str]:
-    """Names of sidecars: init containers that are restarted for ever."""
+    """Names of sidecars: init containers with restartPolicy Always."""
     spec = pod.get("spec") or {}
     return {c["name"] for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"}
 
@@ -74,7 +73,7 @@ def _ends(pod: Object) -> str:
 
 
 def _init_reason(pod: Object) -> str:
-    """`Init:…` for the first init container that is not through, "" if all are."""
+    """`Init:…` for the first init container that has not completed, "" if all have."""
     sidecars = _restartable_inits(pod)
     total = len((pod.get("spec") or {}).get("initContainers") or ())
     for index, container in enumerate(_status(pod).get("initContainerStatuses") or ()):
@@ -101,7 +100,7 @@ def _ended(ended: Mapping[str, Any]) -> str:
 
 
 def _container_reason(pod: Object, word: str) -> str:
-    """The reason of the first container that has one; `Completed` only if none runs any more."""
+    """The reason of the first container that has one; `Completed` only if no container runs."""
     running, failing = False, ""
     for container in reversed(_status(pod).get("containerStatuses") or ()):
         state = container.get("state") or {}

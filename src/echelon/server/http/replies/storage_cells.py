@@ -1,4 +1,4 @@
-"""Cells of claims and volumes as they are printed."""
+"""Table cells of PersistentVolumeClaims, PersistentVolumes and StorageClasses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def phase(obj: Object, _now: float) -> str:
 
 
 def claim_capacity(claim: Object, _now: float) -> str:
-    """Known once it has its volume."""
+    """The capacity of a bound claim, "" before."""
     if not (claim.get("spec") or {}).get("volumeName"):
         return ""
     return str(((claim.get("status") or {}).get("capacity") or {}).get("storage", "0"))

@@ -1,7 +1,6 @@
-"""Tables: what `kubectl get` prints, computed by the server.
+"""`meta.k8s.io` Tables, which `kubectl get` prints, for objects, lists and watch events.
 
-`columns` says per kind which columns there are and how a row is filled; this file puts them into the
-`meta.k8s.io` Table form for single objects, lists and watch events.
+The columns and cells of each kind are in `columns`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ IncludeObject = Literal["Metadata", "Object", "None"]
 
 
 def include_object(request: Request) -> IncludeObject:
-    """What a row carries beside its cells, as the query asks."""
+    """The `includeObject` parameter: what a row contains besides its cells."""
     wanted = request.parameter("includeObject")
     if wanted in ("", "Metadata"):
         return "Metadata"
@@ -42,7 +41,7 @@ def table(
     version: str = "v1",
     headed: bool = True,
 ) -> Object:
-    """A Table of `items`; without its head (`columnDefinitions: null`) after the first event of a watch."""
+    """A Table of `items`; without column definitions after the first event of a watch."""
     columns = columns_of(resource)
     return {
         "kind": "Table",

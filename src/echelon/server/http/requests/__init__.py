@@ -1,1 +1,1 @@
-"""Requests: who asks for what, in which form, with which body and options."""
+"""Requests: authentication, path, query options, content negotiation, body."""

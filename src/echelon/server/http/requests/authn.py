@@ -1,8 +1,8 @@
-"""Who is asking, and whether the request may reach the API at all.
+"""Authentication and protection against requests from web pages.
 
-One bearer token makes its holder the administrator; everybody else is `system:anonymous`, who may only ask
-for health and version.  Requests that a web page could have been tricked into sending (a foreign Host, any
-Origin) are refused before anything else: a browser on this machine can reach loopback, too.
+The bearer token gives full access; requests without it are `system:anonymous`, which may only read health and version.
+Requests with a foreign Host or any Origin header are rejected first, because a web page in a browser on this machine
+can reach loopback addresses.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 
 
 class Gate:
-    """Decides whether a request may pass."""
+    """Checks origin and token of a request."""
 
     def __init__(self, token: str, names: Iterable[str]) -> None:
         self._digest = hashlib.sha256(token.encode()).digest()
         self._names = frozenset(name.lower() for name in names)
 
     def check_origin(self, request: Request) -> None:
-        """403 unless the request was meant for this server and does not come from a web page."""
+        """403 for a foreign Host or any Origin."""
         host = _bare_host(request.headers.get("host", ""))
         if host not in self._names:
             raise ApiError(403, "Forbidden", f'this server is not called "{host}"')
@@ -36,7 +36,7 @@ class Gate:
             raise ApiError(403, "Forbidden", "requests from web pages are not accepted")
 
     def check_caller(self, request: Request, target: Target | None) -> None:
-        """401 for a wrong token, 403 for none where one is needed."""
+        """401 for a wrong token, 403 for a missing one."""
         authorization = request.headers.get("authorization", "")
         if not authorization:
             if not request.path.startswith(_OPEN_PATHS):
@@ -53,7 +53,7 @@ class Gate:
 
 
 def _bare_host(header: str) -> str:
-    """The host without its port; addresses of version 6 without brackets."""
+    """The host without port; IPv6 addresses without brackets."""
     host = header.strip().lower()
     if host.startswith("["):
         return host[1:].partition("]")[0]

@@ -1,4 +1,4 @@
-"""Request bodies as trees: which content types are read, and what a real server says of those it cannot read."""
+"""Reads request bodies: content types, JSON and YAML, with the messages of kube-apiserver."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _media_type(request: Request) -> str:
 
 
 async def read_object(request: Request, resource: Resource, *, strict: bool = False) -> Object:
-    """The object sent to create or replace one of `resource`, its kind and version filled in or checked."""
+    """The object of a create or update; kind and apiVersion are set or checked."""
     data = await _read(request)
     tree = _parse(data, request, resource)
     if not isinstance(tree, dict):
@@ -33,13 +33,13 @@ async def read_object(request: Request, resource: Resource, *, strict: bool = Fa
         )
     _settle_kind(tree, resource)
     if strict and data.lstrip()[:1] == b"{" and (repeated := kind_schema.duplicate_fields(data)):
-        # The parser keeps the last of several; who asks to be strict wants to know.
+        # The parser keeps the last duplicate; strict validation reports all.
         raise kind_schema.unknown_fields(resource, [], repeated)
     return tree
 
 
 async def read_delete_body(request: Request) -> DeleteBody | None:
-    """The DeleteOptions in a body; None if there is none."""
+    """The DeleteOptions of the body; None if it is empty."""
     data = await request.body()
     if not data.strip():
         return None
@@ -72,7 +72,7 @@ async def _read(request: Request) -> bytes:
 
 
 def _refuse_unknown_types(media_type: str) -> None:
-    """415 for what cannot be read; no content type at all means JSON."""
+    """415 for an unsupported content type; none means JSON."""
     if media_type in ("", _JSON, _YAML):
         return
     if media_type == _PROTOBUF:
@@ -94,10 +94,10 @@ def _parse(data: bytes, request: Request, resource: Resource) -> Any:
 def _parse_yaml(data: bytes, kind: str) -> Any:
     try:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(data, yaml.CSafeLoader)):
-            # A few lines of aliases can stand for gigabytes.
+            # A few lines of aliases can expand to gigabytes.
             raise yaml.YAMLError("aliases are not accepted")
         tree = yaml.load(data, yaml.CSafeLoader)
-        # Instants and binary values that YAML types become the text JSON has for them.
+        # Converts the timestamps and binary values of YAML to JSON strings.
         return msgspec.json.decode(msgspec.json.encode(tree))
     except (yaml.YAMLError, msgspec.MsgspecError, TypeError, RecursionError) as problem:
         detail = f"couldn't get version/kind; error converting YAML to JSON: {problem}"

@@ -1,4 +1,4 @@
-"""The few bodies that are not objects of a kind: DeleteOptions, Binding and Eviction, decoded into records."""
+"""Bodies that are not stored objects: DeleteOptions, Binding and Eviction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 DELETE_OPTIONS = Resource("", "v1", "deleteoptions", "DeleteOptions")
 EVICTIONS = Resource("policy", "v1", "evictions", "Eviction")
 
-#: Beyond this a period ends after the last instant that can be written down.
+#: A longer period would end after the last timestamp that can be represented.
 _Seconds = Annotated[int, msgspec.Meta(le=2**32)]
 
 
@@ -53,7 +53,7 @@ class EvictionBody(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def record(tree: Object, type_: type[T], resource: Resource) -> T:
-    """`tree` as a record; 400 naming the field whose value has the wrong type."""
+    """`tree` as a record; 400 with the field that has the wrong type."""
     try:
         return msgspec.convert(tree, type_)
     except msgspec.ValidationError as problem:

@@ -1,4 +1,4 @@
-"""In which form the client wants its answer: the object itself, a Table to print, or metadata only."""
+"""Content negotiation: whether the client accepts the object, a Table or metadata only."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ PLAIN = Form()
 
 
 def form_of(accept: str) -> Form:
-    """The first acceptable clause of an Accept header; 406 if it holds none.
+    """The first supported clause of an Accept header; 406 if there is none.
 
-    Protobuf and other types are passed over: clients that prefer them name JSON as well.
+    Protobuf and other types are skipped: clients that prefer them list JSON too.
     """
     if not accept.strip():
         return PLAIN

@@ -1,7 +1,6 @@
-"""Query strings and delete bodies as the option records of `api.verbs`, with a real server's refusals.
+"""Parses query strings and DeleteOptions bodies into the option records of `api.verbs`.
 
-Only what is particular to the query string is refused here: 400 where a value cannot be read, 422 where HTTP
-offers more ways to say a thing than the records have.  Selectors and versions are judged behind `Verbs`.
+400 for a value that cannot be parsed, 422 for contradicting options.  Selectors and versions are checked by the verbs.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def watch_options(request: Request, default_timeout: float) -> WatchOptions:
 
 
 def write_options(request: Request, kind: str, warn: Callable[[str], None]) -> WriteOptions:
-    """`kind` is CreateOptions, UpdateOptions or PatchOptions, for refusals."""
+    """`kind` is CreateOptions, UpdateOptions or PatchOptions, for error messages."""
     validation = request.parameter("fieldValidation")
     problems = _dry_run_problems(request.query.get("dryRun", []))
     if validation not in _FIELD_VALIDATIONS:

@@ -1,7 +1,6 @@
-"""One HTTP request and its reply, as the handlers see them: no ASGI beyond this file and `application`.
+"""One HTTP request and its reply; ASGI is used only here and in `application`.
 
-The body is read on demand and never beyond the limit: a reader that refuses leaves the rest unread, and the
-transport's flow control keeps memory bounded.
+The body is read on demand and only up to the limit; flow control of the transport bounds memory.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ MAX_BODY = 3 * 1024 * 1024
 
 
 class Disconnected(Exception):
-    """The client went away before it had sent its request."""
+    """The client disconnected before its request was complete."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Request:
     #: Without a trailing slash, except for the root.
     path: str
     query: Mapping[str, list[str]]
-    #: Names in lower case; of a repeated header all values, joined by ", ".
+    #: Names in lower case; values of a repeated header are joined by ", ".
     headers: Mapping[str, str]
     receive: Receive
 
@@ -76,7 +75,7 @@ def _too_large() -> ApiError:
 
 
 class Reply(Protocol):
-    """Whatever can be sent back."""
+    """A reply that can be sent."""
 
     @property
     def code(self) -> int: ...
@@ -86,7 +85,7 @@ class Reply(Protocol):
 
 @dataclass(frozen=True)
 class Response:
-    """A reply whose body is known in full."""
+    """A reply with a complete body."""
 
     body: bytes
     code: int = 200

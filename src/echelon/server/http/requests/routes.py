@@ -1,9 +1,9 @@
-"""The URL grammar: from a path to the kind, the namespace, the name and the subresource it speaks of.
+"""Parses URL paths into resource, namespace, name and subresource.
 
     /api/v1[/namespaces/{ns}]/{resource}[/{name}[/{sub}]]
     /apis/{group}/{version}[/namespaces/{ns}]/{resource}[/{name}[/{sub}]]
 
-with `/watch` after the version as the legacy way to ask for a watch.
+`/watch` after the version is the legacy form of a watch.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ....api.errors import ApiError
 from ....api.scheme import Resource
 
 _GROUP_VERSIONS = frozenset((resource.group, resource.version) for resource in scheme.RESOURCES)
-#: What may follow a namespace's own name; anything else is a collection inside the namespace.
+#: Subresources of a namespace; anything else after its name is a collection in the namespace.
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
 @dataclass(frozen=True)
 class Target:
-    """What a resource path names."""
+    """The target of a resource path."""
 
     resource: Resource
     namespace: str = ""
@@ -31,12 +31,12 @@ class Target:
     watch: bool = False
 
 
-#: `POST …/bindings` is a collection without a kind of its own behind it: it binds pods.
+#: `POST …/bindings` binds pods; it is no stored kind.
 BINDINGS = Resource("", "v1", "bindings", "Binding")
 
 
 class PageNotFound(Exception):
-    """No API group version begins like this path: a plain-text 404."""
+    """The path has no served group version: a plain-text 404."""
 
 
 def unknown_resource() -> ApiError:
@@ -80,7 +80,7 @@ def _target(group: str, version: str, rest: list[str], watch: bool) -> Target:
         raise unknown_resource()
     resource = BINDINGS if (group, rest[0]) == ("", "bindings") else scheme.by_path(group, version, rest[0])
     name = rest[1] if len(rest) > 1 else ""
-    # A namespaced object has no address outside its namespace, nor a cluster-wide one inside.
+    # A namespaced object needs a namespace in its path, a cluster-scoped one must have none.
     if resource is None or (bool(namespace) != resource.namespaced and (namespace or name)):
         raise unknown_resource()
     return Target(resource, namespace, name, rest[2] if len(rest) > 2 else "", watch)
