@@ -28,8 +28,6 @@ SAME_SUBJECT: dict[str, str] = {
 }
 #: Folders that tell the same story for different kinds, with the same files.
 SAME_FILES = ("decide/job", "decide/jobset", "decide/trainjob")
-#: Duplicates that are still to be renamed; ends empty.
-PENDING: set[str] = {"Draft", "OutOfSteps", "Outcome", "Spread"}
 
 
 def _module_places() -> dict[str, list[str]]:
@@ -59,8 +57,6 @@ MODULES, CLASSES = _module_places(), _class_places()
 @pytest.mark.parametrize("name", [name for name, folders in MODULES.items() if len(folders) > 1])
 def test_modules_that_share_a_name_are_about_the_same_subject(name: str) -> None:
     folders = MODULES[name]
-    if name in PENDING:
-        pytest.xfail("to be renamed")
     if _is_same_files(folders):
         return
     assert name in SAME_SUBJECT, f"{name}.py stands in {', '.join(folders)}: rename, or say why they are the same"
@@ -70,8 +66,6 @@ def test_modules_that_share_a_name_are_about_the_same_subject(name: str) -> None
 
 @pytest.mark.parametrize("name", [name for name, files in CLASSES.items() if len(files) > 1])
 def test_public_classes_have_their_name_to_themselves(name: str) -> None:
-    if name in PENDING:
-        pytest.xfail("to be renamed")
     files = CLASSES[name]
     folders = [str(Path(file).parent) for file in files]
     alone = _is_same_files(folders) and len(set(folders)) == len(folders)

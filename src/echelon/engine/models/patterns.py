@@ -33,7 +33,7 @@ MOST_FILLS = 2_000
 Place = tuple[int, int, bytes]
 
 
-class TooLarge(Exception):
+class TooManyPatterns(Exception):
     """The model would be too large."""
 
 
@@ -193,7 +193,7 @@ def full_patterns(takes: list[Amounts], offers: Amounts, may: tuple[bool, ...], 
     found: list[Counts] = []
     pending: list[tuple[Counts, Amounts]] = [((), offers)]
     if not all(map(any, takes)):
-        raise TooLarge  # pods that take nothing never fill a node
+        raise TooManyPatterns  # pods that take nothing never fill a node
     tried = 0
     while pending:
         chosen, left = pending.pop()
@@ -204,7 +204,7 @@ def full_patterns(takes: list[Amounts], offers: Amounts, may: tuple[bool, ...], 
                 found.append(chosen)
             continue
         if len(found) > MOST_FILLS or tried > 20 * MOST_FILLS:
-            raise TooLarge
+            raise TooManyPatterns
         one, number = takes[len(chosen)], 0
         while _agree((*chosen, number), apart):
             pending.append(((*chosen, number), left))

@@ -21,7 +21,7 @@ from ..space.canonical import Part, walk
 from ..space.cpsat import Solver
 from ..space.tasks import Found, NotFound
 from ..space.trial_state import AmountState, SlotState
-from .patterns import Cells, NodePatterns, Place, TooLarge, place_of
+from .patterns import Cells, NodePatterns, Place, TooManyPatterns, place_of
 from .pod_rule_constraints import add_rules, between_nodes, row_marks
 from .portions import portions
 
@@ -38,7 +38,7 @@ def solve_placement(
     model = _Model(state, Solver(), min(LARGEST_MODEL, steps.left))
     try:
         model.build(part, region)
-    except TooLarge:
+    except TooManyPatterns:
         return None
     finally:
         steps.left -= model.size  # creating a variable takes as long as a step
@@ -90,7 +90,7 @@ class _Model:
     def integer(self, most: int) -> Any:
         self.size += 1
         if self.size > self._largest:
-            raise TooLarge
+            raise TooManyPatterns
         return self.cp.new_int_var(0, most, "")
 
     def _place(self, region: Region) -> Place:

@@ -25,8 +25,8 @@ CLASSES = Cluster(
 )
 
 
-pod_in_default = partial(bare_pod, namespace="default")
-ALL = [(PODS, pod_in_default), (POD_GROUPS, pod_group), (COMPOSITE_POD_GROUPS, composite)]
+pod_in_ns = partial(bare_pod, namespace="ns")
+ALL = [(PODS, pod_in_ns), (POD_GROUPS, pod_group), (COMPOSITE_POD_GROUPS, composite)]
 
 
 @pytest.mark.conformance("API-58")
@@ -99,7 +99,7 @@ def test_groups_are_protected_once() -> None:
 
 @pytest.mark.conformance("API-12")
 def test_a_missing_namespace_is_not_found() -> None:
-    obj = pod_in_default()
+    obj = pod_in_ns()
     obj["metadata"]["namespace"] = "nosuch"
     with pytest.raises(ApiError) as refused:
         admit_create(PODS, obj, CLASSES)
@@ -110,7 +110,7 @@ def test_a_missing_namespace_is_not_found() -> None:
 @pytest.mark.conformance("API-78")
 def test_nothing_new_enters_a_namespace_that_goes() -> None:
     going = {"metadata": {"name": "going", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
-    obj = pod_in_default()
+    obj = pod_in_ns()
     obj["metadata"]["namespace"] = "going"
     with pytest.raises(ApiError, match="because it is being terminated") as refused:
         admit_create(PODS, obj, Cluster((NAMESPACES, going)))
@@ -126,9 +126,7 @@ def test_the_default_namespace_stays() -> None:
 
 
 def test_pods_tolerate_a_failing_node_for_five_minutes() -> None:
-    obj = pod_in_default(
-        tolerations=[{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute", "operator": "Exists"}]
-    )
+    obj = pod_in_ns(tolerations=[{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute", "operator": "Exists"}])
     admit_create(PODS, obj, CLASSES)
     assert [(t["key"], t.get("tolerationSeconds")) for t in obj["spec"]["tolerations"]] == [
         ("node.kubernetes.io/not-ready", None),
@@ -138,13 +136,13 @@ def test_pods_tolerate_a_failing_node_for_five_minutes() -> None:
 
 @pytest.mark.parametrize(("value", "label"), [(1, "1"), (0, "0"), (-1, "n1")])
 def test_pods_of_a_jobset_carry_their_priority_as_a_label(value: int, label: str) -> None:
-    obj = pod_in_default(priorityClassName="p")
+    obj = pod_in_ns(priorityClassName="p")
     obj["metadata"]["annotations"] = {"jobset.sigs.k8s.io/jobset-name": "js"}
     admit_create(PODS, obj, Cluster(priority_class("p", value)))
     assert obj["metadata"]["labels"] == {"jobset.sigs.k8s.io/priority": label}
 
 
 def test_other_pods_get_no_such_label() -> None:
-    obj = pod_in_default()
+    obj = pod_in_ns()
     admit_create(PODS, obj, CLASSES)
     assert "labels" not in obj["metadata"]
