@@ -747,7 +747,7 @@ async def test_a_preemption_goes_on_after_a_crash(world: SchedulerPlane, moment:
 
 
 class _SlowToSay(AlteredApi):
-    """An API that takes its time to note for whom room is made."""
+    """An API that is slow to write the nominated node of a preemptor."""
 
     async def patch(self, resource: Resource, name: str, *rest: Any) -> Object:
         if resource is PODS and name.startswith("high"):

@@ -26,7 +26,7 @@ def evenly(key: str) -> Object:
 
 
 async def racks(world: SchedulerPlane) -> None:
-    """Two racks of two nodes; without wishes pods go to the first."""
+    """Two racks of two nodes; without preferences pods go to the first."""
     for rack in ("r1", "r2"):
         for number in (1, 2):
             await world.create(make_node(f"{rack}-{number}", cpu=4, rack=rack))

@@ -1,4 +1,4 @@
-"""Whom freed room wakes: those it can matter to, at once, and nobody else."""
+"""Freed room wakes the roots that it can matter to, at once, and no others."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class _Packing:
                 self.pods += [(leaf, pods.shape)] * count
                 if count:
                     self.amount[leaf.id, pods.shape] = self.amount.get((leaf.id, pods.shape), 0) + count
-        self.minding = any(shape.has_pod_rules for _, shape in self.pods)
+        self.with_terms = any(shape.has_pod_rules for _, shape in self.pods)
         self.least = {(leaf.id, shape): self._least(leaf, shape) for leaf, shape in self.pods}
         if self._enough() and all(least is not None for least in self.least.values()):
             self._put([])
@@ -170,7 +170,7 @@ class _Packing:
         start = self.ground.names.index(done[-1][1]) if at and self.pods[at - 1] == self.pods[at] else 0
         looks = set[object]()
         for name in self.ground.names[start:]:
-            look = name if self.minding else (self.world.look(name, done), self.ground.first[name])
+            look = name if self.with_terms else (self.world.look(name, done), self.ground.first[name])
             if look in looks or not self.world.fits(shape, name):
                 continue
             looks.add(look)
@@ -182,7 +182,7 @@ class _Packing:
 
     def _apart(self, done: list[tuple[Leaf, str]]) -> bool:
         new = [(shape, name) for (_, shape), (_, name) in zip(self.pods, done, strict=False)]
-        return not self.minding or apart(self.ground.view, self.world.running, new)
+        return not self.with_terms or apart(self.ground.view, self.world.running, new)
 
     # ---- preferred keys and spare slots
 

@@ -146,9 +146,9 @@ class PlacementState:
         # equal pods of one leaf go to nodes in order, and of nodes that look alike the first will do
         start = names.index(done[-1][1]) if at and flat[at - 1] == flat[at] else 0
         looks: set[object] = set()
-        minding = any(shape.has_pod_rules for _, shape in flat)
+        with_terms = any(shape.has_pod_rules for _, shape in flat)
         for name in names[start:]:
-            look = name if minding else self.look(name, done)
+            look = name if with_terms else self.look(name, done)
             if look in looks or not self.fits(shape, name):
                 continue
             looks.add(look)

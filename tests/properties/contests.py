@@ -18,20 +18,20 @@ from tests.properties.pod_terms import KEYS
 MEANT = (("a",), ("b",), ("a", "b"), ("c",))
 
 
-def contests(minding: bool, max_nodes: int, max_pods: int) -> st.SearchStrategy[Instance]:
-    """Demands that mostly have to evict; with `minding`, pods on both sides care who is near."""
+def contests(with_terms: bool, max_nodes: int, max_pods: int) -> st.SearchStrategy[Instance]:
+    """Demands that mostly have to evict; with `with_terms`, pods on both sides have terms about one another."""
     seeds, nodes, pods = st.integers(0, 1 << 32), st.integers(1, max_nodes), st.integers(1, max_pods)
-    return st.builds(draw_contest, seeds, nodes, pods, st.just(minding))
+    return st.builds(draw_contest, seeds, nodes, pods, st.just(with_terms))
 
 
-def draw_contest(seed: int, nodes: int, pods: int, minding: bool) -> Instance:
+def draw_contest(seed: int, nodes: int, pods: int, with_terms: bool) -> Instance:
     instance = draw_instance(seed, nodes, pods, victims=True)
-    if not minding:
+    if not with_terms:
         return instance
     rng = Random(seed)
     _introduce(rng, instance.cluster.view)
     known: dict[Shape, Shape] = {}
-    root = _minding(rng, instance.demand.root, known)
+    root = _with_terms(rng, instance.demand.root, known)
     return Instance(seed, instance.cluster, replace(instance.demand, root=root))
 
 
@@ -43,10 +43,10 @@ def _introduce(rng: Random, view: ClusterView) -> None:
             view.bind(pod._replace(identity=_identity(rng), repels=repels))
 
 
-def _minding(rng: Random, group: Group, known: dict[Shape, Shape]) -> Group:
+def _with_terms(rng: Random, group: Group, known: dict[Shape, Shape]) -> Group:
     """The tree without bound members, its shapes with names and terms; equal shapes stay equal."""
     if isinstance(group, Composite):
-        return replace(group, children=tuple(_minding(rng, child, known) for child in group.children))
+        return replace(group, children=tuple(_with_terms(rng, child, known) for child in group.children))
     classes = tuple(replace(pods, shape=_tied(rng, pods.shape, known)) for pods in group.classes)
     members = sum(len(pods.members) for pods in classes)
     return replace(group, classes=classes, bound=(), min_count=min(group.min_count, members))

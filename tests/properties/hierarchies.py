@@ -59,25 +59,25 @@ class Instance:
 
 
 def instances(
-    victims: bool = False, max_nodes: int = 12, max_pods: int = 10, minding: bool = False
+    victims: bool = False, max_nodes: int = 12, max_pods: int = 10, with_terms: bool = False
 ) -> st.SearchStrategy[Instance]:
     """Demands on clusters of about their size; with `victims`, much is held by units of other priorities.
 
-    With `minding`, pods have terms about one another and about pods that run.
+    With `with_terms`, pods have terms about one another and about pods that run.
     """
     seeds, nodes, pods = st.integers(0, 1 << 32), st.integers(1, max_nodes), st.integers(1, max_pods)
-    return st.builds(draw_instance, seeds, nodes, pods, st.just(victims), st.just(minding))
+    return st.builds(draw_instance, seeds, nodes, pods, st.just(victims), st.just(with_terms))
 
 
-def draw_instance(seed: int, nodes: int, pods: int, victims: bool, minding: bool = False) -> Instance:
+def draw_instance(seed: int, nodes: int, pods: int, victims: bool, with_terms: bool = False) -> Instance:
     rng = Random(seed)
     shapes = [_shape(rng) for _ in range(rng.choice((1, 1, 2, 3)))]
-    if minding:
-        shapes = [_minding(rng, shape) for shape in shapes]
+    if with_terms:
+        shapes = [_with_terms(rng, shape) for shape in shapes]
     root = _tree(rng, shapes, rng.randint(1, 4), pods)
     cluster = _cluster(rng, root, nodes, victims)
     root = _with_bound(rng, root, cluster)
-    for _ in range(rng.choice((0, 1, 2)) if minding else 0):
+    for _ in range(rng.choice((0, 1, 2)) if with_terms else 0):
         name, repels = rng.choice(cluster.view.node_names()), _terms(rng, (0, 0, 1))
         cluster.run(name, priority=100, identity=_identity(rng), repels=repels)
     return Instance(seed, cluster, Demand(root, PRIORITY, may_preempt=victims))
@@ -88,7 +88,7 @@ def _shape(rng: Random) -> Shape:
     return Shape(amounts(rng.randint(1, 4), rng.choice((0, 0, 1, 2))), selector)
 
 
-def _minding(rng: Random, shape: Shape) -> Shape:
+def _with_terms(rng: Random, shape: Shape) -> Shape:
     """Pods that keep apart, now and then also pods that want others near or want to be even."""
     apart, near = _terms(rng, (0, 1, 1, 2)), _terms(rng, (0, 0, 0, 1))
     even = tuple(Spread(term.key, rng.randint(1, 2), term.peers) for term in _terms(rng, (0, 0, 0, 1)))

@@ -1,4 +1,4 @@
-"""Demands whose pods mind one another on 25 to 100 nodes, drawn from a source of chance.
+"""Demands with terms between their pods on 25 to 100 nodes, drawn from a source of chance.
 
 Every app has one shape, with terms about itself and about other apps.  Pods are laid out one after the other where
 they break the fewest terms, and nodes get just about the room that this takes: about half of the demands just fit.
@@ -30,7 +30,7 @@ APPS = "abcdef"
 Terms = dict[str, tuple[object, ...]]
 
 
-def draw_neighbours(family: str, seed: int, nodes: int, pods: int) -> Instance:
+def draw_with_terms(family: str, seed: int, nodes: int, pods: int) -> Instance:
     rng = Random(seed)
     apps = APPS[: rng.randint(2, 5)]
     shapes = [_shape(rng, family, app, apps) for app in apps]

@@ -38,8 +38,8 @@ pytestmark = pytest.mark.timeout(3600)
 PRIORITY = 10
 
 
-def draw(seed: int, minding: bool = False) -> Instance:
-    """With `minding`, running pods have names, and newcomers want some of them near."""
+def draw(seed: int, with_terms: bool = False) -> Instance:
+    """With `with_terms`, running pods have labels, and new pods have affinity to some of them."""
     rng, cluster = Random(seed), ClusterBuilder()
     names = [f"n{number}" for number in range(rng.randint(1, 4))]
     room = {name: rng.randint(3, 6) for name in names}
@@ -47,11 +47,11 @@ def draw(seed: int, minding: bool = False) -> Instance:
         cluster.node(name, cpu=room[name], gpu=2, rack=rng.choice("rs"))
     budgets = [cluster.budget(rng.randint(0, 2)) for _ in range(rng.randint(0, 3))]
     for _ in range(rng.randint(3, 8)):
-        _unit(rng, cluster, room, budgets, minding)
-    return Instance(seed, cluster, Demand(_wanted(rng, sum(room.values()), minding), PRIORITY))
+        _unit(rng, cluster, room, budgets, with_terms)
+    return Instance(seed, cluster, Demand(_wanted(rng, sum(room.values()), with_terms), PRIORITY))
 
 
-def _unit(rng: Random, cluster: ClusterBuilder, room: dict[str, int], budgets: list[int], minding: bool) -> None:
+def _unit(rng: Random, cluster: ClusterBuilder, room: dict[str, int], budgets: list[int], with_terms: bool) -> None:
     """One to three pods that go together, where there is room; some are leaving, some were only promised a place."""
     unit, priority = fresh_id(), rng.choice((1, 1, 5, 9, PRIORITY, 20))
     started, stays, coming = NOW - rng.choice((0, 0, 10, 10, 20, 30)), rng.random() < 0.1, rng.random() < 0.15
@@ -63,22 +63,22 @@ def _unit(rng: Random, cluster: ClusterBuilder, room: dict[str, int], budgets: l
             room[name] -= size
             covered = tuple(budget for budget in budgets if rng.random() < 0.4) if not coming else ()
             leaving = stays or rng.random() < 0.05
-            named = Identity("ns", (("app", rng.choice("ab")),)) if minding and not coming else None
+            named = Identity("ns", (("app", rng.choice("ab")),)) if with_terms and not coming else None
             cluster.run(
                 name, cpu=size, priority=priority, unit=unit, started=started, budgets=covered, evictable=not leaving,
                 coming=coming, identity=named,
             )  # fmt: skip
 
 
-def _wanted(rng: Random, left: int, minding: bool) -> Group:
+def _wanted(rng: Random, left: int, with_terms: bool) -> Group:
     """A little more than there is room for."""
-    leaves = [_leaf(rng, left, minding) for _ in range(rng.choice((1, 1, 2)))]
+    leaves = [_leaf(rng, left, with_terms) for _ in range(rng.choice((1, 1, 2)))]
     return leaves[0] if len(leaves) == 1 else composite(rng.randint(1, 2), *leaves, key=rng.choice((None, "rack")))
 
 
-def _leaf(rng: Random, left: int, minding: bool) -> Leaf:
+def _leaf(rng: Random, left: int, with_terms: bool) -> Leaf:
     number, wishes = rng.randint(1, 2), dict[str, object]()
-    if minding:
+    if with_terms:
         near = PodTerm(LEVELS[rng.choice(("host", "rack"))], Peers((Requirement("app", "In", ("a",)),), ("ns",)))
         wishes = {"affinity": (near,), "identity": Identity("ns", (("app", rng.choice("abb")),))}
     classes = [pods(number, cpu=rng.randint(1, 3), gpu=rng.choice((0, 0, 1)), **wishes)]
@@ -92,13 +92,13 @@ SEEDS = st.integers(0, 1 << 32)
 
 
 @reaches(placed=6, blocked=22, evicted=20)
-@pytest.mark.parametrize("minding", [False, True])
+@pytest.mark.parametrize("with_terms", [False, True])
 @examples(120)
 @given(SEEDS)
 def test_evictions_lose_least_down_to_the_ids_and_no_victim_could_stay(
-    reached: Reached, minding: bool, seed: int
+    reached: Reached, with_terms: bool, seed: int
 ) -> None:
-    view, demand = (instance := draw(seed, minding)).cluster.view, instance.demand
+    view, demand = (instance := draw(seed, with_terms)).cluster.view, instance.demand
     verdict = decide(view, demand, NOW)
     assert problems(view, demand, verdict, NOW) == []
     if feasible(view, demand):

@@ -1,4 +1,4 @@
-"""Every fix that is proposed works, also where pods mind one another; and none says what another has said already."""
+"""Every fix that is proposed works, also with terms between pods; and no two fixes say the same."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from tests.properties.reached import Reached, reaches
 
 @reaches(fixed=97, several_fixes=27)
 @examples(250)
-@given(st.booleans().flatmap(lambda victims: instances(victims, max_nodes=10, max_pods=8, minding=True)), st.booleans())
+@given(
+    st.booleans().flatmap(lambda victims: instances(victims, max_nodes=10, max_pods=8, with_terms=True)), st.booleans()
+)
 def test_every_fix_proposed_to_pods_with_terms_between_them_makes_them_fit(
     reached: Reached, instance: Instance, least: bool
 ) -> None:

@@ -50,7 +50,7 @@ def test_a_hierarchy_is_placed_as_well_as_brute_force_places_it(reached: Reached
 
 @reaches(placed=37, blocked=63)
 @examples(200)
-@given(instances(max_nodes=7, max_pods=6, minding=True))
+@given(instances(max_nodes=7, max_pods=6, with_terms=True))
 def test_pods_with_terms_between_them_are_placed_as_well_as_brute_force_places_them(
     reached: Reached, instance: Instance
 ) -> None:
@@ -70,8 +70,8 @@ def test_a_short_budget_leaves_an_honest_bound(reached: Reached, instance: Insta
 
 @reaches(placed=1, placed_best=23, proved=26, undecided=0)
 @examples(100)
-@example(draw_instance(1074, 1, 1, victims=False, minding=True))  # cordoned nodes are domains to be even over
-@given(st.booleans().flatmap(lambda minding: instances(max_nodes=8, max_pods=7, minding=minding)))
+@example(draw_instance(1074, 1, 1, victims=False, with_terms=True))  # cordoned nodes are domains to be even over
+@given(st.booleans().flatmap(lambda with_terms: instances(max_nodes=8, max_pods=7, with_terms=with_terms)))
 def test_beyond_the_sizes_of_the_exact_search_the_bound_is_honest(reached: Reached, instance: Instance) -> None:
     """The same demand on a cluster with many nodes that take nothing, though they count where pods are to be even."""
     larger = copied(instance.cluster.view)

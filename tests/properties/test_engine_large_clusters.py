@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from echelon.engine import Blocked, Objective, Placed, Verdict
 from tests.properties.hierarchies import Instance, draw_instance, examples
-from tests.properties.large_instances import FAMILIES, draw_neighbours
+from tests.properties.large_instances import FAMILIES, draw_with_terms
 from tests.properties.reached import Reached, reaches
 from tests.properties.solver_oracle import verdict_beside_best
 
@@ -19,7 +19,7 @@ def trees() -> st.SearchStrategy[Instance]:
 
 
 def trees_with_pod_terms() -> st.SearchStrategy[Instance]:
-    return st.builds(draw_neighbours, st.sampled_from(FAMILIES), SEEDS, NODES, st.integers(10, 30))
+    return st.builds(draw_with_terms, st.sampled_from(FAMILIES), SEEDS, NODES, st.integers(10, 30))
 
 
 def true_verdict(reached: Reached, instance: Instance) -> tuple[Verdict, Objective | None]:

@@ -26,14 +26,14 @@ def loses_least_and_knows_it(reached: Reached, instance: Instance) -> None:
 
 @reaches(placed=16, blocked=37, evicted=21)
 @examples(150)
-@given(contests(minding=False, max_nodes=12, max_pods=10))
+@given(contests(with_terms=False, max_nodes=12, max_pods=10))
 def test_a_tree_evicts_what_loses_least(reached: Reached, instance: Instance) -> None:
     loses_least_and_knows_it(reached, instance)
 
 
 @reaches(placed=9, blocked=89, evicted=22)
 @examples(250)
-@given(contests(minding=True, max_nodes=8, max_pods=8))
+@given(contests(with_terms=True, max_nodes=8, max_pods=8))
 def test_pods_with_terms_between_them_evict_what_loses_least_and_keep_the_pods_they_need(
     reached: Reached, instance: Instance
 ) -> None:
@@ -59,7 +59,7 @@ def promises_no_more_than_there_is(reached: Reached, instance: Instance, patch: 
 
 @reaches(evicted=7)
 @examples(100)
-@given(contests(minding=False, max_nodes=8, max_pods=8))
+@given(contests(with_terms=False, max_nodes=8, max_pods=8))
 def test_what_is_reckoned_or_spared_without_branching_never_promises_too_much(
     reached: Reached, instance: Instance
 ) -> None:
@@ -70,7 +70,7 @@ def test_what_is_reckoned_or_spared_without_branching_never_promises_too_much(
 
 @reaches(evicted=4)
 @examples(60)
-@given(contests(minding=True, max_nodes=8, max_pods=8))
+@given(contests(with_terms=True, max_nodes=8, max_pods=8))
 def test_the_solver_never_promises_too_much_with_terms_between_pods(reached: Reached, instance: Instance) -> None:
     with pytest.MonkeyPatch.context() as patch:
         promises_no_more_than_there_is(reached, instance, patch)
@@ -84,7 +84,7 @@ def anything_that_suffices(one: region_search.RegionSearch, candidates: Victims,
 
 @reaches(evicted=16)
 @examples(120)
-@given(contests(minding=False, max_nodes=8, max_pods=8))
+@given(contests(with_terms=False, max_nodes=8, max_pods=8))
 def test_the_solver_names_those_whose_eviction_loses_least(reached: Reached, instance: Instance) -> None:
     """Neither arithmetic nor branching helps it; it is not told of unlisted keys and of who holds what exclusively."""
     with pytest.MonkeyPatch.context() as patch:

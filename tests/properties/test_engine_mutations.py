@@ -61,7 +61,7 @@ def lost(_: Instance, placed: Placed) -> Iterator[Placed]:
 
 
 def invented(instance: Instance, placed: Placed) -> Iterator[Placed]:
-    """A member that nobody asked for."""
+    """A member that is not in the demand."""
     yield replace(placed, assignment={**placed.assignment, -7: instance.cluster.view.node_names()[0]})
 
 
@@ -178,7 +178,7 @@ def test_an_eviction_tampered_with_is_caught(
 @examples(80)
 @given(instances(victims=True, max_nodes=8, max_pods=8))
 def test_an_eviction_that_is_said_to_lose_least_but_does_not_is_caught(reached: Reached, instance: Instance) -> None:
-    """Everyone who can go goes, and that is said to be the least; it is judged as such if nobody can be spared."""
+    """Every pod that can be evicted is a victim, and that is said to lose least; true if no victim can be spared."""
     view, demand = instance.cluster.view, instance.demand
     least = decide(view, demand, NOW)
     if not isinstance(least, Evict):

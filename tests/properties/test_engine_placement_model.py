@@ -29,7 +29,7 @@ def answer(cluster: ClusterBuilder, root: Group, steps: int = 50_000) -> Found |
 
 @reaches(found=62, impossible=58)
 @examples(250)
-@given(st.one_of(instances(), instances(max_nodes=5, max_pods=5, minding=True)))
+@given(st.one_of(instances(), instances(max_nodes=5, max_pods=5, with_terms=True)))
 def test_small_trees_are_answered_as_by_brute_force(reached: Reached, instance: Instance) -> None:
     found = answer(instance.cluster, instance.demand.root)
     if isinstance(found, NotFound):
@@ -43,7 +43,7 @@ def test_small_trees_are_answered_as_by_brute_force(reached: Reached, instance: 
 
 @reaches(placed=22)
 @examples(100)
-@given(st.one_of(instances(), instances(minding=True)))
+@given(st.one_of(instances(), instances(with_terms=True)))
 def test_what_the_solver_finds_is_a_placement(reached: Reached, instance: Instance) -> None:
     """With the other searches out of the way, verdicts come from the solver, and the checker passes them."""
     with pytest.MonkeyPatch.context() as patch:
@@ -124,7 +124,7 @@ def test_keys_outside_the_list_are_told() -> None:
 
 
 def strangers(nodes: int) -> tuple[ClusterBuilder, Group]:
-    """Pods that want no other of their kind on their node, pods that want none of those, and pods that do not mind."""
+    """Pods with anti-affinity to their own kind, pods with anti-affinity to those, and pods without terms."""
     cluster = ClusterBuilder().nodes("n", nodes, cpu=8, gpu=8)
     keep_off = (PodTerm(LEVELS["host"], Peers((Requirement("app", "In", ("shy",)),), ("ns",))),)
     shy, other = Identity("ns", (("app", "shy"),)), Identity("ns", (("app", "other"),))
@@ -137,7 +137,7 @@ def strangers(nodes: int) -> tuple[ClusterBuilder, Group]:
 
 @pytest.mark.parametrize(("nodes", "found"), [(5, True), (4, False)])
 def test_pods_that_must_not_share_a_node_are_told(nodes: int, found: bool) -> None:
-    """Three nodes for the shy, whom the indifferent join, two for the four who keep off them."""
+    """Three nodes for the first, shared with the pods without terms, and two for the four others."""
     cluster, root = strangers(nodes)
     assert isinstance(answer(cluster, root), Found) is found
     assert isinstance(cluster.decide(root), Placed) is found

@@ -64,7 +64,7 @@ def places_exactly(reached: Reached, cluster: ClusterBuilder, demand: Demand) ->
         assert any(leaf.bound for leaf in demand.leaves()), verdict
 
 
-def evicts_whom_it_must(reached: Reached, cluster: ClusterBuilder, demand: Demand) -> None:
+def evicts_what_it_must(reached: Reached, cluster: ClusterBuilder, demand: Demand) -> None:
     verdict = cluster.decide(demand.root, demand.priority)
     if feasible(cluster.view, demand):
         assert isinstance(verdict, Placed), verdict
@@ -93,4 +93,4 @@ def test_pods_with_terms_between_them_are_placed_exactly_when_brute_force_places
 def test_pods_with_terms_between_them_evict_what_they_must(
     reached: Reached, instance: tuple[ClusterBuilder, Demand]
 ) -> None:
-    evicts_whom_it_must(reached, *instance)
+    evicts_what_it_must(reached, *instance)

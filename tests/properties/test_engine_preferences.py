@@ -50,7 +50,7 @@ def preferring(group: Group, wished: tuple[Preference, ...]) -> Group:
 
 
 def talkative(view: ClusterView, wished: tuple[Preference, ...]) -> ClusterView:
-    """The same cluster, in which those that run have wishes, too."""
+    """The same cluster, in which running pods have preferences, too."""
     fresh = copied(view)
     for number, pod in enumerate(list(fresh.all_running())):
         fresh.bind(pod._replace(identity=IDENTITIES[number % 2], preferences=wished))

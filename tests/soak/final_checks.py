@@ -169,7 +169,7 @@ def _budgets(ledger: Ledger) -> Iterator[str]:
             yield f"budget {name} says {said}, right is {right}"
 
 
-# -- nobody is left in the dark ------------------------------------------------------------------------------
+# -- every waiting pod has a reason ------------------------------------------------------------------------------
 
 
 def _silent(ledger: Ledger) -> Iterator[str]:

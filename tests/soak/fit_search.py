@@ -62,7 +62,7 @@ class Fitting:
         return self._is_found(self._fill([pod], nodes, self._begin))
 
     def _is_found(self, tries: Iterator[Try]) -> bool:
-        """Whether one of these is right as a whole: whoever came later is company for those before, too."""
+        """Whether one of these is right as a whole: pods placed later also satisfy the affinity of those before."""
         for one in tries:
             around = self._around(one)
             if not any(wrong_between(pod, node, around) for pod, node in one.placed):

@@ -22,7 +22,7 @@ GRACE_SECONDS = 30.0
 _PREEMPTOR_SEEN_SECONDS = 120.0
 #: A unit that is evicted counts those that were bound for so long.
 _SETTLED_SECONDS = 5.0
-#: How often the pods in one place of one owner may be preempted while nobody does anything to the cluster.
+#: How often the pods in one place of one owner may be preempted while no event happens to the cluster.
 _MOST_TURNS = 4
 
 
@@ -63,7 +63,7 @@ class Auditor:
         self.succeeded: dict[str, dict[str, None]] = {}
 
     def left_alone(self, quiet: bool) -> None:
-        """From now on nobody does anything to the cluster, or somebody does again."""
+        """From now on no event happens to the cluster, or events happen again."""
         self._turns = {} if quiet else None
 
     # -- at each change --------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ class NodeEvents:
         return f"{'untaint' if tainted else 'taint'} {meta.name(node)}"
 
     async def drain(self) -> str:
-        """As kubectl does: cordon, then evict whom budgets let go."""
+        """As kubectl does: cordon, then evict the pods that budgets allow to evict."""
         node = self._maker.pick(await self._hand.all(NODES))
         await self._hand.patch(NODES, node, {"spec": {"unschedulable": True}})
         asked = refused = 0

@@ -1,4 +1,4 @@
-"""What pods of the soak wish for beyond room: company, distance, even spread, ports, tainted or chosen nodes.
+"""What pods of the soak ask for beyond resources: affinity, anti-affinity, spread, ports, tainted or selected nodes.
 
 Every pod has the label `app`, by which others know it; selectors look at nothing else, so that the checks can read
 them plainly.
@@ -21,14 +21,14 @@ REPAIR = "repair"
 
 @dataclass(frozen=True)
 class Wish:
-    """A label, and what goes into the spec of those who share the wish."""
+    """A label, and what goes into the spec of the pods that have the rule."""
 
     app: str
     spec: Object = field(default_factory=dict)
     port: int = 0
 
     def give(self, pod: Object) -> Object:
-        """A pod or a pod template, with the wish."""
+        """A pod or a pod template, with the rule."""
         metadata = pod.setdefault("metadata", {})
         metadata["labels"] = {**(metadata.get("labels") or {}), APP: self.app}
         pod["spec"] |= copy.deepcopy(self.spec)
@@ -38,7 +38,7 @@ class Wish:
 
 
 def draw(pick: Callable[[tuple[str, ...]], str]) -> Wish:
-    """One wish of any kind."""
+    """One rule of any kind."""
     app, other = pick(APPS), pick(APPS)
     kind = pick(("apart", "apart", "away", "near", "near", "beside", "spread", "spread", "port", "tolerate", "choose"))
     match kind:

@@ -1,4 +1,4 @@
-"""Terms between pods as the checks read them: distance, company and even spread, each by its definition.
+"""Terms between pods as the checks read them: anti-affinity, affinity and spread, each by its definition.
 
 Surroundings   who is where, and on which nodes: of now, or with some thought away
 wrong_between  what is wrong with one pod at one node among others

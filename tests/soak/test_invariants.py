@@ -267,7 +267,7 @@ def _job(status: Object, **spec: Any) -> Object:
 
 
 def _tree(app: str, apart_from: str) -> list[Object]:
-    """Two gangs that must be in one rack; the pods of the second want nobody of some kind there."""
+    """Two gangs that must be in one rack; the pods of the second have anti-affinity to some kind of pod there."""
     waits = {"labels": {"app": app}}
     return [
         make_composite("t", gang=2, key=RACK, workload="t", priority=0),

@@ -1,4 +1,4 @@
-"""The import order of docs/design: who may import whom, and what the pure rooms may not touch."""
+"""The import order of docs/design: which package may import which, and what the pure ones may not touch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Terms between pods: who keeps away from whom, who wants whose company, and how they spread."""
+"""Rules between pods: affinity, anti-affinity and spread."""
 
 from __future__ import annotations
 

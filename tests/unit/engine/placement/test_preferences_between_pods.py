@@ -1,4 +1,4 @@
-"""What members of one demand wish of one another, and what running pods wish of those to come."""
+"""Preferences among the members of one demand, and of running pods for new ones."""
 
 from __future__ import annotations
 
