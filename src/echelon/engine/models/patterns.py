@@ -99,9 +99,9 @@ class NodePatterns:
         """One shape of each size: pods of a size take the same, use the same nodes, and have no term on one node."""
         apart, found = _apart(state, self.shapes, self.cells.rows), dict[object, Shape]()
         for number, shape in enumerate(self.shapes):
-            minds = any(having[number] or meant[number] for having, meant in apart)
+            has_terms = any(having[number] or meant[number] for having, meant in apart)
             may = (state.slots_by_row(shape)[self.cells.rows] > 0).tobytes()
-            size = (measure.takes(shape), may, number if minds else -1)
+            size = (measure.takes(shape), may, number if has_terms else -1)
             found.setdefault(size, shape)
             self._size.append(list(found).index(size))
         return list(found.values())

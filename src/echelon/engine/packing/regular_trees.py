@@ -1,4 +1,4 @@
-"""Which trees nested packing (`nest`) takes: those that are regular, and to which depth they are."""
+"""The trees that `level_pack` takes: whether a tree is regular, and to which depth."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ..space.trial_state import AmountState, SlotState
 
 
 def regular_depth(state: SlotState | AmountState, root: Part, region: Region) -> int:
-    """To which depth all groups must hold, those of one depth in domains of one level inside those of the depth above.
+    """The depth to which all groups must hold, those of one depth in domains of one level inside the depth above.
 
-    0 if that is not so at all, if something anywhere makes domains differ that look alike or ties them together, or
-    if there is but one domain and the whole search would be asked the same again.
+    0 if the tree is not regular at all, if bound members, exclusivity or unlisted keys make equal domains differ, or
+    if there is only one domain, which would be the same problem again.
     """
     if any(part.pins or part.exclusive is not None or _unlisted(state, part) for part in walk(root)):
         return 0
@@ -28,7 +28,7 @@ def regular_depth(state: SlotState | AmountState, root: Part, region: Region) ->
 
 
 def are_whole_leaves(state: SlotState | AmountState, parts: list[Part]) -> bool:
-    """Whether parts are leaves that take all of their members, or so many of equal ones."""
+    """Whether parts are leaves that take all of their members, or any of equal ones."""
     counted = isinstance(state, SlotState)
     return all(
         part.is_leaf and 0 < part.need <= part.supply and (counted or part.need == part.supply) for part in parts

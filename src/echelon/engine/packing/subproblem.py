@@ -34,8 +34,8 @@ def as_subproblem(parts: Sequence[Part]) -> Subproblem:
         return Subproblem(copies, copies[0])
     pooled: list[Part] = []
     for part in copies:
-        everyone = part.children and part.need >= len(part.children)
-        pooled += part.children if everyone else (part,)
+        all_needed = part.children and part.need >= len(part.children)
+        pooled += part.children if all_needed else (part,)
     pooled.sort(key=lambda part: (-len(part.keys), -part.pods, part.type, part.group))
     least = Counter[Shape]()
     for part in pooled:

@@ -54,12 +54,12 @@ def groups_of(root: Group) -> list[Group]:
 
 def count_missed_preferences(view: ClusterView, root: Group, draft: DraftPlacement) -> dict[int, int]:
     """Preferred keys missed, by group that has any; its region and those below are narrowed to the best key met."""
-    preferences = [group for group in groups_of(root) if group.preferred]
-    if not preferences:
+    preferring = [group for group in groups_of(root) if group.preferred]
+    if not preferring:
         return {}
     rows = _rows_below(view, root, draft)
     missed = {}
-    for group in preferences:
+    for group in preferring:
         missed[group.id] = len(group.preferred)
         if group.id in draft.seats:
             missed[group.id] = _missed(view.node_table, group, rows[group.id])
@@ -69,9 +69,9 @@ def count_missed_preferences(view: ClusterView, root: Group, draft: DraftPlaceme
 
 def find_regions(view: ClusterView, root: Group, draft: DraftPlacement) -> None:
     """Set the regions of groups that hold, where only their pods are known."""
-    everyone = groups_of(root)
+    groups = groups_of(root)
     rows = _rows_below(view, root, draft)
-    _narrow(view.node_table, root, CLUSTER, draft, rows, {group.id: len(group.preferred) for group in everyone})
+    _narrow(view.node_table, root, CLUSTER, draft, rows, {group.id: len(group.preferred) for group in groups})
 
 
 def _rows_below(view: ClusterView, group: Group, draft: DraftPlacement) -> dict[int, list[int]]:

@@ -80,16 +80,16 @@ def _laid_out(view: ClusterView, demand: Demand, selected: Selection, steps: Ste
 def _quickly(view: ClusterView, demand: Demand, steps: Steps) -> PlaceResult:
     plain = _attempt(view, demand, steps, {})
     best = plain.placed
-    preferences = [group for group in groups_of(demand.root) if group.preferred]
-    if best is None or not preferences or not best.objective.preferred_missed:
+    preferring = [group for group in groups_of(demand.root) if group.preferred]
+    if best is None or not preferring or not best.objective.preferred_missed:
         return plain
-    if len(preferences) > 1:
-        everyone = {group.id: group.preferred[0] for group in preferences}
-        best = _better(view, demand, steps, everyone, best) or best
+    if len(preferring) > 1:
+        all_first = {group.id: group.preferred[0] for group in preferring}
+        best = _better(view, demand, steps, all_first, best) or best
         if not best.objective.preferred_missed:
             return PlaceResult(best)
     narrowed, trials = dict[int, str](), PREFERENCE_TRIALS
-    for group in preferences:
+    for group in preferring:
         for key in group.preferred:
             if trials <= 0:
                 break

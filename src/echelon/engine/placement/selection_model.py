@@ -119,7 +119,7 @@ class _Model:
         for group in self.groups:
             for child in group.children if isinstance(group, Composite) else ():
                 self._above[child.id] = (*self._above[group.id], child.id)
-        #: By group the domains of its keys, required and preferred: of every row, chosen by it, or any if so much.
+        #: By group the domains of its keys: of every row, chosen by it, or any if the flag is set.
         self._held_to: dict[int, list[tuple[Ints, dict[int, Any], Any]]] = {}
         self.holds = {group.id: self._flag() for group in self.groups}
         self.pods: dict[int, dict[Kind, dict[int, Any]]] = {}
@@ -175,12 +175,12 @@ class _Model:
                 for child in children:
                     self.cp.add_implication(child, holds)
                 continue
-            everyone = []
+            all_placed = []
             for kind, members in merge(group.classes).items():
                 placed = list(self.pods[group.id][kind].values())
                 self.cp.add(self.sum(placed) <= len(members) * holds)
-                everyone += placed
-            self.cp.add(self.sum(everyone) + len(group.bound) >= group.min_count * holds)
+                all_placed += placed
+            self.cp.add(self.sum(all_placed) + len(group.bound) >= group.min_count * holds)
 
     def _fit(self) -> None:
         """No place gives more than it has."""
@@ -343,7 +343,7 @@ class _Model:
         return inside
 
     def _missing_roles(self, leaf: Leaf) -> Iterator[Any]:
-        """For every role of a leaf that nobody plays yet, whether it is missing."""
+        """For every role of a leaf without a bound member, whether it is missing."""
         by_role: dict[str, list[Any]] = {}
         for (_, role), rows in self.pods[leaf.id].items():
             by_role.setdefault(role, []).extend(rows.values())
@@ -407,7 +407,7 @@ class _Model:
 
 
 def _places(view: ClusterView, demand: Demand, state: RuleState | None) -> dict[int, Ints]:
-    """Rows that need not be told apart, by the first of them: where pods are equal, those of the same domains."""
+    """Rows that need not be distinguished, by the first of them: where pods are equal, those of the same domains."""
     table, groups = view.node_table, groups_of(demand.root)
     rows = np.arange(table.size, dtype=np.int64)
     keys = {key for group in groups for key in (*keys_of(table, group), *group.preferred)}

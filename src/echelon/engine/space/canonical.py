@@ -70,8 +70,8 @@ class Part:
         """
         kinds: dict[object, list[Part]] = {}
         for number, child in enumerate(self.children):
-            told = child.need == child.supply or (exactly and len(child.asks) == 1)
-            countable = child.is_leaf and not child.pins and told
+            by_number = child.need == child.supply or (exactly and len(child.asks) == 1)
+            countable = child.is_leaf and not child.pins and by_number
             kinds.setdefault(child.type if countable else ("single", number), []).append(child)
         return list(kinds.values())
 
@@ -132,21 +132,21 @@ class PartBuilder:
         need = max(len(children), group.min_groups) if goal == "everything" else group.min_groups
         keys = keys_of(self._table, group, extra)
         pins = tuple(sorted({pin for child in children for pin in child.pins}))
-        everyone = need >= len(children)
-        ordered = sorted(children, key=lambda part: self._rank(part, everyone))
+        all_needed = need >= len(children)
+        ordered = sorted(children, key=lambda part: self._rank(part, all_needed))
         pods = sum(sorted(part.pods for part in children)[:need])
         least = Counter[Shape]()
-        if everyone:
+        if all_needed:
             for part in children:
                 least.update(part.least)
         signature = ("composite", need, keys, tuple(part.type for part in ordered))
         kind = self._type(signature, group.id if pins else None)
         return Part(group.id, kind, keys, pins, need, pods, least, children=tuple(ordered))
 
-    def _rank(self, part: Part, everyone: bool) -> tuple[object, ...]:
+    def _rank(self, part: Part, all_needed: bool) -> tuple[object, ...]:
         """Largest first if all must hold; otherwise the cheapest make the minimum."""
         narrow = max((self._table.level_of.get(key, 0) + 1 for key in part.keys), default=0)
-        size = -part.pods if everyone else part.pods
+        size = -part.pods if all_needed else part.pods
         return (not part.pins, -narrow, size, part.type, part.group)
 
     def _shape(self, shape: Shape) -> int:
