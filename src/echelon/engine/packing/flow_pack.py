@@ -3,6 +3,8 @@
 What a domain takes is a path from 0 to the sum of its parts, with an arc for every part.  A variable says how many
 domains have an arc in their path, so domains of one size are never distinguished, and neither are parts of one size:
 filling domain by domain depends on the first choices, the flow is solved at once.
+
+Without it the slowest of 20 clusters with drawn sizes, 100 % full, takes three times as long.
 """
 
 from __future__ import annotations

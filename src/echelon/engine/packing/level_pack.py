@@ -7,6 +7,9 @@ node by node (`node_pack`).  From the depth on at which a tree is no longer regu
 minimum, several keys), what shares a domain is a problem for the whole search (`subproblem`).  Parts that need the
 same are one kind.  Rounds of growing budget try different orders in turn; if one of them has nothing left to try and
 gave nothing up on the way, that is a proof.
+
+Without it, of 1,421 decisions on full clusters 49 placements are not found, 45 leave more slots spare, and all
+together take 5.5 times as long.
 """
 
 from __future__ import annotations
