@@ -18,7 +18,6 @@ from ...engine import Blocked, Evict, Placed, UnitName
 from ..intake.group_tree import GroupNode, Member, Root
 from ..queueing.phases import Event
 from ..queueing.root_state import Preempting, RootState
-from ..reporting.report import kind_of
 from ..reporting.writes import ApiWriter
 from .context import ActingContext
 
@@ -44,7 +43,7 @@ class Preemption:
             if not member.place:
                 self._take_kept_place(member)
         scheduler = self._named_by(root)
-        message = f"{scheduler}: preempting to accommodate a higher priority {kind_of(root)}"
+        message = f"{scheduler}: preempting to accommodate a higher priority {root.kind}"
         self._mark_groups(verdict.units, message, root)
         self._await(state, leaving)
         for member in leaving:
@@ -167,9 +166,7 @@ class Preemption:
 
     def _named_by(self, root: Root) -> str:
         """The scheduler name that a root's pods ask for."""
-        if isinstance(root, Member):
-            return root.scheduler
-        return next((member.scheduler for leaf in root.leaves() for member in leaf.pending.values()), self._names[0])
+        return next((member.scheduler for member in root.pending_pods()), self._names[0])
 
     def _half_evicted(self) -> dict[tuple[str, str], list[Member]]:
         """Marked pods and the rest of their units, by the scheduler that marked them and the message it wrote.

@@ -26,7 +26,6 @@ from ..intake.group_tree import Member
 from ..queueing.blocked_demands import likeness
 from ..queueing.phases import Event
 from ..queueing.root_state import RootState, Starving
-from ..reporting.report import name_of
 from .context import ActingContext
 
 _DAY = 24 * 3600
@@ -337,7 +336,5 @@ def _members(demand: Demand) -> frozenset[int]:
 
 def _whose(others: list[Reservation], verdict: Placed) -> str:
     nodes = set(verdict.assignment.values())
-    names = [
-        f"{name_of(one.state.root)} (waiting since {one.state.since})" for one in others if nodes & one.nodes.keys()
-    ]
+    names = [f"{one.state.root.title} (waiting since {one.state.since})" for one in others if nodes & one.nodes.keys()]
     return f"there is room, but it is reserved for {' and '.join(names)}" if names else ""

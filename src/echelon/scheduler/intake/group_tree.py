@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from ...api.objects.vocabulary import INITIALLY_SCHEDULED
-from ...api.scheme import COMPOSITE_POD_GROUPS, POD_GROUPS, Object, Resource
+from ...api.scheme import COMPOSITE_POD_GROUPS, POD_GROUPS, PODS, Object, Resource
 from ...api.views.group_views import GroupView
 from ...api.views.pod_views import PodView
 from ...engine import Exclusive, Identity, Leaf, Shape
@@ -83,12 +83,24 @@ class Member:
         return self.key
 
     @property
+    def title(self) -> str:
+        """`Kind/name`."""
+        return f"Pod/{self.name}"
+
+    @property
+    def resource(self) -> Resource:
+        return PODS
+
+    @property
     def oldest(self) -> str:
         """Since when it is pending."""
         return self.rank[1]
 
+    def subtree(self) -> Iterable[GroupNode]:
+        """A pod without a group has no groups below it."""
+        return ()
+
     def leaves(self) -> Iterable[GroupNode]:
-        """A pod without a group has none."""
         return ()
 
     def pending_pods(self) -> Iterable[Member]:
@@ -177,6 +189,11 @@ class GroupNode:
     def path(self) -> str:
         """`namespace/name`."""
         return f"{self.key.namespace}/{self.key.name}"
+
+    @property
+    def title(self) -> str:
+        """`Kind/name`."""
+        return str(self.key)
 
     @property
     def priority(self) -> int:
@@ -305,8 +322,8 @@ class GroupNode:
             group = group.parent
 
 
-#: What the queue holds: the top of a tree, or a pod without a group.  Both have `id`, `kind`, `path`, `priority`,
-#: `scheduler`, `oldest`, `leaves` and `pending_pods`.
+#: What the queue holds: the top of a tree, or a pod without a group.  Both have `id`, `obj`, `resource`,
+#: `kind`, `path`, `title`, `priority`, `scheduler`, `oldest`, `subtree`, `leaves` and `pending_pods`.
 Root = GroupNode | Member
 
 

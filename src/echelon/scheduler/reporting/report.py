@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from typing import Literal
 
 from ...api.objects.vocabulary import INITIALLY_SCHEDULED
 from ...api.scheme import PODS, Object, Resource
@@ -52,7 +53,7 @@ class Reporter:
         if problem is not None:
             for group in root.subtree():
                 self._set_group(group, _UNSCHEDULABLE, problem.text)
-            self._set_pods(_pending(root), _UNSCHEDULABLE, problem.text)
+            self._set_pods(root.pending_pods(), _UNSCHEDULABLE, problem.text)
             return
         for group in root.subtree():
             if not (root.counts.ready and group.counts.ready):
@@ -65,7 +66,7 @@ class Reporter:
         """Never tried: the tree is not one that may be scheduled."""
         for group in root.subtree():
             self._set_group(group, _LAYOUT_REASON[group.key.kind], problem.text)
-        self._set_pods(_pending(root), "SchedulerError", problem.text)
+        self._set_pods(root.pending_pods(), "SchedulerError", problem.text)
 
     def blocked(self, root: Root, verdict: Blocked, note: str = "") -> None:
         """Not placed, or only in part: groups that do not hold and pods that wait say why.
@@ -89,16 +90,16 @@ class Reporter:
             changed |= self._set_pods(leaf.pending.values(), _UNSCHEDULABLE, why, again=_SECONDS_BETWEEN_TEXTS)
         if changed:
             own = sentence(verdict, names, bound, root.id) + more
-            self._event_on_root(root, "Warning", "FailedScheduling", own)
+            self._event(root, "Warning", "FailedScheduling", own)
 
     def reserved(self, root: Root, text: str) -> None:
         """Nodes are reserved for it until the pods on them have ended."""
-        self._event(root, "Reserved", text)
+        self._event(root, "Normal", "Reserved", text)
 
     def lapsed(self, root: Root, seconds: float) -> None:
         """Its reservation is released, since no pod on the reserved nodes has ended."""
         text = f"no pod on its reserved nodes has ended for {seconds:g} s; reservation released for {seconds:g} s"
-        self._event(root, "ReservationLapsed", text)
+        self._event(root, "Normal", "ReservationLapsed", text)
 
     def preempting(self, root: Root, placement: Placed, victims: Sequence[UnitName]) -> None:
         """Victims are leaving, each told by its unit; its pods are bound when they are gone."""
@@ -106,8 +107,8 @@ class Reporter:
         if isinstance(root, GroupNode):
             for group in root.subtree():
                 self._set_group(group, _UNSCHEDULABLE, text)
-            self._event_on_root(root, "Normal", "Preempting", text)
-        for member in _pending(root):
+            self._event(root, "Normal", "Preempting", text)
+        for member in root.pending_pods():
             self._writer.set_conditions(
                 PODS,
                 member.obj,
@@ -120,7 +121,7 @@ class Reporter:
         if isinstance(root, GroupNode):
             domain = verdict.domains.get(root.id)
             where = f" in {spoken(domain)}" if domain else ""
-            self._event_on_root(root, "Normal", "Scheduled", f"placed {_pods(len(verdict.assignment))}{where}")
+            self._event(root, "Normal", "Scheduled", f"placed {_pods(len(verdict.assignment))}{where}")
 
     def bound(self, member: Member) -> None:
         text = f"Successfully assigned {member.key} to {member.place}"
@@ -188,41 +189,18 @@ class Reporter:
         condition = self._writer.condition_of(obj, type_)
         return condition is not None and condition.status == "True"
 
-    def _event(self, root: Root, reason: str, text: str) -> None:
-        if isinstance(root, GroupNode):
-            self._event_on_root(root, "Normal", reason, text)
-        else:
-            self._recorder.record(PODS, root.obj, "Normal", reason, text)
-
-    def _event_on_root(self, root: GroupNode, type_: str, reason: str, text: str) -> None:
+    def _event(self, root: Root, type_: Literal["Normal", "Warning"], reason: str, text: str) -> None:
         if root.obj is not None:
-            self._recorder.record(root.resource, root.obj, "Warning" if type_ == "Warning" else "Normal", reason, text)
-
-
-def kind_of(root: Root) -> str:
-    return root.key.kind.lower() if isinstance(root, GroupNode) else "pod"
-
-
-def key_of(root: Root) -> str:
-    return f"{root.key.namespace}/{root.key.name}" if isinstance(root, GroupNode) else root.key
-
-
-def name_of(root: Root) -> str:
-    """`Kind/name`."""
-    return str(root.key) if isinstance(root, GroupNode) else f"Pod/{root.name}"
+            self._recorder.record(root.resource, root.obj, type_, reason, text)
 
 
 def names_of(root: Root) -> dict[int, str]:
     """What explanations call the groups of a tree."""
-    if isinstance(root, GroupNode):
-        return {group.id: str(group.key) for group in root.subtree()}
-    return {root.id: name_of(root)}
+    return {root.id: root.title, **{group.id: group.title for group in root.subtree()}}
 
 
 def _bound_pods(root: Root) -> dict[int, list[str]]:
     """The bound pods of each group, for commands; of groups with many the command would be longer than the message."""
-    if not isinstance(root, GroupNode):
-        return {}
     leaves = ((leaf.id, list(leaf.holding.values())) for leaf in root.leaves())
     return {
         number: [*sorted(pod.name for pod in held), *_namespace(held[0])]
@@ -236,7 +214,7 @@ def _namespace(member: Member) -> list[str]:
 
 
 def _preempted_by(preemptor: Root) -> str:
-    return f"Preempted by {kind_of(preemptor)} {key_of(preemptor)} (priority {preemptor.priority})"
+    return f"Preempted by {preemptor.kind} {preemptor.path} (priority {preemptor.priority})"
 
 
 def _preempting(root: Root, placement: Placed, victims: Sequence[UnitName]) -> str:
@@ -258,12 +236,6 @@ def _victims(name: str, pods: int, priority: int) -> str:
 
 def _pods(number: int) -> str:
     return "1 pod" if number == 1 else f"{number} pods"
-
-
-def _pending(root: Root) -> list[Member]:
-    if isinstance(root, GroupNode):
-        return [member for leaf in root.leaves() for member in leaf.pending.values()]
-    return [root]
 
 
 def _incomplete(group: GroupNode, root: GroupNode) -> str:
