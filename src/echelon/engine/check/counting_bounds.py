@@ -113,11 +113,11 @@ class CountingBounds:
 
     def children_in(self, group: Composite, inside: NodeSet) -> int:
         """An upper bound of the children that hold in a domain at a time."""
-        alike: dict[object, list[Group]] = {}
+        by_kind: dict[object, list[Group]] = {}
         for child in group.children:
-            alike.setdefault(self.kind(child), []).append(child)
+            by_kind.setdefault(self.kind(child), []).append(child)
         total = 0
-        for children in alike.values():
+        for children in by_kind.values():
             if self.could_hold(children[0], inside):
                 total += min(len(children), self.copies(children[0], inside))
         most, spent = self._slots_of(group, inside), 0

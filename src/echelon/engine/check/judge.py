@@ -140,10 +140,10 @@ class _Judge:
                     yield f"group {group.id} is spread over {len(domains)} domains of {group.topology}"
                 elif not placed.domains.get(group.id):
                     yield f"group {group.id} has no domain of {group.topology}"
-            told = placed.domains.get(group.id, ())
-            outside = [name for name in names if not facts.lies_in(name, told)]
+            stated = placed.domains.get(group.id, ())
+            outside = [name for name in names if not facts.lies_in(name, stated)]
             if outside:
-                yield f"group {group.id} is said to be in {told} but is on {outside[0]}"
+                yield f"group {group.id} is said to be in {stated} but is on {outside[0]}"
 
     def _exclusive_problems(self, facts: Facts, placed: Placed) -> Iterator[str]:
         holders: dict[object, set[int]] = {}
@@ -178,7 +178,7 @@ class _Judge:
         if wrong:
             return
         if self._fits(frozenset()):
-            yield "the demand fits without evicting anyone"
+            yield "the demand fits without an eviction"
         for unit_id in evict.units:
             fewer = gone - {unit_id}
             if fewer and (not list(self.placement(evict.placement, fewer)) or self._fits(fewer)):

@@ -23,9 +23,9 @@ def objective_problems(facts: Facts, demand: Demand, placed: Placed) -> Iterator
         sum(missed.values()),
         sum(_spare(facts, demand.root, tuple(facts.nodes), placed, missed)),
     )
-    for word, told, found in zip(WORDS, placed.objective, counted, strict=True):
-        if told != found:
-            yield f"{word}: {found}, not {told}"
+    for word, stated, found in zip(WORDS, placed.objective, counted, strict=True):
+        if stated != found:
+            yield f"{word}: {found}, not {stated}"
     if placed.objective < placed.bound:
         yield f"the objective {placed.objective} lies below its bound {placed.bound}"
 

@@ -25,10 +25,10 @@ STEPS = 300
 def shortage_problems(facts: Facts, demand: Demand, blocked: Blocked) -> Iterator[str]:
     """What is wrong with the numbers of a blocked verdict."""
     groups = {group.id: group for group in groups_of(demand.root)}
-    told = Counter(shortage.group for shortage in blocked.shortages)
-    for missing in sorted(groups.keys() - told.keys()):
+    stated = Counter(shortage.group for shortage in blocked.shortages)
+    for missing in sorted(groups.keys() - stated.keys()):
         yield f"group {missing} has no shortage"
-    for group_id, number in told.items():
+    for group_id, number in stated.items():
         if number > 1:
             yield f"group {group_id} has {number} shortages"
     counting, right = CountingBounds(facts, demand), dict[object, list[Shortage]]()
@@ -47,27 +47,27 @@ def shortage_problems(facts: Facts, demand: Demand, blocked: Blocked) -> Iterato
 
 
 class _Shortage:
-    """One shortage, as `told` by the verdict, against the facts."""
+    """One shortage, as `stated` by the verdict, against the facts."""
 
-    def __init__(self, facts: Facts, counting: CountingBounds, group: Group, told: Shortage) -> None:
-        self.facts, self.counting, self.group, self.told = facts, counting, group, told
+    def __init__(self, facts: Facts, counting: CountingBounds, group: Group, stated: Shortage) -> None:
+        self.facts, self.counting, self.group, self.stated = facts, counting, group, stated
         self.bound = len(group.bound) if isinstance(group, Leaf) else 0
 
     def problems(self) -> Iterator[str]:
-        told = self.told
-        if told.need != self._need():
-            yield f"needs {self._need()}, not {told.need}"
-        if told.present != self._present() or told.of_groups != isinstance(self.group, Composite):
-            yield f"has {self._present()} members, not {told.present}"
-        best = max((count.have for count in told.tried), default=self.bound)
-        if told.have != best:
-            yield f"the best domain has {best}, not {told.have}"
+        stated = self.stated
+        if stated.need != self._need():
+            yield f"needs {self._need()}, not {stated.need}"
+        if stated.present != self._present() or stated.of_groups != isinstance(self.group, Composite):
+            yield f"has {self._present()} members, not {stated.present}"
+        best = max((count.have for count in stated.tried), default=self.bound)
+        if stated.have != best:
+            yield f"the best domain has {best}, not {stated.have}"
         if not self.facts.nodes:
             return
-        if told.domains_tried < len(told.tried):
-            yield f"{told.domains_tried} domains were tried but {len(told.tried)} are told"
+        if stated.domains_tried < len(stated.tried):
+            yield f"{stated.domains_tried} domains were tried but {len(stated.tried)} are stated"
         yield from self._scope()
-        for count in told.tried:
+        for count in stated.tried:
             yield from self._count(count)
         if isinstance(self.group, Leaf):
             yield from self._exclusions(self.group)
@@ -88,47 +88,47 @@ class _Shortage:
 
     def _scope(self) -> Iterator[str]:
         own = keys(self.group)
-        if own and self.told.key not in own:
-            yield f"its key is {own[-1]}, not {self.told.key}"
-        if not own and bool(self.told.key) != bool(self.told.within):
-            yield f"has no key of its own, yet {self.told.key} is told"
-        if self.told.within and not self._around():
-            yield f"no node lies in {self.told.within}"
-        if own and own == [self.told.key]:
+        if own and self.stated.key not in own:
+            yield f"its key is {own[-1]}, not {self.stated.key}"
+        if not own and bool(self.stated.key) != bool(self.stated.within):
+            yield f"has no key of its own, yet {self.stated.key} is stated"
+        if self.stated.within and not self._around():
+            yield f"no node lies in {self.stated.within}"
+        if own and own == [self.stated.key]:
             number = len(self._domains())
-            if self.told.domains_tried != number:
-                yield f"{number} domains of {self.told.key} could be tried, not {self.told.domains_tried}"
+            if self.stated.domains_tried != number:
+                yield f"{number} domains of {self.stated.key} could be tried, not {self.stated.domains_tried}"
         held = [name for name in bound_nodes(self.group) if name in self.facts.nodes]
-        if set(self.told.held_on) - set(held):
-            yield f"members are bound on {held}, not on {self.told.held_on}"
+        if set(self.stated.held_on) - set(held):
+            yield f"members are bound on {held}, not on {self.stated.held_on}"
 
     def _around(self) -> list[str]:
-        return [name for name in self.facts.nodes if self.facts.lies_in(name, self.told.within)]
+        return [name for name in self.facts.nodes if self.facts.lies_in(name, self.stated.within)]
 
     def _domains(self) -> dict[Identity, list[str]]:
         """The admissible domains of its key inside the best domain of the groups above."""
         found: dict[Identity, list[str]] = {}
         around = self._around()
         for name in around:
-            domain = self.facts.domain(name, self.told.key)
+            domain = self.facts.domain(name, self.stated.key)
             if domain is not None:
                 found.setdefault(domain, []).append(name)
-        if self.told.key not in self.facts.levels:
+        if self.stated.key not in self.facts.levels:
             return found
         bound = [name for name in bound_nodes(self.group) if name in self.facts.nodes]
-        pins = {self.facts.domain(name, self.told.key) for name in set(bound) & set(around)}
+        pins = {self.facts.domain(name, self.stated.key) for name in set(bound) & set(around)}
         return {domain: names for domain, names in found.items() if domain in pins or not bound}
 
     def _nodes_of(self, count: DomainCount) -> list[str] | None:
         """The nodes of a domain in the verdict: None if its path could mean two domains, empty if there is none."""
-        if not self.told.key:
+        if not self.stated.key:
             return list(self.facts.nodes) if not count.domain else []
-        inside = [name for name in self._around() if self.facts.domain(name, self.told.key) is not None]
-        if self.told.key not in self.facts.levels:
+        inside = [name for name in self._around() if self.facts.domain(name, self.stated.key) is not None]
+        if self.stated.key not in self.facts.levels:
             return [name for name in inside if self.facts.lies_in(name, count.domain)]
-        if count.domain == self.told.within:
+        if count.domain == self.stated.within:
             return inside  # the groups above are confined to less than a domain of its key
-        named = {name: self.facts.domain(name, self.told.key) or () for name in inside}
+        named = {name: self.facts.domain(name, self.stated.key) or () for name in inside}
         inside = [name for name, path in named.items() if tuple(value for value in path if value) == count.domain]
         return inside if len({named[name] for name in inside}) <= 1 else None
 
@@ -136,8 +136,8 @@ class _Shortage:
 
     def _count(self, count: DomainCount) -> Iterator[str]:
         where = "/".join(count.domain) or "the cluster"
-        if count.need != self.told.need:
-            yield f"needs {self.told.need} in {where}, not {count.need}"
+        if count.need != self.stated.need:
+            yield f"needs {self.stated.need} in {where}, not {count.need}"
         names = self._nodes_of(count)
         if names is None:
             return
@@ -177,21 +177,21 @@ class _Shortage:
         if len(self.facts.nodes) > MOST_NODES:
             return 0, high
         alone = max(min(self.counting.slots(shape, place), number) for shape, number in kinds)
-        return min(self.bound + alone, self.told.need), high
+        return min(self.bound + alone, self.stated.need), high
 
     def _children(self, count: DomainCount, place: NodeSet) -> tuple[int, int]:
         assert isinstance(self.group, Composite)
         if bound_nodes(self.group):
             return 0, self._present()  # bound members may be anywhere, even where they contradict one another
         high = self.counting.children_in(self.group, place)
-        if high >= self.told.need:
+        if high >= self.stated.need:
             high = self._present()  # beyond the need the verdict need not count
         if len(self.facts.nodes) > MOST_NODES or self._is_tied():
             return 0, high
-        within, claimed = _Within(self.facts, place.names), min(count.have, self.told.need)
+        within, claimed = _Within(self.facts, place.names), min(count.have, self.stated.need)
         if claimed > 0 and self._hold(within, claimed) is False:
             return 0, claimed - 1
-        if claimed < min(self.told.need, high) and self._hold(within, claimed + 1):
+        if claimed < min(self.stated.need, high) and self._hold(within, claimed + 1):
             return claimed + 1, high
         return 0, high
 
@@ -214,9 +214,9 @@ class _Shortage:
         if count.held_by is not None and (count.held_by.unit not in units or not self._is_named(count.held_by)):
             yield f"{'/'.join(count.domain)} is not held by {count.held_by}"
 
-    def _is_named(self, told: UnitName) -> bool:
-        unit = self.facts.view.unit(told.unit)
-        return told[1:] == ((unit.name, unit.priority) if unit is not None else ("", 0))
+    def _is_named(self, stated: UnitName) -> bool:
+        unit = self.facts.view.unit(stated.unit)
+        return stated[1:] == ((unit.name, unit.priority) if unit is not None else ("", 0))
 
     def _scarcest(self, place: NodeSet) -> set[str]:
         """For each shape below, the resources that run out first in a domain."""
@@ -242,18 +242,18 @@ class _Shortage:
         """Each node counts under the first reason for which it takes no pod of the leaf's largest shape."""
         shapes = [shape for shape, _ in supply(leaf)]
         largest = [shape for shape in shapes if _size(shape) == max(map(_size, shapes))]
-        told = dict(self.told.exclusions)
+        stated = dict(self.stated.exclusions)
         if not shapes:
-            if told:
-                yield "nodes are told to be shut out although no pod waits"
+            if stated:
+                yield "nodes are stated to be excluded although no pod waits"
             return
-        if sum(told.values()) > len(self.facts.nodes):
-            yield f"{sum(told.values())} nodes are told to be shut out, there are {len(self.facts.nodes)}"
+        if sum(stated.values()) > len(self.facts.nodes):
+            yield f"{sum(stated.values())} nodes are stated to be excluded, there are {len(self.facts.nodes)}"
         if any(shape.has_pod_rules for shape in largest):
             return
         counted = [self._shut(shape) for shape in largest]
-        if told not in counted:
-            yield f"nodes shut out are {counted[0]}, not {told}"
+        if stated not in counted:
+            yield f"excluded nodes are {counted[0]}, not {stated}"
 
     def _shut(self, shape: Shape) -> dict[Reason, int]:
         found = Counter[Reason]()

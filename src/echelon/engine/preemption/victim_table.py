@@ -24,7 +24,7 @@ Requests = tuple[tuple[str, int], ...]
 
 #: Shared by the victims that no budget covers, which are most.
 NO_BUDGETS: Counter[int] = Counter()
-#: Rows are looked up one by one below one unit in so many nodes; beyond that numbering all nodes is faster.
+#: With fewer units than one per this number of nodes, rows are looked up one by one; else all nodes are numbered.
 NODES_PER_UNIT = 8
 #: With fewer running pods per unit than this, one pass over all running pods is faster than asking each unit.
 PODS_PER_UNIT = 4
