@@ -51,7 +51,7 @@ class Controller(Protocol):
 
 @runtime_checkable
 class Doubting(Protocol):
-    """A controller for whom it matters that an object is really not there, and not only missing from a cache."""
+    """A controller that must know whether an object is really absent, and not only missing from a cache."""
 
     def doubts(self, key: str) -> Iterable[tuple[Resource, str, str]]:
         """Objects, as (resource, namespace, name), to be read from the server before `decide`."""
@@ -60,7 +60,7 @@ class Doubting(Protocol):
 
 @runtime_checkable
 class Surveying(Protocol):
-    """A controller for whom it matters that a cache lacks nothing of a kind: its watch may lag behind."""
+    """A controller that must know that a cache is complete for a kind: its watch may lag behind."""
 
     def unsure(self, key: str, now: float) -> Iterable[tuple[Resource, str]]:
         """Kinds, each with the namespace, to be listed from the server before `decide`."""

@@ -26,7 +26,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Create:
-    """Create; if the name is taken the plan ends there and the key is retried with fresh eyes.
+    """Create; if the name is taken the plan ends there and the key is decided again from current caches.
 
     `created` and `refused` are recorded at once, whatever becomes of the rest of the plan; in their messages
     `{name}` stands for the name the object was given and `{error}` for the refusal.

@@ -221,3 +221,10 @@ def test_shapes_that_no_pod_has_any_more_are_not_kept_for_ever() -> None:
         shapes.of(_apart("a", nodeSelector={"job": str(number)}))
     assert len(shapes._known) < 5_000
     assert shapes.of(_apart("a")) is shapes.of(_apart("b"))
+
+
+def test_a_field_that_cannot_be_read_keeps_the_pod_pending_and_is_named() -> None:
+    odd = {"tolerations": [{"key": "a", "operator": "Exists"}, {"key": 7}], "nodeSelector": {"zone": 1, "disk": "ssd"}}
+    shape = shape_of(make_pod("p", **odd))
+    assert shape.unsupported == ("spec.nodeSelector.zone", "spec.tolerations[1].key")
+    assert shape.node_selector == (("disk", "ssd"),)

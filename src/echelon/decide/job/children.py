@@ -1,4 +1,4 @@
-"""Counting a Job's pods: who is active, who has ended since the counters were last written."""
+"""A Job's pods counted: active ones, and those that have ended since the counters were last written."""
 
 from __future__ import annotations
 

@@ -46,13 +46,13 @@ def _expire(job: Job, now: float) -> Plan:
 
 
 def abandon(owned: Sequence[PodView]) -> Plan:
-    """Nobody will count these pods any more: their Job is gone or has ended."""
+    """Remove the finalizers of pods that will not be counted any more: their Job is gone or has ended."""
     stripped = tuple(adoption.strip(pod) for pod in owned if tracked(pod))
     return Plan(stages=(stripped,)) if stripped else NOTHING
 
 
 def _after(groups: scheduling_groups.GroupStep) -> float | None:
-    """Look again at once when something was written; else wait for somebody to change things."""
+    """Decide again at once if something is to be written; otherwise wait for a change."""
     return 0 if groups.actions else None
 
 

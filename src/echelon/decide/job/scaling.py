@@ -108,7 +108,7 @@ def _spare_first(pod: JobPod) -> tuple[bool, int, bool, float, int, float, str]:
 
 
 def _next_indexes(job: Job, pods: Sequence[JobPod], counts: PodCounts, count: int) -> list[int]:
-    """The lowest indexes that nobody works on and that are not settled."""
+    """The lowest indexes that have no pod and are neither completed nor failed."""
     taken = counts.succeeded_indexes | counts.failed_indexes | {pod.index for pod in counts.active}
     if job.replace_failed_only:
         taken |= {pod.index for pod in pods if pod.terminating}

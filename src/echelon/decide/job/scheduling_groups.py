@@ -43,7 +43,7 @@ class GroupStep:
     actions: tuple[Action, ...] = ()
     #: The PodGroup that new pods join; "" for none.
     group: str = ""
-    #: Pods must wait: for the actions to be seen, or for somebody to put things right.
+    #: Pods must wait: until the actions are seen, or until a user has corrected the objects.
     blocked: bool = False
     note: Note | None = None
 
@@ -146,7 +146,7 @@ def _resize_root(
         return ()
     actions: list[Action] = []
     if template.min_count is None:
-        # Not a gang: its policy was set by somebody else and stays.
+        # Not a gang: its policy was set by another writer and stays.
         return ()
     if template.min_count != wanted:
         # The list has no merge key: it goes whole, and only as long as it is what we saw.

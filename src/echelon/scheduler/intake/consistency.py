@@ -1,8 +1,8 @@
-"""Is what the scheduler keeps up by single events what it would have built from a list?  For tests, and on demand.
+"""Compares the state kept by single events with one rebuilt from the caches.  For tests, and on demand.
 
     caches ─► a second Translator, from nothing ─► the loop's own steps (assumed, reserved, …) ─► compare
 
-Ids are numbers in order of appearance, so both sides are told in names and uids.
+Ids are numbers in order of appearance, so both sides are described by names and uids.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def differences(kept: Translator, caches: Caches, clock: Clock) -> list[str]:
     own = {member.uid: member for member in kept.members.values()}
     for member in list(rebuilt.members.values()):
         _repeat(rebuilt, member, own.get(member.uid))
-    told, right = _tell(kept), _tell(rebuilt)
+    described, rebuilt_state = _describe(kept), _describe(rebuilt)
     return [
-        f"{thing}: kept {told.get(thing)}, rebuilt {right.get(thing)}"
-        for thing in sorted(told.keys() | right.keys())
-        if told.get(thing) != right.get(thing)
+        f"{thing}: kept {described.get(thing)}, rebuilt {rebuilt_state.get(thing)}"
+        for thing in sorted(described.keys() | rebuilt_state.keys())
+        if described.get(thing) != rebuilt_state.get(thing)
     ]
 
 
@@ -55,26 +55,26 @@ def _repeat(rebuilt: Translator, member: Member, own: Member | None) -> None:
         rebuilt.evict(member)
 
 
-def _tell(translator: Translator) -> dict[str, Any]:
+def _describe(translator: Translator) -> dict[str, Any]:
     view, table = translator.view, translator.view.node_table
-    told: dict[str, Any] = {}
+    described: dict[str, Any] = {}
     for row, name in enumerate(view.node_names()):
         free = {resource: int(table.free[number, row]) for resource, number in table.resources.items()}
         free = {resource: amount for resource, amount in free.items() if amount != given(resource)}
-        told[f"node {name}"] = (table.path(row), view.node(name), free)
+        described[f"node {name}"] = (table.path(row), view.node(name), free)
     for member in translator.members.values():
         running = view.running(member.id)
         if running is not None:
             unit = view.unit(running.unit)
             held = (running.node, running.requests, running.exclusive, running.evictable, len(running.budgets))
-            told[f"pod {member.key} {member.uid}"] = (*held, unit and (unit.priority, unit.name))
+            described[f"pod {member.key} {member.uid}"] = (*held, unit and (unit.priority, unit.name))
     known = set(translator.members)
     for one in view.all_running():
         if one.pod not in known:
-            told[f"nobody's pod {one.pod}"] = one
+            described[f"unknown pod {one.pod}"] = one
     for group in translator.forest.groups():
-        told[f"group {group.key}"] = _group(group)
-    return told
+        described[f"group {group.key}"] = _group(group)
+    return described
 
 
 def _group(group: GroupNode) -> tuple[Any, ...]:

@@ -154,7 +154,7 @@ def _sorted(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
 
 
 def with_identities(demand: Demand, members: Mapping[int, Member], pod_index: PodIndex) -> Demand:
-    """The demand with the identity of those that a term of its own or of running pods could mean."""
+    """The demand with the identities of pods that a term of its own or of running pods could match."""
     binding = dict.fromkeys(term.peers for term in pod_index.repelling())
     soft = dict.fromkeys(_peers(pod_index.preferring()))
     for leaf in demand.leaves():
@@ -173,7 +173,7 @@ def _peers(preferences: Iterable[Preference]) -> Iterator[Peers]:
 
 
 def preferences_of(shape: Shape) -> tuple[Preference, ...]:
-    """What a running pod wishes of those to come; whom it needs near, it is glad to see more of."""
+    """The preferences of a running pod about pods to come; its required affinity counts as a preference too."""
     if not shape.preferences and not shape.affinity:
         return ()
     needed = (Preference(HARD_AFFINITY_WEIGHT, term) for term in shape.affinity)
@@ -181,7 +181,7 @@ def preferences_of(shape: Shape) -> tuple[Preference, ...]:
 
 
 def awaited_peers(pods: PodClass | Member) -> list[Peers]:
-    """Those whose coming can let a pod in."""
+    """The peers whose arrival can make a pod fit."""
     shape = pods.shape
     return [term.peers for term in shape.affinity] + [spread.peers for spread in shape.spread]
 
@@ -191,9 +191,9 @@ _Mark = tuple[str, str, str]
 
 
 class AwaitedPeers:
-    """Whose coming could let pods in, with the number of pods that wish for it.
+    """The peers whose arrival could make waiting pods fit, with the number of pods that need them.
 
-    Every job may wish for pods of its own, so they are found by a label that they must have, if there is one.
+    Every job may need pods of its own, so peers are found by a label that they must have, if there is one.
     """
 
     def __init__(self) -> None:
@@ -203,7 +203,7 @@ class AwaitedPeers:
         return bool(self._marked)
 
     def count(self, wanted: Iterable[Peers], times: int) -> None:
-        """A pod that wishes for these comes (1) or goes (-1)."""
+        """A pod that needs these peers comes (1) or goes (-1)."""
         for peers in wanted:
             for mark in _marks(peers):
                 found = self._marked.setdefault(mark, Counter())
@@ -214,13 +214,13 @@ class AwaitedPeers:
                     del self._marked[mark]
 
     def means(self, identity: Identity) -> bool:
-        """Whether pods may be waiting for one like this to be somewhere."""
+        """Whether waiting pods may need a pod of this identity."""
         marks = (None, *((identity.namespace, *label) for label in identity.labels))
         return any(means(peers, identity) for mark in marks for peers in self._marked.get(mark, ()))
 
 
 def _marks(peers: Peers) -> Iterable[_Mark | None]:
-    """One of these is on every pod that is meant; None stands for every pod."""
+    """Labels of which every matching pod has one; None stands for every pod."""
     named = next((one for one in peers.labels or () if one.operator == "In"), None)
     if named is None or peers.namespace_labels is not None:
         return (None,)
@@ -228,7 +228,7 @@ def _marks(peers: Peers) -> Iterable[_Mark | None]:
 
 
 class _IdentityFilter:
-    """Identities as far as some terms look at them."""
+    """Identities cut down to the labels that some terms read."""
 
     def __init__(self, peers: list[Peers]) -> None:
         self._peers = peers
@@ -237,7 +237,7 @@ class _IdentityFilter:
         self._known: dict[Identity, Identity | None] = {}
 
     def of(self, identity: Identity) -> Identity | None:
-        """None if no term means it."""
+        """The identity cut down; None if no term matches it."""
         seen = Identity(
             identity.namespace,
             tuple(label for label in identity.labels if label[0] in self._labels),
@@ -264,8 +264,8 @@ def _leaf(leaf: Leaf, members: Mapping[int, Member], binding: _IdentityFilter, s
         for member in pods.members:
             by_identity.setdefault(binding.of(members[member].identity), []).append(member)
         for identity, alike in by_identity.items():
-            # Taste tells no members of a class apart: that would change how they are counted.
-            liked = soft.of(members[alike[0]].identity)
+            # Preferences do not split a class: that would change how its pods are counted.
+            preferred = soft.of(members[alike[0]].identity)
             shape = pods.shape if identity is None else replace(pods.shape, identity=identity)
-            classes.append(PodClass(shape, tuple(alike), pods.role, liked))
+            classes.append(PodClass(shape, tuple(alike), pods.role, preferred))
     return replace(leaf, classes=tuple(classes))
