@@ -101,7 +101,7 @@ def stored(resource: Resource, body: Object) -> Object:
 
 
 def stored_pod(**spec: Any) -> Object:
-    return stored(scheme.PODS, bare_pod("x", namespace="default", **spec))
+    return stored(scheme.PODS, bare_pod("x", namespace="ns", **spec))
 
 
 def job(template: Object | None = None, **spec: Any) -> Object:
