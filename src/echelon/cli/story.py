@@ -1,10 +1,10 @@
-"""What happened, as it happened: changes of objects become dated lines and a record of who ran where.
+"""The log of `echelon run`: changes of objects become lines with a time, and stays of pods on nodes.
 
-    informers ─► Story ─► lines (printed by `run`)
-                    └───► stays (drawn by `picture`)
+    informers ─► Story ─► lines (printed by `follow`)
+                    └───► stays (drawn by `chart`)
 
-The unit of the story is what a person submitted or recognises: a Job by its name, else a group, else a pod.
-Changes are gathered for a moment and told together, so that a gang of 64 pods is one line, not 64.
+Lines are per unit: a Job by its name, else a group, else a pod.  Changes are collected for a moment, so that a gang of
+64 pods is one line.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..api.scheme import (
 from ..base.paths import spoken
 from ..client.informer import Caches
 
-#: How many calls in a row lines may be held back while a gang is still coming in.
+#: How many calls in a row may return no lines while more pods of a gang are being bound.
 _MOST_HELD = 5
 #: Conditions that end a top-level object, by kind.
 _ENDINGS = {"Job": ("Complete", "Failed"), "JobSet": ("Completed", "Failed"), "TrainJob": ("Complete", "Failed")}
@@ -37,7 +37,7 @@ _ENDINGS = {"Job": ("Complete", "Failed"), "JobSet": ("Completed", "Failed"), "T
 
 @dataclass(frozen=True)
 class Line:
-    """One sentence of the story."""
+    """One line of the log."""
 
     at: float
     verb: str
@@ -47,7 +47,7 @@ class Line:
 
 @dataclass
 class Stay:
-    """One pod on one node for a while; `end` is None while it holds the node."""
+    """A pod on a node; `end` is None while it is there."""
 
     unit: str
     node: str
@@ -56,7 +56,7 @@ class Stay:
 
 
 def unit_of(pod: Object) -> str:
-    """The name under which a pod appears in the story."""
+    """The unit of a pod: its Job, else its PodGroup, else the pod itself."""
     job = meta.labels(pod).get(JOB_NAME)
     if job:
         return job
@@ -65,7 +65,7 @@ def unit_of(pod: Object) -> str:
 
 
 def outcome(kind: str, obj: Object) -> str | None:
-    """`complete`, `failed`, or None while it goes on."""
+    """`complete`, `failed`, or None while it runs."""
     good, bad = _ENDINGS[kind]
     if meta.condition_is(obj, good):
         return "complete"
@@ -73,7 +73,7 @@ def outcome(kind: str, obj: Object) -> str | None:
 
 
 class Story:
-    """Listens from the moment it is made; `tell` returns the lines since the last call."""
+    """Records changes from its creation on; `tell` returns the lines since the last call."""
 
     def __init__(self, caches: Caches, now: Callable[[], float], domain_keys: tuple[str, ...]) -> None:
         self._now = now
@@ -100,7 +100,7 @@ class Story:
         self._lines.append(Line(self._now(), verb, subject, text))
 
     def tell(self, *, last: bool = False) -> list[Line]:
-        """Everything new, gathered by unit and in order of time; nothing while more of the same is coming in."""
+        """New lines, collected by unit and in order of time; none while more changes of the same kind arrive."""
         if self._growing and self._held < _MOST_HELD and not last:
             self._growing = False
             self._held += 1
@@ -168,7 +168,7 @@ class Story:
             self.say("restarts", name, "counts towards maxRestarts" if counted else "not counted towards maxRestarts")
 
     def _waiting(self, resource: Resource) -> Callable[[Object | None, Object | None], None]:
-        """Tell of a root group that waits, each time its reason changes; its children say the same in detail."""
+        """A line for a pending root group each time its message changes; child groups are left out."""
         type_ = INITIALLY_SCHEDULED[resource.kind]
 
         def heard(_: Object | None, new: Object | None) -> None:
@@ -184,7 +184,7 @@ class Story:
         return heard
 
     def _where(self, pods: list[Object]) -> str:
-        """The narrowest domain that all the pods share, or how many nodes they spread over."""
+        """The narrowest domain that all pods share, or the number of their nodes."""
         nodes = sorted({pod["spec"]["nodeName"] for pod in pods})
         if len(nodes) == 1:
             return str(nodes[0])

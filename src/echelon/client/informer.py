@@ -204,7 +204,7 @@ V = TypeVar("V", bound=ObjectView[Any, Any])
 
 
 class ViewCache(Generic[V]):
-    """The objects of one informer as typed views.  A view lives as long as its version of the object is current."""
+    """The objects of one informer as typed views, each decoded once per version of the object."""
 
     def __init__(self, informer: Informer, view: type[V]) -> None:
         self._informer = informer
@@ -225,7 +225,7 @@ class ViewCache(Generic[V]):
         return [self._views[key] for key in self._informer.find_keys(index, value)]
 
     def add_handler(self, handler: Callable[[V | None, V | None], None]) -> None:
-        """Hear of every change; what is already cached is delivered now as additions."""
+        """Call `handler` for every change; cached objects are delivered now as additions."""
         self._handlers.append(handler)
         for view in list(self._views.values()):
             handler(None, view)
@@ -262,7 +262,7 @@ class Caches:
         return informer
 
     def views(self, view: type[V], indexes: Mapping[str, Indexer] | None = None) -> ViewCache[V]:
-        """The objects of a kind as typed views, each decoded once for everyone who asks."""
+        """The typed views of a kind, shared by all components."""
         informer = self.of(view.resource, indexes)
         if view not in self._views:
             self._views[view] = ViewCache(informer, view)
