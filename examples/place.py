@@ -21,6 +21,7 @@ from echelon.engine import (
     Running,
     Unit,
     drawn,
+    fixes_in_words,
     for_group,
     sentence,
     tree,
@@ -28,7 +29,7 @@ from echelon.engine import (
 from echelon.testing.placement import GPU, NOW, ClusterBuilder, composite, gang, pods
 
 GPUS = 8
-#: What runs before: a node, the GPUs taken on it, and by whom; nobody here may evict it.
+#: What runs before: a node, the GPUs taken on it, and by what; its priority is too high for preemption.
 SERVING = {
     "b1-r1-n1": (8, "search"),
     "b1-r2-n3": (4, "chat"),
@@ -147,7 +148,7 @@ def main() -> None:
     show("tune does not fit beside it:", drawn(tree(blocked, tune.root, names)))
     show(
         "Any one of these would let it in, the cheapest first; each was tried:",
-        [f"{number}. {fix.text}" for number, fix in enumerate(blocked.fixes, 1)],
+        [f"{number}. {fix}" for number, fix in enumerate(fixes_in_words(blocked, names), 1)],
     )
     show("In one sentence, as it stands in the condition of the group:", wrap(sentence(blocked, names) + ".", 100))
 

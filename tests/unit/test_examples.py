@@ -24,5 +24,7 @@ def test_the_placement_example_draws_what_landed_where_and_explains_what_did_not
     assert "✓ stage E (1 × 4 GPUs) needs 1 pod in one rack: fits in " in after
     assert "✗ stage F (3 × 8 GPUs) needs 3 pods in one rack" in after
     assert "b1/r2: room for 2 of 3; 2 of 3 nodes free, 1 short of nvidia.com/gpu" in after
-    for number, kind in enumerate(("drop", "lower", "add", "free", "evict chat (priority 1000)"), 1):
+    for number, kind in enumerate(
+        ("remove spec.", "lower spec.", "add 1 node", "free 1 node", "evict chat (priority 1000)"), 1
+    ):
         assert f"  {number}. {kind}" in after

@@ -16,7 +16,7 @@ from .cluster.pod_index import PodIndex, means
 from .cluster.view import Budget, ClusterView, Node, Running, Unit
 from .decision import decide
 from .explain.shortage_tree import Branch, drawn, tree
-from .explain.wording import for_group, sentence
+from .explain.wording import fixes_in_words, for_group, sentence
 from .records.demand import (
     EVERYWHERE,
     PORT,
@@ -113,6 +113,7 @@ __all__ = [
     "Verdict",
     "decide",
     "drawn",
+    "fixes_in_words",
     "for_group",
     "given",
     "judge",

@@ -1,7 +1,8 @@
 """A verdict in words: what was decided, and for a blocked demand what is missing where and what would help.
 
     Verdict ─► sentence    the whole demand, for its pods and for the event
-          └──► for_group   one group of the tree, for its condition
+          ├──► for_group   one group of the tree, for its condition
+          └──► fixes_in_words
 
 Every number is read from the verdict; names are the caller's.  A sentence leaves out the name of its `reader`: the
 object that carries it says what it is called.
@@ -49,6 +50,11 @@ def for_group(verdict: Verdict, group_id: int, names: GroupNames, bound: BoundPo
             return f"{_evicting(verdict)}, then {_placed_group(verdict.placement, group_id)}"
         case Blocked():
             return _Blocked(verdict, names, bound, group_id).own()
+
+
+def fixes_in_words(blocked: Blocked, names: GroupNames, bound: BoundPods = _NO_PODS) -> list[str]:
+    """The fixes of a blocked demand one by one, the cheapest first; each names the group to change."""
+    return _Blocked(blocked, names, bound, -1).fixes(blocked.fixes, -1)
 
 
 # ---- placed and evicting
@@ -153,8 +159,12 @@ class _Blocked:
         return subject + _bare(shortage)
 
     def _fixes(self, fixes: tuple[Fix, ...], subject: int) -> str:
+        told = self.fixes(fixes, subject)
+        return f"fix: {', or '.join(told)}" if told else ""
+
+    def fixes(self, fixes: tuple[Fix, ...], subject: int) -> list[str]:
         """Fixes after a sentence about `subject`, whose name they leave out."""
-        told = [
+        return [
             fix_in_words(
                 fix,
                 "" if fix.group in (subject, -1) else self._name(fix.group),
@@ -163,7 +173,6 @@ class _Blocked:
             )
             for fix in fixes
         ]
-        return f"fix: {', or '.join(told)}" if told else ""
 
     def _name(self, group: int) -> str:
         return self.names.get(group, f"group {group}")
