@@ -19,17 +19,13 @@ from ..space.budget import Steps
 from ..space.canonical import Part, without_pod_rules
 from ..space.tasks import Found, NotFound
 from .loss import EvictionTrial
-from .slot_gains import SlotCounter, SlotGains, is_uniform, least_cost
+from .slot_gains import SlotGains, is_uniform, least_cost
 from .victim_table import Victim, Victims, numbers_of, units_of
 
 #: Steps of one fit test, and of a second, thorough one where the first was left open.
 FIT_STEPS = (4_000, 40_000)
 #: Steps that starting a search costs.
 ONE_SEARCH = 50
-#: Up to this number of victims slots are counted one victim at a time, beyond as arrays.
-MOST_COUNTED = 64
-#: A slot counter is kept if victims are on no more rows each than this, on average.
-ROWS_PER_VICTIM = 4
 
 #: Whether the aim was tested with its pod rules, and the units that were evicted.
 _TestKey = tuple[bool, frozenset[int]]
@@ -55,8 +51,6 @@ class RegionProblem:
         self.missing = gains.missing(region)
         #: Whether slots decide; they do not for pods with pod rules.
         self.by_slots = gains.shape is not None and region.rows is None and is_uniform(gains.table, aim, region.level)
-        on_few_rows = victims.entry_count <= ROWS_PER_VICTIM * len(victims)
-        self._counter = SlotCounter(gains, region) if self.is_one_leaf and on_few_rows else None
         #: Answers of the placement search, and those that it left open; an open answer counts as "does not fit".
         self._known: dict[_TestKey, bool] = {}
         self._open: set[_TestKey] = set()
@@ -77,9 +71,6 @@ class RegionProblem:
     def fits(self, evicted: Iterable[Victim], thorough: bool = True) -> bool:
         """Whether the aim fits in the region once these are evicted; an open answer counts as no."""
         chosen = evicted if isinstance(evicted, Victims) else list(evicted)
-        if self._counter is not None and len(chosen) <= MOST_COUNTED:
-            self._counter.evict_exactly(chosen)
-            return self._counter.enough()
         if self.by_slots:
             return self.gains.holds(self.aim, self.region, chosen)
         return self._found(self.aim, chosen, thorough)
@@ -153,8 +144,6 @@ class RegionProblem:
     def spare(self, sufficient: Sequence[Victim]) -> list[Victim]:
         """Spare victims of a sufficient set, the dearest first, until none can be spared any more."""
         kept = sorted(sufficient, key=self.price, reverse=True)
-        if self._counter is not None:
-            return _spare_by_slots(kept, self._counter)
         while True:
             fewer = self._spare_once(kept)
             # With anchors, one that stays may allow another to stay.
@@ -174,14 +163,3 @@ class RegionProblem:
             else:
                 at += 1
         return kept
-
-
-def _spare_by_slots(dearest_first: list[Victim], counter: SlotCounter) -> list[Victim]:
-    counter.evict_exactly(dearest_first)
-    kept = []
-    for victim in dearest_first:
-        counter.restore(victim)
-        if not counter.enough():
-            counter.evict(victim)
-            kept.append(victim)
-    return kept

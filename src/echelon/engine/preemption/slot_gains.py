@@ -2,7 +2,7 @@
 
 A slot is room for one pod of the shape on a node.  Two uses: the slots that a region lacks, bought at the best rate of
 work per slot, bound the loss there from below (`least_cost`); and where the aim is uniform, counting slots decides
-whether it fits (`SlotGains.holds`, `SlotCounter`), so that no search is needed.
+whether it fits (`SlotGains.holds`), so that no search is needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..cluster.free_amounts import clip
 from ..cluster.node_filters import allowed
 from ..cluster.node_table import NodeTable
 from ..cluster.regions import Region, rows_of
-from ..cluster.slots import count_slots, count_slots_of_one, roll_up
+from ..cluster.slots import count_slots, roll_up
 from ..records.demand import LARGEST, Shape
 from ..space.canonical import Part, shapes_of
 from .loss import EvictionTrial
@@ -85,15 +85,6 @@ class SlotGains:
         here = inside[self.rows]
         np.add.at(sums, self.owners[here], self._gains[here])
         return sums
-
-    def slots_with(self, row: int, freed: Mapping[str, int]) -> int:
-        """The slots of a row once these amounts are freed there."""
-        if not self.slots_most[row]:
-            return 0
-        free = self.free
-        return count_slots_of_one(
-            [(free.item(known, row) + freed.get(name, 0), amount) for name, known, amount in self.requests]
-        )
 
     def _asked(self) -> int:
         assert self.shape is not None
@@ -174,52 +165,3 @@ def least_cost(missing: int, works: Ints, gains: Ints) -> tuple[int, int]:
         if left <= 0:
             break
     return int(total), -(-missing // int(gains.max())) if len(gains) else 0
-
-
-class SlotCounter:
-    """The slots of a region, kept up to date while victims are evicted and restored one by one.
-
-    For one leaf of equal pods they decide.  Updating the rows of one victim is faster than summing up all of them:
-    without it the bench cases `preempt-gangs` and `preempt-singles` take 1.4 and 1.25 times as long.
-    """
-
-    def __init__(self, gains: SlotGains, region: Region) -> None:
-        self._gains = gains
-        self._inside = frozenset(rows_of(gains.table, region).tolist())
-        self._missing_at_first = self._missing = gains.missing(region)
-        self._freed: dict[int, dict[str, int]] = {}
-        self._evicted: dict[int, Victim] = {}
-
-    def enough(self) -> bool:
-        """Whether the slots suffice."""
-        return self._missing <= 0
-
-    def evict_exactly(self, victims: Iterable[Victim]) -> None:
-        """Have exactly these evicted."""
-        wanted = {victim.unit: victim for victim in victims}
-        if len(self._evicted) > 4 * len(wanted):  # starting afresh is faster
-            self._missing = self._missing_at_first
-            self._freed.clear()
-            self._evicted.clear()
-        for victim in [victim for unit, victim in self._evicted.items() if unit not in wanted]:
-            self.restore(victim)
-        for unit, victim in wanted.items():
-            if unit not in self._evicted:
-                self.evict(victim)
-
-    def evict(self, victim: Victim) -> None:
-        self._evicted[victim.unit] = victim
-        self._move(victim, 1)
-
-    def restore(self, victim: Victim) -> None:
-        del self._evicted[victim.unit]
-        self._move(victim, -1)
-
-    def _move(self, victim: Victim, times: int) -> None:
-        for row, freed in victim.freed.items():
-            if row in self._inside:
-                sums = self._freed.setdefault(row, {})
-                before = self._gains.slots_with(row, sums)
-                for name, amount in freed.items():
-                    sums[name] = sums.get(name, 0) + amount * times
-                self._missing -= self._gains.slots_with(row, sums) - before

@@ -192,11 +192,6 @@ class Victims(Sequence[Victim]):
     def any_under_budget(self) -> bool:
         return self.table.any_under_budget(self.numbers)
 
-    @property
-    def entry_count(self) -> int:
-        """Pairs of a victim and a row that it is on."""
-        return int((self.table.first_entry[self.numbers + 1] - self.table.first_entry[self.numbers]).sum())
-
     def by_domain(self, domains: Ints) -> list[tuple[int, Victims]]:
         """The whole table by domain, given the domain of every row; a victim in several domains is in each of them."""
         owners, places = self.table.owners, domains[self.table.rows]
