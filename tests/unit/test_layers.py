@@ -32,7 +32,10 @@ MAY_IMPORT: dict[str, set[str]] = {
 #: The rooms of a package, lowest first: a room imports rooms before it, never one after it.  Modules that stand
 #: directly in the package are rooms of their own; those that are not named here come last and are imported by no room.
 ROOMS: dict[str, list[str]] = {
-    "api": ["scheme", "errors", "verbs", "objects", "views", "schema", "patching", "cluster", "rules", "admission"],
+    "api": [
+        "scheme", "errors", "verbs", "objects", "views", "schema", "protobuf", "ownership", "patching", "cluster",
+        "rules", "admission",
+    ],
     "engine": [
         "records", "cluster", "space", "packing", "models", "search", "placement", "preemption", "explain", "check",
     ],

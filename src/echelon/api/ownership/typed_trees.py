@@ -19,7 +19,7 @@ _ONE_VALUE = {definitions.QUANTITY, definitions.INT_OR_STRING, definitions.TIME,
 _UNTYPED: Schema = {}
 
 
-class Entry(NamedTuple):
+class TreeChild(NamedTuple):
     """A child of an object or list: the step to it, its schema, its value."""
 
     step: Step
@@ -40,18 +40,18 @@ def nature(schema: Schema, value: Any) -> Nature:
     return "leaf"
 
 
-def entries(schema: Schema, value: Any, kind: Nature) -> Iterator[Entry]:
+def entries(schema: Schema, value: Any, kind: Nature) -> Iterator[TreeChild]:
     """The children of a value that is no leaf, in order."""
     schema = resolved(schema)
     if kind == "object":
         for name, child in value.items():
             if child is not None:
-                yield Entry(field_step(name), _property(schema, name), child)
+                yield TreeChild(field_step(name), _property(schema, name), child)
         return
     items = schema.get("items", _UNTYPED)
     for child in value:
         step = value_step(child) if kind == "set" else key_step(_keys(schema, items, child))
-        yield Entry(step, items, child)
+        yield TreeChild(step, items, child)
 
 
 def fields_of(schema: Schema, value: Any) -> FieldSet:
@@ -178,7 +178,7 @@ def differ_at(schema: Schema, one: Any, other: Any, path: tuple[Step, ...]) -> b
     return bool(one != other)
 
 
-def _child(schema: Schema, value: Any, step: Step) -> Entry | None:
+def _child(schema: Schema, value: Any, step: Step) -> TreeChild | None:
     kind = nature(schema, value)
     return None if kind == "leaf" else next((e for e in entries(schema, value, kind) if e.step == step), None)
 

@@ -14,7 +14,7 @@ import msgspec
 
 from ...base import instants
 from ..scheme import Object
-from .decoding import INT_OR_STRING, MAGIC, QUANTITY
+from .from_protobuf import INT_OR_STRING, MAGIC, QUANTITY
 from .messages import APIEXTENSIONS, META, RUNTIME, UNKNOWN, MessageType, message, name_of
 
 
