@@ -1,7 +1,7 @@
 """The life of a root as a table: its phases, the events that it goes through, and which event leads where.
 
 A root is the top of a tree of groups, or a pod without a group.  `RootStates` is the only place that changes a phase;
-an event that the table does not allow raises there.  docs/design/scheduler.md shows the diagram drawn by `diagram`.
+an event that the table does not allow is refused there.  docs/design/scheduler.md shows the diagram drawn by `diagram`.
 """
 
 from __future__ import annotations
