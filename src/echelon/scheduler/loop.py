@@ -28,11 +28,11 @@ from .acting.preemption import Preemption
 from .acting.reservation import Patience, Reservations
 from .asking.readiness import Readiness
 from .asking.tree_validation import domains_problem
-from .intake.consistency import differences
 from .intake.group_tree import GroupNode, Member, Root
 from .intake.pod_affinity import with_identities
+from .intake.rebuild_check import differences
 from .intake.translate import Translator
-from .queueing.phases import Event, Phase
+from .queueing.root_phases import Event, Phase
 from .queueing.root_state import RootState, RootStates
 from .reporting.metrics import Backlog, Metrics
 from .reporting.report import Reporter

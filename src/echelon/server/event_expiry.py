@@ -7,7 +7,7 @@ from ..api.objects.meta import name, namespace
 from ..api.scheme import EVENTS, Object
 from ..api.verbs import DeleteOptions
 from ..base import instants
-from .objects.access import Access
+from .objects.stored_objects import Access
 from .verbs.delete import delete
 
 _TTL_SECONDS = 3600.0

@@ -30,7 +30,7 @@ from ..base.clock import Clock
 from ..base.rng import Rng
 from ..store.interface import Store
 from . import event_expiry
-from .objects.access import Access
+from .objects.stored_objects import Access
 from .setup import bootstrap
 from .verbs import binding, create, delete, eviction, read, update, watch
 from .verbs import patch as patching

@@ -10,7 +10,7 @@ from echelon.api.views.pod_views import PodView
 from echelon.base.clock import ManualClock
 from echelon.engine import Shape
 from echelon.scheduler.intake.group_tree import Member
-from echelon.scheduler.queueing.phases import MEANING, TRANSITIONS, Event, Phase, diagram
+from echelon.scheduler.queueing.root_phases import MEANING, TRANSITIONS, Event, Phase, diagram
 from echelon.scheduler.queueing.root_state import RootState, RootStates
 from echelon.testing.builders import make_pod
 

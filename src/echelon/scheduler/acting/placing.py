@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ...base.clock import Clock
 from ...engine import Placed
 from ..intake.group_tree import GroupNode, Member, Root
-from ..queueing.phases import Event
+from ..queueing.root_phases import Event
 from ..queueing.root_state import Binding, RootState
 from ..reporting.writes import ApiWriter
 from .context import ActingContext

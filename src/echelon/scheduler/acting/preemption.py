@@ -16,7 +16,7 @@ from ...api.objects import meta
 from ...api.objects.vocabulary import EVICTED_BY
 from ...engine import Blocked, Evict, Placed, UnitName
 from ..intake.group_tree import GroupNode, Member, Root
-from ..queueing.phases import Event
+from ..queueing.root_phases import Event
 from ..queueing.root_state import Preempting, RootState
 from ..reporting.writes import ApiWriter
 from .context import ActingContext

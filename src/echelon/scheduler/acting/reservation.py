@@ -24,7 +24,7 @@ from ...base.paths import spoken
 from ...engine import Demand, Domain, Evict, Limits, Node, Placed, Running, decide, given, soonest
 from ..intake.group_tree import Member
 from ..queueing.blocked_demands import likeness
-from ..queueing.phases import Event
+from ..queueing.root_phases import Event
 from ..queueing.root_state import RootState, Starving
 from .context import ActingContext
 

@@ -1,6 +1,6 @@
 """What is under way for each root, and the one door through which its phase changes.
 
-    loop, readiness, placing, preemption, reservation ─► RootStates ─► phase, by the table in `phases`
+    loop, readiness, placing, preemption, reservation ─► RootStates ─► phase, by the table in `root_phases`
                                                                 └────► Queue: in line, asleep or dropped, by its phase
     Queue ─woken─► RootStates
 
@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 from ...base.clock import Clock
 from ..intake.group_tree import Member, Root
-from .phases import TRANSITIONS, Event, Phase
 from .queue import ANY_ROOM, Queue, Rank
+from .root_phases import TRANSITIONS, Event, Phase
 
 log = logging.getLogger(__name__)
 

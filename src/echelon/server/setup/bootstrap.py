@@ -12,8 +12,8 @@ from ...api.objects.meta import namespace
 from ...api.scheme import PODS, Object, by_kind
 from ...api.verbs import WriteOptions
 from ...store.interface import Record
-from ..objects.access import Access
 from ..objects.object_cache import resource_of
+from ..objects.stored_objects import Access
 from ..verbs.create import create
 from ..verbs.update import is_finished
 

@@ -8,7 +8,7 @@ from ...api.errors import ApiError, conflict, invalid_object, required
 from ...api.scheme import PODS, Object
 from ...base.instants import to_time
 from ...store.interface import RevisionMismatch
-from ..objects.access import Access
+from ..objects.stored_objects import Access
 
 
 async def bind(

@@ -10,8 +10,8 @@ from ...api.scheme import Object, Resource
 from ...api.verbs import WriteOptions
 from ...base.instants import to_time
 from ...store.interface import RevisionMismatch
-from ..objects.access import Access, at_version
 from ..objects.incoming import decode, refuse_if, refuse_wrong_types
+from ..objects.stored_objects import Access, at_version
 
 #: Attempts to find a free generated name.
 _NAME_TRIES = 8

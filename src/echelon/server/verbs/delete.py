@@ -16,7 +16,7 @@ from ...api.scheme import JOBS, NAMESPACES, PODS, Object, Resource
 from ...api.verbs import DeleteOptions
 from ...base import instants
 from ...store.interface import Record, RevisionMismatch
-from ..objects.access import Access, at_version
+from ..objects.stored_objects import Access, at_version
 from .update import is_finished
 
 _TERMINAL = ("Succeeded", "Failed")

@@ -11,7 +11,7 @@ from ...api.scheme import POD_DISRUPTION_BUDGETS, PODS, Object
 from ...api.verbs import DeleteOptions
 from ...base.instants import to_time
 from ...store.interface import RevisionMismatch
-from ..objects.access import Access
+from ..objects.stored_objects import Access
 from .delete import delete
 
 _RETRY_SECONDS = 10

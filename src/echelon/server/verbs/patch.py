@@ -7,7 +7,7 @@ from ...api.patching import apply_patch
 from ...api.scheme import Object, Resource
 from ...api.verbs import Patch, PatchType, Subresource, WriteOptions
 from ...store.interface import Record, RevisionMismatch
-from ..objects.access import Access, at_version
+from ..objects.stored_objects import Access, at_version
 from .update import revise, store_revision
 
 _STATUS_ENDPOINT = ("apiVersion", "kind", "metadata", "status")

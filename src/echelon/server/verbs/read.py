@@ -15,7 +15,7 @@ from ...api.objects.selectors import FieldSelector, LabelSelector
 from ...api.scheme import Object, Resource
 from ...api.verbs import ListOptions, ObjectList
 from ...store.interface import Compacted, Record
-from ..objects.access import Access, at_version, prefix_of
+from ..objects.stored_objects import Access, at_version, prefix_of
 
 #: How long a list waits for a resourceVersion that does not exist yet.
 _PATIENCE_SECONDS = 3.0

@@ -14,8 +14,8 @@ from ...api.schema import kind_schema
 from ...api.scheme import NAMESPACES, Object, Resource
 from ...api.verbs import Subresource, WriteOptions
 from ...store.interface import Record, RevisionMismatch
-from ..objects.access import Access, at_version
 from ..objects.incoming import decode, refuse_if, refuse_wrong_types
+from ..objects.stored_objects import Access, at_version
 from .create import create, place
 
 #: Fields whose change does not increase the generation.

@@ -16,7 +16,7 @@ from ...api.errors import FieldError, expired, forbidden_field
 from ...api.scheme import Object, Resource
 from ...api.verbs import WatchEvent, WatchOptions
 from ...store.interface import Change, Compacted, Record, Watch
-from ..objects.access import Access, at_version
+from ..objects.stored_objects import Access, at_version
 from .read import Filter, bad_options, parse_version
 
 _BOOKMARK_SECONDS = 60.0
