@@ -327,8 +327,15 @@ def test_callers_without_the_token_get_health_and_version_only(https: Https) -> 
 
 @pytest.mark.conformance("API-117")
 def test_foreign_host_and_origin_are_forbidden(https: Https) -> None:
-    refused(https("GET", PODS, host="evil.example"), 403, "Forbidden")
-    refused(https("GET", PODS, origin="https://evil.example"), 403, "Forbidden")
+    for host in ("evil.example", "[::1].evil.example"):
+        refused(https("GET", PODS, host=host), 403, "Forbidden")
+    refused(https("GET", PODS, origin="https://evil.example", cookie="a=b"), 403, "Forbidden")
+    assert https("GET", "/version", authorization="", origin="https://evil.example").status == 403
+    assert https("OPTIONS", PODS, authorization="", origin="https://evil.example").status == 403
+
+
+def test_a_program_with_a_token_may_send_an_origin(https: Https) -> None:
+    assert https("GET", PODS, origin="http://127.0.0.1:6443").status == 200
 
 
 def test_metrics_count_what_was_answered(https: Https) -> None:

@@ -28,6 +28,7 @@ from ..server.objects.object_cache import header_of
 from ..server.pipeline import Pipeline
 from ..store.interface import Store, StoreBusy, StoreFailed
 from ..store.sqlite import open_sqlite
+from . import data_directory
 from .clocks import RealClock
 from .components import Component, assemble, levels_of
 from .config import PlaneSettings
@@ -96,9 +97,9 @@ async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
 
 def _open(settings: PlaneSettings) -> Store:
     try:
-        settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        data_directory.prepare(settings.data)
         return open_sqlite(settings.data, header_of)
-    except (StoreBusy, StoreFailed) as error:
+    except (StoreBusy, StoreFailed, data_directory.Unsafe) as error:
         raise CannotStart(str(error)) from error
     except OSError as error:
         raise CannotStart(f"{settings.data}: {error.strerror}") from error

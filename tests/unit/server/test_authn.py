@@ -21,15 +21,54 @@ def test_own_names_are_known(host: str) -> None:
     GATE.check_origin(request(headers={"Host": host}))
 
 
+FOREIGN_HOSTS = (
+    "evil.example", "evil.example:6443", "[::1].evil.example", "[::1].evil.example:6443", "[::1]:6443.evil.example",
+    "localhost:6443@evil.example", "localhost, evil.example", "localhost:", "[localhost]", "[::1", "localhost.", "",
+)  # fmt: skip
+
+
 @pytest.mark.conformance("API-117")
-@pytest.mark.parametrize(
-    "headers",
-    [{"Host": "evil.example"}, {"Host": "evil.example:6443"}, {}, {"Host": "localhost", "Origin": "https://localhost"}],
-)
-def test_requests_from_elsewhere_are_forbidden(headers: dict[str, str]) -> None:
+@pytest.mark.parametrize("host", FOREIGN_HOSTS)
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer secret"}])
+def test_a_foreign_host_is_forbidden_with_and_without_a_token(host: str, headers: dict[str, str]) -> None:
     with pytest.raises(ApiError) as refused:
-        GATE.check_origin(request(headers=headers))
+        GATE.check_origin(request(headers={"Host": host, **headers}))
     assert refused.value.code == 403
+
+
+PAGES = (
+    {"Origin": "https://evil.example"},
+    {"Origin": "null"},
+    {"Origin": "http://localhost:6443"},
+    {"Origin": "https://localhost:3000"},
+    {"Origin": "https://localhost:6443.evil.example"},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+    {"Origin": "https://evil.example", "Authorization": "Bearer secret", "Cookie": "a=b"},
+    {"Origin": "https://evil.example", "Authorization": "Basic secret"},
+)
+
+
+@pytest.mark.conformance("API-117")
+@pytest.mark.parametrize("headers", PAGES)
+def test_web_pages_are_forbidden(headers: dict[str, str]) -> None:
+    with pytest.raises(ApiError) as refused:
+        GATE.check_origin(request(headers={"Host": "localhost:6443", **headers}))
+    assert refused.value.code == 403
+
+
+PROGRAMS = (
+    {"Origin": "https://localhost:6443"},
+    {"Origin": "https://localhost:6443", "Sec-Fetch-Site": "same-origin"},
+    {"Origin": "http://localhost:6443", "Authorization": "Bearer secret"},
+    {"Sec-Fetch-Site": "none"},
+)
+
+
+@pytest.mark.conformance("API-117")
+@pytest.mark.parametrize("headers", PROGRAMS)
+def test_programs_that_send_an_origin_pass(headers: dict[str, str]) -> None:
+    GATE.check_origin(request(headers={"Host": "localhost:6443", **headers}))
 
 
 @pytest.mark.conformance("API-115")

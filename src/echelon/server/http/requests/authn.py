@@ -1,8 +1,7 @@
-"""Authentication and protection against requests from web pages.
+"""Authentication.
 
 The bearer token gives full access; requests without it are `system:anonymous`, which may only read health and version.
-Requests with a foreign Host or any Origin header are rejected first, because a web page in a browser on this machine
-can reach loopback addresses.
+Requests with a foreign Host and requests of web pages are rejected first, see `web_origin`.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import hmac
 from collections.abc import Iterable
 
 from ....api.errors import ApiError
+from . import web_origin
 from .request import Request
 from .routes import Target
 
@@ -28,12 +28,8 @@ class Gate:
         self._names = frozenset(name.lower() for name in names)
 
     def check_origin(self, request: Request) -> None:
-        """403 for a foreign Host or any Origin."""
-        host = _bare_host(request.headers.get("host", ""))
-        if host not in self._names:
-            raise ApiError(403, "Forbidden", f'this server is not called "{host}"')
-        if "origin" in request.headers:
-            raise ApiError(403, "Forbidden", "requests from web pages are not accepted")
+        """403 for a foreign Host and for requests of web pages."""
+        web_origin.check_origin(request, self._names)
 
     def check_caller(self, request: Request, target: Target | None) -> None:
         """401 for a wrong token, 403 for a missing one."""
@@ -50,14 +46,6 @@ class Gate:
             raise ApiError(
                 403, "Forbidden", "impersonation is not served; send the request without Impersonate headers"
             )
-
-
-def _bare_host(header: str) -> str:
-    """The host without port; IPv6 addresses without brackets."""
-    host = header.strip().lower()
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
 
 
 def _anonymous_refused(request: Request, target: Target | None) -> ApiError:
