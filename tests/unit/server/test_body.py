@@ -6,6 +6,9 @@ import pytest
 
 from echelon.api import scheme
 from echelon.api.errors import ApiError
+from echelon.api.protobuf.from_protobuf import MAGIC
+from echelon.api.protobuf.messages import UNKNOWN, message
+from echelon.api.protobuf.to_protobuf import encode
 from echelon.api.verbs import PatchType
 from echelon.server.http.requests.body import read_delete_body, read_object, read_patch
 from echelon.server.http.requests.body_records import DeleteBody
@@ -60,15 +63,63 @@ async def test_broken_yaml_and_aliases_are_bad_requests(body: bytes) -> None:
     assert (error.code, "error converting YAML to JSON" in error.message) == (400, True)
 
 
-@pytest.mark.parametrize(
-    ("media_type", "words"),
-    [("text/plain", "unknown format"), ("application/vnd.kubernetes.protobuf", "protobuf bodies are not read yet")],
-)
 @pytest.mark.conformance("API-114")
-async def test_other_types_are_unsupported(media_type: str, words: str) -> None:
-    error = await refusal({"Content-Type": media_type}, b"{}")
+async def test_other_types_are_unsupported() -> None:
+    error = await refusal({"Content-Type": "text/plain"}, b"{}")
     assert (error.code, error.reason) == (415, "UnsupportedMediaType")
+    assert "unknown format" in error.message
+
+
+PROTOBUF = {"Content-Type": "application/vnd.kubernetes.protobuf"}
+JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": {"suspend": False}}
+
+
+@pytest.mark.parametrize("padding", [0, 100_000], ids=["small", "read in a thread"])
+async def test_protobuf_is_read(padding: int) -> None:
+    metadata = {"name": "a", "annotations": {"padding": "x" * padding}}
+    sent = {**JOB, "metadata": metadata}
+    assert await read_object(request("POST", headers=PROTOBUF, body=encode(sent)), scheme.JOBS) == sent
+
+
+async def test_protobuf_without_a_kind_is_of_the_kind_of_the_path() -> None:
+    envelope = message(UNKNOWN).new.FromString(encode(JOB)[len(MAGIC) :])
+    envelope.ClearField("typeMeta")
+    body = MAGIC + envelope.SerializeToString()
+    assert await read_object(request("POST", headers=PROTOBUF, body=body), scheme.JOBS) == JOB
+
+
+async def test_protobuf_of_another_kind_is_a_bad_request() -> None:
+    body = encode({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
+    error = await refusal(PROTOBUF, body)
+    assert (error.code, "does not match the expected API version (batch/v1)" in error.message) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"{}", "does not appear to be a protobuf message, expected prefix [107 56 115 0] ({})"),
+        (b"", "(<empty>)"),
+        (MAGIC + b"\x12\x04\xff\xff\xff\xff", "Job: the message is torn"),
+        (MAGIC + b"\x0a\x04\x0a\x02\xff\xfe", "not UTF-8"),
+    ],
+)
+async def test_what_is_no_protobuf_is_a_bad_request(body: bytes, words: str) -> None:
+    error = await refusal(PROTOBUF, body)
+    assert (error.code, error.reason) == (400, "BadRequest")
     assert words in error.message
+
+
+async def test_custom_kinds_are_not_read_from_protobuf() -> None:
+    with pytest.raises(ApiError) as refused:
+        await read_object(request("POST", headers=PROTOBUF, body=encode(JOB)), scheme.JOB_SETS)
+    assert refused.value.code == 415
+    assert refused.value.message.endswith("accepted media types include: application/json, application/yaml")
+
+
+async def test_delete_options_are_read_from_protobuf() -> None:
+    sent = encode({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0, "dryRun": ["All"]})
+    body = await read_delete_body(request("DELETE", headers=PROTOBUF, body=sent))
+    assert body == DeleteBody(grace_period_seconds=0, dry_run=["All"])
 
 
 @pytest.mark.conformance("API-23")

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from echelon.api.errors import ApiError
-from echelon.server.http.requests.content_negotiation import PLAIN, Form, form_of, wants_aggregated_discovery
+from echelon.server.http.requests.content_negotiation import (
+    PLAIN,
+    PROTOBUF,
+    Form,
+    form_of,
+    wants_aggregated_discovery,
+)
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
@@ -23,6 +29,10 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
         ("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", PLAIN),
         ("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", Form("metadata")),
         ("application/json; as=PartialObjectMetadata; v=v1; g=meta.k8s.io", Form("metadata")),
+        ("application/vnd.kubernetes.protobuf", Form(protobuf=True)),
+        ("application/vnd.kubernetes.protobuf, text/foo", Form(protobuf=True)),
+        (f"{PROTOBUF};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", Form("metadata", protobuf=True)),
+        (f"{PROTOBUF};as=Table;v=v1;g=meta.k8s.io,{PROTOBUF}", Form(protobuf=True)),
     ],
 )
 def test_first_acceptable_clause_wins(accept: str, form: Form) -> None:
@@ -30,10 +40,12 @@ def test_first_acceptable_clause_wins(accept: str, form: Form) -> None:
 
 
 @pytest.mark.conformance("API-102")
-@pytest.mark.parametrize("accept", ["text/foo", "application/vnd.kubernetes.protobuf"])
-def test_nothing_acceptable_is_refused(accept: str) -> None:
+@pytest.mark.parametrize(
+    ("accept", "custom"), [("text/foo", False), (f"{PROTOBUF};as=Table;v=v1;g=meta.k8s.io", False), (PROTOBUF, True)]
+)
+def test_nothing_acceptable_is_refused(accept: str, custom: bool) -> None:
     with pytest.raises(ApiError) as refused:
-        form_of(accept)
+        form_of(accept, custom=custom)
     assert (refused.value.code, refused.value.reason) == (406, "NotAcceptable")
 
 

@@ -28,19 +28,18 @@ class NotProtobuf(ValueError):
     """The body is no protobuf form of a kind that has one; the text says why."""
 
 
-def decode(body: bytes) -> Object:
-    """The object in a body; raises `NotProtobuf`."""
+def decode(body: bytes, default: tuple[str, str] = ("", "")) -> Object:
+    """The object in a body; `default` is the apiVersion and kind of a body that names none; raises `NotProtobuf`."""
     if not body.startswith(MAGIC):
         raise NotProtobuf("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     envelope = _parse(message(UNKNOWN), body[len(MAGIC) :])
-    api_version, kind = envelope.typeMeta.apiVersion, envelope.typeMeta.kind
+    api_version = envelope.typeMeta.apiVersion or default[0]
+    kind = envelope.typeMeta.kind or default[1]
     name = name_of(api_version, kind)
     if name is None:
-        raise NotProtobuf(f"no protobuf form of {kind or 'an object without a kind'} in version {api_version!r}")
+        raise NotProtobuf(f'no kind "{kind}" is registered for version "{api_version}" in protobuf form')
     known = message(name)
-    tree: Object = {"apiVersion": api_version, "kind": kind}
-    tree.update(_tree(known, _parse(known, envelope.raw)))
-    return tree
+    return {"apiVersion": api_version, "kind": kind, **_tree(known, _parse(known, envelope.raw))}
 
 
 def _parse(known: MessageType, raw: bytes) -> Any:
@@ -48,8 +47,9 @@ def _parse(known: MessageType, raw: bytes) -> Any:
 
     try:
         return known.new.FromString(raw)
-    except DecodeError as refused:
-        raise NotProtobuf(f"{known.name.rpartition('.')[2]}: {refused}") from None
+    except DecodeError:
+        short = known.name.rpartition(".")[2]
+        raise NotProtobuf(f"{short}: the message is torn, too deep, or has strings that are not UTF-8") from None
 
 
 def _tree(known: MessageType, found: Any) -> Object:
@@ -68,9 +68,9 @@ def _tree(known: MessageType, found: Any) -> Object:
 def _field(known: MessageType, field: str, value: Any) -> Any:
     holds = known.holds[field]
     if field in known.maps:
-        return {key: _one(holds, value[key]) for key in sorted(value)}
+        return {key: _present(_one(holds, value[key])) for key in sorted(value)}
     if field in known.repeated:
-        return [_one(holds, entry) for entry in value]
+        return [_present(_one(holds, entry)) for entry in value]
     if holds:
         return _one(holds, value)
     if not value and field not in known.pointers:
@@ -88,6 +88,11 @@ def _one(holds: str, value: Any) -> Any:
     if known.is_list:
         return list(value.items)
     return _tree(known, value)
+
+
+def _present(value: Any) -> Any:
+    """An entry of a list or map, which cannot be left out."""
+    return None if value is _ABSENT else value
 
 
 def _scalar(value: Any) -> Any:

@@ -106,7 +106,10 @@ def _pool() -> Any:
     """All messages in one file; their names are flat, so that packages need no files of their own."""
     from google.protobuf import descriptor_pb2, descriptor_pool
 
-    file = descriptor_pb2.FileDescriptorProto(name="kubernetes.proto", syntax="proto2")
+    # This edition has optional fields as proto2 has them, and refuses strings that are not UTF-8.
+    file = descriptor_pb2.FileDescriptorProto(
+        name="kubernetes.proto", syntax="editions", edition=descriptor_pb2.EDITION_2023
+    )
     for name, entry in _table().items():
         described = file.message_type.add(name=_flat(name))
         for number, (field, written) in entry["fields"].items():

@@ -20,7 +20,7 @@ def parse(resource: Resource, body: bytes) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as refused:
         raise errors.bad_request(
             f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get version/kind; "
-            f"json parse error: {_go_message(body, str(refused))} ({_summary(body)})"
+            f"json parse error: {_go_message(body, str(refused))} ({summary(body)})"
         ) from None
 
 
@@ -37,7 +37,8 @@ def _go_message(body: bytes, message: str) -> str:
     return f"invalid character '{character}' looking for beginning of value"
 
 
-def _summary(body: bytes, limit: int = 30) -> str:
+def summary(body: bytes, limit: int = 30) -> str:
+    """The beginning of a body as error messages quote it."""
     if not body:
         return "<empty>"
     shown, rest = body[:limit], " ..." if len(body) > limit else ""

@@ -22,6 +22,7 @@ from .handlers.watching import Watches
 from .replies.encode import error_response, text_response
 from .requests import routes
 from .requests.authn import Gate
+from .requests.content_negotiation import only_protobuf
 from .requests.request import Disconnected, Receive, Reply, Request, Response, Send
 from .requests.routes import BINDINGS, PageNotFound, Target
 
@@ -73,7 +74,7 @@ class Application:
                 raise unroutable
             reply = await self._answer(request, target)
         except ApiError as error:
-            reply = error_response(error)
+            reply = error_response(error, protobuf=only_protobuf(request.headers.get("accept", "")))
         except PageNotFound:
             reply = text_response("404 page not found\n", 404)
         except Disconnected:

@@ -26,6 +26,6 @@ class Call:
 
     def presentation(self) -> Presentation:
         """The form of the reply by the Accept header; 406 if none is supported."""
-        form = form_of(self.request.headers.get("accept", ""))
+        form = form_of(self.request.headers.get("accept", ""), custom=not self.resource.builtin)
         include = include_object(self.request) if form.shape == "table" else "Metadata"
         return Presentation(self.resource, self.now, form, include)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ....api.errors import ApiError
 from ....api.objects import meta
 from ....api.scheme import NAMESPACES, PODS, Object, Resource
-from ..replies.encode import json_response, success
+from ..replies.encode import success
 from ..requests.body import read_delete_body
 from ..requests.query_options import delete_options, list_options
 from ..requests.request import Response
@@ -21,13 +21,13 @@ async def delete(call: Call) -> Response:
     resource = call.resource
     deleted = await call.verbs.delete(resource, call.target.name, call.target.namespace, options)
     if _marked(resource, deleted):
-        return json_response(presentation.object(deleted), 202 if orphan is False else 200)
+        return presentation.reply(presentation.object(deleted), 202 if orphan is False else 200)
     if resource.plural == PODS.plural and not resource.group:
-        return json_response(presentation.object(deleted))
+        return presentation.reply(presentation.object(deleted))
     details: Object = {"name": meta.name(deleted), "kind": resource.plural, "uid": meta.uid(deleted)}
     if resource.group:
         details["group"] = resource.group
-    return json_response(success(details=details))
+    return presentation.reply(success(details=details))
 
 
 def _marked(resource: Resource, obj: Object) -> bool:
@@ -51,4 +51,4 @@ async def delete_collection(call: Call) -> Response:
         except ApiError as error:
             if error.code != 404:
                 raise
-    return json_response(presentation.collection(replace(found, items=deleted)))
+    return await presentation.reply_list(replace(found, items=deleted))

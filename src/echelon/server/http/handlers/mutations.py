@@ -5,7 +5,6 @@ from __future__ import annotations
 from ....api import errors
 from ....api.scheme import Object
 from ....api.verbs import Subresource
-from ..replies.encode import json_response
 from ..requests.body import read_object, read_patch
 from ..requests.query_options import write_options
 from ..requests.request import Response
@@ -19,7 +18,7 @@ async def create(call: Call) -> Response:
     obj = await read_object(call.request, call.resource, strict=options.field_validation == "Strict")
     _settle_namespace(obj, call.target)
     created = await call.verbs.create(call.resource, obj, call.target.namespace, options)
-    return json_response(presentation.object(created), 201, warnings)
+    return presentation.reply(presentation.object(created), 201, warnings)
 
 
 async def update(call: Call) -> Response:
@@ -29,7 +28,7 @@ async def update(call: Call) -> Response:
     _settle_namespace(obj, call.target)
     _check_name(obj, call.target.name)
     updated = await call.verbs.update(call.resource, obj, call.target.namespace, _subresource(call.target), options)
-    return json_response(presentation.object(updated), 200, warnings)
+    return presentation.reply(presentation.object(updated), 200, warnings)
 
 
 async def patch(call: Call) -> Response:
@@ -40,7 +39,7 @@ async def patch(call: Call) -> Response:
     patched = await call.verbs.patch(
         call.resource, target.name, change, target.namespace, _subresource(target), options
     )
-    return json_response(presentation.object(patched), 200, warnings)
+    return presentation.reply(presentation.object(patched), 200, warnings)
 
 
 def _subresource(target: Target) -> Subresource:

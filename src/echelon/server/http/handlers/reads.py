@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..replies.encode import json_response
 from ..requests.query_options import list_options
 from ..requests.request import Response
 from .call import Call
@@ -11,11 +10,11 @@ from .call import Call
 async def get(call: Call) -> Response:
     presentation = call.presentation()
     found = await call.verbs.get(call.resource, call.target.name, call.target.namespace)
-    return json_response(presentation.object(found))
+    return presentation.reply(presentation.object(found))
 
 
 async def list_(call: Call) -> Response:
     presentation = call.presentation()
     options = list_options(call.request)
     found = await call.verbs.list(call.resource, call.target.namespace, options)
-    return json_response(presentation.collection(found))
+    return await presentation.reply_list(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....api import errors
 from ....api.scheme import PODS
-from ..replies.encode import json_response, success
+from ..replies.encode import success
 from ..requests.body import read_object
 from ..requests.body_records import EVICTIONS, BindingBody, BodyMetadata, EvictionBody, NodeReference, record
 from ..requests.query_options import delete_options, write_options
@@ -15,7 +15,7 @@ from .call import Call
 
 async def bind(call: Call) -> Response:
     """`POST pods/{name}/binding`, or `POST bindings` with the pod named in the body."""
-    warnings: list[str] = []
+    presentation, warnings = call.presentation(), list[str]()
     options = write_options(call.request, "CreateOptions", warnings.append)
     body = record(await read_object(call.request, BINDINGS), BindingBody, BINDINGS)
     metadata, target = body.metadata or BodyMetadata(), body.target or NodeReference()
@@ -37,17 +37,18 @@ async def bind(call: Call) -> Response:
         annotations=metadata.annotations,
         options=options,
     )
-    return json_response(success(201), 201, warnings)
+    return presentation.reply(success(201), 201, warnings)
 
 
 async def evict(call: Call) -> Response:
+    presentation = call.presentation()
     body = record(await read_object(call.request, EVICTIONS), EvictionBody, EVICTIONS)
     name = (body.metadata or BodyMetadata()).name or call.target.name
     if name != call.target.name:
         raise errors.bad_request("name in URL does not match name in Eviction object")
     options, _ = delete_options(call.request, body.delete_options)
     await call.verbs.evict(call.target.namespace, call.target.name, options)
-    return json_response(success(201), 201)
+    return presentation.reply(success(201), 201)
 
 
 async def log(call: Call) -> Response:

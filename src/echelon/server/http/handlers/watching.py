@@ -1,4 +1,4 @@
-"""Watches: a streaming reply of JSON lines, one per event.
+"""Watches: a streaming reply of JSON lines or protobuf frames, one per event.
 
 The stream ends at its timeout, when the client disconnects or when the server stops.  Errors in the request are sent
 before the first byte; later errors are ERROR events (410 if the version is too old), and the client lists again.
@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from ....api.errors import ApiError
 from ....api.verbs import WatchEvent
-from ..replies.encode import EventLines, Presentation, error_line
+from ..replies.encode import EventLines, Presentation, error_line, watch_type
 from ..requests.query_options import watch_options
 from ..requests.request import Receive, Send
 from .call import Call
@@ -74,7 +74,8 @@ class WatchStream:
         self._events = events
 
     async def send(self, send: Send) -> None:
-        headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")]
+        media_type = watch_type(self._presentation.form).encode()
+        headers = [(b"content-type", media_type), (b"cache-control", b"no-cache, private")]
         await send({"type": "http.response.start", "status": self.code, "headers": headers})
         self._watches.open += 1
         ends = [
@@ -101,7 +102,9 @@ class WatchStream:
                 first = False
                 await send({"type": "http.response.body", "body": line, "more_body": True})
         except ApiError as error:
-            await send({"type": "http.response.body", "body": error_line(error), "more_body": True})
+            await send(
+                {"type": "http.response.body", "body": error_line(error, self._presentation.form), "more_body": True}
+            )
         except Exception:
             _log.exception("watch of %s failed", self._call.resource.qualified)
         finally:

@@ -1,16 +1,18 @@
-"""Encodes objects, lists, Status and watch events, in the requested form (object, Table, metadata)."""
+"""Encodes objects, lists, Status and watch events, in the requested form (object, Table, metadata; JSON, protobuf)."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from ....api.errors import ApiError
+from ....api.protobuf import to_protobuf
 from ....api.scheme import Object, Resource
 from ....api.verbs import ObjectList, WatchEvent
-from ..requests.content_negotiation import PLAIN, Form
+from ..requests.content_negotiation import PLAIN, PROTOBUF, Form
 from ..requests.request import Response
 from .tables import IncludeObject, partial_metadata, table
 
@@ -26,6 +28,14 @@ class Presentation:
     now: float
     form: Form = PLAIN
     include: IncludeObject = "Metadata"
+
+    def reply(self, body: Object, code: int = 200, warnings: Iterable[str] = ()) -> Response:
+        return _response(body, code, warnings, protobuf=self.form.protobuf)
+
+    async def reply_list(self, found: ObjectList) -> Response:
+        """A list in protobuf is encoded in a thread: it takes much longer than in JSON."""
+        body = self.collection(found)
+        return await asyncio.to_thread(self.reply, body) if self.form.protobuf else self.reply(body)
 
     def object(self, obj: Object) -> Object:
         if self.form.shape == "table":
@@ -76,8 +86,14 @@ def _untyped(item: Object) -> Object:
 
 
 def json_response(body: Object, code: int = 200, warnings: Iterable[str] = ()) -> Response:
-    headers = [_NO_CACHE, *(("warning", f'299 - "{_quotable(text)}"') for text in warnings)]
-    return Response(_encode(body), code, headers=tuple(headers))
+    return _response(body, code, warnings, protobuf=False)
+
+
+def _response(body: Object, code: int, warnings: Iterable[str], *, protobuf: bool) -> Response:
+    headers = (_NO_CACHE, *(("warning", f'299 - "{_quotable(text)}"') for text in warnings))
+    if protobuf:
+        return Response(to_protobuf.encode(body), code, PROTOBUF, headers)
+    return Response(_encode(body), code, headers=headers)
 
 
 def _quotable(text: str) -> str:
@@ -86,12 +102,10 @@ def _quotable(text: str) -> str:
     return line.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def error_response(error: ApiError) -> Response:
-    response = json_response(error.status(), error.code)
+def error_response(error: ApiError, *, protobuf: bool = False) -> Response:
+    response = _response(error.status(), error.code, (), protobuf=protobuf)
     seconds = error.details.get("retryAfterSeconds")
-    if not seconds:
-        return response
-    return Response(response.body, response.code, headers=(*response.headers, ("retry-after", str(seconds))))
+    return replace(response, headers=(*response.headers, ("retry-after", str(seconds)))) if seconds else response
 
 
 def text_response(text: str, code: int = 200) -> Response:
@@ -109,12 +123,23 @@ def success(code: int | None = None, details: Object | None = None) -> Object:
     return body
 
 
-def error_line(error: ApiError) -> bytes:
-    return _encode({"type": "ERROR", "object": error.status()}) + b"\n"
+def watch_type(form: Form) -> str:
+    """The content type of a watch stream."""
+    return f"{PROTOBUF};stream=watch" if form.protobuf else "application/json"
+
+
+def error_line(error: ApiError, form: Form) -> bytes:
+    return _line("ERROR", error.status(), form)
+
+
+def _line(kind: str, shown: Object, form: Form) -> bytes:
+    if form.protobuf:
+        return to_protobuf.frame(kind, shown)
+    return _encode({"type": kind, "object": shown}) + b"\n"
 
 
 class EventLines:
-    """Watch events as JSON lines; an event with several watchers is encoded once.
+    """Watch events as JSON lines or protobuf frames; an event with several watchers is encoded once.
 
     Tables depend on the time and on the position in the stream, so they are encoded per watcher.
     """
@@ -122,21 +147,18 @@ class EventLines:
     def __init__(self, capacity: int = 1024) -> None:
         self._capacity = capacity
         #: By identity of the object; the entry keeps the object alive, so an identity cannot be reused.
-        self._lines: dict[tuple[int, str, str], tuple[Object, bytes]] = {}
+        self._lines: dict[tuple[int, str, str, str, bool], tuple[Object, bytes]] = {}
 
     def line(self, presentation: Presentation, event: WatchEvent, *, first: bool) -> bytes:
         if presentation.form.shape == "table":
-            return self._encoded(event, presentation.event(event.object, first=first))
-        key = (id(event.object), event.type, presentation.form.shape + presentation.form.version)
+            return _line(event.type, presentation.event(event.object, first=first), presentation.form)
+        form = presentation.form
+        key = (id(event.object), event.type, form.shape, form.version, form.protobuf)
         found = self._lines.get(key)
         if found is not None:
             return found[1]
-        line = self._encoded(event, presentation.event(event.object, first=first))
+        line = _line(event.type, presentation.event(event.object, first=first), presentation.form)
         if len(self._lines) >= self._capacity:
             del self._lines[next(iter(self._lines))]
         self._lines[key] = (event.object, line)
         return line
-
-    @staticmethod
-    def _encoded(event: WatchEvent, shown: Object) -> bytes:
-        return _encode({"type": event.type, "object": shown}) + b"\n"

@@ -1,14 +1,18 @@
-"""Reads request bodies: content types, JSON and YAML, with the messages of kube-apiserver."""
+"""Reads request bodies: content types, JSON, YAML and protobuf, with the messages of kube-apiserver."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
 import yaml
 
 from ....api import errors
+from ....api.protobuf.from_protobuf import NotProtobuf
+from ....api.protobuf.from_protobuf import decode as decode_protobuf
 from ....api.schema import kind_schema
+from ....api.schema.json_bodies import summary
 from ....api.scheme import Object, Resource
 from ....api.verbs import Patch, PatchType
 from .body_records import DELETE_OPTIONS, DeleteBody, record
@@ -16,6 +20,8 @@ from .request import Request
 
 _JSON, _YAML, _PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 _APPLY = "application/apply-patch+yaml"
+#: Larger protobuf bodies are read in a thread, because reading them takes longer than one step of the loop may.
+_LARGE = 32 * 1024
 
 
 def _media_type(request: Request) -> str:
@@ -24,8 +30,9 @@ def _media_type(request: Request) -> str:
 
 async def read_object(request: Request, resource: Resource, *, strict: bool = False) -> Object:
     """The object of a create or update; kind and apiVersion are set or checked."""
-    data = await _read(request)
-    tree = _parse(data, request, resource)
+    _refuse_unknown_types(_media_type(request), resource)
+    data = await request.body()
+    tree = await _parse(data, request, resource)
     if not isinstance(tree, dict):
         raise errors.bad_request(
             f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get version/kind; "
@@ -43,8 +50,8 @@ async def read_delete_body(request: Request) -> DeleteBody | None:
     data = await request.body()
     if not data.strip():
         return None
-    _refuse_unknown_types(_media_type(request))
-    return record(_parse(data, request, DELETE_OPTIONS), DeleteBody, DELETE_OPTIONS)
+    _refuse_unknown_types(_media_type(request), DELETE_OPTIONS)
+    return record(await _parse(data, request, DELETE_OPTIONS), DeleteBody, DELETE_OPTIONS)
 
 
 async def read_patch(request: Request, resource: Resource) -> Patch:
@@ -66,29 +73,33 @@ async def read_patch(request: Request, resource: Resource) -> Patch:
         raise errors.bad_request(f"error decoding patch: {problem}") from None
 
 
-async def _read(request: Request) -> bytes:
-    _refuse_unknown_types(_media_type(request))
-    return await request.body()
-
-
-def _refuse_unknown_types(media_type: str) -> None:
-    """415 for an unsupported content type; none means JSON."""
-    if media_type in ("", _JSON, _YAML):
-        return
-    if media_type == _PROTOBUF:
+def _refuse_unknown_types(media_type: str, resource: Resource) -> None:
+    """415 for an unsupported content type; none means JSON, and custom kinds have no protobuf form."""
+    accepted = (_JSON, _YAML, _PROTOBUF) if resource.builtin else (_JSON, _YAML)
+    if media_type and media_type not in accepted:
         raise errors.unsupported_media_type(
-            f"protobuf bodies are not read yet - accepted media types include: {_JSON}, {_YAML}"
+            f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
         )
-    raise errors.unsupported_media_type(
-        "the body of the request was in an unknown format - "
-        f"accepted media types include: {_JSON}, {_YAML}, {_PROTOBUF}"
-    )
 
 
-def _parse(data: bytes, request: Request, resource: Resource) -> Any:
-    if _media_type(request) == _YAML and data.lstrip()[:1] not in (b"{", b"["):
+async def _parse(data: bytes, request: Request, resource: Resource) -> Any:
+    media_type = _media_type(request)
+    if media_type == _PROTOBUF:
+        if len(data) > _LARGE:
+            return await asyncio.to_thread(_parse_protobuf, data, resource)
+        return _parse_protobuf(data, resource)
+    if media_type == _YAML and data.lstrip()[:1] not in (b"{", b"["):
         return _parse_yaml(data, resource.kind)
     return kind_schema.parse(resource, data)
+
+
+def _parse_protobuf(data: bytes, resource: Resource) -> Any:
+    try:
+        return decode_protobuf(data, (resource.api_version, resource.kind))
+    except NotProtobuf as problem:
+        raise errors.bad_request(
+            f"the object provided is unrecognized (must be of type {resource.kind}): {problem} ({summary(data)})"
+        ) from None
 
 
 def _parse_yaml(data: bytes, kind: str) -> Any:
