@@ -113,7 +113,7 @@ async def _plane(size: Size, directory: Path) -> AsyncIterator[tuple[Store, Pipe
     caches = Caches(pipeline, clock)
     parts = assemble(pipeline, caches, clock, None, levels_of(size.cluster), EMBEDDED_SCHEDULER_NAMES)
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(part.main, name=part.name) for part in parts]
+        tasks = [group.create_task(part.main(), name=part.name) for part in parts]
         await caches.wait_synced()
         yield store, pipeline, caches
         for task in tasks:

@@ -90,7 +90,7 @@ async def _embedded(scale: float, directory: Path) -> list[Reason]:
     parts = assemble(pipeline, caches, clock, None, DEFAULT_LEVELS, EMBEDDED_SCHEDULER_NAMES)
     reasons = []
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(part.main, name=part.name) for part in parts]
+        tasks = [group.create_task(part.main(), name=part.name) for part in parts]
         await caches.wait_synced()
         await asyncio.sleep(1.0)  # the scheduler takes in what is there
         for tree in trees_that_do_not_fit():

@@ -90,7 +90,7 @@ async def _scheduled(scenario: Scenario, scale: float, rate: float, profile: cPr
         settings = Settings(names=(SCHEDULER,))
         _, parts = all_parts.scheduler(verbs, caches, clock, settings)
         done = _all_bound(caches, len(scenario.pods))
-        async with supervised([Component("caches", caches.run())]):
+        async with supervised([Component("caches", caches.run)]):
             await caches.wait_synced()
             for part in parts:
                 part.prepare()

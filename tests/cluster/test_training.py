@@ -94,8 +94,8 @@ async def at_work(side: Side, kinds: Verbs) -> AsyncIterator[Verbs]:
     chosen = cluster_controllers(caches, CLUSTER_CONTROLLERS) if side.name == "real" else None
     running = components.controllers(kinds, caches, clock, chosen)
     running += components.scheduler(kinds, caches, clock, Settings())[1]
-    running.append(components.Component("nodes", SimulatedNodes(kinds, caches, clock, CLUSTER).run()))
-    async with supervised([*running, components.Component("caches", caches.run())]):
+    running.append(components.Component("nodes", SimulatedNodes(kinds, caches, clock, CLUSTER).run))
+    async with supervised([*running, components.Component("caches", caches.run)]):
         yield kinds
     await _remove_nodes(kinds, CLUSTER)
 

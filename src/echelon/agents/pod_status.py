@@ -74,7 +74,7 @@ def restarted(pod: Object, now: float) -> Object:
     return {
         "conditions": [_condition(type_, True, now) for type_ in ("Ready", "ContainersReady")],
         "containerStatuses": [
-            {**one, "state": begun, "ready": True, "started": True, "restartCount": one["restartCount"] + 1}
+            {**one, "state": begun, "ready": True, "started": True, "restartCount": one.get("restartCount", 0) + 1}
             for one in _containers(pod)
         ],
     }

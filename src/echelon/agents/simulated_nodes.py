@@ -56,8 +56,8 @@ class SimulatedNodes:
 
     async def run(self) -> None:
         """Register the nodes, then run their pods until cancelled."""
-        self._pods.add_handler(self._pod_changed)
-        self._nodes.add_handler(self._node_changed)
+        self._pods.add_handler(self._pod_changed, "simulated-nodes")
+        self._nodes.add_handler(self._node_changed, "simulated-nodes")
         await self._caches.wait_synced()
         try:
             async with asyncio.TaskGroup() as group:
@@ -110,6 +110,9 @@ class SimulatedNodes:
                 # A deleted pod needs no retry; a conflict does, since the cache may be current and no event may come.
                 if not isinstance(error, ApiError) or error.code != 404:
                     self._queue.retry(key)
+            except Exception as error:
+                # One pod must not stop the others; it is tried again when it changes.
+                self._caches.set_aside.report("simulated-nodes", error, PODS, self._pods.get(key), key)
             else:
                 self._queue.forget(key)
             finally:

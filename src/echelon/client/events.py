@@ -128,6 +128,8 @@ class Recorder:
                 await self._write(event, at)
             except (ApiError, OSError) as error:
                 log.debug("cannot write event for %s/%s: %s", event.namespace, event.name, error)
+            except Exception:
+                log.exception("cannot write event for %s/%s", event.namespace, event.name)
             finally:
                 if not self._queue:
                     self._done.set()

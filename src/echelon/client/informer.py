@@ -6,7 +6,7 @@
                         decide again on the old state
 
 An older resourceVersion of an object never replaces a newer one.  Objects are shared with every reader; never
-mutate them.
+mutate them.  A handler or index that fails on an object does so alone: for it the object is set aside (`set_aside`).
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any, Generic, TypeVar
 
+from prometheus_client import CollectorRegistry
+
 from ..api.errors import ApiError
 from ..api.objects import meta
 from ..api.scheme import Object, Resource
 from ..api.verbs import ListOptions, Verbs, WatchOptions
 from ..api.views.object_view import ObjectView
 from ..base.clock import Clock
+from .set_aside import SetAside
 
 log = logging.getLogger(__name__)
 
@@ -40,18 +43,87 @@ def revision(obj: Object) -> int:
     return int(obj["metadata"].get("resourceVersion") or 0)
 
 
+T = TypeVar("T")
+
+
+class _Handlers(Generic[T]):
+    """The handlers of one cache.  What one of them fails on does not exist for it until it changes."""
+
+    def __init__(self, resource: Resource, set_aside: SetAside) -> None:
+        self._resource = resource
+        self._set_aside = set_aside
+        #: Each handler with the name of its component and the keys that are set aside for it.
+        self._entries: list[tuple[Callable[[T | None, T | None], None], str, set[str]]] = []
+
+    def add(self, handler: Callable[[T | None, T | None], None], component: str, known: Mapping[str, T]) -> None:
+        """Register a handler and deliver what is known; one that is registered gets it delivered again."""
+        entry = next((entry for entry in self._entries if entry[0] == handler), None)
+        if entry is None:
+            entry = (handler, component, set())
+            self._entries.append(entry)
+        for key, one in list(known.items()):
+            self._deliver(entry, key, None, one)
+
+    def deliver(self, key: str, old: T | None, new: T | None) -> None:
+        for entry in self._entries:
+            handler, _, aside = entry
+            if aside:
+                self._deliver(entry, key, old, new)
+                continue
+            try:
+                handler(old, new)
+            except Exception as error:
+                self._failed(entry, key, old, new, error)
+
+    def _deliver(
+        self, entry: tuple[Callable[[T | None, T | None], None], str, set[str]], key: str, old: T | None, new: T | None
+    ) -> None:
+        handler, _, aside = entry
+        if key in aside:
+            aside.discard(key)
+            old = None
+            if new is None:
+                return
+        try:
+            handler(old, new)
+        except Exception as error:
+            self._failed(entry, key, old, new, error)
+
+    def _failed(
+        self,
+        entry: tuple[Callable[[T | None, T | None], None], str, set[str]],
+        key: str,
+        old: T | None,
+        new: T | None,
+        error: Exception,
+    ) -> None:
+        handler, component, aside = entry
+        seen = new if new is not None else old
+        obj = seen.obj if isinstance(seen, ObjectView) else seen
+        self._set_aside.report(component, error, self._resource, obj if isinstance(obj, dict) else None, key)
+        if new is None:
+            return
+        aside.add(key)
+        try:
+            # Takes out what the handler has kept of it.
+            handler(old if old is not None else new, None)
+        except Exception as again:
+            log.debug("%s: taking out %s: %r", component, key, again)
+
+
 class Informer:
     """A live, indexed cache of one resource in all namespaces."""
 
-    def __init__(self, verbs: Verbs, resource: Resource, clock: Clock) -> None:
+    def __init__(self, verbs: Verbs, resource: Resource, clock: Clock, set_aside: SetAside | None = None) -> None:
         self.resource = resource
+        self.set_aside = set_aside or SetAside(verbs, clock)
         self._verbs = verbs
         self._clock = clock
         self._objects: dict[str, Object] = {}
         self._indexers: dict[str, Indexer] = {}
         #: index name -> value -> keys, as an ordered set
         self._indexes: dict[str, dict[str, dict[str, None]]] = {}
-        self._handlers: list[Handler] = []
+        self._handlers: _Handlers[Object] = _Handlers(resource, self.set_aside)
         #: The newest revision that the watch has delivered; older objects are already in the cache.
         self._seen = 0
         #: Whether the watch has delivered anything since it last ended.
@@ -96,11 +168,12 @@ class Informer:
         for key, obj in self._objects.items():
             self._enter(name, indexer, key, obj)
 
-    def add_handler(self, handler: Handler) -> None:
-        """Call `handler` for every change; cached objects are delivered now as additions."""
-        self._handlers.append(handler)
-        for obj in list(self._objects.values()):
-            handler(None, obj)
+    def add_handler(self, handler: Handler, component: str = "") -> None:
+        """Call `handler` for every change; cached objects are delivered now as additions.
+
+        Failures are reported under the name of the component.
+        """
+        self._handlers.add(handler, component or handler.__qualname__, self._objects)
 
     # -- feeding ---------------------------------------------------------------------------------------
 
@@ -170,8 +243,7 @@ class Informer:
         if self._indexers:
             self._reindex(key, old, obj)
         self._objects[key] = obj
-        for handler in self._handlers:
-            handler(old, obj)
+        self._handlers.deliver(key, old, obj)
 
     def _remove(self, key: str, last: Object | None = None) -> None:
         old = self._objects.get(key)
@@ -179,14 +251,13 @@ class Informer:
             return
         del self._objects[key]
         self._reindex(key, old, None)
-        for handler in self._handlers:
-            handler(old, None)
+        self._handlers.deliver(key, old, None)
 
     def _reindex(self, key: str, old: Object | None, new: Object | None) -> None:
         for name, indexer in self._indexers.items():
             if old is not None:
                 index = self._indexes[name]
-                for value in indexer(old):
+                for value in self._values(name, indexer, old):
                     keys = index.get(value)
                     if keys is not None:
                         keys.pop(key, None)
@@ -196,8 +267,17 @@ class Informer:
                 self._enter(name, indexer, key, new)
 
     def _enter(self, name: str, indexer: Indexer, key: str, obj: Object) -> None:
-        for value in indexer(obj):
+        for value in self._values(name, indexer, obj, report=True):
             self._indexes[name].setdefault(value, {})[key] = None
+
+    def _values(self, name: str, indexer: Indexer, obj: Object, *, report: bool = False) -> Iterable[str]:
+        """The index values of an object; none if they cannot be read."""
+        try:
+            return tuple(indexer(obj))
+        except Exception as error:
+            if report:
+                self.set_aside.report(f"index {name}", error, self.resource, obj)
+            return ()
 
 
 V = TypeVar("V", bound=ObjectView[Any, Any])
@@ -210,8 +290,8 @@ class ViewCache(Generic[V]):
         self._informer = informer
         self._view = view
         self._views: dict[str, V] = {}
-        self._handlers: list[Callable[[V | None, V | None], None]] = []
-        informer.add_handler(self._changed)
+        self._handlers: _Handlers[V] = _Handlers(informer.resource, informer.set_aside)
+        informer.add_handler(self._changed, "views")
 
     def get(self, key: str) -> V | None:
         """The object called `namespace/name` (or `name`)."""
@@ -222,32 +302,30 @@ class ViewCache(Generic[V]):
 
     def find(self, index: str, value: str) -> list[V]:
         """Objects under an index value, by key."""
-        return [self._views[key] for key in self._informer.find_keys(index, value)]
+        keys = self._informer.find_keys(index, value)
+        return [view for view in map(self._views.get, keys) if view is not None]
 
-    def add_handler(self, handler: Callable[[V | None, V | None], None]) -> None:
+    def add_handler(self, handler: Callable[[V | None, V | None], None], component: str = "") -> None:
         """Call `handler` for every change; cached objects are delivered now as additions."""
-        self._handlers.append(handler)
-        for view in list(self._views.values()):
-            handler(None, view)
+        self._handlers.add(handler, component or handler.__qualname__, self._views)
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
+        current = new if new is not None else old
+        assert current is not None
+        key = meta.key(current)
+        known = self._views.pop(key, None) if new is None else self._views.get(key)
         view: V | None = None
         if new is not None:
-            key = meta.key(new)
-            known = self._views.get(key)
             view = self._views[key] = self._view(new)
-        else:
-            assert old is not None
-            known = self._views.pop(meta.key(old))
-        for handler in self._handlers:
-            handler(known, view)
+        self._handlers.deliver(key, known, view)
 
 
 class Caches:
     """The informers of one process: one per kind, shared by all components."""
 
-    def __init__(self, verbs: Verbs, clock: Clock) -> None:
+    def __init__(self, verbs: Verbs, clock: Clock, registry: CollectorRegistry | None = None) -> None:
         self.verbs = verbs
+        self.set_aside = SetAside(verbs, clock, registry)
         self._clock = clock
         self._informers: dict[Resource, Informer] = {}
         self._views: dict[type, ViewCache[Any]] = {}
@@ -256,7 +334,7 @@ class Caches:
         """The informer of a kind, created on first use; call it before `run`."""
         informer = self._informers.get(resource)
         if informer is None:
-            informer = self._informers[resource] = Informer(self.verbs, resource, self._clock)
+            informer = self._informers[resource] = Informer(self.verbs, resource, self._clock, self.set_aside)
         for name, indexer in (indexes or {}).items():
             informer.add_index(name, indexer)
         return informer
@@ -291,6 +369,7 @@ class Caches:
     async def run(self) -> None:
         """Run all informers until cancelled."""
         async with asyncio.TaskGroup() as group:
+            group.create_task(self.set_aside.run(), name="set-aside")
             for informer in self._informers.values():
                 group.create_task(informer.run(), name=f"informer-{informer.resource.plural}")
 

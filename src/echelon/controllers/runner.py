@@ -101,12 +101,13 @@ class Runner:
         self._recorder = recorder
         self._workers = workers
         self.queue = WorkQueue(clock)
+        self._handlers = [(source.resource, self._enqueuer(source)) for source in controller.sources()]
         self._writes = asyncio.Semaphore(_PARALLEL_WRITES)
 
     async def run(self) -> None:
         """Work until cancelled; begins once all caches are filled."""
-        for source in self._controller.sources():
-            self._caches.of(source.resource).add_handler(self._enqueuer(source))
+        for resource, handler in self._handlers:
+            self._caches.of(resource).add_handler(handler, f"{self._controller.name}-controller")
         await self._caches.wait_synced()
         try:
             async with asyncio.TaskGroup() as group:
@@ -146,8 +147,10 @@ class Runner:
             level = logging.DEBUG if expected else logging.WARNING
             log.log(level, "%s %s: %s", self._controller.name, key, error or type(error).__name__)
             self.queue.retry(key)
-        except Exception:
-            log.exception("%s %s: decision failed", self._controller.name, key)
+        except Exception as error:
+            resource = self._controller.sources()[0].resource
+            obj = self._caches.of(resource).get(key)
+            self._caches.set_aside.report(f"{self._controller.name}-controller", error, resource, obj, key)
             self.queue.retry(key)
         else:
             self.queue.forget(key)

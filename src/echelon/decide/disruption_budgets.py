@@ -13,6 +13,7 @@ from ..api.objects.subtree import items
 from ..api.scheme import POD_DISRUPTION_BUDGETS, Object
 from ..api.views.cluster_views import BudgetSpec, BudgetView
 from ..api.views.pod_views import PodView
+from ..base.decimals import read_count
 from ..base.instants import parse
 from .plan import NOTHING, Plan, StatusWrite
 
@@ -55,7 +56,7 @@ def _desired(spec: BudgetSpec, expected: int) -> int:
 def _share(amount: int | str, expected: int) -> int:
     """A number, or a percentage of `expected`, rounded up."""
     if isinstance(amount, str):
-        return math.ceil(int(amount.removesuffix("%")) * expected / 100)
+        return math.ceil((read_count(amount.removesuffix("%")) or 0) * expected / 100)
     return amount
 
 

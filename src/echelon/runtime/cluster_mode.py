@@ -74,19 +74,18 @@ async def running_in_cluster(
 ) -> AsyncIterator[str]:
     """Run the components while the block runs, once this process leads; yields the address of the API server.
 
-    `report` is called with progress messages for the user.  A failed component or a lost lease ends the block.
+    `report` is called with progress messages for the user.  A lost lease ends the block.
     """
     clock = RealClock()
     verbs, server = _connect(settings)
-    parts: list[Component] = []
     try:
-        caches = Caches(verbs, clock)
         registry = metrics_registry()
+        caches = Caches(verbs, clock, registry)
         parts = make(verbs, caches, clock, registry)
         await _check(verbs, caches.resources, server)
         async with (
             _metrics_served(settings.metrics, registry, caches, report),
-            supervised([Component("caches", caches.run())]),
+            supervised([Component("caches", caches.run)]),
         ):
             await caches.wait_synced()
             for part in parts:
@@ -95,8 +94,6 @@ async def running_in_cluster(
             async with _leading(settings.lease, verbs, clock, report) as duties, supervised([*duties, *parts]):
                 yield server
     finally:
-        for part in parts:
-            part.main.close()  # in case it was never started
         await verbs.close()
 
 
@@ -142,7 +139,7 @@ async def _leading(
     except ApiError as error:
         raise CannotStart(f"cannot acquire lease {LEASE_NAMESPACE}/{name}: {error}") from error
     try:
-        yield [Component("lease", lease.hold())]
+        yield [Component("lease", lease.hold, vital=True)]
     finally:
         await lease.release()
 

@@ -25,12 +25,14 @@ from ..scheduler.loop import Scheduler, Settings
 
 @dataclass(frozen=True)
 class Component:
-    """A named coroutine that runs until cancelled."""
+    """A named coroutine function that runs until cancelled; called again if it fails."""
 
     name: str
-    main: Coroutine[Any, Any, None]
+    main: Callable[[], Coroutine[Any, Any, None]]
     #: Called when the caches are synced and this process does not lead yet.
     prepare: Callable[[], None] = lambda: None
+    #: Whether its failure ends the process instead.
+    vital: bool = False
 
 
 def levels_of(cluster: Cluster) -> tuple[str, ...]:
@@ -48,8 +50,8 @@ def controllers(
     parts: list[Component] = []
     for controller in all_controllers(caches) if chosen is None else chosen:
         recorder = Recorder(verbs, clock, f"{controller.name}-controller")
-        parts.append(Component(controller.name, Runner(controller, verbs, caches, clock, recorder).run()))
-        parts.append(Component("events", recorder.run()))
+        parts.append(Component(controller.name, Runner(controller, verbs, caches, clock, recorder).run))
+        parts.append(Component("events", recorder.run))
     return parts
 
 
@@ -59,7 +61,7 @@ def scheduler(
     """The scheduler, for tests that read its view, and the components that run it."""
     recorder = Recorder(verbs, clock, "echelon-scheduler")
     made = Scheduler(verbs, caches, clock, recorder, settings, registry)
-    return made, [Component("scheduler", made.run(), made.follow), Component("events", recorder.run())]
+    return made, [Component("scheduler", made.run, made.follow), Component("events", recorder.run)]
 
 
 def assemble(
@@ -75,5 +77,5 @@ def assemble(
     parts = controllers(verbs, caches, clock)
     parts += scheduler(verbs, caches, clock, Settings(names=tuple(names), levels=levels), registry)[1]
     if cluster is not None:
-        parts.append(Component("nodes", SimulatedNodes(verbs, caches, clock, cluster).run()))
-    return [*parts, Component("caches", caches.run())]
+        parts.append(Component("nodes", SimulatedNodes(verbs, caches, clock, cluster).run))
+    return [*parts, Component("caches", caches.run)]

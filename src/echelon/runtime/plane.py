@@ -65,7 +65,7 @@ def run_program(main: Coroutine[Any, Any, T]) -> T:
 async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
     """A control plane that runs while the block runs; on exit every accepted write is finished.
 
-    If a component fails, the whole plane ends: see `supervision`.
+    A component that fails is started again: see `supervision`.
     """
     clock = RealClock(settings.speed)
     async with AsyncExitStack() as stack:
@@ -84,12 +84,12 @@ async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
         except (PortInUse, OSError) as error:
             raise CannotStart(str(error)) from error
         stack.push_async_callback(server.stop)
-        caches = Caches(pipeline, clock)
+        caches = Caches(pipeline, clock, registry)
         cluster = settings.cluster if settings.nodes == "simulated" else None
         parts = assemble(
             pipeline, caches, clock, cluster, levels_of(settings.cluster), settings.scheduler_names, registry
         )
-        await stack.enter_async_context(supervised([*parts, Component("expiry", pipeline.run())]))
+        await stack.enter_async_context(supervised([*parts, Component("expiry", pipeline.run)]))
         await caches.wait_synced()
         await _wait_for_nodes(caches, settings)
         yield Plane(pipeline, caches, clock, server.url, settings.kubeconfig_path)

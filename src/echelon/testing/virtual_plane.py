@@ -52,12 +52,14 @@ class Process:
         elif name == "controllers":
             running = components.controllers(verbs, self.caches, clock)
         else:
-            running = [Component("nodes", SimulatedNodes(verbs, self.caches, clock, _NO_NODES).run())]
-        running.append(Component("caches", self.caches.run()))
-        self._tasks = [asyncio.create_task(part.main, name=part.name) for part in running]
+            running = [Component("nodes", SimulatedNodes(verbs, self.caches, clock, _NO_NODES).run)]
+        running.append(Component("caches", self.caches.run))
+        self._tasks = [asyncio.create_task(part.main(), name=part.name) for part in running]
 
     def broken(self) -> BaseException | None:
-        """Why a part ended by itself, if one did."""
+        """Why a part ended by itself or set an object aside, if one did."""
+        for error in self.caches.set_aside.errors.values():
+            return error
         for task in self._tasks:
             if task.done() and not task.cancelled():
                 return task.exception() or RuntimeError(f"{task.get_name()} ended")

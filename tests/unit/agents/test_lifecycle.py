@@ -136,3 +136,9 @@ def test_an_annotation_that_cannot_be_followed_fails_the_pod_and_says_so() -> No
     assert refused["status"]["message"] == (
         "metadata.annotations[echelon.dev/run-seconds]: 'soon' must be a number from 0 to 1e+09"
     )
+
+
+def test_a_container_status_without_a_restart_count_counts_from_zero() -> None:
+    waiting = {"name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+    the_pod = {**bound_pod(), "status": {"phase": "Running", "containerStatuses": [waiting]}}
+    assert advance(the_pod, NOW)["status"]["containerStatuses"][0]["restartCount"] == 1

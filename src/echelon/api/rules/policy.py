@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ...base.decimals import read_count
 from ..errors import FieldError, invalid
 from ..scheme import Object
 from . import fields, pod_placement, status_conditions
@@ -40,7 +41,8 @@ def _amount(path: str, value: Any) -> list[FieldError]:
         return fields.at_least(path, value, 0)
     if not _PERCENT.fullmatch(value):
         return [invalid(path, value, _PERCENT_SENTENCE)]
-    return [invalid(path, value, "must not be greater than 100%")] if int(value[:-1]) > 100 else []
+    share = read_count(value[:-1])
+    return [invalid(path, value, "must not be greater than 100%")] if share is None or share > 100 else []
 
 
 def _status(new: Object, old: Object) -> list[FieldError]:

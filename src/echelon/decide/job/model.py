@@ -12,6 +12,7 @@ from ...api.scheme import Object
 from ...api.views.group_views import PodGroupView, WorkloadView
 from ...api.views.job_views import JobSpec, JobStatus, JobView, PodFailureRule, SuccessRule
 from ...api.views.pod_views import PodView
+from ...base.decimals import read_count
 from ...base.instants import parse as instant
 
 CONTROLLER_NAME = "kubernetes.io/job-controller"
@@ -155,12 +156,10 @@ class JobPod:
         return self.phase == "Failed" or (self.deleting and self.phase != "Succeeded" and not job.replace_failed_only)
 
     def annotated_count(self, key: str) -> int:
-        text = self.view.annotations.get(key, "0")
-        return int(text) if text.isdecimal() else 0
+        return read_count(self.view.annotations.get(key, "")) or 0
 
 
 def read_pod(view: PodView) -> JobPod:
-    index = view.annotations.get(COMPLETION_INDEX, "")
     return JobPod(
         view=view,
         name=view.name,
@@ -168,5 +167,5 @@ def read_pod(view: PodView) -> JobPod:
         phase=view.phase,
         deleting=view.deleting,
         tracked=tracked(view),
-        index=int(index) if index.isdecimal() else None,
+        index=read_count(view.annotations.get(COMPLETION_INDEX, "")),
     )

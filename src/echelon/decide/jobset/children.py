@@ -9,6 +9,7 @@ from functools import cached_property
 from ...api.objects.vocabulary import JOBSET_PREFIX, REPLICATED_JOB_NAME
 from ...api.scheme import Object
 from ...api.views.job_views import JobView
+from ...base.decimals import read_count
 from .model import JobSet, ReplicatedJob
 
 RESTART_ATTEMPT = JOBSET_PREFIX + "restart-attempt"
@@ -74,8 +75,7 @@ def _class_of(js: JobSet, job: JobView) -> str:
 
 
 def _number(job: JobView, label: str) -> int | None:
-    text = job.labels.get(label, "")
-    return int(text) if text.isdecimal() else None
+    return read_count(job.labels.get(label, ""))
 
 
 def _restarts_of(js: JobSet, job: JobView) -> int:

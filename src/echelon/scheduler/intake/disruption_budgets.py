@@ -9,6 +9,7 @@ from __future__ import annotations
 from ...api.objects.selectors import LabelSelector
 from ...api.views.cluster_views import BudgetView
 from ...api.views.pod_views import PodView
+from ...base.decimals import read_count
 from ...engine import Budget
 from .forest import Ids
 
@@ -84,5 +85,6 @@ class Budgets:
 
 def _share(amount: int | str, of: int) -> int:
     """A count, or a percentage of `of`, rounded up."""
-    text = str(amount)
-    return -(-int(text[:-1]) * of // 100) if text.endswith("%") else int(text)
+    if isinstance(amount, int):
+        return amount
+    return -(-(read_count(amount.removesuffix("%")) or 0) * of // 100)

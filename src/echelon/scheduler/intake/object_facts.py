@@ -15,6 +15,7 @@ from ...api.views.cluster_views import NodeView
 from ...api.views.group_views import GroupView
 from ...api.views.pod_views import PodView
 from ...base import quantity
+from ...base.decimals import read_count
 from ...base.instants import parse
 from ...engine import Node, Taint
 
@@ -49,8 +50,8 @@ def role_of(pod: PodView) -> str:
 
 def rank_of(pod: PodView) -> tuple[int, str, str]:
     """Order among interchangeable members: completion index, then age, then name."""
-    index = pod.annotations.get(vocabulary.COMPLETION_INDEX, "")
-    return (int(index) if index.isdigit() else _NO_INDEX, pod.metadata.creation_timestamp, pod.name)
+    index = read_count(pod.annotations.get(vocabulary.COMPLETION_INDEX, ""))
+    return (_NO_INDEX if index is None else index, pod.metadata.creation_timestamp, pod.name)
 
 
 def started_at(pod: PodView, now: float) -> float:

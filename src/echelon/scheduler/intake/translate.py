@@ -60,7 +60,7 @@ class Translator:
     def listen(self) -> None:
         """Begin to follow the caches; what they hold already comes first."""
         for view_type, handler in self._handlers.items():
-            self._caches.views(view_type).add_handler(handler)
+            self._caches.views(view_type).add_handler(handler, "scheduler")
 
     def read(self) -> None:
         """Take in what the caches hold now, once."""
