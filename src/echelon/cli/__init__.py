@@ -1,8 +1,9 @@
-"""The `echelon` command: one file per subcommand."""
+"""The `echelon` command: one file per subcommand.
+
+These files import click alone, and the rest of Echelon when a command runs: `--help` and completion answer at once.
+"""
 
 from __future__ import annotations
-
-import logging
 
 import click
 
@@ -31,6 +32,8 @@ def main(verbose: int) -> None:
       echelon scheduler                   schedule pods and pod groups
       echelon controllers                 run the JobSet and TrainJob controllers
     """
+    import logging
+
     level = {0: logging.ERROR, 1: logging.INFO}.get(verbose, logging.DEBUG)
     logging.basicConfig(level=level, format="%(asctime)s %(name)s: %(message)s")
 

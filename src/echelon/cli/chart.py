@@ -6,18 +6,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from ..api.objects import meta
 from ..api.scheme import Object
 from ..base.paths import spoken
+from .output import hanging
 from .story import Stay
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_cyan", "bright_magenta", "bright_yellow")
-_WIDTH = 60
 _IDLE = "·"
+#: Columns of the time: as many as this if there is room, and never fewer than a few.
+_TIME, _FEW = 60, 12
+#: Columns between parts of a line, and the shortest column of a name with its gap.
+_GAP, _SHORTEST = 2, 8
 
 
 @dataclass(frozen=True)
@@ -37,42 +40,84 @@ def rows(nodes: Iterable[Object], keys: Sequence[str]) -> list[Row]:
     return [Row(path, tuple(sorted(names))) for path, names in sorted(grouped.items())]
 
 
-def draw(stays: Sequence[Stay], domains: Sequence[Row], begin: float, end: float) -> RenderableType:
-    """The chart and a legend with the domains and times of each unit."""
+def draw(stays: Sequence[Stay], domains: Sequence[Row], begin: float, end: float, width: int) -> RenderableType:
+    """The chart and a legend with the domains and times of each unit, at most `width` columns wide."""
     units = list(dict.fromkeys(stay.unit for stay in sorted(stays, key=lambda stay: stay.begin)))
     marks = {unit: _mark(index) for index, unit in enumerate(units)}
-    step = max((end - begin) / _WIDTH, 1e-9)
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True, min_width=_WIDTH)
-    table.add_column(no_wrap=True)
+    labels = [_labels(row) for row in domains]
+    layout = _layout(labels, [_size(row) for row in domains], width)
+    step = max((end - begin) / layout.time, 1e-9)
+    lines: list[Text] = []
     previous = ""
-    for row in domains:
-        outer, name = spoken(row.path[:-1]), row.path[-1] if row.path else "cluster"
-        table.add_row(
-            Text(outer if outer != previous else "", style="bold"),
-            Text(name.removeprefix(f"{outer}-")),
-            _timeline(row, stays, marks, begin, step),
-            Text(f"{len(row.nodes)} nodes", style="dim"),
-        )
+    for row, (outer, name) in zip(domains, labels, strict=True):
+        line = Text(_fitted(outer if outer != previous else "", layout.outer), style="bold")
+        line.append(_fitted(name, layout.name), style="not bold")
+        line.append_text(_timeline(row, stays, marks, begin, step, layout.time))
+        if layout.sizes:
+            line.append(f"  {_size(row)}", style="not bold dim")
+        lines.append(line)
         previous = outer
-    last = f"{end - begin:.0f}s"
-    scale = Text("0s" + last.rjust(_WIDTH - 2), style="dim")
-    table.add_row("", "", scale, "")
-    return Group(table, Text(), _legend(units, marks, stays, domains, begin))
+    scale = "0s" + f"{end - begin:.0f}s".rjust(layout.time - 2)
+    lines.append(Text(" " * (layout.outer + layout.name) + scale, style="dim"))
+    return Group(*lines, Text(), *_legend(units, marks, stays, domains, begin, width))
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Columns of each part of a line: names of outer domain and domain with the gap that follows, and the time."""
+
+    outer: int
+    name: int
+    time: int
+    #: Whether the numbers of nodes are shown.
+    sizes: bool
+
+
+def _labels(row: Row) -> tuple[str, str]:
+    """The outer domain and, without repeating it, the domain."""
+    outer, name = spoken(row.path[:-1]), row.path[-1] if row.path else "cluster"
+    return outer, name.removeprefix(f"{outer}-")
+
+
+def _size(row: Row) -> str:
+    return "1 node" if len(row.nodes) == 1 else f"{len(row.nodes)} nodes"
+
+
+def _layout(labels: Sequence[tuple[str, str]], sizes: Sequence[str], width: int) -> _Layout:
+    """Names are shown in full as long as the time has a few columns; the numbers of nodes go first."""
+    outer = max((len(outer) for outer, _ in labels), default=0)
+    name = max((len(name) for _, name in labels), default=0)
+    outer, name = outer + _GAP if outer else 0, name + _GAP
+    rest = width - outer - name
+    count = max(map(len, sizes), default=0) + _GAP
+    if rest - count >= _FEW:
+        return _Layout(outer, name, min(_TIME, rest - count), sizes=True)
+    missing = max(0, _FEW - rest)
+    cut = min(missing, max(0, outer - _SHORTEST))
+    return _Layout(
+        outer - cut, max(name - (missing - cut), min(name, _SHORTEST)), max(_FEW, min(_TIME, rest)), sizes=False
+    )
+
+
+def _fitted(name: str, width: int) -> str:
+    """A name padded to its column; of one that is too long the end is kept, which tells domains apart."""
+    if len(name) > width - _GAP:
+        name = "…" + name[len(name) - (width - _GAP - 1) :]
+    return name.ljust(width)
 
 
 def _mark(index: int) -> tuple[str, str]:
     return _LETTERS[index % len(_LETTERS)], _COLOURS[index % len(_COLOURS)]
 
 
-def _timeline(row: Row, stays: Sequence[Stay], marks: dict[str, tuple[str, str]], begin: float, step: float) -> Text:
+def _timeline(
+    row: Row, stays: Sequence[Stay], marks: dict[str, tuple[str, str]], begin: float, step: float, width: int
+) -> Text:
     """One character per time slice: the unit that used most of the domain's nodes in it."""
     inside = set(row.nodes)
     mine = [stay for stay in stays if stay.node in inside]
     text = Text()
-    for column in range(_WIDTH):
+    for column in range(width):
         left, right = begin + column * step, begin + (column + 1) * step
         held: dict[str, float] = {}
         for stay in mine:
@@ -83,7 +128,7 @@ def _timeline(row: Row, stays: Sequence[Stay], marks: dict[str, tuple[str, str]]
             letter, colour = marks[max(held, key=lambda unit: (held[unit], unit))]
             text.append(letter, style=f"bold {colour}")
         else:
-            text.append(_IDLE, style="dim")
+            text.append(_IDLE, style="not bold dim")
     return text
 
 
@@ -93,10 +138,12 @@ def _legend(
     stays: Sequence[Stay],
     domains: Sequence[Row],
     begin: float,
-) -> Table:
+    width: int,
+) -> list[RenderableType]:
     """Each unit with the domains and times of its runs; a unit that was evicted has several."""
     path_of = {node: spoken(row.path) for row in domains for node in row.nodes}
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    longest = max(map(len, units), default=0)
+    lines: list[RenderableType] = []
     for unit in units:
         letter, colour = marks[unit]
         runs: dict[str, list[Stay]] = {}
@@ -104,8 +151,9 @@ def _legend(
             if stay.unit == unit:
                 runs.setdefault(path_of.get(stay.node, stay.node), []).append(stay)
         told = "; ".join(_run(place, its, begin) for place, its in runs.items())
-        table.add_row(Text(letter, style=f"bold {colour}"), Text(unit), Text(told, style="dim"))
-    return table
+        head = Text.assemble((letter, f"bold {colour}"), f"  {unit:<{longest}}  ")
+        lines.append(hanging(head, Text(told, style="dim"), len(head), width))
+    return lines
 
 
 def _run(place: str, stays: Sequence[Stay], begin: float) -> str:

@@ -6,16 +6,15 @@ from pathlib import Path
 
 import click
 
-from ..runtime import cluster_mode
 from .failures import Refusal
-from .remote_command import remote_options, work_until_interrupted
+from .shared_options import remote_options
 
 
 @click.command(short_help="Run the JobSet and TrainJob controllers on a cluster.")
 @remote_options
 @click.option(
     "--only",
-    default=",".join(cluster_mode.CLUSTER_CONTROLLERS),
+    default="jobset,trainjob",
     show_default=True,
     metavar="NAMES",
     help="Controllers to run, separated by commas. Leave out those that already run on the cluster.",
@@ -25,6 +24,9 @@ def controllers(only: str, kubeconfig: Path | None, context: str | None, leader_
 
     The cluster must have their CustomResourceDefinitions: echelon crds | kubectl apply --server-side -f -
     """
+    from ..runtime import cluster_mode
+    from .remote_command import work_until_interrupted
+
     names = [name.strip() for name in only.split(",") if name.strip()]
     unknown = [name for name in names if name not in cluster_mode.CLUSTER_CONTROLLERS]
     if unknown or not names:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import click
-import yaml
-
-from ..api.schema.crd_manifests import custom_resource_definitions
 
 
 @click.command(short_help="Print CustomResourceDefinitions for JobSets and TrainJobs.")
@@ -16,6 +13,10 @@ def crds() -> None:
     For clusters that do not have these kinds:
       echelon crds | kubectl apply --server-side -f -
     """
+    import yaml
+
+    from ..api.schema.crd_manifests import custom_resource_definitions
+
     for definition in custom_resource_definitions():
         click.echo("---")
         click.echo(yaml.dump(definition, Dumper=yaml.CSafeDumper, sort_keys=False, width=1000), nl=False)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import click
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from ..api.errors import ApiError
@@ -22,11 +21,13 @@ from ..runtime.plane import Plane, running
 from . import chart
 from .failures import EXIT_BLOCKED, EXIT_FAILED, EXIT_INTERRUPTED, Refusal
 from .manifests import Manifest, ManifestObject, ordered
+from .output import hanging, plain_console
 from .progress import Progress
-from .shared_options import plain_console
 from .story import Line, Story
 
 _TICK_SECONDS = 0.1
+#: Columns from which on wrapped text begins below its subject.
+_WIDE = 60
 _VERB_STYLES = {
     "submitted": "bold",
     "placed": "cyan",
@@ -65,7 +66,7 @@ async def follow_to_the_end(settings: PlaneSettings, manifests: list[Manifest], 
         rows = chart.rows(plane.caches.of(NODES).all(), keys)
         if story.stays:
             console.print()
-            console.print(chart.draw(list(story.stays.values()), rows, begin, plane.clock.now()))
+            console.print(chart.draw(list(story.stays.values()), rows, begin, plane.clock.now(), console.width))
         console.print()
         console.print(progress.closing(code))
         return code
@@ -141,18 +142,11 @@ def _counted(things: Sequence[object], word: str) -> str:
 
 
 def _print(console: Console, line: Line, begin: float) -> None:
-    """Print one line; on a terminal its text wraps within its column."""
+    """Print one line; text that does not fit beside its subject wraps below it."""
     head = Text(f"{line.at - begin:7.1f}s  ", style="dim")
     head.append(f"{line.verb:<10}", style=_VERB_STYLES.get(line.verb, ""))
+    indent = len(head) if console.width >= _WIDE else len(head) // 2
     head.append(f"{line.subject:<28}  ", style="bold" if line.verb == "submitted" else "")
-    text = Text(line.text, style="dim" if line.verb == "submitted" else "")
-    if console.is_terminal and len(head) + len(text) > console.width:
-        row = Table.grid()
-        row.add_column(no_wrap=True)
-        row.add_column()
-        row.add_row(head, text)
-        console.print(row, soft_wrap=False)
-    else:
-        whole = Text.assemble(head, text)
-        whole.rstrip()
-        console.print(whole)
+    console.print(
+        hanging(head, Text(line.text, style="dim" if line.verb == "submitted" else ""), indent, console.width)
+    )

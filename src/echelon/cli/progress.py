@@ -93,6 +93,9 @@ class Progress:
     def bars(self) -> RenderableType:
         """A live progress bar of pods per submitted object."""
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+        table.add_column(no_wrap=True, overflow="ellipsis")
+        for _ in ("bar", "pods", "state"):
+            table.add_column(no_wrap=True)
         for resource, key in self._top:
             obj = self._caches.of(resource).get(key)
             done, running, total = self._pods_under(resource, key)

@@ -1,11 +1,9 @@
-"""Shared by `echelon scheduler` and `echelon controllers`: options, leader election, shutdown."""
+"""Runs `echelon scheduler` and `echelon controllers`: leader election, shutdown."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
-from typing import Any, TypeVar
 
 import click
 
@@ -13,25 +11,6 @@ from ..runtime.cluster_mode import MakeComponents, RemoteSettings, running_in_cl
 from ..runtime.plane import CannotStart, run_program
 from ..runtime.supervision import ComponentFailed
 from .failures import EXIT_FAILED, Refusal
-from .shared_options import context_option, kubeconfig_option
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def remote_options(command: F) -> F:
-    """Add the options of commands that run on a real cluster."""
-    for option in (
-        click.option(
-            "--leader-elect/--no-leader-elect",
-            default=True,
-            show_default=True,
-            help="Elect a leader through a Lease in kube-system, so that several instances can run.",
-        ),
-        context_option,
-        kubeconfig_option,
-    ):
-        command = option(command)
-    return command
 
 
 def work_until_interrupted(title: str, settings: RemoteSettings, make: MakeComponents) -> None:

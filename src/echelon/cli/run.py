@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
 
 import click
 
 from .failures import Refusal
-from .manifests import BadManifest, load
 from .shared_options import cluster_option, load_cluster, speed_option
 
 
@@ -40,12 +38,16 @@ def run(manifests: tuple[Path, ...], cluster_file: Path | None, speed: float, st
       3    blocked: something cannot be placed and nothing else makes progress; the reason is printed
       130  interrupted
     """
+    from .manifests import BadManifest, load
+
     try:
         loaded = [load(path) for path in manifests]
     except BadManifest as error:
         raise Refusal(str(error)) from error
     cluster = load_cluster(cluster_file)
-    # Imported late, so that bad input is reported before the control plane is loaded.
+    # Imported after the manifests are read, so that bad input is reported at once.
+    import tempfile
+
     from ..runtime.config import PlaneSettings
     from ..runtime.plane import CannotStart, run_program
     from .follow import follow_to_the_end

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from ..runtime import cluster_mode
 from .failures import Refusal
-from .remote_command import remote_options, work_until_interrupted
+from .shared_options import remote_options
 
 _NAME = "echelon"
 
@@ -53,6 +52,9 @@ def scheduler(
     """
     if not all(names):
         raise Refusal("--name: must not be empty")
+    from ..runtime import cluster_mode
+    from .remote_command import work_until_interrupted
+
     lease = "-".join(("echelon-scheduler", *(name for name in names if name != _NAME))) if leader_elect else ""
     metrics = cluster_mode.Address(metrics_host, metrics_port) if metrics_port is not None else None
     settings = cluster_mode.RemoteSettings(kubeconfig, context, lease, metrics)

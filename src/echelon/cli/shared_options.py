@@ -1,18 +1,17 @@
-"""Options and console output shared by several commands."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from rich.console import Console
 
-from ..api.cluster.pools import BadCluster, Cluster, default_cluster, parse
 from .failures import Refusal
 
-_PLAIN_WIDTH = 400
+if TYPE_CHECKING:
+    from ..api.cluster.pools import Cluster
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,7 +21,7 @@ def cluster_option(command: F) -> F:
         "--cluster",
         "cluster_file",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="Cluster file with the simulated nodes.  [default: 2 blocks × 2 racks × 4 nodes with 8 GPUs each]",
+        help="Cluster file with the simulated nodes.  [default: 2 blocks × 3 racks × 4 nodes with 8 GPUs each]",
     )(command)
 
 
@@ -48,15 +47,25 @@ def context_option(command: F) -> F:
     return click.option("--context", help="Context of the kubeconfig.  [default: the current one]")(command)
 
 
-def plain_console() -> Console:
-    """A console that does not cut lines when standard output is not a terminal."""
-    console = Console(highlight=False, soft_wrap=True)
-    if not console.is_terminal:
-        console.width = _PLAIN_WIDTH
-    return console
+def remote_options(command: F) -> F:
+    """Add the options of commands that run on a real cluster."""
+    for option in (
+        click.option(
+            "--leader-elect/--no-leader-elect",
+            default=True,
+            show_default=True,
+            help="Elect a leader through a Lease in kube-system, so that several instances can run.",
+        ),
+        context_option,
+        kubeconfig_option,
+    ):
+        command = option(command)
+    return command
 
 
 def load_cluster(path: Path | None) -> Cluster:
+    from ..api.cluster.pools import BadCluster, default_cluster, parse
+
     if path is None:
         return default_cluster()
     try:

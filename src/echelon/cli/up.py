@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import shlex
-import signal
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,7 +74,9 @@ def up(
     if ephemeral and data is not None:
         raise Refusal("--ephemeral and --data are mutually exclusive")
     cluster = load_cluster(cluster_file)
-    # Imported late, so that bad input is reported before the control plane is loaded.
+    # Imported after the cluster file is read, so that bad input is reported at once.
+    import tempfile
+
     from ..runtime import config
     from ..runtime.plane import CannotStart, run_program
 
@@ -100,6 +98,10 @@ def up(
 
 
 async def _serve(settings: PlaneSettings, keeping: str) -> None:
+    import asyncio
+    import shlex
+    import signal
+
     from ..runtime.plane import running
 
     stop = asyncio.Event()

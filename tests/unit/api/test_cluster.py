@@ -43,10 +43,10 @@ def test_nodes_are_named_and_labelled_by_where_they_are() -> None:
     assert node["status"]["allocatable"] == {"pods": "110", "cpu": "96", "memory": "1Ti", "nvidia.com/gpu": "8"}
 
 
-def test_the_packaged_cluster_has_two_blocks_of_two_racks_of_four_nodes() -> None:
+def test_the_packaged_cluster_has_two_blocks_of_three_racks_of_four_nodes() -> None:
     made = nodes(default_cluster())
-    assert len(made) == 16
-    assert len({meta.labels(node)["topology.kubernetes.io/rack"] for node in made}) == 4
+    assert len(made) == 24
+    assert len({meta.labels(node)["topology.kubernetes.io/rack"] for node in made}) == 6
     assert all(node["status"]["capacity"]["nvidia.com/gpu"] == "8" for node in made)
 
 

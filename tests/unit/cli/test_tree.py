@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from echelon.cli.tree import by_number, tree
+from echelon.cli.tree import tree
+from echelon.cli.tree_snapshot import by_number
 
 
 @pytest.mark.parametrize(

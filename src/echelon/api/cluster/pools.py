@@ -79,7 +79,7 @@ def parse(text: str, source: str) -> Cluster:
 
 @cache
 def default_cluster() -> Cluster:
-    """The cluster without a cluster file: 2 blocks × 2 racks × 4 nodes with 8 GPUs."""
+    """The cluster without a cluster file: 2 blocks × 3 racks × 4 nodes with 8 GPUs."""
     text = resources.files("echelon.api").joinpath("data", "cluster.yaml").read_text()
     return parse(text, "cluster.yaml")
 
