@@ -38,7 +38,7 @@ def run(manifests: tuple[Path, ...], cluster_file: Path | None, speed: float, st
       3    blocked: something cannot be placed and nothing else makes progress; the reason is printed
       130  interrupted
     """
-    from .manifests import BadManifest, load
+    from .following.manifests import BadManifest, load
 
     try:
         loaded = [load(path) for path in manifests]
@@ -50,7 +50,7 @@ def run(manifests: tuple[Path, ...], cluster_file: Path | None, speed: float, st
 
     from ..runtime.config import PlaneSettings
     from ..runtime.plane import CannotStart, run_program
-    from .follow import follow_to_the_end
+    from .following.follow import follow_to_the_end
 
     with tempfile.TemporaryDirectory(prefix="echelon-") as data:
         settings = PlaneSettings(data=Path(data), cluster=cluster, speed=speed)

@@ -25,7 +25,7 @@ def tree(target: str, namespace: str | None, kubeconfig: Path | None, context: s
     """
     import asyncio
 
-    from .tree_snapshot import parse, show
+    from .showing.snapshot import parse, show
 
     resource, name = parse(target)
     asyncio.run(show(resource, name, namespace, kubeconfig, context))

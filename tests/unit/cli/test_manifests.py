@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from echelon.cli.manifests import load, ordered
+from echelon.cli.following.manifests import load, ordered
 
 TEXT = """\
 # A job

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from echelon.api.cluster.pools import default_cluster, nodes
-from echelon.cli.chart import Row, draw, rows
-from echelon.cli.story import Stay
+from echelon.cli.following.chart import Row, draw, rows
+from echelon.cli.following.story import Stay
 
 KEYS = ("topology.kubernetes.io/block", "topology.kubernetes.io/rack")
 

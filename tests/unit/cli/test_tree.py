@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
+from echelon.cli.showing.snapshot import by_number
 from echelon.cli.tree import tree
-from echelon.cli.tree_snapshot import by_number
 
 
 @pytest.mark.parametrize(

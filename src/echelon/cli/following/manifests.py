@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from ..api.scheme import (
+from ...api.scheme import (
     CLUSTER_TRAINING_RUNTIMES,
     NAMESPACES,
     PRIORITY_CLASSES,

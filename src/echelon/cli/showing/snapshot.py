@@ -14,10 +14,10 @@ from pathlib import Path
 from rich.text import Text
 from rich.tree import Tree
 
-from ..api.errors import ApiError
-from ..api.objects import meta
-from ..api.objects.vocabulary import BLOCK, INITIALLY_SCHEDULED, RACK, REGION, ZONE
-from ..api.scheme import (
+from ...api.errors import ApiError
+from ...api.objects import meta
+from ...api.objects.vocabulary import BLOCK, INITIALLY_SCHEDULED, RACK, REGION, ZONE
+from ...api.scheme import (
     COMPOSITE_POD_GROUPS,
     JOB_SETS,
     JOBS,
@@ -29,11 +29,11 @@ from ..api.scheme import (
     Object,
     Resource,
 )
-from ..api.verbs import Verbs
-from ..base.paths import spoken
-from ..client.kubeconfig import KubeconfigError, connect, load
-from .failures import Refusal
-from .output import plain_console
+from ...api.verbs import Verbs
+from ...base.paths import spoken
+from ...client.kubeconfig import KubeconfigError, connect, load
+from ..failures import Refusal
+from ..output import plain_console
 
 _SHOWN = (TRAIN_JOBS, JOB_SETS, JOBS, WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS)
 _DOMAIN_KEYS = (REGION, ZONE, BLOCK, RACK)

@@ -12,16 +12,16 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from ..api.errors import ApiError
-from ..api.objects import meta
-from ..api.scheme import NODES, Object
-from ..api.verbs import WriteOptions
-from ..runtime.config import PlaneSettings
-from ..runtime.plane import Plane, running
+from ...api.errors import ApiError
+from ...api.objects import meta
+from ...api.scheme import NODES, Object
+from ...api.verbs import WriteOptions
+from ...runtime.config import PlaneSettings
+from ...runtime.plane import Plane, running
+from ..failures import EXIT_BLOCKED, EXIT_FAILED, EXIT_INTERRUPTED, Refusal
+from ..output import hanging, plain_console
 from . import chart
-from .failures import EXIT_BLOCKED, EXIT_FAILED, EXIT_INTERRUPTED, Refusal
 from .manifests import Manifest, ManifestObject, ordered
-from .output import hanging, plain_console
 from .progress import Progress
 from .story import Line, Story
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..api.objects import meta
-from ..api.objects.vocabulary import INITIALLY_SCHEDULED, JOB_NAME
-from ..api.scheme import (
+from ...api.objects import meta
+from ...api.objects.vocabulary import INITIALLY_SCHEDULED, JOB_NAME
+from ...api.scheme import (
     COMPOSITE_POD_GROUPS,
     EVENTS,
     JOB_SETS,
@@ -26,8 +26,8 @@ from ..api.scheme import (
     Object,
     Resource,
 )
-from ..base.paths import spoken
-from ..client.informer import Caches
+from ...base.paths import spoken
+from ...client.informer import Caches
 
 #: How many calls in a row may return no lines while more pods of a gang are being bound.
 _MOST_HELD = 5

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ..api.objects import meta
-from ..api.scheme import Object
-from ..base.paths import spoken
-from .output import hanging
+from ...api.objects import meta
+from ...api.scheme import Object
+from ...base.paths import spoken
+from ..output import hanging
 from .story import Stay
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

@@ -13,11 +13,11 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..api.objects import meta
-from ..api.objects.vocabulary import INITIALLY_SCHEDULED, JOB_NAME, JOBSET_NAME
-from ..api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, JOBS, POD_GROUPS, PODS, TRAIN_JOBS, Object, Resource
-from ..client.informer import Caches
-from .failures import EXIT_BLOCKED, EXIT_FAILED, EXIT_INTERRUPTED
+from ...api.objects import meta
+from ...api.objects.vocabulary import INITIALLY_SCHEDULED, JOB_NAME, JOBSET_NAME
+from ...api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, JOBS, POD_GROUPS, PODS, TRAIN_JOBS, Object, Resource
+from ...client.informer import Caches
+from ..failures import EXIT_BLOCKED, EXIT_FAILED, EXIT_INTERRUPTED
 from .story import outcome
 
 End = Literal["complete", "failed", "blocked"]

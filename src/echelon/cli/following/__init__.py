@@ -1,0 +1,1 @@
+"""`echelon run`: reads manifests, follows them to their end, draws where the pods ran."""

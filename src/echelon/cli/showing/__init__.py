@@ -1,0 +1,1 @@
+"""`echelon tree`: reads the objects of a namespace, draws one with its children."""
