@@ -145,6 +145,24 @@ def stale(resource: Resource, name: str) -> ApiError:
     )
 
 
+def apply_conflict(conflicts: Sequence[tuple[str, str]]) -> ApiError:
+    """409 of an apply: the other manager and the field, for each conflict."""
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {owner}", "field": path}
+        for owner, path in conflicts
+    ]
+    if len(conflicts) == 1:
+        owner, path = conflicts[0]
+        message = f"Apply failed with 1 conflict: conflict with {owner}: {path}"
+    else:
+        lines = []
+        for owner in sorted({owner for owner, _ in conflicts}):
+            lines.append(f"conflicts with {owner}:")
+            lines += [f"- {path}" for other, path in conflicts if other == owner]
+        message = f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
+    return ApiError(409, "Conflict", message, {"causes": causes})
+
+
 def forbidden(resource: Resource, name: str, detail: str) -> ApiError:
     return ApiError(403, "Forbidden", f'{resource.qualified} "{name}" is forbidden: {detail}', _about(resource, name))
 

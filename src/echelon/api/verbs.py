@@ -27,10 +27,16 @@ def _ignore_warning(_: str) -> None:
     """The default of `WriteOptions.warn`."""
 
 
+def _ignore_creation() -> None:
+    """The default of `WriteOptions.created`."""
+
+
 class PatchType(StrEnum):
     JSON = "application/json-patch+json"
     MERGE = "application/merge-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
+    #: Server-side apply: the fields that the manager wants, as an object.
+    APPLY = "application/apply-patch+yaml"
 
 
 @dataclass(frozen=True)
@@ -67,8 +73,12 @@ class WriteOptions:
     dry_run: bool = False
     field_validation: FieldValidation = "Warn"
     field_manager: str = ""
+    #: Take fields over from other managers; for apply patches.
+    force: bool = False
     #: Called with each warning of the server.
     warn: Callable[[str], None] = _ignore_warning
+    #: Called if an update or an apply creates the object.
+    created: Callable[[], None] = _ignore_creation
 
 
 @dataclass(frozen=True)

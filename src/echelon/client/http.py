@@ -193,7 +193,7 @@ class HttpVerbs(Verbs):
     async def _write(
         self, method: str, path: str, body: Any, options: WriteOptions, content_type: str = "application/json"
     ) -> Object:
-        query = _query(options.dry_run, options.field_manager, options.field_validation)
+        query = _query(options.dry_run, options.field_manager, options.field_validation, options.force)
         return await self._call(method, path + query, body, content_type, options)
 
     async def _call(
@@ -217,6 +217,8 @@ class HttpVerbs(Verbs):
             raise _api_error(response.status, response.body)
         for warning in response.warnings:
             options.warn(_unquoted(warning))
+        if response.status == 201 and method != "POST":
+            options.created()
         return response.body
 
     async def _read(self, path: str, query: Mapping[str, str]) -> Object:
@@ -259,12 +261,13 @@ def _reason(error: Exception) -> str:
 
 
 @lru_cache
-def _query(dry_run: bool, field_manager: str, field_validation: str) -> str:
+def _query(dry_run: bool, field_manager: str, field_validation: str, force: bool = False) -> str:
     """The query string of a write."""
     parameters = {
         "dryRun": "All" if dry_run else "",
         "fieldManager": field_manager,
         "fieldValidation": field_validation,
+        "force": "true" if force else "",
     }
     return "?" + urlencode({key: value for key, value in parameters.items() if value})
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from echelon.api.ownership.field_sets import FieldSet, from_fields_v1, to_fields_v1
 from echelon.api.ownership.managers import Applied, Conflict, Manager, apply, before_first_apply, write, written
+from echelon.api.ownership.typed_trees import Malformed, check, merged
 from echelon.api.schema import definitions
 from echelon.api.scheme import CONFIG_MAPS, PODS, Object, Resource
 
@@ -60,7 +63,7 @@ def test_another_value_for_an_owned_field_conflicts_unless_forced() -> None:
     live = live_map()
     live.apply("m1", config(a="1", b="2"))
     conflicts = live.apply("m2", config(a="2"))
-    assert [(one.message, one.field) for one in conflicts] == [('conflict with "m1"', ".data.a")]
+    assert [(f"conflict with {one.owner}", one.field) for one in conflicts] == [('conflict with "m1"', ".data.a")]
     assert live.apply("m2", config(a="1")) == []
     assert live.owned("m2") == {"f:data": {"f:a": {}}}
     assert live.owned("m1") == {"f:data": {"f:a": {}, "f:b": {}}}
@@ -87,14 +90,16 @@ def test_a_plain_write_takes_what_it_changes() -> None:
     assert live.owned("m1") is None or "f:a" not in live.owned("m1")["f:data"]
     assert live.owned("u1") == {"f:data": {"f:a": {}}}
     conflicts = live.apply("m1", config(a="1"))
-    assert [one.message for one in conflicts] == ['conflict with "u1" using v1']
+    assert [f"conflict with {one.owner}" for one in conflicts] == ['conflict with "u1" using v1']
 
 
 def test_everything_was_there_before_the_first_apply() -> None:
     live = live_map()
     live.obj = {**live.obj, "data": {"a": "1"}, "metadata": {"name": "c", "labels": {"x": "y"}}}
-    live.managers = [before_first_apply(live.schema, live.obj, "v1")]
-    assert [one.message for one in live.apply("m", config(a="2"))] == ['conflict with "before-first-apply" using v1']
+    live.managers = before_first_apply(live.schema, live.obj, manager("m"))
+    assert [f"conflict with {one.owner}" for one in live.apply("m", config(a="2"))] == [
+        'conflict with "before-first-apply" using v1'
+    ]
     assert live.apply("m", config(a="2"), force=True) == []
     assert live.obj["metadata"]["labels"] == {"x": "y"}
 
@@ -136,6 +141,69 @@ def test_atomic_lists_and_objects_are_owned_as_a_whole() -> None:
     live.apply("m1", pod({"name": "a", "args": ["x", "y"]}))
     conflicts = live.apply("m2", pod({"name": "a", "args": ["x"]}))
     assert [one.field for one in conflicts] == ['.spec.containers[name="a"].args']
+
+
+def test_fields_from_before_the_first_apply_are_those_of_a_real_server() -> None:
+    container = {"name": "c", "image": "i", "ports": [{"containerPort": 80, "protocol": "TCP"}], "resources": {}}
+    obj = pod({**container, "resources": {"limits": {"cpu": "1"}}})
+    obj["metadata"]["labels"] = {"a": "b"}
+    obj["spec"]["securityContext"] = {}
+    (found,) = before_first_apply(Live(PODS, obj).schema, obj, manager("m"))
+    port = {".": {}, "f:containerPort": {}, "f:protocol": {}}
+    item = {
+        ".": {},
+        "f:image": {},
+        "f:name": {},
+        "f:ports": {".": {}, 'k:{"containerPort":80,"protocol":"TCP"}': port},
+        "f:resources": {".": {}, "f:limits": {".": {}, "f:cpu": {}}},
+    }
+    assert to_fields_v1(found.fields) == {
+        "f:metadata": {"f:labels": {".": {}, "f:a": {}}},
+        "f:spec": {"f:containers": {'k:{"name":"c"}': item}, "f:securityContext": {}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("live", "applied", "result"),
+    [
+        ("abcd", "nca", "bncda"),
+        ("abcd", "ca", "bcda"),
+        ("abc", "bn", "abcn"),
+        ("abc", "nb", "anbc"),
+        ("ab", "ba", "ba"),
+        ("abcd", "db", "acdb"),
+        ("xay", "na", "xnay"),
+        ("abcde", "xebz", "acdxebz"),
+    ],
+)
+def test_lists_merge_in_the_order_of_a_real_server(live: str, applied: str, result: str) -> None:
+    schema = {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}
+    assert "".join(merged(schema, list(live), list(applied))) == result
+
+
+@pytest.mark.parametrize(
+    "containers",
+    [[{"name": "a"}, {"name": "a"}], [{"name": "a", "ports": [{"containerPort": 1}] * 2}]],
+)
+def test_items_that_cannot_be_told_apart_are_refused(containers: list[Object]) -> None:
+    with pytest.raises(Malformed):
+        check(Live(PODS, {}).schema, pod(*containers))
+
+
+def test_an_item_without_any_of_its_keys_is_refused() -> None:
+    schema = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"], "items": {}}
+    with pytest.raises(Malformed, match="omits all key fields"):
+        check(schema, [{"image": "i"}])
+
+
+def test_more_than_ten_updaters_are_merged_into_one() -> None:
+    live = live_map()
+    live.apply("m", config(a="1"))
+    for number in range(12):
+        live.update(f"u{number:02}", {**live.obj, "data": {**live.obj["data"], f"k{number:02}": "1"}})
+    updaters = [one.name for one in live.managers if one.operation == "Update"]
+    assert len(updaters) == 10
+    assert set(live.owned("ancient-changes")["f:data"]) == {"f:k00", "f:k01", "f:k02"}
 
 
 def test_sets_of_fields_are_read_as_they_are_written() -> None:

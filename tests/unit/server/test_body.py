@@ -9,8 +9,8 @@ from echelon.api.errors import ApiError
 from echelon.api.protobuf.from_protobuf import MAGIC
 from echelon.api.protobuf.messages import UNKNOWN, message
 from echelon.api.protobuf.to_protobuf import encode
-from echelon.api.verbs import PatchType
-from echelon.server.http.requests.body import read_delete_body, read_object, read_patch
+from echelon.api.verbs import PatchType, WriteOptions
+from echelon.server.http.requests.body import patch_type, read_delete_body, read_object, read_patch
 from echelon.server.http.requests.body_records import DeleteBody
 from echelon.server.http.requests.request import MAX_BODY, Disconnected
 
@@ -172,8 +172,30 @@ async def test_delete_body_with_wrong_types_is_a_bad_request(body: bytes) -> Non
 
 @pytest.mark.parametrize("type_", list(PatchType))
 async def test_patches_are_read(type_: PatchType) -> None:
-    patch = await read_patch(request("PATCH", headers={"Content-Type": type_.value}, body=b"{}"), scheme.PODS)
+    sent = request("PATCH", headers={"Content-Type": type_.value}, body=b"{}")
+    assert patch_type(sent, scheme.PODS) is type_
+    patch = await read_patch(sent, type_, WriteOptions())
     assert (patch.type, patch.body) == (type_, {})
+
+
+async def test_apply_configurations_are_yaml_or_json() -> None:
+    patch = await read_patch(
+        request("PATCH", body=b"kind: Pod\nmetadata:\n  name: p\n"), PatchType.APPLY, WriteOptions()
+    )
+    assert patch.body == {"kind": "Pod", "metadata": {"name": "p"}}
+    with pytest.raises(ApiError) as refused:
+        await read_patch(request("PATCH", body=b"{a: b: c"), PatchType.APPLY, WriteOptions())
+    assert refused.value.code == 400
+    assert refused.value.message.startswith("error decoding patch: error converting YAML to JSON: ")
+
+
+async def test_duplicate_fields_of_an_apply_configuration_are_errors_or_warnings() -> None:
+    body, warnings = b'{"data": {"a": 1, "a": 2}}', list[str]()
+    await read_patch(request("PATCH", body=body), PatchType.APPLY, WriteOptions(warn=warnings.append))
+    assert warnings == ['key "data.a" already set in map']
+    with pytest.raises(ApiError) as refused:
+        await read_patch(request("PATCH", body=body), PatchType.APPLY, WriteOptions(field_validation="Strict"))
+    assert refused.value.message == 'error strict decoding patch: key "data.a" already set in map'
 
 
 @pytest.mark.conformance("API-86")
@@ -182,17 +204,17 @@ async def test_patches_are_read(type_: PatchType) -> None:
     [
         (scheme.JOB_SETS, PatchType.STRATEGIC.value, "merge-patch+json"),
         (scheme.PODS, "application/json", "strategic-merge-patch+json"),
-        (scheme.PODS, "application/apply-patch+yaml", "server-side apply"),
+        (scheme.PODS, "application/apply-patch+cbor", "apply-patch+yaml"),
     ],
 )
 async def test_unknown_patch_types_are_unsupported(resource: scheme.Resource, media_type: str, words: str) -> None:
     with pytest.raises(ApiError) as refused:
-        await read_patch(request("PATCH", headers={"Content-Type": media_type}, body=b"{}"), resource)
+        patch_type(request("PATCH", headers={"Content-Type": media_type}, body=b"{}"), resource)
     assert refused.value.code == 415
     assert words in refused.value.message
 
 
 async def test_patch_that_is_no_json_is_a_bad_request() -> None:
     with pytest.raises(ApiError) as refused:
-        await read_patch(request("PATCH", headers={"Content-Type": PatchType.MERGE.value}, body=b"{"), scheme.PODS)
+        await read_patch(request("PATCH", body=b"{"), PatchType.MERGE, WriteOptions())
     assert refused.value.code == 400

@@ -4,7 +4,8 @@
     old object, new object, its managers             ─► written ─► new managers
 
 Managers are tracked from the first apply on: until then `managedFields` is empty, and a first apply finds all fields
-owned by `before-first-apply`, as a real server has it for objects that were stored without managers.
+owned by `before-first-apply`, as a real server has it for objects that were stored without managers.  Fields in the
+annotation of `kubectl apply` belong to `kubectl-client-side-apply`, so that kubectl can take them over.
 """
 
 from __future__ import annotations
@@ -13,13 +14,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import msgspec
+
 from ..schema.definitions import Schema
 from ..scheme import Object
-from .field_sets import FieldSet, from_fields_v1, spoken, to_fields_v1
-from .typed_trees import differ_at, differing, fields_of, merged, without
+from .field_sets import FieldSet, Path, from_fields_v1, spoken, to_fields_v1
+from .typed_trees import differing, fields_of, merged, with_named_fields, without
 
 Operation = Literal["Apply", "Update"]
 BEFORE_FIRST_APPLY = "before-first-apply"
+CLIENT_SIDE_APPLY = "kubectl-client-side-apply"
+#: The manager of `kubectl apply --server-side`, which may take over what kubectl applied as a client.
+KUBECTL = "kubectl"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _ANCIENT = "ancient-changes"
 #: More managers of plain writes than this are merged into one.
 _MOST_UPDATERS = 10
@@ -27,7 +34,6 @@ _UNTRACKED = {
     "name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink",
     "deletionTimestamp", "deletionGracePeriodSeconds",
 }  # fmt: skip
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,9 @@ class Manager:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        return (self.name, self.operation, self.api_version, self.subresource)
+        """What makes two entries the same manager; who applies may change the version."""
+        version = "" if self.operation == "Apply" else self.api_version
+        return (self.name, self.operation, version, self.subresource)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +59,18 @@ class Conflict:
     """A field that somebody else owns with another value."""
 
     manager: Manager
-    field: str
+    path: Path
 
     @property
-    def message(self) -> str:
+    def field(self) -> str:
+        return spoken(self.path)
+
+    @property
+    def owner(self) -> str:
+        """The manager as messages name it."""
         using = f" using {self.manager.api_version}" if self.manager.operation == "Update" else ""
         part = f' with subresource "{self.manager.subresource}"' if self.manager.subresource else ""
-        return f'conflict with "{self.manager.name}"{part}{using}'
+        return f'"{self.manager.name}"{part}{using}'
 
 
 def read(obj: Object) -> list[Manager]:
@@ -75,6 +88,23 @@ def read(obj: Object) -> list[Manager]:
         for entry in listed
         if isinstance(entry, dict) and entry.get("fieldsV1")
     ]
+
+
+def _given(listed: Any) -> list[Manager] | None:
+    """The managers that a client sent; None if an entry cannot be read."""
+    if not isinstance(listed, list) or not all(_is_entry(entry) for entry in listed):
+        return None
+    return read({"metadata": {"managedFields": listed}})
+
+
+def _is_entry(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict)
+        and entry.get("operation") in ("Apply", "Update")
+        and bool(entry.get("apiVersion"))
+        and entry.get("fieldsType") == "FieldsV1"
+        and isinstance(entry.get("fieldsV1"), dict)
+    )
 
 
 def write(managers: Sequence[Manager]) -> list[Object]:
@@ -102,9 +132,44 @@ def trackable(obj: Object) -> Object:
     return {**({"metadata": metadata} if metadata else {}), **rest}
 
 
-def before_first_apply(schema: Schema, obj: Object, api_version: str) -> Manager:
-    """The manager of everything that was there before anybody applied."""
-    return Manager(BEFORE_FIRST_APPLY, "Update", api_version, fields_of(schema, trackable(obj)))
+def before_first_apply(schema: Schema, obj: Object, mine: Manager) -> list[Manager]:
+    """The managers of everything that was there before the first apply."""
+    fields = _tracked_changes(schema, {}, obj)[0]
+    found = Manager(BEFORE_FIRST_APPLY, "Update", mine.api_version, fields, time=mine.time)
+    last = _last_applied(obj)
+    if last is None:
+        return [found]
+    wanted = fields_of(schema, trackable(last))
+    wanted.add(("f:metadata", "f:annotations", f"f:{LAST_APPLIED}"))
+    by_kubectl = with_named_fields(schema, fields & wanted) & fields
+    client = replace(found, name=CLIENT_SIDE_APPLY, fields=by_kubectl)
+    return [one for one in (replace(found, fields=fields - by_kubectl), client) if one.fields]
+
+
+def _last_applied(obj: Object) -> Object | None:
+    """The configuration that kubectl last applied as a client; None if there is none that can be read."""
+    text = (obj.get("metadata", {}).get("annotations") or {}).get(LAST_APPLIED)
+    if not text:
+        return None
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    if not isinstance(found, dict) or not isinstance(found.get("metadata", {}), dict):
+        return None
+    return found
+
+
+def _tracked_changes(schema: Schema, old: Object, new: Object) -> tuple[FieldSet, FieldSet]:
+    """The tracked fields that a write adds or changes, and those it removes."""
+    both = differing(schema, trackable(old), trackable(new))
+    for one in both:  # the object itself and its metadata have no manager
+        one.member = False
+        if "f:metadata" in one.below:
+            one.below["f:metadata"].member = False
+            if not one.below["f:metadata"]:
+                del one.below["f:metadata"]
+    return both
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,42 +184,71 @@ def apply(
     schema: Schema, live: Object, managers: Sequence[Manager], configuration: Object, mine: Manager, *, force: bool
 ) -> Applied | list[Conflict]:
     """Merge a configuration into the live object in the name of `mine`; its fields are set here."""
-    wanted = trackable(configuration)
-    claimed = fields_of(schema, wanted) if wanted else FieldSet()
+    result = _applied(schema, live, managers, configuration, mine, force=force)
+    if isinstance(result, Applied) or mine.name != KUBECTL:
+        return result
+    allowed = set(_own_past(schema, live).paths())
+    foreign = [one for one in result if one.path not in allowed]
+    return foreign or _applied(schema, live, managers, configuration, mine, force=True)
+
+
+def _applied(
+    schema: Schema, live: Object, managers: Sequence[Manager], configuration: Object, mine: Manager, *, force: bool
+) -> Applied | list[Conflict]:
+    wanted, tracked = trackable(configuration), trackable(live)
+    previous = next((one for one in managers if one.key == mine.key), None)
     others = [one for one in managers if one.key != mine.key]
-    previous = next((one.fields for one in managers if one.key == mine.key), FieldSet())
-    tracked = trackable(live)
-    conflicts, remaining = [], []
-    for other in others:
-        disputed = _disputed(schema, tracked, wanted, other.fields & claimed)
-        if disputed and not _is_own_past(other, mine, live):
-            conflicts += [Conflict(other, spoken(path)) for path in disputed.paths()]
-        remaining.append(replace(other, fields=other.fields - disputed))
-    if conflicts and not force:
-        return conflicts
-    kept = claimed
-    for other in remaining:
-        kept = kept | other.fields
-    result = merged(schema, tracked, wanted)
-    gone = previous - kept
-    if gone:
-        result = without(schema, result, gone, kept) or {}
-    return Applied(_restored(live, result), [*(one for one in remaining if one.fields), replace(mine, fields=claimed)])
+    new = replace(mine, fields=fields_of(schema, wanted), time=previous.time if previous else "")
+    made = merged(schema, tracked, wanted)
+    if previous is not None:
+        made = _pruned(schema, made, previous.fields, [new, *others])
+    changed, removed = _tracked_changes(schema, live, _restored(live, made))
+    if not force:
+        conflicts = [Conflict(one, path) for one in others for path in sorted((one.fields & changed).paths())]
+        if conflicts:
+            return conflicts
+    kept = [replace(one, fields=one.fields - changed - removed) for one in others]
+    if changed or removed:
+        new = replace(new, time=mine.time)
+    return Applied(_restored(live, made), [one for one in (*kept, new) if one.fields])
 
 
-def _disputed(schema: Schema, live: Object, wanted: Object, common: FieldSet) -> FieldSet:
-    """Of the fields that both claim, those with another value."""
-    found = FieldSet()
-    for path in common.paths():
-        if differ_at(schema, live, wanted, path):
-            found.add(path)
-    return found
+def _pruned(schema: Schema, made: Object, previous: FieldSet, managers: Sequence[Manager]) -> Object:
+    """The merged object without the fields that the manager applied last time, not this time, and no other owns."""
+    last = with_named_fields(schema, previous)
+    everything = with_named_fields(schema, fields_of(schema, made))
+    owned = FieldSet()
+    for one in managers:
+        owned = owned | one.fields
+    bare = without(schema, made, last) or {}
+    keep = with_named_fields(schema, fields_of(schema, bare)) | with_named_fields(schema, owned)
+    # Removing what is not kept also removes items of which only a part was the manager's: those come back here.
+    rest = without(schema, made, everything - keep) or {}
+    gone = (everything - with_named_fields(schema, fields_of(schema, rest))) & last
+    pruned: Object = without(schema, made, gone) or {}
+    return pruned
 
 
-def _is_own_past(other: Manager, mine: Manager, live: Object) -> bool:
-    """kubectl that applies on the server after it applied as a client does not conflict with itself."""
-    annotations = live.get("metadata", {}).get("annotations") or {}
-    return mine.name == "kubectl" and _LAST_APPLIED in annotations and other.name.startswith("kubectl-client-side")
+def with_last_applied(result: Applied, configuration: Object, mine: Manager) -> Applied:
+    """The annotation of `kubectl apply`, if there is one, follows what kubectl applies on the server."""
+    annotations = result.obj["metadata"].get("annotations") or {}
+    if mine.name != KUBECTL or not annotations.get(LAST_APPLIED):
+        return result
+    metadata = dict(configuration.get("metadata") or {})
+    if "annotations" in metadata:
+        metadata["annotations"] = {k: v for k, v in (metadata["annotations"] or {}).items() if k != LAST_APPLIED}
+    text = msgspec.json.encode({**configuration, "metadata": metadata}, order="sorted").decode() + "\n"
+    changed = {**result.obj["metadata"], "annotations": {**annotations, LAST_APPLIED: text}}
+    return replace(result, obj={**result.obj, "metadata": changed})
+
+
+def _own_past(schema: Schema, live: Object) -> FieldSet:
+    """Fields that kubectl applied as a client and that nobody changed since: kubectl may change them on the server."""
+    last = _last_applied(live)
+    if last is None or last.get("apiVersion") != live.get("apiVersion"):
+        return FieldSet()
+    changed, removed = differing(schema, trackable(last), trackable(live))
+    return fields_of(schema, trackable(last)) - changed - removed
 
 
 def _restored(live: Object, tracked: Object) -> Object:
@@ -169,8 +263,9 @@ def _restored(live: Object, tracked: Object) -> Object:
 
 def written(schema: Schema, old: Object, new: Object, managers: Sequence[Manager], mine: Manager) -> list[Manager]:
     """The managers after a plain write of `mine` that turned `old` into `new`."""
-    changed, removed = differing(schema, trackable(old), trackable(new))
-    changed.member = removed.member = False  # the object itself has no manager
+    changed, removed = _tracked_changes(schema, old, new)
+    if not changed and not removed:
+        return list(managers)
     result, found = [], False
     for one in managers:
         fields = one.fields - removed
@@ -182,6 +277,21 @@ def written(schema: Schema, old: Object, new: Object, managers: Sequence[Manager
     if not found and changed:
         result.append(replace(mine, fields=changed))
     return _few([one for one in result if one.fields])
+
+
+def after_write(schema: Schema, old: Object, new: Object, sent: Any, mine: Manager) -> list[Object]:
+    """`managedFields` after a plain write; `sent` is what the client sent as such.
+
+    `[]` or `[{}]` ends tracking.  Otherwise entries that can be read replace the stored ones, but not through a
+    subresource.
+    """
+    stored: list[Object] = old["metadata"].get("managedFields") or []
+    if not mine.subresource and sent in ([], [{}]):
+        return []
+    before = read(old)
+    given = None if mine.subresource else _given(sent)
+    after = written(schema, old, new, given or before, mine) if given or before else []
+    return stored if after == before else write(after)
 
 
 def _few(managers: list[Manager]) -> list[Manager]:
@@ -196,8 +306,3 @@ def _few(managers: list[Manager]) -> list[Manager]:
         fields = fields | one.fields
     merged_old = Manager(_ANCIENT, "Update", old[-1].api_version, fields, time=old[-1].time)
     return [merged_old, *(one for one in managers if one not in old)]
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two lists of managers differ in nothing but times."""
-    return [replace(m, time="") for m in one] == [replace(m, time="") for m in other]

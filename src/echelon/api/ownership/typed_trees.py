@@ -1,7 +1,8 @@
 """Objects walked along their schema: which fields they have, what two of them differ in, one merged into the other.
 
 A list is a map (items are found by key fields), a set (of scalars) or atomic; an object is granular or atomic.  What is
-atomic is owned and replaced as a whole.  Lists without a declared type are atomic, objects are granular.
+atomic is owned and replaced as a whole.  Lists without a declared type are atomic, objects are granular.  The results
+are those of the library that Kubernetes uses (structured-merge-diff), field by field.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from ..schema import definitions
 from ..schema.definitions import Schema
-from .field_sets import FieldSet, Step, field_step, key_step, value_step
+from .field_sets import FieldSet, Step, field_step, key_step, spoken, value_step
 
 Nature = Literal["object", "map list", "set", "leaf"]
 #: Definitions that are objects in the schema and one value in JSON.
@@ -25,6 +26,10 @@ class TreeChild(NamedTuple):
     step: Step
     schema: Schema
     value: Any
+
+
+class Malformed(Exception):
+    """A configuration whose list items cannot be told apart."""
 
 
 def nature(schema: Schema, value: Any) -> Nature:
@@ -55,47 +60,82 @@ def entries(schema: Schema, value: Any, kind: Nature) -> Iterator[TreeChild]:
 
 
 def fields_of(schema: Schema, value: Any) -> FieldSet:
-    """Every field that a value sets: its leaves, and the items of lists that are maps."""
+    """Every field that a configuration sets: leaves, items of lists, entries of maps, and objects that are empty."""
     found = FieldSet()
     kind = nature(schema, value)
-    if kind == "leaf" or not value:
+    if kind == "leaf":
         found.member = True
         return found
     for step, inner, child in entries(schema, value, kind):
         node = fields_of(inner, child)
-        node.member = node.member or kind != "object"
-        found.below[step] = node
+        node.member = node.member or child == {} or kind != "object" or not _is_named(schema, step)
+        if node:  # a list that is a map or a set has no field of its own
+            found.below[step] = node
     return found
+
+
+def check(schema: Schema, value: Any, path: tuple[Step, ...] = ()) -> None:
+    """`Malformed` where two items of a list have the same keys, or one has none."""
+    kind = nature(schema, value)
+    if kind == "leaf":
+        return
+    seen: set[Step] = set()
+    for step, inner, child in entries(schema, value, kind):
+        if step == "k:{}":
+            raise Malformed(f"{spoken(path)}: associative list with keys has an element that omits all key fields")
+        if step in seen:
+            raise Malformed(f"{spoken(path)}: duplicate entries for key {spoken((step,))}")
+        seen.add(step)
+        check(inner, child, (*path, step))
 
 
 def differing(schema: Schema, old: Any, new: Any) -> tuple[FieldSet, FieldSet]:
     """The fields that `new` adds or changes, and those of `old` that it lacks."""
     kind = nature(schema, new)
-    if kind == "leaf" or kind != nature(schema, old) or not new or not old:
-        same = old == new
-        changed = FieldSet() if same else _whole(schema, new)
-        return changed, FieldSet() if same else fields_of(schema, old) - changed
+    if kind == "leaf" or kind != nature(schema, old):
+        if old == new:
+            return FieldSet(), FieldSet()
+        changed = _whole(schema, new)
+        return changed, _whole(schema, old) - changed
     before = {entry.step: entry for entry in entries(schema, old, kind)}
     changed, removed = FieldSet(), FieldSet()
     for step, inner, child in entries(schema, new, kind):
         was = before.pop(step, None)
-        if was is None:
-            changed.below[step] = _whole(inner, child)
-            continue
-        more, less = differing(inner, was.value, child)
+        if was is not None:
+            more, less = differing(inner, was.value, child)
+        elif _always_there(inner, child):
+            more, less = differing(inner, type(child)(), child)
+        else:
+            more, less = _whole(inner, child), FieldSet()
         if more:
             changed.below[step] = more
         if less:
             removed.below[step] = less
     for step, gone in before.items():
-        removed.below[step] = _whole(gone.schema, gone.value)
+        there = _always_there(gone.schema, gone.value)
+        less = differing(gone.schema, gone.value, type(gone.value)())[1] if there else _whole(gone.schema, gone.value)
+        if less:
+            removed.below[step] = less
     return changed, removed
 
 
+def _always_there(schema: Schema, value: Any) -> bool:
+    """Whether Go writes a struct or list even if it is empty, so that only its parts come and go."""
+    kind = nature(schema, value)
+    if not value or kind == "leaf":
+        return False
+    if kind == "object":
+        return schema.get("default") == {} and "$ref" in schema
+    return bool(schema.get("x-written"))
+
+
 def _whole(schema: Schema, value: Any) -> FieldSet:
-    """A value that appears or goes as a whole: its fields and itself."""
-    found = fields_of(schema, value)
-    found.member = True
+    """A value that appears or goes as a whole: itself and everything in it."""
+    found = FieldSet(member=True)
+    kind = nature(schema, value)
+    if kind != "leaf":
+        for step, inner, child in entries(schema, value, kind):
+            found.below[step] = _whole(inner, child)
     return found
 
 
@@ -114,42 +154,48 @@ def merged(schema: Schema, live: Any, applied: Any) -> Any:
 
 
 def _merged_list(schema: Schema, live: Any, applied: Any, kind: Nature) -> list[Any]:
-    """Applied items in their order; items that only the live list has keep their place before what followed them."""
-    wanted = {entry.step: entry for entry in entries(schema, applied, kind)}
+    """Applied items in their order; an item that only the live list has stays after the shared item before it."""
+    ours = {entry.step: entry for entry in entries(schema, applied, kind)}
+    there = list(entries(schema, live, kind))
+    known = {entry.step: entry for entry in there}
+    wanted = list(ours)
+    shared = [step for step in wanted if step in known]
     result: list[Any] = []
-    placed: set[Step] = set()
-    queue = list(wanted)
-    there = {entry.step: entry for entry in entries(schema, live, kind)}
+    done: set[Step] = set()
+    left = right = 0
 
-    def take_until(last: Step) -> None:
-        while queue and last not in placed:
-            step = queue.pop(0)
-            entry = wanted[step]
-            result.append(merged(entry.schema, there[step].value, entry.value) if step in there else entry.value)
-            placed.add(step)
+    def take_applied() -> None:
+        step = wanted[right]
+        entry = ours[step]
+        result.append(merged(entry.schema, known[step].value, entry.value) if step in known else entry.value)
+        done.add(step)
+        if shared and shared[0] == step:
+            shared.pop(0)
 
-    for step, entry in there.items():
-        if step in wanted:
-            take_until(step)
+    while left < len(there) or right < len(wanted):
+        step = there[left].step if left < len(there) else ""
+        if step and step not in ours:
+            result.append(there[left].value)
+            left += 1
+        elif step and (step in done or (right < len(wanted) and shared and shared[0] != step)):
+            left += 1  # it comes, or came, where the configuration has it
         else:
-            result.append(entry.value)
-    if queue:
-        take_until(queue[-1])
+            if step and step == wanted[right]:
+                left += 1
+            take_applied()
+            right += 1
     return result
 
 
-def without(schema: Schema, value: Any, gone: FieldSet, kept: FieldSet) -> Any:
-    """A value without the fields in `gone`; None if nothing is left of it.
-
-    An item of a list that goes stays with its key fields while something in it is in `kept`.
-    """
+def without(schema: Schema, value: Any, gone: FieldSet) -> Any:
+    """A value without the fields in `gone`; None if nothing is left of it."""
     kind = nature(schema, value)
-    if kind == "leaf" or not gone.below:
-        return None if gone.member and not kept else value
+    if kind == "leaf":
+        return value
     result: Any = {} if kind == "object" else []
     for step, inner, child in entries(schema, value, kind):
-        below, held = gone.under(step), kept.under(step)
-        left = child if not below else _left(inner, child, below, held, keyed=kind == "map list")
+        below = gone.under(step)
+        left = None if below.member else without(inner, child, below) if below else child
         if left is None:
             continue
         if kind == "object":
@@ -159,28 +205,27 @@ def without(schema: Schema, value: Any, gone: FieldSet, kept: FieldSet) -> Any:
     return result or None
 
 
-def _left(schema: Schema, value: Any, gone: FieldSet, kept: FieldSet, *, keyed: bool) -> Any:
-    if gone.member and not kept:
-        return None
-    left = without(schema, value, gone, kept)
-    return left if left is not None or not keyed else None
+def with_named_fields(schema: Schema, fields: FieldSet) -> FieldSet:
+    """The same set with every declared field on the way to a member; entries of maps and items of lists stay out."""
+    below = {}
+    for step, node in fields.below.items():
+        made = with_named_fields(_schema_at(schema, step), node)
+        made.member = made.member or (bool(made.below) and _is_named(schema, step))
+        below[step] = made
+    return FieldSet(fields.member, below)
 
 
-def differ_at(schema: Schema, one: Any, other: Any, path: tuple[Step, ...]) -> bool:
-    """Whether two objects have different values at a path; what is owned by its parts is no value of its own."""
-    for step in path:
-        found = _child(schema, one, step), _child(schema, other, step)
-        if found[0] is None or found[1] is None:
-            return found[0] is not found[1]
-        schema, one, other = found[0].schema, found[0].value, found[1].value
-    if one and other and nature(schema, one) == nature(schema, other) != "leaf":
-        return False
-    return bool(one != other)
+def _schema_at(schema: Schema, step: Step) -> Schema:
+    schema = resolved(schema)
+    if step.startswith("f:"):
+        return _property(schema, step[2:])
+    items: Schema = schema.get("items", _UNTYPED)
+    return items
 
 
-def _child(schema: Schema, value: Any, step: Step) -> TreeChild | None:
-    kind = nature(schema, value)
-    return None if kind == "leaf" else next((e for e in entries(schema, value, kind) if e.step == step), None)
+def _is_named(schema: Schema, step: Step) -> bool:
+    """Whether a step is a field that the schema declares, and not a key of a map or an item of a list."""
+    return step.startswith("f:") and step[2:] in resolved(schema).get("properties", ())
 
 
 def resolved(schema: Schema) -> Schema:

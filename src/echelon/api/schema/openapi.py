@@ -76,7 +76,7 @@ def _collection(resource: Resource) -> Object:
 
 
 def _named(resource: Resource) -> Object:
-    accepted = list(PatchType) if resource.builtin else [PatchType.JSON, PatchType.MERGE]
+    accepted = [kind for kind in PatchType if resource.builtin or kind is not PatchType.STRATEGIC]
     patches = {str(kind): {"schema": {"type": "array" if kind is PatchType.JSON else "object"}} for kind in accepted}
     return {
         "parameters": _path_parameters(resource, named=True),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from ...api import admission, rules
 from ...api.errors import ApiError, already_exists, bad_request
 from ...api.objects.meta import deleting
@@ -20,17 +23,28 @@ _LONGEST_PREFIX = 63 - _SUFFIX_LENGTH
 _SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 
-async def create(access: Access, resource: Resource, sent: Object, namespace: str, options: WriteOptions) -> Object:
+async def create(
+    access: Access,
+    resource: Resource,
+    sent: Object,
+    namespace: str,
+    options: WriteOptions,
+    *,
+    managed_fields: Sequence[Object] = (),
+) -> Object:
+    """`managed_fields` are those of an apply; other creations are not tracked."""
     metadata = sent.get("metadata")
     generated = not (isinstance(metadata, dict) and metadata.get("name"))
     for _ in range(_NAME_TRIES):
         tree = _new_object(access, resource, sent, namespace, options)
+        if managed_fields:
+            tree["metadata"]["managedFields"] = list(managed_fields)
         if await _stored(access, resource, tree, options):
             return at_version(resource, tree)
         if not generated:
             raise _taken(access, resource, tree)
         # Defaults depend on the name, so the object is built again; warnings are not repeated.
-        options = WriteOptions(options.dry_run, options.field_validation, options.field_manager)
+        options = replace(options, warn=WriteOptions.warn)
     refusal = _taken(access, resource, tree)
     refusal.details = {**refusal.details, "retryAfterSeconds": 1}
     raise refusal

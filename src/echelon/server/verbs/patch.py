@@ -8,6 +8,7 @@ from ...api.scheme import Object, Resource
 from ...api.verbs import Patch, PatchType, Subresource, WriteOptions
 from ...store.interface import Record, RevisionMismatch
 from ..objects.stored_objects import Access, at_version
+from .apply import apply
 from .update import revise, store_revision
 
 _STATUS_ENDPOINT = ("apiVersion", "kind", "metadata", "status")
@@ -23,6 +24,8 @@ async def patch(
     options: WriteOptions,
 ) -> Object:
     """Without `metadata.resourceVersion` in the patch it applies to any state."""
+    if patch.type is PatchType.APPLY:
+        return await apply(access, resource, name, patch.body, namespace, subresource, options)
     while True:
         record = access.record(resource, name, namespace)
         sent = _applied(access, resource, record, patch, subresource)

@@ -7,6 +7,8 @@ An update that changes nothing is not stored.  Removing the last finalizer of an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...api import admission, rules
 from ...api.errors import ApiError, bad_request, conflict, stale
 from ...api.objects.meta import name as name_of
@@ -14,6 +16,7 @@ from ...api.schema import kind_schema
 from ...api.scheme import NAMESPACES, Object, Resource
 from ...api.verbs import Subresource, WriteOptions
 from ...store.interface import Record, RevisionMismatch
+from ..objects.field_managers import after_write
 from ..objects.incoming import decode, refuse_if, refuse_wrong_types
 from ..objects.stored_objects import Access, at_version
 from .create import create, place
@@ -39,7 +42,9 @@ async def update(
         record = access.store.get(resource.key(name, metadata.get("namespace", "")))
         if record is None and resource.create_on_update and not subresource and not metadata.get("uid"):
             fresh = {**sent, "metadata": {k: v for k, v in metadata.items() if k != "resourceVersion"}}
-            return await create(access, resource, fresh, namespace, options)
+            made = await create(access, resource, fresh, namespace, options)
+            options.created()
+            return made
         if record is None:
             record = access.record(resource, name, metadata.get("namespace", ""))
         _check_preconditions(access, resource, metadata, record)
@@ -85,8 +90,12 @@ def revise(
     options: WriteOptions,
     *,
     patched: bool = False,
+    managed_fields: Sequence[Object] | None = None,
 ) -> Object:
-    """The new tree of a record; it may share parts with the old one."""
+    """The new tree of a record; it may share parts with the old one.
+
+    `managed_fields` are those of an apply; after a plain write they follow from what it changed.
+    """
     old = access.trees.of_record(record)
     if subresource == "finalize":
         return _finalized(resource, old, sent)
@@ -97,6 +106,12 @@ def revise(
     problems = kind_schema.check(resource, new) + rules.validate_update(resource, new, old, subresource)
     refuse_if(problems, resource, name_of(old))
     _count_generation(resource, new, old)
+    if managed_fields is None:
+        managed_fields = after_write(access, resource, old, new, sent, subresource, options)
+    if managed_fields:
+        new["metadata"]["managedFields"] = list(managed_fields)
+    else:
+        new["metadata"].pop("managedFields", None)
     return new
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ....api import errors
 from ....api.scheme import Object
 from ....api.verbs import Subresource
-from ..requests.body import read_object, read_patch
-from ..requests.query_options import write_options
+from ..requests.body import patch_type, read_object, read_patch
+from ..requests.query_options import patch_options, write_options
 from ..requests.request import Response
 from ..requests.routes import Target
 from .call import Call
@@ -27,19 +29,24 @@ async def update(call: Call) -> Response:
     obj = await read_object(call.request, call.resource, strict=options.field_validation == "Strict")
     _settle_namespace(obj, call.target)
     _check_name(obj, call.target.name)
+    created = list[bool]()
+    options = replace(options, created=lambda: created.append(True))
     updated = await call.verbs.update(call.resource, obj, call.target.namespace, _subresource(call.target), options)
-    return presentation.reply(presentation.object(updated), 200, warnings)
+    return presentation.reply(presentation.object(updated), 201 if created else 200, warnings)
 
 
 async def patch(call: Call) -> Response:
     presentation, warnings = call.presentation(), list[str]()
-    options = write_options(call.request, "PatchOptions", warnings.append)
-    change = await read_patch(call.request, call.resource)
+    type_ = patch_type(call.request, call.resource)
+    options = patch_options(call.request, type_, warnings.append)
+    change = await read_patch(call.request, type_, options)
+    created = list[bool]()
+    options = replace(options, created=lambda: created.append(True))
     target = call.target
     patched = await call.verbs.patch(
         call.resource, target.name, change, target.namespace, _subresource(target), options
     )
-    return presentation.reply(presentation.object(patched), 200, warnings)
+    return presentation.reply(presentation.object(patched), 201 if created else 200, warnings)
 
 
 def _subresource(target: Target) -> Subresource:

@@ -14,14 +14,15 @@ from ....api.protobuf.from_protobuf import decode as decode_protobuf
 from ....api.schema import kind_schema
 from ....api.schema.json_bodies import summary
 from ....api.scheme import Object, Resource
-from ....api.verbs import Patch, PatchType
+from ....api.verbs import Patch, PatchType, WriteOptions
 from .body_records import DELETE_OPTIONS, DeleteBody, record
 from .request import Request
 
 _JSON, _YAML, _PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
-_APPLY = "application/apply-patch+yaml"
 #: Larger protobuf bodies are read in a thread, because reading them takes longer than one step of the loop may.
 _LARGE = 32 * 1024
+#: What reading YAML raises.
+_NOT_YAML = (yaml.YAMLError, msgspec.MsgspecError, TypeError, ValueError, RecursionError)
 
 
 def _media_type(request: Request) -> str:
@@ -54,23 +55,43 @@ async def read_delete_body(request: Request) -> DeleteBody | None:
     return record(await _parse(data, request, DELETE_OPTIONS), DeleteBody, DELETE_OPTIONS)
 
 
-async def read_patch(request: Request, resource: Resource) -> Patch:
+def patch_type(request: Request, resource: Resource) -> PatchType:
+    """The patch type of a request; 415 if the kind does not take it."""
     media_type = _media_type(request)
     accepted = [type_.value for type_ in PatchType if resource.builtin or type_ is not PatchType.STRATEGIC]
-    if media_type == _APPLY:
-        raise errors.unsupported_media_type(
-            "server-side apply (application/apply-patch+yaml) is not served yet - "
-            f"accepted media types include: {', '.join(accepted)}"
-        )
     if media_type not in accepted:
         raise errors.unsupported_media_type(
             f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
         )
+    return PatchType(media_type)
+
+
+async def read_patch(request: Request, type_: PatchType, options: WriteOptions) -> Patch:
     data = await request.body()
+    if type_ is PatchType.APPLY:
+        return Patch(type_, _apply_configuration(data, options))
     try:
-        return Patch(PatchType(media_type), msgspec.json.decode(data))
-    except msgspec.DecodeError as problem:
+        return Patch(type_, msgspec.json.decode(data))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise errors.bad_request(f"error decoding patch: {problem}") from None
+
+
+def _apply_configuration(data: bytes, options: WriteOptions) -> Any:
+    """The configuration of an apply: YAML, which JSON is a part of; duplicate fields are errors or warnings."""
+    try:
+        tree = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        try:
+            return _yaml_tree(data) or {}
+        except _NOT_YAML as problem:
+            raise errors.bad_request(f"error decoding patch: error converting YAML to JSON: {problem}") from None
+    if options.field_validation != "Ignore" and (repeated := kind_schema.duplicate_fields(data)):
+        texts = [f'key "{path}" already set in map' for path in repeated]
+        if options.field_validation == "Strict":
+            raise errors.bad_request(f"error strict decoding patch: {', '.join(texts)}")
+        for text in texts:
+            options.warn(text)
+    return tree
 
 
 def _refuse_unknown_types(media_type: str, resource: Resource) -> None:
@@ -102,15 +123,19 @@ def _parse_protobuf(data: bytes, resource: Resource) -> Any:
         ) from None
 
 
+def _yaml_tree(data: bytes) -> Any:
+    if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(data, yaml.CSafeLoader)):
+        # A few lines of aliases can expand to gigabytes.
+        raise yaml.YAMLError("aliases are not accepted")
+    tree = yaml.load(data, yaml.CSafeLoader)
+    # Converts the timestamps and binary values of YAML to JSON strings.
+    return msgspec.json.decode(msgspec.json.encode(tree))
+
+
 def _parse_yaml(data: bytes, kind: str) -> Any:
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(data, yaml.CSafeLoader)):
-            # A few lines of aliases can expand to gigabytes.
-            raise yaml.YAMLError("aliases are not accepted")
-        tree = yaml.load(data, yaml.CSafeLoader)
-        # Converts the timestamps and binary values of YAML to JSON strings.
-        return msgspec.json.decode(msgspec.json.encode(tree))
-    except (yaml.YAMLError, msgspec.MsgspecError, TypeError, RecursionError) as problem:
+        return _yaml_tree(data)
+    except _NOT_YAML as problem:
         detail = f"couldn't get version/kind; error converting YAML to JSON: {problem}"
         raise errors.bad_request(f"the object provided is unrecognized (must be of type {kind}): {detail}") from None
 

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from ....api import errors
 from ....api.errors import ApiError, FieldError
 from ....api.scheme import Resource
-from ....api.verbs import DeleteOptions, ListOptions, WatchOptions, WriteOptions
+from ....api.verbs import DeleteOptions, ListOptions, PatchType, WatchOptions, WriteOptions
 from .body_records import DELETE_OPTIONS, DeleteBody, Preconditions, record
 from .request import Request
 
@@ -62,10 +63,12 @@ def watch_options(request: Request, default_timeout: float) -> WatchOptions:
     )
 
 
-def write_options(request: Request, kind: str, warn: Callable[[str], None]) -> WriteOptions:
+def write_options(
+    request: Request, kind: str, warn: Callable[[str], None], more_problems: Iterable[FieldError] = ()
+) -> WriteOptions:
     """`kind` is CreateOptions, UpdateOptions or PatchOptions, for error messages."""
     validation = request.parameter("fieldValidation")
-    problems = _dry_run_problems(request.query.get("dryRun", []))
+    problems = [*more_problems, *_dry_run_problems(request.query.get("dryRun", [])), *_manager_problems(request)]
     if validation not in _FIELD_VALIDATIONS:
         problems.append(errors.not_supported("fieldValidation", validation, _FIELD_VALIDATIONS))
     if problems:
@@ -77,6 +80,28 @@ def write_options(request: Request, kind: str, warn: Callable[[str], None]) -> W
         field_manager=manager[:_LONGEST_MANAGER],
         warn=warn,
     )
+
+
+def patch_options(request: Request, type_: PatchType, warn: Callable[[str], None]) -> WriteOptions:
+    """The options of a PATCH; an apply needs a manager, and only an apply can be forced."""
+    problems = []
+    if type_ is PatchType.APPLY and not request.parameter("fieldManager"):
+        problems.append(errors.required("fieldManager", "is required for apply patch"))
+    if type_ is not PatchType.APPLY and request.parameter("force"):
+        problems.append(errors.forbidden_field("force", "may not be specified for non-apply patch"))
+    options = write_options(request, "PatchOptions", warn, problems)
+    return replace(options, force=request.flag("force"))
+
+
+def _manager_problems(request: Request) -> list[FieldError]:
+    given = request.parameter("fieldManager")
+    if len(given.encode()) > _LONGEST_MANAGER:
+        return [errors.too_long("fieldManager", _LONGEST_MANAGER)]
+    for position, character in enumerate(given):
+        if not character.isprintable():
+            detail = f"invalid character U+{ord(character):04X} (at position {position})"
+            return [errors.invalid("fieldManager", given, detail)]
+    return []
 
 
 def _dry_run_problems(values: list[Any]) -> list[FieldError]:
