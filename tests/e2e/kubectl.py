@@ -25,10 +25,11 @@ class Outcome:
 class Kubectl:
     kubeconfig: Path
     cache: Path
+    binary: str | None = PATH
 
     def command(self, *arguments: str) -> list[str]:
-        assert PATH is not None
-        return [PATH, "--kubeconfig", str(self.kubeconfig), "--cache-dir", str(self.cache), *arguments]
+        assert self.binary is not None
+        return [self.binary, "--kubeconfig", str(self.kubeconfig), "--cache-dir", str(self.cache), *arguments]
 
     def environment(self) -> dict[str, str]:
         """Without a home, so that nothing of the person running the tests is read or changed."""

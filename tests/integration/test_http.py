@@ -361,4 +361,30 @@ def test_openapi_documents_may_be_kept_for_ever_under_their_hash(https: Https) -
     same = https("GET", "/openapi/v3/apis/scheduling.k8s.io/v1beta1", if_none_match=plain.headers["etag"])
     assert same.status == 304
     assert https("GET", "/openapi/v3/apis/nosuch/v1").status == 404
-    assert https("GET", "/openapi/v2").status == 404
+
+
+GNOSTIC = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+
+
+def test_openapi_v2_is_json_by_default_and_gnostic_protobuf_when_asked_for(https: Https) -> None:
+    plain = https("GET", "/openapi/v2")
+    assert plain.headers["content-type"] == "application/json"
+    found = plain.json()
+    assert found["swagger"] == "2.0"
+    pods = found["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"]
+    assert pods["x-kubernetes-group-version-kind"] == {"group": "", "kind": "Pod", "version": "v1"}
+    assert {"fieldValidation", "body"} <= {parameter["name"] for parameter in pods["parameters"]}
+    assert found["definitions"]["io.k8s.api.core.v1.Pod"]["properties"]["spec"]["$ref"].startswith("#/definitions/")
+    for asked in (GNOSTIC, GNOSTIC.replace("v2.v1.0", "v2@v1.0"), f"{GNOSTIC},application/json"):
+        packed = https("GET", "/openapi/v2", accept=asked)
+        assert (packed.status, packed.headers["content-type"]) == (200, GNOSTIC)
+        assert packed.body.startswith(b"\x0a\x032.0")
+    assert https("GET", "/openapi/v2", accept="text/foo").status == 406
+
+
+def test_openapi_v2_has_an_etag(https: Https) -> None:
+    for accept in ("application/json", GNOSTIC):
+        answer = https("GET", "/openapi/v2", accept=accept)
+        assert answer.headers["vary"] == "Accept"
+        same = https("GET", "/openapi/v2", accept=accept, if_none_match=answer.headers["etag"])
+        assert (same.status, same.body, same.headers["etag"]) == (304, b"", answer.headers["etag"])

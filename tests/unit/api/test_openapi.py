@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -117,3 +118,24 @@ def test_every_field_of_the_scheduling_kinds_is_explained(resource: Resource) ->
 def test_top_level_fields_of_the_job_kinds_are_explained(resource: Resource) -> None:
     spec = next(one for name, one in schemas(resource).items() if name.endswith(f".{resource.kind}Spec"))
     assert [field for field, inner in spec["properties"].items() if not inner.get("description")] == []
+
+
+@pytest.mark.parametrize(("group", "version"), kind_schema.group_versions())
+def test_no_list_of_parameters_is_empty(group: str, version: str) -> None:
+    for item in kind_schema.openapi_v3(group, version)["paths"].values():
+        for described in (item, *(part for part in item.values() if isinstance(part, dict))):
+            assert described.get("parameters") != []
+
+
+def test_references_in_v2_are_definitions_of_the_document() -> None:
+    document = kind_schema.openapi_v2(kind_schema.openapi_v3(*served) for served in kind_schema.group_versions())
+    text = msgspec.json.encode(document).decode()
+    named = set(re.findall(r'"\$ref":"([^"]+)"', text))
+    assert named <= {f"#/definitions/{name}" for name in document["definitions"]}
+    assert "components" not in text
+    assert '"oneOf"' not in text
+
+
+def test_amounts_are_strings_in_v2() -> None:
+    document = kind_schema.openapi_v2(kind_schema.openapi_v3(*served) for served in kind_schema.group_versions())
+    assert document["definitions"]["io.k8s.apimachinery.pkg.api.resource.Quantity"] == {"type": "string"}

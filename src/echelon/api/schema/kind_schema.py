@@ -5,6 +5,7 @@
     apply_defaults  sets defaults, in place
     check           validates custom kinds against their schema (built-in kinds are validated by `rules`)
     openapi_v3      the document of a group version, for kubectl
+    openapi_v2      one document of all group versions; gnostic is its protobuf form
 
 The schemas are data (`definitions`); each is compiled once, on first use.
 """
@@ -21,6 +22,8 @@ from . import decoding, defaulting, definitions, pruning, schema_validation
 from .definitions import Schema, group_versions
 from .json_bodies import duplicate_fields, parse
 from .openapi import document as openapi_v3
+from .openapi_v2 import document as openapi_v2
+from .openapi_v2 import gnostic
 
 __all__ = [
     "Decoded",
@@ -30,7 +33,9 @@ __all__ = [
     "decode",
     "definition",
     "duplicate_fields",
+    "gnostic",
     "group_versions",
+    "openapi_v2",
     "openapi_v3",
     "parse",
     "printer_columns",

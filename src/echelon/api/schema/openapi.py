@@ -68,7 +68,7 @@ def _paths(resource: Resource) -> Object:
 
 def _collection(resource: Resource) -> Object:
     return {
-        "parameters": _path_parameters(resource, named=False),
+        **_path_parameters(resource, named=False),
         "get": _operation(resource, "list", _LISTING),
         "post": {**_operation(resource, "post", _WRITING), "requestBody": _json_body(resource)},
         "delete": _operation(resource, "deletecollection", (*_LISTING[:2], *_DELETING)),
@@ -79,7 +79,7 @@ def _named(resource: Resource) -> Object:
     accepted = [kind for kind in PatchType if resource.builtin or kind is not PatchType.STRATEGIC]
     patches = {str(kind): {"schema": {"type": "array" if kind is PatchType.JSON else "object"}} for kind in accepted}
     return {
-        "parameters": _path_parameters(resource, named=True),
+        **_path_parameters(resource, named=True),
         "get": _operation(resource, "get", ()),
         "put": {**_operation(resource, "put", _WRITING), "requestBody": _json_body(resource)},
         "patch": {
@@ -93,13 +93,14 @@ def _named(resource: Resource) -> Object:
 def _operation(resource: Resource, action: str, parameters: tuple[str, ...]) -> Object:
     kind = resource.kind + "List" if action == "list" else resource.kind
     name = definitions.name_of(resource).removesuffix(resource.kind) + kind
+    described = [
+        {"name": parameter, "in": "query", "schema": {"type": _TYPES.get(parameter, "string")}}
+        for parameter in parameters
+    ]
     return {
         "x-kubernetes-action": action,
         "x-kubernetes-group-version-kind": _gvk(resource, resource.kind),
-        "parameters": [
-            {"name": parameter, "in": "query", "schema": {"type": _TYPES.get(parameter, "string")}}
-            for parameter in parameters
-        ],
+        **({"parameters": described} if described else {}),
         "responses": {
             "200": {"description": "OK", "content": {"application/json": {"schema": {"$ref": _SCHEMAS + name}}}}
         },
@@ -110,9 +111,11 @@ def _gvk(resource: Resource, kind: str) -> Object:
     return {"group": resource.group, "kind": kind, "version": resource.version}
 
 
-def _path_parameters(resource: Resource, *, named: bool) -> list[Object]:
+def _path_parameters(resource: Resource, *, named: bool) -> Object:
+    """`parameters`, but not as an empty list, which generators of clients refuse."""
     names = (["name"] if named else []) + (["namespace"] if resource.namespaced else [])
-    return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+    found = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+    return {"parameters": found} if found else {}
 
 
 def _json_body(resource: Resource) -> Object:

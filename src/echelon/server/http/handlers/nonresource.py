@@ -47,6 +47,8 @@ def _answer(request: Request, address: str, metrics: RequestMetrics) -> Response
         return json_response(VERSION)
     if path == "/metrics":
         return Response(metrics.text(), content_type="text/plain; version=0.0.4; charset=utf-8")
+    if path == "/openapi/v2":
+        return openapi_documents.swagger(request)
     if path == "/openapi/v3":
         return openapi_documents.index()
     if path.startswith("/openapi/v3/"):
@@ -93,7 +95,7 @@ def _legacy(path: str) -> Response | None:
 
 
 def _paths() -> list[str]:
-    paths = ["/api", "/api/v1", "/apis", *_HEALTH, "/metrics", "/openapi/v3", "/version"]
+    paths = ["/api", "/api/v1", "/apis", *_HEALTH, "/metrics", "/openapi/v2", "/openapi/v3", "/version"]
     for group, versions in discovery.groups().items():
         if group:
             paths += [f"/apis/{group}", *(f"/apis/{group}/{version}" for version in versions)]

@@ -1,11 +1,12 @@
-"""OpenAPI v3: an index of documents, one per group version, with the hash of the content in the URL.
+"""OpenAPI v3: an index of documents, one per group version, with the hash of the content in the URL; v2: one document.
 
-kubectl caches a document by its URL without limit: a changed schema has a new URL.
+kubectl caches a v3 document by its URL without limit: a changed schema has a new URL.
 """
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from email.utils import formatdate
 from functools import cache
 
@@ -16,6 +17,9 @@ from ..replies.encode import json_response
 from ..requests.request import Request, Response
 
 _YEAR = 365 * 24 * 3600
+_GNOSTIC = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+#: Older clients write the version after an `@`.
+_GNOSTIC_NAMES = (_GNOSTIC, _GNOSTIC.replace("v2.v1.0", "v2@v1.0"))
 
 
 def _name(group: str, version: str) -> str:
@@ -39,6 +43,31 @@ def index() -> Response:
         for name, (_, digest) in sorted(_documents().items())
     }
     return json_response({"paths": paths})
+
+
+@cache
+def _swagger() -> tuple[bytes, bytes, str]:
+    """The v2 document as JSON and as gnostic's protobuf, and the hash of both."""
+    found = kind_schema.openapi_v2(kind_schema.openapi_v3(*served) for served in kind_schema.group_versions())
+    body = msgspec.json.encode(found)
+    return body, kind_schema.gnostic(found), hashlib.sha512(body).hexdigest().upper()
+
+
+def swagger(request: Request) -> Response:
+    """The v2 document in the first form that the client accepts; JSON by default."""
+    body, as_protobuf, digest = _swagger()
+    etag = f'"{digest}"'
+    headers = (("etag", etag), ("vary", "Accept"), ("cache-control", "no-cache, private"))
+    for clause in (request.headers.get("accept") or "*/*").split(","):
+        media_type = clause.partition(";")[0].strip().lower()
+        if media_type in ("application/json", "application/*", "*/*"):
+            reply = Response(body, headers=headers)
+        elif media_type in _GNOSTIC_NAMES:
+            reply = Response(as_protobuf, content_type=_GNOSTIC, headers=headers)
+        else:
+            continue
+        return replace(reply, body=b"", code=304) if request.headers.get("if-none-match") == etag else reply
+    return Response(b"", 406, headers=headers)
 
 
 def document(request: Request, name: str, wall_time: float) -> Response | None:
