@@ -34,13 +34,13 @@ MAY_IMPORT: dict[str, set[str]] = {
 ROOMS: dict[str, list[str]] = {
     "api": [
         "scheme", "errors", "verbs", "objects", "views", "schema", "protobuf", "ownership", "patching", "cluster",
-        "rules", "admission",
+        "rules", "admission", "access",
     ],
     "engine": [
         "records", "cluster", "space", "packing", "models", "search", "placement", "preemption", "explain", "check",
     ],
     "scheduler": ["intake", "queueing", "reporting", "asking", "acting"],
-    "server": ["objects", "verbs", "setup", "http"],
+    "server": ["objects", "identity", "verbs", "setup", "http"],
     "server/http": ["requests", "replies", "handlers"],
 }  # fmt: skip
 #: Arrows that the order of the rooms would allow and the design does not.

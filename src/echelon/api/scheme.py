@@ -71,6 +71,9 @@ class Resource:
 _SCHEDULING = "scheduling.k8s.io"
 _JOBSET = "jobset.x-k8s.io"
 _TRAINER = "trainer.kubeflow.org"
+_RBAC = "rbac.authorization.k8s.io"
+_AUTHORIZATION = "authorization.k8s.io"
+_AUTHENTICATION = "authentication.k8s.io"
 _ALL = ("all",)
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False, has_status=True, short_names=("ns",))
@@ -175,8 +178,35 @@ CLUSTER_TRAINING_RUNTIMES = Resource(
     builtin=False,
     unconditional_update=False,
 )
+ROLES = Resource(_RBAC, "v1", "roles", "Role", create_on_update=True)
+ROLE_BINDINGS = Resource(_RBAC, "v1", "rolebindings", "RoleBinding", create_on_update=True)
+CLUSTER_ROLES = Resource(_RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False, create_on_update=True)
+CLUSTER_ROLE_BINDINGS = Resource(
+    _RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False, create_on_update=True
+)
 
-#: Every resource at every served version, in discovery order.
+SELF_SUBJECT_ACCESS_REVIEWS = Resource(
+    _AUTHORIZATION, "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
+)
+SELF_SUBJECT_RULES_REVIEWS = Resource(
+    _AUTHORIZATION, "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", namespaced=False
+)
+SUBJECT_ACCESS_REVIEWS = Resource(_AUTHORIZATION, "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
+LOCAL_SUBJECT_ACCESS_REVIEWS = Resource(_AUTHORIZATION, "v1", "localsubjectaccessreviews", "LocalSubjectAccessReview")
+SELF_SUBJECT_REVIEWS = Resource(_AUTHENTICATION, "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False)
+TOKEN_REVIEWS = Resource(_AUTHENTICATION, "v1", "tokenreviews", "TokenReview", namespaced=False)
+
+#: Kinds that are created and answered but never stored, in discovery order.
+REVIEWS: tuple[Resource, ...] = (
+    SELF_SUBJECT_REVIEWS,
+    TOKEN_REVIEWS,
+    LOCAL_SUBJECT_ACCESS_REVIEWS,
+    SELF_SUBJECT_ACCESS_REVIEWS,
+    SELF_SUBJECT_RULES_REVIEWS,
+    SUBJECT_ACCESS_REVIEWS,
+)
+
+#: Every stored resource at every served version, in discovery order.
 RESOURCES: tuple[Resource, ...] = (
     NAMESPACES,
     NODES,
@@ -191,6 +221,10 @@ RESOURCES: tuple[Resource, ...] = (
     JOBS,
     LEASES,
     POD_DISRUPTION_BUDGETS,
+    ROLES,
+    ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CLUSTER_ROLE_BINDINGS,
     PRIORITY_CLASSES,
     WORKLOADS,
     POD_GROUPS,
@@ -204,8 +238,8 @@ RESOURCES: tuple[Resource, ...] = (
     CLUSTER_TRAINING_RUNTIMES,
 )
 
-_BY_PATH = {(r.group, r.version, r.plural): r for r in RESOURCES}
-_BY_KIND = {(r.api_version, r.kind): r for r in RESOURCES}
+_BY_PATH = {(r.group, r.version, r.plural): r for r in (*RESOURCES, *REVIEWS)}
+_BY_KIND = {(r.api_version, r.kind): r for r in (*RESOURCES, *REVIEWS)}
 
 
 def by_path(group: str, version: str, plural: str) -> Resource | None:

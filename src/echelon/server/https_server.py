@@ -15,13 +15,17 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import uvicorn
 
-from ..api.verbs import Verbs
+from ..api.access.attributes import Authorizer
+from ..api.access.authorizers import AllowAll, Rbac
 from ..base.clock import Clock
 from .http.application import Application
-from .http.requests.authn import Gate
+from .http.requests.gate import Gate
+from .identity.authenticator import Authenticator
+from .pipeline import Pipeline
 from .setup import admin_kubeconfig, certificates
 from .setup.certificates import Credentials
 
@@ -30,6 +34,9 @@ _KEEP_ALIVE_SECONDS = 180
 #: How long active requests may take while the server stops.
 _GRACE_SECONDS = 2
 _CLOSE_SECONDS = 0.2
+
+#: allow-all: every authenticated user may do everything; rbac: what roles and bindings grant.
+Authorization = Literal["allow-all", "rbac"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,7 @@ class ServerSettings:
     kubeconfig: Path | None = None
     #: Loopback only, since the token gives full access.
     host: str = "127.0.0.1"
+    authorization: Authorization = "allow-all"
 
     def __post_init__(self) -> None:
         if not ipaddress.ip_address(self.host).is_loopback:
@@ -84,7 +92,7 @@ class Server:
 
 
 async def serve(
-    verbs: Verbs, settings: ServerSettings, clock: Clock, more_metrics: Callable[[], bytes] = bytes
+    pipeline: Pipeline, settings: ServerSettings, clock: Clock, more_metrics: Callable[[], bytes] = bytes
 ) -> Server:
     """Start the server; returns when connections are accepted and the kubeconfig is written; may raise `PortInUse`.
 
@@ -94,8 +102,9 @@ async def serve(
     try:
         port = int(bound.getsockname()[1])
         credentials = certificates.ensure(settings.directory / "pki", time.time())
-        gate = Gate(credentials.token, credentials.names)
-        app = Application(verbs, gate, clock, f"{_bracketed(settings.host)}:{port}", more_metrics)
+        authorizer: Authorizer = Rbac(pipeline.reader) if settings.authorization == "rbac" else AllowAll()
+        gate = Gate(credentials.names, Authenticator(credentials.token), authorizer)
+        app = Application(pipeline, gate, clock, f"{_bracketed(settings.host)}:{port}", more_metrics)
         listener = _Listener(app, credentials)
         await listener.start(bound)
     except BaseException:

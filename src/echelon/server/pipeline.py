@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 
+from ..api.admission.reader import Reader
 from ..api.errors import ApiError
 from ..api.scheme import Object, Resource
 from ..api.verbs import (
@@ -53,6 +54,11 @@ class Pipeline:
     async def run(self) -> None:
         """Background work of the server, until cancelled: deletes old events."""
         await event_expiry.expire_events(self._access)
+
+    @property
+    def reader(self) -> Reader:
+        """Synchronous reads of the current state, for authentication and authorization."""
+        return self._access
 
     @property
     def resource_version(self) -> str:

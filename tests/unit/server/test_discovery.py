@@ -12,8 +12,8 @@ from echelon.api import scheme
 from echelon.server.http.handlers import discovery
 
 GOLDEN: dict[str, Any] = msgspec.json.decode((Path(__file__).parent / "data" / "discovery.json").read_bytes())
-#: Custom kinds are not on the real server the data was read from, and storage classes were not written down.
-ABSENT = ("jobset.x-k8s.io", "trainer.kubeflow.org", "storage.k8s.io")
+#: Custom kinds are not on the real server the data was read from; storage classes and roles were not written down.
+ABSENT = ("jobset.x-k8s.io", "trainer.kubeflow.org", "storage.k8s.io", "rbac.authorization.k8s.io")
 
 
 @pytest.mark.conformance("API-103")
@@ -56,4 +56,4 @@ def test_both_forms_list_the_same_resources() -> None:
                 (group, version, r["name"], tuple(r["verbs"])) for r in listed["resources"] if "/" not in r["name"]
             }
     assert aggregated == legacy
-    assert len(aggregated) == len(scheme.RESOURCES) + 1
+    assert len(aggregated) == len(scheme.RESOURCES) + len(scheme.REVIEWS) + 1

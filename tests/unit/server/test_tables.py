@@ -66,7 +66,7 @@ def test_composites_have_a_status_that_the_real_server_does_not_print() -> None:
 def test_every_kind_prints_a_name_an_age_and_even_a_bare_bookmark(resource: Resource) -> None:
     columns = columns_of(resource)
     assert [c.format for c in columns].count("name") == 1
-    assert {"Age", "Last Seen"} & {c.name for c in columns}
+    assert {"Age", "Last Seen", "Created At"} & {c.name for c in columns}
     bookmark: Object = {"kind": resource.kind, "metadata": {"resourceVersion": "7"}}
     assert len(shown(resource, [bookmark])["rows"][0]["cells"]) == len(columns)
 

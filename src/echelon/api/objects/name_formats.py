@@ -53,6 +53,13 @@ def _check(text: str, limit: int, pattern: re.Pattern[str], sentence: str) -> li
     return messages
 
 
+def path_segment(text: str) -> list[str]:
+    """A name that can stand alone in a URL path: roles and bindings."""
+    if text in (".", ".."):
+        return [f"may not be '{text}'"]
+    return [f"may not contain '{char}'" for char in "/%" if char in text]
+
+
 def dns1123_label(text: str) -> list[str]:
     """Namespaces, containers, template names: `my-name`, at most 63 characters."""
     return _check(text, 63, _LABEL_RE, _LABEL_SENTENCE)

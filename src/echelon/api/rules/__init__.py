@@ -14,7 +14,7 @@ from __future__ import annotations
 from .. import scheme
 from ..errors import FieldError
 from ..scheme import Object, Resource
-from . import config_maps, core, job, jobset, metadata, pod, policy, scheduling, storage, trainer, workload
+from . import config_maps, core, job, jobset, metadata, pod, policy, rbac, scheduling, storage, trainer, workload
 from .kind import NOTHING, KindRules
 
 _KINDS: dict[tuple[str, str], KindRules] = {
@@ -30,6 +30,10 @@ _KINDS: dict[tuple[str, str], KindRules] = {
         (scheme.JOBS, job.JOB),
         (scheme.LEASES, core.LEASE),
         (scheme.POD_DISRUPTION_BUDGETS, policy.POD_DISRUPTION_BUDGET),
+        (scheme.ROLES, rbac.ROLE),
+        (scheme.CLUSTER_ROLES, rbac.CLUSTER_ROLE),
+        (scheme.ROLE_BINDINGS, rbac.ROLE_BINDING),
+        (scheme.CLUSTER_ROLE_BINDINGS, rbac.CLUSTER_ROLE_BINDING),
         (scheme.WORKLOADS, workload.WORKLOAD),
         (scheme.POD_GROUPS, scheduling.POD_GROUP),
         (scheme.COMPOSITE_POD_GROUPS, scheduling.COMPOSITE_POD_GROUP),

@@ -39,13 +39,7 @@ service_name: Check = _by(name_formats.dns1035_label)
 #: Optional DNS prefix, slash, name.
 label_key: Check = _by(name_formats.qualified_name)
 label_value: Check = _by(name_formats.label_value)
-
-
-def path_segment(path: str, value: Any) -> list[FieldError]:
-    """A name that can stand alone in a URL path."""
-    if value in (".", ".."):
-        return [invalid(path, value, f"may not be '{value}'")]
-    return [invalid(path, value, f"may not contain '{char}'") for char in "/%" if char in value]
+path_segment: Check = _by(name_formats.path_segment)
 
 
 def needed(path: str, value: Any, check: Check) -> list[FieldError]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import FieldError, forbidden_field, invalid, required, too_long
 from ..objects import name_formats
-from ..scheme import NAMESPACES, SERVICES, Object, Resource
+from ..scheme import NAMESPACES, ROLES, SERVICES, Object, Resource
 from . import fields
 
 LARGEST_ANNOTATIONS = 256 * 1024
@@ -24,6 +24,8 @@ def _name_sentences(resource: Resource) -> Callable[[str], list[str]]:
         return name_formats.dns1123_label
     if resource.plural == SERVICES.plural and not resource.group:
         return name_formats.dns1035_label
+    if resource.group == ROLES.group:
+        return name_formats.path_segment
     return name_formats.dns1123_subdomain
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from ..scheme import RESOURCES, Resource
+from ..scheme import RESOURCES, REVIEWS, Resource
 
 Schema = dict[str, Any]
 
@@ -118,4 +118,4 @@ def references(schema: Any) -> list[str]:
 
 def group_versions() -> list[tuple[str, str]]:
     """Every served (group, version), in discovery order."""
-    return list(dict.fromkeys((resource.group, resource.version) for resource in RESOURCES))
+    return list(dict.fromkeys((resource.group, resource.version) for resource in (*RESOURCES, *REVIEWS)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ..scheme import RESOURCES, SERVED_VERSION, Object, Resource
+from ..scheme import RESOURCES, REVIEWS, SERVED_VERSION, Object, Resource
 from ..verbs import PatchType
 from . import definitions
 from .definitions import Schema
@@ -41,20 +41,23 @@ _TYPES = {"limit": "integer", "timeoutSeconds": "integer", "gracePeriodSeconds":
 def document(group: str, version: str) -> Object:
     """The OpenAPI document of one group version; shared, do not change it."""
     served = [resource for resource in RESOURCES if (resource.group, resource.version) == (group, version)]
+    reviews = [resource for resource in REVIEWS if (resource.group, resource.version) == (group, version)]
     paths: Object = {}
     for resource in served:
         paths |= _paths(resource)
+    for resource in reviews:
+        paths |= _review_path(resource)
     return {
         "openapi": "3.0.0",
         "info": {"title": "Echelon", "version": SERVED_VERSION},
         "paths": paths,
-        "components": {"schemas": _schemas(served)},
+        "components": {"schemas": _schemas(served, reviews)},
     }
 
 
 def _paths(resource: Resource) -> Object:
     root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
-    home = f"{root}/namespaces/{{namespace}}/{resource.plural}" if resource.namespaced else f"{root}/{resource.plural}"
+    home = _home(resource)
     paths: Object = {home: _collection(resource)}
     if resource.namespaced:
         paths[f"{root}/{resource.plural}"] = {"get": _operation(resource, "list", _LISTING)}
@@ -64,6 +67,17 @@ def _paths(resource: Resource) -> Object:
         del status["delete"]
         paths[f"{home}/{{name}}/status"] = status
     return paths
+
+
+def _home(resource: Resource) -> str:
+    root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
+    return f"{root}/namespaces/{{namespace}}/{resource.plural}" if resource.namespaced else f"{root}/{resource.plural}"
+
+
+def _review_path(resource: Resource) -> Object:
+    """A review is only created."""
+    post = {**_operation(resource, "post", _WRITING), "requestBody": _json_body(resource)}
+    return {_home(resource): {"parameters": _path_parameters(resource, named=False), "post": post}}
 
 
 def _collection(resource: Resource) -> Object:
@@ -123,11 +137,12 @@ def _json_body(resource: Resource) -> Object:
     return {"content": {"application/json": {"schema": reference}}, "required": True}
 
 
-def _schemas(served: list[Resource]) -> Object:
-    """The kinds, their lists, and all definitions these refer to."""
+def _schemas(served: list[Resource], reviews: list[Resource]) -> Object:
+    """The kinds, the lists of those that are stored, and all definitions these refer to."""
     lists = {definitions.name_of(resource) + "List": _list_schema(resource) for resource in served}
     found: dict[str, Schema] = dict(lists)
     waiting = [reference for schema in lists.values() for reference in definitions.references(schema)]
+    waiting += [definitions.name_of(resource) for resource in reviews]
     while waiting:
         name = waiting.pop()
         if name not in found:

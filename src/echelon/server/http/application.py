@@ -1,6 +1,6 @@
 """The ASGI application: routes a request to its handler and sends the reply.
 
-    check origin → authenticate → path → verb → handler (reads, watching, mutations, deletes, subresources) → encode
+    check origin → authenticate → authorize → handler (reads, watching, mutations, …) → encode
 
 Handlers use `api.verbs.Verbs` only.  An `ApiError` is sent as its Status; other exceptions are logged and sent as 500.
 """
@@ -11,18 +11,19 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from ...api.access.attributes import User
 from ...api.errors import ApiError, method_not_allowed
-from ...api.scheme import NAMESPACES, PODS
+from ...api.scheme import NAMESPACES, PODS, REVIEWS
 from ...api.verbs import Verbs
 from ...base.clock import Clock
-from .handlers import deletes, mutations, nonresource, reads, subresources
+from .handlers import deletes, mutations, nonresource, reads, reviews, subresources
 from .handlers.call import Call
 from .handlers.request_metrics import RequestMetrics
 from .handlers.watching import Watches
 from .replies.encode import error_response, text_response
 from .requests import routes
-from .requests.authn import Gate
 from .requests.content_negotiation import only_protobuf
+from .requests.gate import Gate, is_watch
 from .requests.request import Disconnected, Receive, Reply, Request, Response, Send
 from .requests.routes import BINDINGS, PageNotFound, Target
 
@@ -69,10 +70,11 @@ class Application:
         try:
             target, unroutable = _route(request)
             self._gate.check_origin(request)
-            self._gate.check_caller(request, target)
+            user = self._gate.caller(request)
+            self._gate.authorize(user, request, target)
             if unroutable is not None:
                 raise unroutable
-            reply = await self._answer(request, target)
+            reply = await self._answer(request, target, user)
         except ApiError as error:
             reply = error_response(error, protobuf=only_protobuf(request.headers.get("accept", "")))
         except PageNotFound:
@@ -85,14 +87,14 @@ class Application:
         self._count(request, target, reply.code)
         await reply.send(send)
 
-    async def _answer(self, request: Request, target: Target | None) -> Reply:
+    async def _answer(self, request: Request, target: Target | None, user: User) -> Reply:
         if target is None:
             found = nonresource.answer(request, self._address, self._metrics)
             if found is None:
                 raise PageNotFound
             return found
-        call = Call(self._verbs, request, target, self._clock.now())
-        if _is_watch(request, target):
+        call = Call(self._verbs, request, target, self._clock.now(), user, self._gate.authorizer)
+        if is_watch(request, target):
             return self._watches.begin(call)
         return await _handler(request.method, target)(call)
 
@@ -100,7 +102,7 @@ class Application:
         if target is None:
             self._metrics.count(request.method, "", "", code)
             return
-        verb = "WATCH" if _is_watch(request, target) else request.method
+        verb = "WATCH" if is_watch(request, target) else request.method
         self._metrics.count(verb, target.resource.group, target.resource.plural, code)
 
 
@@ -110,11 +112,6 @@ def _route(request: Request) -> tuple[Target | None, Exception | None]:
         return routes.parse(request.path), None
     except (ApiError, PageNotFound) as problem:
         return None, problem
-
-
-def _is_watch(request: Request, target: Target) -> bool:
-    """A collection with `watch`, or the legacy path; `watch` on a named object is ignored."""
-    return request.method == "GET" and (target.watch or (not target.name and request.flag("watch")))
 
 
 def _handler(method: str, target: Target) -> _Handler:
@@ -129,6 +126,8 @@ def _methods(target: Target) -> Mapping[str, _Handler]:
     resource = target.resource
     if resource is BINDINGS:
         return {"POST": subresources.bind} if target.namespace and not target.name else {}
+    if resource in REVIEWS:
+        return {"POST": reviews.review} if bool(target.namespace) == resource.namespaced and not target.name else {}
     if target.subresource:
         if target.subresource == "status" and resource.has_status:
             return _STATUS

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ...api.access.default_roles import default_roles
 from ...api.errors import ApiError
 from ...api.objects.meta import namespace
 from ...api.scheme import PODS, Object, by_kind
@@ -37,6 +38,7 @@ def _first_objects() -> Iterable[Object]:
             "value": value,
             "description": description,
         }
+    yield from default_roles()
     yield {
         "apiVersion": "v1",
         "kind": "ConfigMap",

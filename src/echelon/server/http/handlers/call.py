@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ....api.access.attributes import Authorizer, User
 from ....api.scheme import Resource
 from ....api.verbs import Verbs
 from ..replies.encode import Presentation
@@ -19,6 +20,8 @@ class Call:
     request: Request
     target: Target
     now: float
+    user: User
+    authorizer: Authorizer
 
     @property
     def resource(self) -> Resource:

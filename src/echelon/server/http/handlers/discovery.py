@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from ....api import scheme
-from ....api.scheme import NAMESPACES, PODS, Object, Resource
+from ....api.scheme import NAMESPACES, PODS, REVIEWS, Object, Resource
 from ..requests.body_records import EVICTIONS
 from ..requests.routes import BINDINGS
 
@@ -18,7 +18,7 @@ _STATUS_VERBS = ["get", "patch", "update"]
 
 
 def verbs_of(resource: Resource) -> list[str]:
-    if resource is BINDINGS:
+    if resource is BINDINGS or resource in REVIEWS:
         return ["create"]
     if resource is NAMESPACES:
         return [verb for verb in _VERBS if verb != "deletecollection"]
@@ -42,7 +42,7 @@ def subresources_of(resource: Resource) -> list[tuple[str, Resource, list[str]]]
 def groups() -> dict[str, dict[str, list[Resource]]]:
     """Group → version → resources by name; groups and versions in order of preference."""
     found: dict[str, dict[str, list[Resource]]] = {"": {"v1": [BINDINGS]}}
-    for resource in scheme.RESOURCES:
+    for resource in (*scheme.RESOURCES, *scheme.REVIEWS):
         found.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
     return {
         group: {version: sorted(members, key=lambda r: r.plural) for version, members in versions.items()}

@@ -277,6 +277,35 @@ _CLASSES = (
     Column("AllowVolumeExpansion", _field("allowVolumeExpansion", default=False), "Whether claims may grow."),
     _AGE,
 )
+
+
+def _role_ref(binding: Object, _now: float) -> str:
+    reference = binding.get("roleRef") or {}
+    return f"{reference.get('kind', '')}/{reference.get('name', '')}"
+
+
+def _subjects(kind: str) -> Cell:
+    """The names of the subjects of one kind."""
+
+    def cell(binding: Object, _now: float) -> str:
+        found = [one for one in binding.get("subjects") or () if one.get("kind") == kind]
+        if kind == "ServiceAccount":
+            return ", ".join(f"{one.get('namespace', '')}/{one.get('name', '')}" for one in found)
+        return ", ".join(one.get("name", "") for one in found)
+
+    return cell
+
+
+_ROLE = (_NAME, Column("Created At", _field("metadata", "creationTimestamp"), "When it was created.", type="date"))
+_ROLE_BINDING = (
+    _NAME,
+    Column("Role", _role_ref, "The role that it grants."),
+    _AGE,
+    Column("Users", _subjects("User"), "Users in the binding.", wide=True),
+    Column("Groups", _subjects("Group"), "Groups in the binding.", wide=True),
+    Column("ServiceAccounts", _subjects("ServiceAccount"), "Service accounts in the binding.", wide=True),
+)
+
 _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("", "Pod"): _PODS,
     ("", "Node"): _NODES,
@@ -315,6 +344,10 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         ),
         _AGE,
     ),
+    ("rbac.authorization.k8s.io", "Role"): _ROLE,
+    ("rbac.authorization.k8s.io", "ClusterRole"): _ROLE,
+    ("rbac.authorization.k8s.io", "RoleBinding"): _ROLE_BINDING,
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): _ROLE_BINDING,
     ("storage.k8s.io", "StorageClass"): _CLASSES,
     ("scheduling.k8s.io", "PriorityClass"): (
         _NAME,

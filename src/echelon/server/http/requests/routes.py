@@ -14,7 +14,7 @@ from ....api import scheme
 from ....api.errors import ApiError
 from ....api.scheme import Resource
 
-_GROUP_VERSIONS = frozenset((resource.group, resource.version) for resource in scheme.RESOURCES)
+_GROUP_VERSIONS = frozenset((resource.group, resource.version) for resource in (*scheme.RESOURCES, *scheme.REVIEWS))
 #: Subresources of a namespace; anything else after its name is a collection in the namespace.
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 

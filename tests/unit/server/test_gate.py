@@ -5,13 +5,22 @@ from __future__ import annotations
 import pytest
 
 from echelon.api import scheme
+from echelon.api.access.authorizers import AllowAll
 from echelon.api.errors import ApiError
-from echelon.server.http.requests.authn import Gate
+from echelon.server.http.requests.gate import Gate
+from echelon.server.http.requests.request import Request
 from echelon.server.http.requests.routes import Target
+from echelon.server.identity.authenticator import Authenticator
 
 from .asgi import request
 
-GATE = Gate("secret", ["localhost", "127.0.0.1", "::1"])
+GATE = Gate(["localhost", "127.0.0.1", "::1"], Authenticator("secret"), AllowAll())
+
+
+def _pass(request: Request, target: Target | None) -> None:
+    GATE.authorize(GATE.caller(request), request, target)
+
+
 BEARER = {"Authorization": "Bearer secret"}
 
 
@@ -73,21 +82,21 @@ def test_programs_that_send_an_origin_pass(headers: dict[str, str]) -> None:
 
 @pytest.mark.conformance("API-115")
 def test_the_token_opens_everything() -> None:
-    GATE.check_caller(request(headers=BEARER), Target(scheme.PODS))
+    _pass(request(headers=BEARER), Target(scheme.PODS))
 
 
 @pytest.mark.conformance("API-115")
 @pytest.mark.parametrize("authorization", ["Bearer wrong", "Bearer", "Basic secret", "secret"])
 def test_a_wrong_token_is_unauthorized_even_for_health(authorization: str) -> None:
     with pytest.raises(ApiError) as refused:
-        GATE.check_caller(request(target="/readyz", headers={"Authorization": authorization}), None)
+        _pass(request(target="/readyz", headers={"Authorization": authorization}), None)
     assert (refused.value.code, refused.value.message) == (401, "Unauthorized")
 
 
 @pytest.mark.conformance("API-115")
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/readyz/ping", "/version"])
 def test_health_and_version_are_for_everybody(path: str) -> None:
-    GATE.check_caller(request(target=path), None)
+    _pass(request(target=path), None)
 
 
 @pytest.mark.conformance("API-115")
@@ -113,12 +122,12 @@ def test_health_and_version_are_for_everybody(path: str) -> None:
 )
 def test_anonymous_is_told_what_they_may_not_do(method: str, path: str, target: Target | None, words: str) -> None:
     with pytest.raises(ApiError) as refused:
-        GATE.check_caller(request(method, path), target)
+        _pass(request(method, path), target)
     assert refused.value.code == 403
     assert words in refused.value.message
 
 
 def test_impersonation_is_refused_not_ignored() -> None:
     with pytest.raises(ApiError) as refused:
-        GATE.check_caller(request(headers={**BEARER, "Impersonate-User": "x"}), None)
+        _pass(request(headers={**BEARER, "Impersonate-User": "x"}), None)
     assert refused.value.code == 403

@@ -1,0 +1,1 @@
+"""Who may do what: attributes of a request, the RBAC authorizer, access reviews."""

@@ -1,0 +1,145 @@
+"""The two authorizers: everything for every authenticated user, or what roles and bindings grant.
+
+    AllowAll  the default of a plane on a loopback address: who has a credential may do everything
+    Rbac      Roles, ClusterRoles and their bindings, read on every request; system:masters may do everything
+
+Both are functions of the attributes and, for RBAC, of the current objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..admission.reader import Reader
+from ..objects.selectors import LabelSelector
+from ..scheme import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, Object
+from .attributes import AUTHENTICATED, MASTERS, SERVICE_ACCOUNT_PREFIX, Attributes, Decision, User
+
+Rule = Mapping[str, Any]
+_EVERYTHING: tuple[Object, ...] = (
+    {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+    {"verbs": ["*"], "nonResourceURLs": ["*"]},
+)
+_PUBLIC: Object = {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version", "/version/"]}
+_PUBLIC_BELOW = ("/healthz/", "/livez/", "/readyz/")
+#: A ClusterRole may aggregate one that aggregates others; deeper nesting is not followed.
+_DEPTH = 4
+
+
+class AllowAll:
+    """Every authenticated user may do everything; others may read health and version."""
+
+    def decide(self, attributes: Attributes) -> Decision:
+        if AUTHENTICATED in attributes.user.groups:
+            return Decision(True)
+        public = attributes.path and (
+            allows(_PUBLIC, attributes) or (attributes.verb == "get" and attributes.path.startswith(_PUBLIC_BELOW))
+        )
+        return Decision(bool(public))
+
+    def rules(self, user: User, namespace: str) -> list[Object]:
+        return list(_EVERYTHING) if AUTHENTICATED in user.groups else [_PUBLIC]
+
+
+class Rbac:
+    """What roles and bindings grant."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def decide(self, attributes: Attributes) -> Decision:
+        if MASTERS in attributes.user.groups:
+            return Decision(True)
+        for binding, subject, rules in self._grants(attributes.user, attributes.namespace):
+            if any(allows(rule, attributes) for rule in rules):
+                return Decision(True, f"RBAC: allowed by {_described(binding, subject)}")
+        return Decision(False)
+
+    def rules(self, user: User, namespace: str) -> list[Object]:
+        if MASTERS in user.groups:
+            return list(_EVERYTHING)
+        return [dict(rule) for _, _, rules in self._grants(user, namespace) for rule in rules]
+
+    def _grants(self, user: User, namespace: str) -> Iterator[tuple[Object, Rule, Sequence[Rule]]]:
+        """Binding, matching subject and rules, cluster-wide ones first."""
+        bindings: Iterable[Object] = self._reader.list(CLUSTER_ROLE_BINDINGS)
+        yield from self._matching(bindings, user, "")
+        if namespace:
+            yield from self._matching(self._reader.list(ROLE_BINDINGS, namespace), user, namespace)
+
+    def _matching(
+        self, bindings: Iterable[Object], user: User, namespace: str
+    ) -> Iterator[tuple[Object, Rule, Sequence[Rule]]]:
+        for binding in bindings:
+            subject = next((one for one in binding.get("subjects") or () if _is(one, user, namespace)), None)
+            if subject is not None:
+                yield binding, subject, self.rules_of(binding["roleRef"], namespace)
+
+    def rules_of(self, reference: Rule, namespace: str) -> Sequence[Rule]:
+        """The rules of the role that a binding refers to; none if it does not exist."""
+        if reference["kind"] == ROLES.kind:
+            role = self._reader.get(ROLES, reference["name"], namespace)
+            return (role or {}).get("rules") or ()
+        found = self._reader.get(CLUSTER_ROLES, reference["name"])
+        return list(self._with_aggregated(found, _DEPTH)) if found else ()
+
+    def _with_aggregated(self, role: Object, depth: int) -> Iterator[Rule]:
+        yield from role.get("rules") or ()
+        selectors = (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
+        if not selectors or not depth:
+            return
+        wanted = [LabelSelector.from_object(selector) for selector in selectors]
+        for other in self._reader.list(CLUSTER_ROLES):
+            labels = other["metadata"].get("labels")
+            if other is not role and any(selector.matches(labels) for selector in wanted):
+                yield from self._with_aggregated(other, depth - 1)
+
+
+def _is(subject: Rule, user: User, namespace: str) -> bool:
+    kind, name = subject.get("kind"), subject.get("name")
+    if kind == "User":
+        return bool(name == user.name)
+    if kind == "Group":
+        return name in user.groups
+    home = subject.get("namespace") or namespace
+    return kind == "ServiceAccount" and user.name == f"{SERVICE_ACCOUNT_PREFIX}{home}:{name}"
+
+
+def _described(binding: Object, subject: Rule) -> str:
+    reference, metadata = binding["roleRef"], binding["metadata"]
+    space = metadata.get("namespace", "")
+    name = f"{metadata['name']}/{space}" if space else metadata["name"]
+    who = subject["name"]
+    if subject["kind"] == "ServiceAccount":
+        who = f"{who}/{subject.get('namespace') or space}"
+    kind = ROLE_BINDINGS.kind if space else CLUSTER_ROLE_BINDINGS.kind
+    return f'{kind} "{name}" of {reference["kind"]} "{reference["name"]}" to {subject["kind"]} "{who}"'
+
+
+def allows(rule: Rule, attributes: Attributes) -> bool:
+    """Whether one PolicyRule allows a request."""
+    if not _among(rule.get("verbs"), attributes.verb):
+        return False
+    if attributes.path:
+        return any(_path_matches(url, attributes.path) for url in rule.get("nonResourceURLs") or ())
+    if not _among(rule.get("apiGroups"), attributes.group) or not _resource_matches(rule, attributes):
+        return False
+    names = rule.get("resourceNames")
+    return not names or attributes.name in names
+
+
+def _among(values: Sequence[str] | None, wanted: str) -> bool:
+    return values is not None and ("*" in values or wanted in values)
+
+
+def _resource_matches(rule: Rule, attributes: Attributes) -> bool:
+    resources = rule.get("resources") or ()
+    if not attributes.subresource:
+        return "*" in resources or attributes.resource in resources
+    combined = f"{attributes.resource}/{attributes.subresource}"
+    return "*" in resources or combined in resources or f"*/{attributes.subresource}" in resources
+
+
+def _path_matches(pattern: str, path: str) -> bool:
+    return pattern == path or (pattern.endswith("*") and path.startswith(pattern[:-1]))

@@ -1,0 +1,1 @@
+"""Who a caller is: tokens of the administrator, of users and of service accounts; client certificates."""
