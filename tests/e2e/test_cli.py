@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import socket
 import subprocess
@@ -11,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e import kubectl as kubectl_module
+from tests.e2e.kubectl import Kubectl
 from tests.e2e.process import UpProcess
 
 JOB = """
@@ -57,9 +61,14 @@ spec:
 """
 
 
-def echelon(*arguments: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+def echelon(
+    *arguments: str | Path, timeout: float = 60, given: str | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "echelon", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=timeout, check=False, input=given,
+        env={**os.environ, **environment},
+    )  # fmt: skip
 
 
 def job(tmp_path: Path, name: str = "job", seconds: int = 2, code: int = 0, gpus: int = 8) -> Path:
@@ -208,3 +217,29 @@ def test_up_prints_the_kubeconfig_and_tree_reads_it(tmp_path: Path) -> None:
         begin = time.monotonic()
         assert up.stop() == 0
         assert time.monotonic() - begin < 20
+
+
+@pytest.mark.skipif(kubectl_module.PATH is None, reason="no kubectl on PATH")
+def test_tree_finds_the_plane_that_up_started(tmp_path: Path) -> None:
+    state = {"XDG_STATE_HOME": str(tmp_path), "KUBECONFIG": "", "HOME": str(tmp_path)}
+    alone = echelon("tree", "job/job", **state)
+    assert alone.returncode == 2
+    assert "start one with echelon up" in alone.stderr
+    up = UpProcess(tmp_path / "echelon", "--speed", "20")
+    up.start()
+    try:
+        missing = echelon("tree", "job.batch/job", **state)
+        assert 'jobs.batch "job" not found in namespace default' in missing.stderr
+        submitted = Kubectl(up.kubeconfig, tmp_path / "cache")
+        submitted("create", "-f", str(job(tmp_path, seconds=600, gpus=9)))
+        deadline = time.monotonic() + 20
+        while "waits" not in (shown := echelon("tree", "job.batch/job", COLUMNS="60", **state).stdout):
+            assert time.monotonic() < deadline, shown
+        assert max(map(len, shown.splitlines())) <= 60
+        assert "a pod requests 9 nvidia.com/gpu, the largest node has 8" in " ".join(shown.split())
+        data = json.loads(echelon("tree", "job", "job", "-o", "json", **state).stdout)
+        assert data["children"][0]["reason"].endswith("the largest node has 8")
+    finally:
+        assert up.stop() == 0
+    stopped = echelon("tree", "job/job", **state)
+    assert "start one with echelon up" in stopped.stderr

@@ -5,27 +5,42 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from .shared_options import context_option, kubeconfig_option
 
+_KINDS = ("trainjob", "jobset", "job", "workload", "compositepodgroup", "podgroup", "pod")
 
-@click.command(short_help="Show an object with its children, down to pods and nodes.")
-@click.argument("target", metavar="KIND/NAME")
-@click.option("-n", "--namespace", help="Namespace of the object.  [default: that of the context]")
+
+def _complete_kind(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(f"{kind}/", type="nospace") for kind in _KINDS if kind.startswith(incomplete)]
+
+
+@click.command(short_help="Show objects with their children, down to pods and nodes.")
+@click.argument("targets", metavar="KIND/NAME...", nargs=-1, required=True, shell_complete=_complete_kind)
+@click.option("-n", "--namespace", help="Namespace of the objects.  [default: that of the context]")
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True, help="Format."
+)
 @kubeconfig_option
 @context_option
-def tree(target: str, namespace: str | None, kubeconfig: Path | None, context: str | None) -> None:
-    """Show KIND/NAME with its children, down to pods and nodes.
+def tree(
+    targets: tuple[str, ...], namespace: str | None, output: str, kubeconfig: Path | None, context: str | None
+) -> None:
+    """Show KIND/NAME with its children: groups, domains, why pods wait, what was evicted and by what.
 
-    KIND is trainjob, jobset, job, workload, compositepodgroup, podgroup or pod.
+    KIND is trainjob, jobset, job, workload, compositepodgroup, podgroup or pod. Names as kubectl prints and takes them
+    are understood. Without --kubeconfig and $KUBECONFIG, it reads from the control plane that echelon up runs, if any.
 
     \b
-    Example:
+    Examples:
       echelon tree jobset/training -n default
+      echelon tree jobset training -o yaml
+      echelon tree $(kubectl get jobsets -o name)
     """
     import asyncio
 
-    from .showing.snapshot import parse, show
+    from .showing.show import show
+    from .showing.targets import parse
 
-    resource, name = parse(target)
-    asyncio.run(show(resource, name, namespace, kubeconfig, context))
+    asyncio.run(show(parse(targets), namespace, output, kubeconfig, context))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,16 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from .failures import Refusal
+from .own_plane import default_data_directory
 from .shared_options import cluster_option, load_cluster, speed_option
 
 if TYPE_CHECKING:
     from ..runtime.config import PlaneSettings
-
-
-def default_data_directory() -> Path:
-    """The default of --data, by the XDG convention."""
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "echelon"
 
 
 @click.command(short_help="Start a control plane on this machine.")

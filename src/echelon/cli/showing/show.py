@@ -1,0 +1,68 @@
+"""Connects, reads a snapshot of the namespace, prints the branches that were asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import yaml
+
+from ...api.errors import ApiError
+from ...client.kubeconfig import KubeconfigError, connect, load
+from ..failures import Refusal
+from ..output import plain_console
+from ..own_plane import default_data_directory, running_kubeconfig
+from .branches import Branch, branch_of
+from .drawing import drawn
+from .snapshot import Snapshot
+from .targets import Target
+
+
+async def show(
+    targets: Sequence[Target], namespace: str | None, output: str, kubeconfig: Path | None, context: str | None
+) -> None:
+    if kubeconfig is None and not os.environ.get("KUBECONFIG"):
+        kubeconfig = running_kubeconfig()
+    try:
+        config = load(kubeconfig, context)
+        verbs = connect(config)
+    except KubeconfigError as error:
+        raise Refusal(f"{error}{_hint(kubeconfig)}") from error
+    space = namespace or config.namespace
+    try:
+        snapshot = await Snapshot.read(verbs, space)
+    except ApiError as error:
+        raise Refusal(f"cannot read from {config.cluster.server}: {error}") from error
+    finally:
+        await verbs.close()
+    branches: list[Branch] = []
+    for resource, name in targets:
+        root = snapshot.find(resource, name)
+        if root is None:
+            raise Refusal(f'{resource.qualified} "{name}" not found in namespace {space}')
+        branches.append(branch_of(snapshot, resource, root))
+    _print(branches, output)
+
+
+def _hint(kubeconfig: Path | None) -> str:
+    """What to do where no cluster was named and no plane of this machine runs."""
+    if kubeconfig is not None or os.environ.get("KUBECONFIG"):
+        return ""
+    return f"; no plane runs with the data of {default_data_directory()}: start one with echelon up"
+
+
+def _print(branches: Sequence[Branch], output: str) -> None:
+    if output == "text":
+        console = plain_console()
+        for branch in branches:
+            console.print(drawn(branch), soft_wrap=False)
+        return
+    items = [branch.as_data() for branch in branches]
+    data = items[0] if len(items) == 1 else {"items": items}
+    if output == "json":
+        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+    else:
+        click.echo(yaml.dump(data, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=1000), nl=False)
