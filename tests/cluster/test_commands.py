@@ -157,7 +157,7 @@ async def test_scheduler_that_waits_for_the_lease_can_be_interrupted(side: Side)
         (("scheduler", "--kubeconfig", "/no/such/file"), "/no/such/file"),
         (("scheduler", "--name", ""), "--name: must not be empty"),
         (("controllers", "--only", "jobset,job"), "unknown controller job; known are jobset, trainjob"),
-        (("controllers", "--only", ","), "names no controller"),
+        (("controllers", "--only", ","), "no controller given"),
     ],
     ids=["kubeconfig", "no name", "unknown controller", "no controller"],
 )

@@ -57,9 +57,9 @@ def test_pods_with_terms_between_them_are_placed_as_well_as_brute_force_places_t
     is_best(reached, instance.cluster.view, instance.demand)
 
 
-@reaches(placed=2, placed_best=26, proved=17, undecided=2)
+@reaches(placed=1, placed_best=25, proved=15, undecided=1)
 @examples(100)
-@given(instances(), st.integers(1, 100))
+@given(instances(), st.integers(1, 20))
 def test_a_short_budget_leaves_an_honest_bound(reached: Reached, instance: Instance, steps: int) -> None:
     view = instance.cluster.view
     best = optimum(view, instance.demand)
