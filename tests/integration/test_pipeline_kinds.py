@@ -36,6 +36,8 @@ _BODIES: dict[str, Object] = {
     "Job": {"spec": _JOB_SPEC},
     "PriorityClass": {"value": 7},
     "PodDisruptionBudget": {"spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}},
+    "RoleBinding": {"roleRef": {"kind": "Role", "name": "r"}},
+    "ClusterRoleBinding": {"roleRef": {"kind": "ClusterRole", "name": "r"}},
     "Workload": {"spec": {"podGroupTemplates": [{"name": "t", "schedulingPolicy": {"gang": {"minCount": 1}}}]}},
     "PodGroup": {"spec": {"schedulingPolicy": {"gang": {"minCount": 1}}}},
     "CompositePodGroup": {

@@ -57,13 +57,13 @@ class Attributes:
 
 
 @dataclass(frozen=True)
-class Decision:
+class AccessDecision:
     allowed: bool
     reason: str = ""
 
 
 class Authorizer(Protocol):
-    def decide(self, attributes: Attributes) -> Decision: ...
+    def decide(self, attributes: Attributes) -> AccessDecision: ...
 
     def rules(self, user: User, namespace: str) -> list[Object]:
         """All PolicyRules that apply to a user in a namespace."""

@@ -14,7 +14,7 @@ from typing import Any
 from ..admission.reader import Reader
 from ..objects.selectors import LabelSelector
 from ..scheme import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, Object
-from .attributes import AUTHENTICATED, MASTERS, SERVICE_ACCOUNT_PREFIX, Attributes, Decision, User
+from .attributes import AUTHENTICATED, MASTERS, SERVICE_ACCOUNT_PREFIX, AccessDecision, Attributes, User
 
 Rule = Mapping[str, Any]
 _EVERYTHING: tuple[Object, ...] = (
@@ -30,13 +30,13 @@ _DEPTH = 4
 class AllowAll:
     """Every authenticated user may do everything; others may read health and version."""
 
-    def decide(self, attributes: Attributes) -> Decision:
+    def decide(self, attributes: Attributes) -> AccessDecision:
         if AUTHENTICATED in attributes.user.groups:
-            return Decision(True)
+            return AccessDecision(True)
         public = attributes.path and (
             allows(_PUBLIC, attributes) or (attributes.verb == "get" and attributes.path.startswith(_PUBLIC_BELOW))
         )
-        return Decision(bool(public))
+        return AccessDecision(bool(public))
 
     def rules(self, user: User, namespace: str) -> list[Object]:
         return list(_EVERYTHING) if AUTHENTICATED in user.groups else [_PUBLIC]
@@ -48,13 +48,13 @@ class Rbac:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
-    def decide(self, attributes: Attributes) -> Decision:
+    def decide(self, attributes: Attributes) -> AccessDecision:
         if MASTERS in attributes.user.groups:
-            return Decision(True)
+            return AccessDecision(True)
         for binding, subject, rules in self._grants(attributes.user, attributes.namespace):
             if any(allows(rule, attributes) for rule in rules):
-                return Decision(True, f"RBAC: allowed by {_described(binding, subject)}")
-        return Decision(False)
+                return AccessDecision(True, f"RBAC: allowed by {_described(binding, subject)}")
+        return AccessDecision(False)
 
     def rules(self, user: User, namespace: str) -> list[Object]:
         if MASTERS in user.groups:

@@ -16,7 +16,7 @@ from ...api.errors import ApiError, method_not_allowed
 from ...api.scheme import NAMESPACES, PODS, REVIEWS
 from ...api.verbs import Verbs
 from ...base.clock import Clock
-from .handlers import deletes, mutations, nonresource, reads, reviews, subresources
+from .handlers import deletes, mutations, nonresource, reads, review_answers, subresources
 from .handlers.call import Call
 from .handlers.request_metrics import RequestMetrics
 from .handlers.watching import Watches
@@ -127,7 +127,9 @@ def _methods(target: Target) -> Mapping[str, _Handler]:
     if resource is BINDINGS:
         return {"POST": subresources.bind} if target.namespace and not target.name else {}
     if resource in REVIEWS:
-        return {"POST": reviews.review} if bool(target.namespace) == resource.namespaced and not target.name else {}
+        return (
+            {"POST": review_answers.review} if bool(target.namespace) == resource.namespaced and not target.name else {}
+        )
     if target.subresource:
         if target.subresource == "status" and resource.has_status:
             return _STATUS

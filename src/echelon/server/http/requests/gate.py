@@ -20,7 +20,7 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 _NAME_FIELD = "metadata.name="
 
 
-class Authenticator(Protocol):
+class TokenLookup(Protocol):
     def by_token(self, token: str) -> User | None:
         """The user of a bearer token; None if it is not valid."""
         ...
@@ -29,7 +29,7 @@ class Authenticator(Protocol):
 class Gate:
     """Checks origin, credentials and permission of a request."""
 
-    def __init__(self, names: Iterable[str], authenticator: Authenticator, authorizer: Authorizer) -> None:
+    def __init__(self, names: Iterable[str], authenticator: TokenLookup, authorizer: Authorizer) -> None:
         self._names = frozenset(name.lower() for name in names)
         self.authenticator = authenticator
         self.authorizer = authorizer
