@@ -10,7 +10,6 @@ What the step budget leaves open anywhere lowers the bound of the verdict, which
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 
 from ..cluster.arrays import distinct
 from ..cluster.pod_index import means
@@ -20,7 +19,7 @@ from ..placement.place import place
 from ..records.demand import Demand, Limits
 from ..records.verdict import Evict, LossBound
 from ..space.budget import Steps
-from ..space.canonical import Part, PartBuilder, pods_of_shape, without_pod_rules
+from ..space.canonical import Part, PartBuilder, without_pod_rules
 from ..space.rule_state import has_pod_rules
 from .loss import EvictionTrial, Incumbent
 from .region_problem import RegionProblem
@@ -64,10 +63,9 @@ def _region_searches(trial: EvictionTrial, demand: Demand, victims: Victims, lim
     steps, anchors = Steps(limits.steps), _anchors(demand, victims)
     searches = []
     for aim in PartBuilder(trial.view).aims(demand.root):
-        gains, by_shape = SlotGains(trial, without_pod_rules(aim), victims), _by_shape(trial, aim, victims)
+        gains = SlotGains(trial, without_pod_rules(aim), victims)
         for region, inside in _by_region(trial.view, aim, victims):
-            problem = RegionProblem(trial, aim, region, inside, anchors, gains, steps)
-            searches.append(RegionSearch(problem, by_shape))
+            searches.append(RegionSearch(RegionProblem(trial, aim, region, inside, anchors, gains, steps)))
     if len(searches) > 1:
         searches.sort(key=lambda search: search.problem.lower_bound)
     return searches
@@ -83,17 +81,6 @@ def _least_loss(searches: list[RegionSearch], best: Incumbent) -> LossBound:
         if left_open is not None:
             bound = min(bound, left_open)
     return bound
-
-
-def _by_shape(trial: EvictionTrial, aim: Part, victims: Victims) -> Callable[[], list[tuple[Part, SlotGains]]]:
-    """For each shape the pods that an aim needs at least, as an aim of their own; computed once, on demand."""
-
-    @cache
-    def found() -> list[tuple[Part, SlotGains]]:
-        parts = [pods_of_shape(shape, number) for shape, number in without_pod_rules(aim).least.items() if number > 0]
-        return [(part, SlotGains(trial, part, victims)) for part in parts]
-
-    return found
 
 
 def _anchors(demand: Demand, victims: Victims) -> frozenset[int]:

@@ -5,14 +5,14 @@ More evictions mostly never hurt.  Then:
 1. Slots of all victims: if there are too few even with every victim evicted, the region cannot help.
 2. Fit test with every victim evicted: if the aim does not fit then, it never does.
 3. Priority threshold: bisection for the lowest priority up to which evicting everything suffices.
-4. First answer: all candidates, or the choice of `slot_dp` where they are many; what is not needed is spared, the
-   dearest first.  If that violates budgets, one more answer among victims that violate none.
+4. First answer: all candidates; what is not needed is spared, the dearest first.  If that violates budgets, one more
+   answer among victims that violate none.
 5. Branch and bound (`branch_and_bound`), for at most `MOST_BRANCHED` victims.
 6. Victim model (`solver_driver`), if that is not too large.
 
-Steps 4 to 6 run until one of them leaves nothing open.  Few victims are branched before the solver is asked; among
-many the solver goes before branching, and before the first answer too unless slots alone decide, because sparing by
-search is slow where the solver names a sufficient set.
+Steps 4 to 6 run until one of them leaves nothing open.  Few victims are branched before the solver is asked.  Among
+many the solver goes first, because sparing by search is slow where the solver names a sufficient set; and before it,
+where slots alone decide and there are no budgets, the slot program (`slot_dp`).
 
 With anchors (victims that the aim's pods may need as neighbours) evicting more can be worse.  Then step 2
 ignores pod rules, step 3 is left out, and step 4 tries sets of anchors to keep.
@@ -21,18 +21,15 @@ ignores pod rules, step 3 is left out, and step 4 tries sets of anchors to keep.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from ..records.verdict import LossBound
-from ..space.canonical import Part
 from .branch_and_bound import FEW_VICTIMS, BranchAndBound
 from .loss import Incumbent
 from .node_options import ModelTooLarge
 from .region_problem import RegionProblem
 from .slot_dp import SlotProgram
-from .slot_gains import SlotGains
 from .solver_driver import SolverDriver
 from .victim_table import Victim, Victims
 
@@ -42,20 +39,11 @@ MOST_BRANCHED = 64
 ANCHOR_SETS = 16
 
 
-class _SlotAnswer(NamedTuple):
-    """Victims chosen by counting slots, a lower bound of any loss, and whether theirs is the least."""
-
-    victims: list[Victim]
-    bound: LossBound
-    is_least: bool
-
-
 class RegionSearch:
     """The steps for one region."""
 
-    def __init__(self, problem: RegionProblem, by_shape: Callable[[], list[tuple[Part, SlotGains]]]) -> None:
-        """`by_shape` returns weaker aims than the problem's: the pods of each shape alone, anywhere."""
-        self.problem, self._by_shape = problem, by_shape
+    def __init__(self, problem: RegionProblem) -> None:
+        self.problem = problem
         #: Whether the solver has named a sufficient set, so that no first answer need be searched for.
         self._solver_answered = False
 
@@ -89,7 +77,7 @@ class RegionSearch:
         if len(victims) <= FEW_VICTIMS:
             return [self._first_answer, self._branch, self._solve]
         if self.problem.by_slots and not victims.any_under_budget:
-            return [self._first_answer, self._solve, self._branch]
+            return [self._count_slots, self._solve, self._first_answer, self._branch]
         return [self._solve, self._first_answer, self._branch]
 
     def _with_anchors(self, best: Incumbent) -> LossBound | None:
@@ -134,49 +122,33 @@ class RegionSearch:
     def _threshold_bound(self, candidates: Victims) -> LossBound:
         return self.problem.bound_up_to(self._proved_threshold(candidates))
 
-    # ---- step 4: a first answer
+    # ---- step 4: slots, and a first answer
+
+    def _count_slots(self, candidates: Victims, best: Incumbent) -> LossBound | None:
+        """The least loss where slots decide and no budget counts, if the slot program is not too large."""
+        program = SlotProgram(self.problem.gains, self.problem.aim, self.problem.region, candidates)
+        bought = program.solve() if program.is_small() else None
+        if bought is None:
+            return self.problem.lower_bound
+        victims = candidates.with_units(set(bought.units))
+        best.offer(self.problem.trial.loss(victims), victims)
+        return None
 
     def _first_answer(self, candidates: Victims, best: Incumbent) -> LossBound | None:
         """Offer a sufficient set in which none can be spared; budgets count only in the second offer."""
-        many = len(candidates) > FEW_VICTIMS
-        answer = self._by_slot_program(candidates) if many else None
-        bound = answer.bound if answer and answer.is_least else self._threshold_bound(candidates)
-        if answer and answer.is_least:
-            best.offer(self.problem.trial.loss(answer.victims), answer.victims)
-        elif not self._solver_answered:
-            suffices = answer is not None and (self.problem.by_slots or self.problem.fits(answer.victims))
-            self._offer(answer.victims if answer is not None and suffices else candidates, best)
+        if not self._solver_answered:
+            self._offer(candidates, best)
         if best.loss is not None and best.loss.budget_violations:
             harmless = self.problem.victims.only(self._harmless())
             if harmless and self.problem.fits(harmless):
                 self._offer(self._up_to_threshold(harmless), best)
-        if answer is not None and answer.bound.highest_priority == bound.highest_priority:
-            bound = max(bound, answer.bound)
-        is_settled = many and best.loss is not None and bound >= best.loss.as_bound
+        bound = self._threshold_bound(candidates)
+        is_settled = len(candidates) > FEW_VICTIMS and best.loss is not None and bound >= best.loss.as_bound
         return None if is_settled else bound
 
     def _offer(self, sufficient: Sequence[Victim], best: Incumbent) -> None:
         spared = self.problem.spare(sufficient)
         best.offer(self.problem.trial.loss(spared), spared)
-
-    def _by_slot_program(self, candidates: Victims) -> _SlotAnswer | None:
-        """The cheapest victims by counting slots: exact where slots decide, else for the pods of each shape alone."""
-        problem = self.problem
-        chosen: dict[int, Victim] = {}
-        least, is_least = (0, 0), problem.by_slots
-        for part, gains in [(problem.aim, problem.gains)] if problem.by_slots else self._by_shape():
-            if gains.missing(problem.region) <= 0 and not problem.by_slots:
-                continue
-            program = SlotProgram(gains, part, problem.region, candidates)
-            result = program.solve() if program.is_small() else None
-            if result is None:
-                return None
-            least = max(least, divmod(result.bound, len(candidates) + 1))
-            is_least = is_least and result.bound == result.cost
-            chosen |= {victim.unit: victim for victim in candidates.with_units(result.units)}
-        if not chosen:
-            return None
-        return _SlotAnswer(list(chosen.values()), LossBound(0, candidates.highest, *least), is_least)
 
     def _harmless(self) -> list[Victim]:
         """Victims that can all be evicted without a violation, the cheapest first."""
@@ -219,5 +191,5 @@ class RegionSearch:
             bound = SolverDriver(self.problem, best).improve(lowest)
         except ModelTooLarge:
             bound = self.problem.lower_bound
-        self._solver_answered = best.loss is not before and not self.problem.by_slots
+        self._solver_answered = best.loss is not before
         return bound

@@ -6,18 +6,15 @@ Minimised is the work, then the units, of victims whose eviction gives a uniform
     domain    its rows combined; victims on several rows of it are evicted or kept in all ways, if they are few
     tree      domains combined likewise, for copies of a uniform part
 
-A victim on rows of several domains, or one of too many in its domain, is split: each of its rows is sold alone, at an
-even share of the victim's cost.  That relaxes the problem, so the price of the cheapest purchase is a lower bound of
-the loss.  Evicting every victim of which a row was bought is an answer; it is the least if it costs no more than the
-bound, which holds whenever no victim was split.
+Victims on rows of several domains, or too many that span rows of one, are left to the solver.
 
-Used for the first answer among many victims (`region_search`).  Without it single-pod victims are left to the solver:
+Asked first where there are many victims (`region_search`).  Without it single-pod victims are left to the solver:
 the bench case `preempt-singles` takes 13 times as long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import NamedTuple
 
@@ -41,16 +38,8 @@ MOST_SPANNING = 5
 RowCase = tuple[int, tuple[int, ...]]
 
 
-class SlotResult(NamedTuple):
-    """Units whose eviction suffices, their cost, and a lower bound of the cost of any others."""
-
-    units: frozenset[int]
-    cost: int
-    bound: int
-
-
-class _Purchase(NamedTuple):
-    """Units of which some row is bought, and the price of these rows."""
+class Purchase(NamedTuple):
+    """Units whose eviction gives slots, and what they cost."""
 
     price: int
     units: tuple[int, ...] = ()
@@ -73,9 +62,9 @@ class SlotProgram:
         self._domain_of = gains.table.domains(level) if level >= 0 else np.zeros(gains.table.size, dtype=np.int64)
         #: By domain, the victims on several of its rows that are tried in all ways.
         self._spanning: dict[int, list[int]] = {}
-        #: By row, the split victims with their prices there.
-        self._split: dict[int, list[tuple[int, int]]] = {}
-        #: The entry of a spanning or split victim on a row.
+        #: Whether some victims cannot be tried in all ways.
+        self._has_others = False
+        #: The entry of a spanning victim on a row.
         self._entries: dict[tuple[int, int], int] = {}
         self._index(victims)
         #: By the first row of a leaf's domain.
@@ -85,18 +74,12 @@ class SlotProgram:
     def is_small(self) -> bool:
         """Whether all subsets can be looked at; otherwise the program must not be solved."""
         on_row = np.diff(self._first_single)
-        for row, split in self._split.items():
-            on_row[row] += len(split)
         small = int(on_row.max(initial=0)) <= MOST_ON_ROW and sum(self.cost.values()) < INFINITE
-        return small and int((1 << on_row[on_row > 0]).sum()) <= MOST_SUBSETS
+        return small and not self._has_others and int((1 << on_row[on_row > 0]).sum()) <= MOST_SUBSETS
 
-    def solve(self) -> SlotResult | None:
+    def solve(self) -> Purchase | None:
         """The cheapest purchase of the aim's slots; None if no victims suffice."""
-        bought = self._tree(self.aim, self.region.level, self.region.index, 1).get(1)
-        if bought is None:
-            return None
-        units = frozenset(bought.units)
-        return SlotResult(units, sum(self.cost[unit] for unit in units), bought.price)
+        return self._tree(self.aim, self.region.level, self.region.index, 1).get(1)
 
     # ---- victims by row
 
@@ -116,7 +99,7 @@ class SlotProgram:
         for entry, unit, row in zip(others.tolist(), units.tolist(), rows.tolist(), strict=True):
             rows_by_unit.setdefault(unit, []).append(row)
             self._entries[unit, row] = entry
-        self._index_others({unit: sorted(rows_by_unit[unit]) for unit in sorted(rows_by_unit)})
+        self._index_spanning({unit: rows_by_unit[unit] for unit in sorted(rows_by_unit)})
 
     def _index_singles(self, entries: Ints, units: Ints) -> None:
         """Victims on one row, by row, on each in order of their units."""
@@ -129,25 +112,17 @@ class SlotProgram:
         #: Where those of each row begin, and the end.
         self._first_single = [0, *np.cumsum(np.bincount(rows, minlength=self.gains.table.size)).tolist()]
 
-    def _index_others(self, rows_by_unit: dict[int, list[int]]) -> None:
-        """Victims on several rows: spanning where few of them stay inside one domain, else split."""
-        split: list[int] = []
+    def _index_spanning(self, rows_by_unit: dict[int, list[int]]) -> None:
+        """Victims on several rows, by the domain that they stay inside."""
         for unit, rows in rows_by_unit.items():
             domains = {int(self._domain_of[row]) for row in rows}
-            if len(domains) > 1:
-                split.append(unit)
-            else:
-                self._spanning.setdefault(domains.pop(), []).append(unit)
-        for domain in [domain for domain, units in self._spanning.items() if len(units) > MOST_SPANNING]:
-            split += self._spanning.pop(domain)
-        for unit in split:
-            share, rest = divmod(self.cost[unit], len(rows_by_unit[unit]))
-            for number, row in enumerate(rows_by_unit[unit]):
-                self._split.setdefault(row, []).append((unit, share + (number < rest)))
+            self._spanning.setdefault(domains.pop(), []).append(unit)
+            self._has_others |= bool(domains)
+        self._has_others |= any(len(units) > MOST_SPANNING for units in self._spanning.values())
 
     # ---- the tree
 
-    def _tree(self, part: Part, level: int, index: int, copies: int) -> dict[int, _Purchase]:
+    def _tree(self, part: Part, level: int, index: int, copies: int) -> dict[int, Purchase]:
         """The cheapest purchase for 0, 1, … copies of a part in a domain, as far as they can be had."""
         table = self.gains.table
         own = table.level_of[part.keys[0]] if part.keys else level
@@ -156,22 +131,22 @@ class SlotProgram:
             self._price_domains(part.need, own, inside)
         if own == level:
             return self._domain(part, level, index, copies)
-        best = {0: _Purchase(0)}
+        best = {0: Purchase(0)}
         for inner in inside:
             best = _joined(best, self._domain(part, own, inner, copies), copies)
         return best
 
-    def _domain(self, part: Part, level: int, index: int, copies: int) -> dict[int, _Purchase]:
+    def _domain(self, part: Part, level: int, index: int, copies: int) -> dict[int, Purchase]:
         """The same for a domain of the part's own key."""
         if part.is_leaf:
             return self._leaf(part.need, level, index, copies)
         below = self._tree(part.children[0], level, index, copies * part.need)
         return {number: below[number * part.need] for number in range(copies + 1) if number * part.need in below}
 
-    def _leaf(self, need: int, level: int, index: int, copies: int) -> dict[int, _Purchase]:
+    def _leaf(self, need: int, level: int, index: int, copies: int) -> dict[int, Purchase]:
         """The best over all cases of the domain's spanning victims."""
         low, high = self.gains.table.span(level, index)
-        best: dict[int, _Purchase] = {0: _Purchase(0)}
+        best: dict[int, Purchase] = {0: Purchase(0)}
         copies = min(copies, int(self.gains.slots_most[low:high].sum()) // need)
         for case in self._domain_cases[low] if copies else ():
             cost = sum(self.cost[unit] for unit in case.evicted)
@@ -179,7 +154,7 @@ class SlotProgram:
                 continue
             for number, bought in self._combined(case.rows, need, copies).items():
                 if number not in best or cost + bought.price < best[number].price:
-                    best[number] = _Purchase(cost + bought.price, case.evicted + bought.units)
+                    best[number] = Purchase(cost + bought.price, case.evicted + bought.units)
         return best
 
     # ---- domains and rows
@@ -192,12 +167,11 @@ class SlotProgram:
             if int(self.gains.slots_most[low:high].sum()) >= need:
                 self._domain_cases[low] = list(self._cases(low, high))
                 wanted += (row for case in self._domain_cases[low] for row in case.rows)
-        by_size: dict[tuple[int, int], list[RowCase]] = {}
+        by_size: dict[int, list[RowCase]] = {}
         for case in dict.fromkeys(wanted):
-            singles = self._first_single[case[0] + 1] - self._first_single[case[0]]
-            by_size.setdefault((singles, len(self._split.get(case[0], ()))), []).append(case)
-        for (singles, split), cases in by_size.items():
-            self._row_costs.update(zip(cases, self._priced(cases, singles, split), strict=True))
+            by_size.setdefault(self._first_single[case[0] + 1] - self._first_single[case[0]], []).append(case)
+        for singles, cases in by_size.items():
+            self._row_costs.update(zip(cases, self._priced(cases, singles), strict=True))
 
     def _cases(self, low: int, high: int) -> Iterator[_DomainCase]:
         """All ways to evict or keep the spanning victims of a domain."""
@@ -208,16 +182,12 @@ class SlotProgram:
             rows = [(row, tuple([unit for unit in evicted if (unit, row) in self._entries])) for row in usable]
             yield _DomainCase(evicted, rows)
 
-    def _priced(self, cases: list[RowCase], singles: int, split: int) -> list[RowCosts]:
-        """Row costs of cases whose rows have `singles` victims on one row and `split` split victims each."""
+    def _priced(self, cases: list[RowCase], singles: int) -> list[RowCosts]:
+        """Row costs of cases whose rows have `singles` victims each that are on no other row."""
         gains, rows = self.gains, [row for row, _ in cases]
-        subsets = (np.arange(1 << (singles + split)) >> np.arange(singles + split)[:, np.newaxis]) & 1
+        subsets = (np.arange(1 << singles) >> np.arange(singles)[:, np.newaxis]) & 1
         here = np.array([self._first_single[row] for row in rows])[:, np.newaxis] + np.arange(singles)
         costs, entries = self._single_costs[here], self._single_entries[here]
-        if split:
-            prices = np.array([[price for _, price in self._split[row]] for row in rows])
-            of_split = np.array([[self._entries[unit, row] for unit, _ in self._split[row]] for row in rows])
-            costs, entries = np.hstack((costs, prices)), np.hstack((entries, of_split))
         evicted = [(at, self._entries[unit, row]) for at, (row, units) in enumerate(cases) for unit in units]
         amounts: list[tuple[Ints, int]] = []
         for (_, resource, amount), freed in zip(gains.requests, gains.freed, strict=True):
@@ -229,7 +199,7 @@ class SlotProgram:
         usable = gains.slots_most[rows][:, np.newaxis] > 0
         return cheapest_subsets(np.where(usable, np.minimum(slots, gains.need), 0), costs @ subsets)
 
-    def _combined(self, cases: list[RowCase], need: int, copies: int) -> dict[int, _Purchase]:
+    def _combined(self, cases: list[RowCase], need: int, copies: int) -> dict[int, Purchase]:
         """The cheapest purchase of the slots for 0, 1, … copies of a leaf on these rows."""
         every = [(case, self._row_costs[case]) for case in cases]
         free = sum(costs.free for _, costs in every)
@@ -243,7 +213,7 @@ class SlotProgram:
         for number, lack in enumerate(missing):
             price = int(best[lack])
             if price < INFINITE:
-                found[number] = _Purchase(price, tuple(self._bought(helpful, trace, lack)))
+                found[number] = Purchase(price, tuple(self._bought(helpful, trace, lack)))
         return found
 
     def _bought(self, rows: list[tuple[RowCase, RowCosts]], trace: list[Ints], missing: int) -> Iterable[int]:
@@ -253,14 +223,10 @@ class SlotProgram:
             slots = int(taken[left]) if left else 0
             if slots:
                 left = max(0, left - slots)
-                for bit, unit in enumerate(self._units_on(row)):
+                low, high = self._first_single[row], self._first_single[row + 1]
+                for bit, unit in enumerate(self._singles[low:high].tolist()):
                     if costs.chosen[slots - 1] >> bit & 1:
                         yield unit
-
-    def _units_on(self, row: int) -> Sequence[int]:
-        """The units of which a row can be bought, in the order of the bits of its subsets."""
-        low, high = self._first_single[row], self._first_single[row + 1]
-        return [*self._singles[low:high].tolist(), *(unit for unit, _ in self._split.get(row, ()))]
 
 
 def _costs(victims: Victims) -> dict[int, int]:
@@ -279,12 +245,12 @@ def _leaf_level(gains: SlotGains, part: Part, region: Region) -> int:
         part = part.children[0]
 
 
-def _joined(one: dict[int, _Purchase], other: dict[int, _Purchase], copies: int) -> dict[int, _Purchase]:
+def _joined(one: dict[int, Purchase], other: dict[int, Purchase], copies: int) -> dict[int, Purchase]:
     """The cheapest purchases of copies from two domains."""
-    best: dict[int, _Purchase] = {}
+    best: dict[int, Purchase] = {}
     for here, first in one.items():
         for there, second in other.items():
             number, price = min(copies, here + there), first.price + second.price
             if number not in best or price < best[number].price:
-                best[number] = _Purchase(price, first.units + second.units)
+                best[number] = Purchase(price, first.units + second.units)
     return best

@@ -258,10 +258,5 @@ def without_pod_rules(part: Part) -> Part:
     return replace(part, least=least, asks=asks, children=tuple(map(without_pod_rules, part.children)))
 
 
-def pods_of_shape(shape: Shape, number: int) -> Part:
-    """A number of pods of one shape, anywhere."""
-    return Part(-1, -1, (), (), number, number, {shape: number}, (Ask(shape, "", 0, number),))
-
-
 def _alone(shape: Shape) -> Shape:
     return replace(shape, affinity=(), anti_affinity=(), spread=(), identity=None)
