@@ -88,6 +88,29 @@ def test_a_run_that_completes_ends_with_0_and_a_picture(tmp_path: Path) -> None:
     assert "AA" in done.stdout
 
 
+def test_a_run_of_standard_input_tells_one_json_object_per_line(tmp_path: Path) -> None:
+    done = echelon("run", "-", "--speed", "20", "--output", "json", given=job(tmp_path).read_text())
+    assert done.returncode == 0, done.stdout + done.stderr
+    start, *events, end = map(json.loads, done.stdout.splitlines())
+    assert (start["type"], len(start["nodes"])) == ("start", 24)
+    assert [(event["event"], event["object"]) for event in events] == [
+        ("submitted", "Job/job"),
+        ("placed", "job"),
+        ("complete", "Job/job"),
+    ]
+    assert (end["outcome"], end["exitCode"], end["waiting"]) == ("complete", 0, [])
+    assert all(stay["unit"] == "job" and 0 <= stay["begin"] < stay["end"] <= end["at"] for stay in end["stays"])
+    assert len(end["stays"]) == 2
+
+
+def test_a_blocked_run_tells_in_json_what_waits(tmp_path: Path) -> None:
+    job(tmp_path, gpus=9)
+    done = echelon("run", tmp_path, "--speed", "20", "-o", "json")
+    end = json.loads(done.stdout.splitlines()[-1])
+    assert (done.returncode, end["outcome"], end["exitCode"]) == (3, "blocked", 3)
+    assert "nvidia.com/gpu" in end["waiting"][0]["reason"]
+
+
 def test_a_run_that_fails_ends_with_1_and_says_why(tmp_path: Path) -> None:
     done = echelon("run", job(tmp_path, code=3), "--speed", "20")
     assert done.returncode == 1, done.stdout + done.stderr
@@ -239,6 +262,12 @@ def test_tree_finds_the_plane_that_up_started(tmp_path: Path) -> None:
         assert "a pod requests 9 nvidia.com/gpu, the largest node has 8" in " ".join(shown.split())
         data = json.loads(echelon("tree", "job", "job", "-o", "json", **state).stdout)
         assert data["children"][0]["reason"].endswith("the largest node has 8")
+        typed = {"_ECHELON_COMPLETE": "bash_complete", "COMP_WORDS": "echelon tree job j", "COMP_CWORD": "3"}
+        asked = subprocess.run(
+            [sys.executable, "-c", "from echelon.cli import main; main(prog_name='echelon')"],
+            env={**os.environ, **state, **typed}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert asked.stdout == "plain,job\n", asked.stderr
     finally:
         assert up.stop() == 0
     stopped = echelon("tree", "job/job", **state)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import click
 
 from ..base.version import __version__
+from .completion import completion
 from .controllers import controllers
 from .crds import crds
 from .run import run
@@ -44,3 +45,4 @@ main.add_command(tree)
 main.add_command(scheduler)
 main.add_command(controllers)
 main.add_command(crds)
+main.add_command(completion)

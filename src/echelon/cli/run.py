@@ -12,7 +12,7 @@ from .shared_options import cluster_option, load_cluster, speed_option
 
 
 @click.command()
-@click.argument("manifests", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("manifests", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @cluster_option
 @speed_option
 @click.option(
@@ -23,12 +23,23 @@ from .shared_options import cluster_option, load_cluster, speed_option
     metavar="SECONDS",
     help="Submit the manifests one by one, this many seconds of cluster time apart.  [default: all at once]",
 )
-def run(manifests: tuple[Path, ...], cluster_file: Path | None, speed: float, stagger: float) -> None:
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Text with a chart at the end, or one JSON object per line.",
+)
+def run(manifests: tuple[Path, ...], cluster_file: Path | None, speed: float, stagger: float, output: str) -> None:
     """Run MANIFESTS on a simulated cluster to their end.
 
+    Each is a file, a directory with .yaml, .yml and .json files, or - for standard input.
+
     \b
-    Example:
+    Examples:
       echelon run examples/gang-job.yaml --cluster examples/clusters/small.yaml --speed 10
+      helm template ./chart | echelon run - --output json
 
     \b
     Exit codes:
@@ -41,7 +52,7 @@ def run(manifests: tuple[Path, ...], cluster_file: Path | None, speed: float, st
     from .following.manifests import BadManifest, load
 
     try:
-        loaded = [load(path) for path in manifests]
+        loaded = load(manifests)
     except BadManifest as error:
         raise Refusal(str(error)) from error
     cluster = load_cluster(cluster_file)
@@ -55,7 +66,7 @@ def run(manifests: tuple[Path, ...], cluster_file: Path | None, speed: float, st
     with tempfile.TemporaryDirectory(prefix="echelon-") as data:
         settings = PlaneSettings(data=Path(data), cluster=cluster, speed=speed)
         try:
-            code = run_program(follow_to_the_end(settings, loaded, stagger))
+            code = run_program(follow_to_the_end(settings, loaded, stagger, output))
         except CannotStart as error:
             raise Refusal(str(error)) from error
     sys.exit(code)

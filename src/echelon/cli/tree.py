@@ -12,12 +12,21 @@ from .shared_options import context_option, kubeconfig_option
 _KINDS = ("trainjob", "jobset", "job", "workload", "compositepodgroup", "podgroup", "pod")
 
 
-def _complete_kind(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return [CompletionItem(f"{kind}/", type="nospace") for kind in _KINDS if kind.startswith(incomplete)]
+def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """A kind, then names of objects of this kind; `KIND/` is completed to names too."""
+    given: tuple[str, ...] = context.params.get("targets") or ()
+    kind, slash, begin = incomplete.rpartition("/")
+    if not slash and not given:
+        return [CompletionItem(kind) for kind in _KINDS if kind.startswith(incomplete)]
+    from .showing.show import names
+
+    options = (context.params.get("namespace"), context.params.get("kubeconfig"), context.params.get("context"))
+    found = names(kind or given[0], *options)
+    return [CompletionItem(f"{kind}{slash}{name}") for name in found if name.startswith(begin)]
 
 
 @click.command(short_help="Show objects with their children, down to pods and nodes.")
-@click.argument("targets", metavar="KIND/NAME...", nargs=-1, required=True, shell_complete=_complete_kind)
+@click.argument("targets", metavar="KIND/NAME...", nargs=-1, required=True, shell_complete=_complete)
 @click.option("-n", "--namespace", help="Namespace of the objects.  [default: that of the context]")
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True, help="Format."

@@ -1,10 +1,11 @@
 """Reads manifests: YAML documents to objects, with errors that name file, line and fix.
 
-load(path) ─► [Manifest(title, objects)] ─► ordered(...) ─► created one by one by `run`
+load(paths) ─► [Manifest(title, objects)] ─► ordered(...) ─► created one by one by `run`
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,10 @@ from ...api.scheme import (
 _FIRST = (NAMESPACES, PRIORITY_CLASSES, CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES)
 
 
+_STDIN = Path("-")
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
 class BadManifest(Exception):
     """A manifest that cannot be used; the message begins with file and line."""
 
@@ -45,19 +50,39 @@ class ManifestObject:
 
 @dataclass(frozen=True)
 class Manifest:
-    path: Path
+    #: The file, as messages name it.
+    source: str
     #: The comment at the top of the file.
     title: str
     entries: tuple[ManifestObject, ...]
 
 
-def load(path: Path) -> Manifest:
-    """Read one file; `BadManifest` with file and line if it is invalid."""
+def load(paths: Iterable[Path]) -> list[Manifest]:
+    """Read files, directories and `-`, standard input; `BadManifest` with file and line if one is invalid."""
+    return [_parsed(_text(path), "stdin" if path == _STDIN else str(path)) for path in _files(paths)]
+
+
+def _files(paths: Iterable[Path]) -> Iterable[Path]:
+    """The files of directories by name, as `kubectl apply -f DIR` takes them: without those further down."""
+    for path in paths:
+        if path == _STDIN or not path.is_dir():
+            yield path
+            continue
+        found = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES and file.is_file())
+        if not found:
+            raise BadManifest(f"{path}: contains no {', '.join(_SUFFIXES)} files")
+        yield from found
+
+
+def _text(path: Path) -> str:
     try:
-        text = path.read_text()
+        return sys.stdin.read() if path == _STDIN else path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise BadManifest(f"{path}: {reason}") from error
+
+
+def _parsed(text: str, path: str) -> Manifest:
     entries: list[ManifestObject] = []
     try:
         for node in yaml.compose_all(text, Loader=yaml.CSafeLoader):
@@ -67,7 +92,7 @@ def load(path: Path) -> Manifest:
                 entries += _entries(document, f"{path}:{line}")
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
-        place = f"{path}:{mark.line + 1}" if mark else str(path)
+        place = f"{path}:{mark.line + 1}" if mark else path
         raise BadManifest(f"{place}: not YAML: {error.problem or error}") from error
     if not entries:
         raise BadManifest(f"{path}: contains no objects")

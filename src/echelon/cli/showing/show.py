@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Sequence
@@ -9,8 +10,11 @@ from pathlib import Path
 
 import click
 import yaml
+from lightkube.config.kubeconfig import SingleConfig
 
 from ...api.errors import ApiError
+from ...api.objects import meta
+from ...api.scheme import Resource
 from ...client.kubeconfig import KubeconfigError, connect, load
 from ..failures import Refusal
 from ..output import plain_console
@@ -18,14 +22,16 @@ from ..own_plane import default_data_directory, running_kubeconfig
 from .branches import Branch, branch_of
 from .drawing import drawn
 from .snapshot import Snapshot
-from .targets import Target
+from .targets import Target, parse
+
+#: How long the completion of names may take.
+_PATIENCE_SECONDS = 3.0
 
 
 async def show(
     targets: Sequence[Target], namespace: str | None, output: str, kubeconfig: Path | None, context: str | None
 ) -> None:
-    if kubeconfig is None and not os.environ.get("KUBECONFIG"):
-        kubeconfig = running_kubeconfig()
+    kubeconfig = _default(kubeconfig)
     try:
         config = load(kubeconfig, context)
         verbs = connect(config)
@@ -45,6 +51,31 @@ async def show(
             raise Refusal(f'{resource.qualified} "{name}" not found in namespace {space}')
         branches.append(branch_of(snapshot, resource, root))
     _print(branches, output)
+
+
+def names(kind: str, namespace: str | None, kubeconfig: Path | None, context: str | None) -> list[str]:
+    """Names of the objects of a kind, to complete what is typed; none if there is no cluster to ask."""
+    try:
+        ((resource, _),) = parse([kind, "any"])
+        config = load(_default(kubeconfig), context)
+        return asyncio.run(
+            asyncio.wait_for(_listed(config, resource, namespace or config.namespace), _PATIENCE_SECONDS)
+        )
+    except (Refusal, KubeconfigError, ApiError, OSError, TimeoutError):
+        return []
+
+
+async def _listed(config: SingleConfig, resource: Resource, namespace: str) -> list[str]:
+    verbs = connect(config)
+    try:
+        return [meta.name(obj) for obj in (await verbs.list(resource, namespace)).items]
+    finally:
+        await verbs.close()
+
+
+def _default(kubeconfig: Path | None) -> Path | None:
+    """Without --kubeconfig and $KUBECONFIG, the plane that runs on this machine."""
+    return kubeconfig or (None if os.environ.get("KUBECONFIG") else running_kubeconfig())
 
 
 def _hint(kubeconfig: Path | None) -> str:
