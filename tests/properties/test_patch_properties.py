@@ -81,4 +81,8 @@ def test_strategic_merge_treats_containers_as_a_map_by_name(
     body = {"spec": {"containers": listed(changed) + deletions}}
     result = apply_patch.apply(scheme.PODS, {"spec": {"containers": listed(old)}}, Patch(PatchType.STRATEGIC, body))
     expected = {name: image for name, image in (old | changed).items() if name not in dropped or name in changed}
-    assert result["spec"]["containers"] == listed(expected)
+    found = {item["name"]: item["image"] for item in result["spec"]["containers"]}
+    assert found == expected
+    assert len(found) == len(result["spec"]["containers"])
+    assert [name for name in found if name in changed] == list(changed)
+    assert [name for name in found if name not in changed] == [name for name in old if name in found.keys() - changed]

@@ -111,10 +111,34 @@ TWO = [{"name": "a", "image": "1", "env": [{"name": "E", "value": "v"}]}, {"name
 def test_strategic_merge_finds_list_items_by_their_key() -> None:
     change = {"containers": [{"name": "a", "image": "2", "env": [{"name": "F", "value": "w"}]}, {"name": "c"}]}
     assert spec_after(patched_pod(containers=TWO), change)["containers"] == [
-        {"name": "a", "image": "2", "env": [{"name": "E", "value": "v"}, {"name": "F", "value": "w"}]},
-        {"name": "b", "image": "1"},
+        {"name": "a", "image": "2", "env": [{"name": "F", "value": "w"}, {"name": "E", "value": "v"}]},
         {"name": "c"},
+        {"name": "b", "image": "1"},
     ]
+
+
+#: As a real server orders them: what the patch lists in its order, the rest before the first item it preceded.
+ORDERS = [
+    ("ab", "cb", "cab"),
+    ("abc", "b", "abc"),
+    ("abc", "ca", "bca"),
+    ("abc", "xcya", "xbcya"),
+    ("abcd", "db", "acdb"),
+    ("ab", "ba", "ba"),
+    ("abc", "n", "nabc"),
+    ("abcd", "nca", "nbcad"),
+]
+
+
+@pytest.mark.conformance("API-81")
+@pytest.mark.parametrize(("before", "change", "after"), ORDERS)
+def test_strategic_merge_orders_items_as_a_real_server_does(before: str, change: str, after: str) -> None:
+    containers = [{"name": name} for name in before]
+    found = spec_after(patched_pod(containers=containers), {"containers": [{"name": name} for name in change]})
+    assert "".join(item["name"] for item in found["containers"]) == after
+    metadata = {"metadata": {"finalizers": list(before)}}
+    merged = patched(metadata, PatchType.STRATEGIC, {"metadata": {"finalizers": list(change)}})
+    assert "".join(merged["metadata"]["finalizers"]) == after
 
 
 @pytest.mark.conformance("API-85")
@@ -161,8 +185,12 @@ def test_finalizers_are_a_set_and_scalars_can_be_taken_out() -> None:
     ("before", "order", "added", "after"),
     [
         ("ab", "ba", "", "ba"),
-        ("abc", "anc", "n", "abnc"),
+        ("abc", "anc", "n", "anbc"),
         ("abc", "ca", "", "bca"),
+        ("abcd", "dnb", "n", "acdnb"),
+        ("abcd", "cb", "", "acbd"),
+        ("abc", "abcd", "d", "abcd"),
+        ("c", "cd", "d", "cd"),
     ],
 )
 def test_set_element_order_keeps_server_only_items_in_place(before: str, order: str, added: str, after: str) -> None:
@@ -189,6 +217,8 @@ def test_retain_keys_drops_the_rest() -> None:
         {"$retainKeys": ["a"], "hostname": "x"},
         {"$retainKeys": "a"},
         {"$setElementOrder/containers": "a"},
+        {"$setElementOrder/containers": [{"name": "b"}], "containers": [{"name": "c"}]},
+        {"$setElementOrder/containers": [{"name": "d"}, {"name": "c"}], "containers": [{"name": "c"}, {"name": "d"}]},
     ],
 )
 def test_malformed_strategic_patches_are_bad_requests(change: Object) -> None:

@@ -15,6 +15,8 @@ import msgspec
 
 Step = str
 Path = tuple[Step, ...]
+#: Most levels of a set that a client may send; no kind has fields that deep.
+_DEEPEST = 100
 
 
 class FieldSet:
@@ -73,15 +75,15 @@ def _combined(mine: FieldSet, theirs: FieldSet, keep: Callable[[bool, bool], boo
     return FieldSet(keep(mine.member, theirs.member), below)
 
 
-def from_fields_v1(tree: Any) -> FieldSet:
-    """The set in a `fieldsV1`; what is not of that form is left out."""
+def from_fields_v1(tree: Any, levels: int = _DEEPEST) -> FieldSet:
+    """The set in a `fieldsV1`; what is not of that form, or too deep, is left out."""
     found = FieldSet()
-    if isinstance(tree, dict):
+    if isinstance(tree, dict) and levels:
         for step, below in tree.items():
             if step == ".":
                 found.member = True
             else:
-                node = from_fields_v1(below)
+                node = from_fields_v1(below, levels - 1)
                 node.member = node.member or not node.below
                 found.below[step] = node
     return found

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from .. import errors
 from ..schema import definitions
 from ..schema.decoding import copy_tree
@@ -75,13 +77,15 @@ def _merge_field(schema: Schema, result: Object, patch: Object, field: str) -> N
         return
     dropped = patch.get(_DELETE_SCALARS + field)
     if dropped is not None and field in result:
-        result[field] = [item for item in _list(result[field]) if item not in _list(dropped)]
+        gone = {_identity(item) for item in _list(dropped)}
+        result[field] = [item for item in _list(result[field]) if _identity(item) not in gone]
     old = result.get(field)
     if field in patch:
         result[field] = _merge_value(schema, old, patch[field])
     order = patch.get(_ORDER + field)
     if order is not None and isinstance(result.get(field), list):
         key = _resolved(schema).get("x-kubernetes-patch-merge-key", "")
+        _check_order(patch.get(field), _list(order), key)
         result[field] = _reordered(result[field], old if isinstance(old, list) else [], _list(order), key)
 
 
@@ -95,7 +99,8 @@ def _merge_value(schema: Schema, old: Any, new: Any) -> Any:
     if any(isinstance(item, (dict, list)) for item in new):
         return _merge_items(schema, old if isinstance(old, list) else [], new)
     kept = old if isinstance(old, list) else []
-    return [*kept, *dict.fromkeys(item for item in new if item not in kept)]
+    united = {_identity(item): item for item in reversed([*kept, *new])}
+    return _reordered(list(reversed(united.values())), kept, new, "")
 
 
 def _merges(schema: Schema) -> bool:
@@ -103,50 +108,74 @@ def _merges(schema: Schema) -> bool:
 
 
 def _merge_items(schema: Schema, old: list[Any], new: list[Any]) -> list[Any]:
-    """Merge a list of objects by its merge key; items that match nothing are appended."""
+    """Merge a list of objects by its merge key; items of the patch come in its order."""
     merge_key = str(schema.get("x-kubernetes-patch-merge-key", ""))
     items = _resolved(schema.get("items", {}))
     if any(isinstance(item, dict) and item.get(_PATCH) == "replace" and len(item) == 1 for item in new):
         return [_without_directives(items, item) for item in new if item != {_PATCH: "replace"}]
-    merged = list(old)
     for item in new:
         if not isinstance(item, dict) or merge_key not in item:
             raise errors.bad_request(f"map: {item} does not contain declared merge key: {merge_key}")
-        place = _find(merged, merge_key, item[merge_key])
-        if item.get(_PATCH) == "delete":
-            while place is not None:
-                del merged[place]
-                place = _find(merged, merge_key, item[merge_key])
-        elif place is None:
-            merged.append(_merge(items, {}, item))
+    deleted = {_identity(item, merge_key) for item in new if item.get(_PATCH) == "delete"}
+    kept = [item for item in old if _identity(item, merge_key) not in deleted] if deleted else list(old)
+    merged = list(kept)
+    places: dict[Any, int] = {}
+    for place, item in enumerate(merged):
+        places.setdefault(_identity(item, merge_key), place)
+    given = [item for item in new if item.get(_PATCH) != "delete"]
+    for item in given:
+        identity = _identity(item, merge_key)
+        if identity in places:
+            merged[places[identity]] = _merge(items, merged[places[identity]], item)
         else:
-            merged[place] = _merge(items, merged[place], item)
-    return merged
+            places[identity] = len(merged)
+            merged.append(_merge(items, {}, item))
+    return _reordered(merged, kept, given, merge_key)
 
 
-def _find(items: list[Any], merge_key: str, value: Any) -> int | None:
-    for place, item in enumerate(items):
-        if isinstance(item, dict) and item.get(merge_key) == value:
-            return place
-    return None
+def _identity(item: Any, merge_key: str = "") -> Any:
+    """What makes two items of a list the same: the merge key of objects, the value of scalars."""
+    found = item.get(merge_key) if isinstance(item, dict) and merge_key else item
+    return msgspec.json.encode(found) if isinstance(found, (dict, list)) else found
+
+
+def _check_order(given: Any, order: list[Any], merge_key: str) -> None:
+    """400 unless the items of a patch come in the order that the patch declares."""
+    if not isinstance(given, list):
+        return
+    place = {_identity(item, merge_key): index for index, item in enumerate(order)}
+    kept = [item for item in given if not (isinstance(item, dict) and item.get(_PATCH))]
+    places = [place.get(_identity(item, merge_key), -1) for item in kept]
+    if -1 in places or places != sorted(places):
+        raise errors.bad_request("The order in patch list doesn't match $setElementOrder list")
 
 
 def _reordered(items: list[Any], before: list[Any], order: list[Any], merge_key: str) -> list[Any]:
-    """Order the items as the patch says; items that are not in the patch keep their relative place."""
-
-    def identity(item: Any) -> Any:
-        return item.get(merge_key) if isinstance(item, dict) else item
-
-    wanted = [identity(item) for item in order]
-    was = [identity(item) for item in before]
-    listed = sorted((item for item in items if identity(item) in wanted), key=lambda item: wanted.index(identity(item)))
-    others = [item for item in items if identity(item) not in wanted]
+    """Items of the patch in its order; others come as late as they did, before the first item they preceded."""
+    wanted = _places(order, merge_key)
+    was = _places(before, merge_key)
+    known = [(_identity(item, merge_key), item) for item in items]
+    listed = sorted((pair for pair in known if pair[0] in wanted), key=lambda pair: wanted[pair[0]])
+    others = [pair for pair in known if pair[0] not in wanted]
     merged: list[Any] = []
-    while listed and others:
-        ours, theirs = identity(listed[0]), identity(others[0])
-        comes_first = ours in was and theirs in was and was.index(ours) < was.index(theirs)
-        merged.append((listed if comes_first else others).pop(0))
-    return merged + listed + others
+    mine = theirs = 0
+    while mine < len(listed) and theirs < len(others):
+        ours, other = was.get(listed[mine][0]), was.get(others[theirs][0])
+        if ours is not None and other is not None and other < ours:
+            merged.append(others[theirs][1])
+            theirs += 1
+        else:
+            merged.append(listed[mine][1])
+            mine += 1
+    return merged + [item for _, item in (*listed[mine:], *others[theirs:])]
+
+
+def _places(items: list[Any], merge_key: str) -> dict[Any, int]:
+    """The first place of each item."""
+    places: dict[Any, int] = {}
+    for place, item in enumerate(items):
+        places.setdefault(_identity(item, merge_key), place)
+    return places
 
 
 def _without_directives(schema: Schema, value: Any) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from ..errors import FieldError, forbidden_field, invalid, required, too_long
 from ..objects import name_formats
 from ..scheme import NAMESPACES, ROLES, SERVICES, Object, Resource
@@ -136,8 +138,11 @@ def keep(meta: Object, old: Mapping[str, Any]) -> None:
 def without_repeated_owners(meta: Object) -> None:
     """Remove duplicate owner references."""
     owners = meta.get("ownerReferences")
-    if owners:
-        meta["ownerReferences"] = [owner for index, owner in enumerate(owners) if owner not in owners[:index]]
+    if owners and len(owners) > 1:
+        found: dict[bytes, Object] = {}
+        for owner in owners:
+            found.setdefault(msgspec.json.encode(owner, order="sorted"), owner)
+        meta["ownerReferences"] = list(found.values())
 
 
 def validate_update(resource: Resource, meta: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:

@@ -18,7 +18,7 @@ from ...api.verbs import Subresource, WriteOptions
 from ...store.interface import RevisionMismatch
 from ..objects.field_managers import manager_of
 from ..objects.stored_objects import Access, at_version
-from .create import create
+from .create import ANY_VERSION, create
 from .update import revise, store_revision
 
 
@@ -32,6 +32,21 @@ async def apply(
     options: WriteOptions,
 ) -> Object:
     """Merge the configuration in the name of the field manager; 409 if another manager has other values."""
+    try:
+        return await _apply(access, resource, name, body, namespace, subresource, options)
+    except RecursionError:
+        raise bad_request("error decoding patch: exceeded max depth") from None
+
+
+async def _apply(
+    access: Access,
+    resource: Resource,
+    name: str,
+    body: Any,
+    namespace: str,
+    subresource: Subresource,
+    options: WriteOptions,
+) -> Object:
     configuration = _checked(resource, body, namespace)
     wanted = _part_of(resource, configuration, subresource)
     mine = manager_of(access, resource, subresource, options, "Apply")
@@ -140,7 +155,7 @@ def _check_identity(resource: Resource, live: Object, given: Object) -> None:
     name = live["name"]
     if given.get("name"):
         _check_name(given, name)
-    if given.get("resourceVersion") not in (None, "", live["resourceVersion"]):
+    if given.get("resourceVersion") not in (None, "", ANY_VERSION, live["resourceVersion"]):
         raise stale(resource, name)
     if given.get("uid") not in (None, "", live["uid"]):
         raise invalid_object(resource, name, [immutable("metadata.uid", given["uid"])])

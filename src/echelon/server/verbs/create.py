@@ -16,6 +16,8 @@ from ...store.interface import RevisionMismatch
 from ..objects.incoming import decode, refuse_if, refuse_wrong_types
 from ..objects.stored_objects import Access, at_version
 
+#: A resourceVersion that stands for none.
+ANY_VERSION = "0"
 #: Attempts to find a free generated name.
 _NAME_TRIES = 8
 _SUFFIX_LENGTH = 5
@@ -67,7 +69,7 @@ def _new_object(access: Access, resource: Resource, sent: Object, namespace: str
 
 def _identify(access: Access, resource: Resource, metadata: Object, namespace: str) -> None:
     """Set name, namespace, uid, creationTimestamp and generation."""
-    if metadata.pop("resourceVersion", ""):
+    if metadata.pop("resourceVersion", "") not in ("", ANY_VERSION):
         raise bad_request("resourceVersion should not be set on objects to be created")
     place(resource, metadata, namespace)
     for field in _SERVER_OWNED:

@@ -9,6 +9,7 @@ from ...api.verbs import Patch, PatchType, Subresource, WriteOptions
 from ...store.interface import Record, RevisionMismatch
 from ..objects.stored_objects import Access, at_version
 from .apply import apply
+from .create import ANY_VERSION
 from .update import revise, store_revision
 
 _STATUS_ENDPOINT = ("apiVersion", "kind", "metadata", "status")
@@ -47,7 +48,7 @@ def _applied(access: Access, resource: Resource, record: Record, patch: Patch, s
         # Absent metadata means no change; decoding reports any other type.
         return sent
     name = before["name"]
-    if after.get("resourceVersion") not in ("", None, before["resourceVersion"]):
+    if after.get("resourceVersion") not in ("", None, ANY_VERSION, before["resourceVersion"]):
         raise stale(resource, name)
     if after.get("uid", before["uid"]) != before["uid"]:
         raise invalid_object(resource, name, [immutable("metadata.uid", after["uid"])])

@@ -19,7 +19,7 @@ from ...store.interface import Record, RevisionMismatch
 from ..objects.field_managers import after_write
 from ..objects.incoming import decode, refuse_if, refuse_wrong_types
 from ..objects.stored_objects import Access, at_version
-from .create import create, place
+from .create import ANY_VERSION, create, place
 
 #: Fields whose change does not increase the generation.
 _NOT_SPEC: tuple[str, ...] = ("apiVersion", "kind", "metadata", "status")
@@ -35,6 +35,8 @@ async def update(
 ) -> Object:
     metadata = dict(sent.get("metadata") or {})
     place(resource, metadata, namespace)
+    if metadata.get("resourceVersion") == ANY_VERSION:
+        del metadata["resourceVersion"]
     name = metadata.get("name") or ""
     if not name:
         raise bad_request("metadata.name is required")

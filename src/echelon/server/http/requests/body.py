@@ -21,6 +21,8 @@ from .request import Request
 _JSON, _YAML, _PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 #: Larger protobuf bodies are read in a thread, because reading them takes longer than one step of the loop may.
 _LARGE = 32 * 1024
+#: Most levels of lists and objects in YAML.
+_DEEPEST = 500
 #: What reading YAML raises.
 _NOT_YAML = (yaml.YAMLError, msgspec.MsgspecError, TypeError, ValueError, RecursionError)
 
@@ -124,9 +126,15 @@ def _parse_protobuf(data: bytes, resource: Resource) -> Any:
 
 
 def _yaml_tree(data: bytes) -> Any:
-    if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(data, yaml.CSafeLoader)):
-        # A few lines of aliases can expand to gigabytes.
-        raise yaml.YAMLError("aliases are not accepted")
+    depth = 0
+    for event in yaml.parse(data, yaml.CSafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            # A few lines of aliases can expand to gigabytes.
+            raise yaml.YAMLError("aliases are not accepted")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            # The loader calls itself at every level and would end the process.
+            raise yaml.YAMLError(f"exceeded max depth of {_DEEPEST}")
     tree = yaml.load(data, yaml.CSafeLoader)
     # Converts the timestamps and binary values of YAML to JSON strings.
     return msgspec.json.decode(msgspec.json.encode(tree))
