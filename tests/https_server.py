@@ -17,7 +17,7 @@ import uvloop
 
 from echelon.base.rng import Rng
 from echelon.runtime.clocks import RealClock
-from echelon.server.https_server import Server, ServerSettings, serve
+from echelon.server.https_server import Authorization, Server, ServerSettings, serve
 from echelon.server.objects.object_cache import header_of
 from echelon.server.pipeline import Pipeline
 from echelon.store.sqlite import open_sqlite
@@ -25,14 +25,16 @@ from echelon.store.watch_history import Window
 
 
 @asynccontextmanager
-async def running(directory: Path, window: Window = Window()) -> AsyncIterator[tuple[Server, Pipeline]]:
+async def running(
+    directory: Path, window: Window = Window(), authorization: Authorization = "allow-all"
+) -> AsyncIterator[tuple[Server, Pipeline]]:
     """The server and the pipeline behind it, for as long as the block lasts; `window` bounds what watches remember."""
     clock = RealClock()
     store = open_sqlite(directory, header_of, window=window)
     try:
         pipeline = Pipeline(store, clock, Rng(1))
         await pipeline.bootstrap()
-        server = await serve(pipeline, ServerSettings(directory), clock)
+        server = await serve(pipeline, ServerSettings(directory, authorization=authorization), clock)
         try:
             yield server, pipeline
         finally:
@@ -42,7 +44,9 @@ async def running(directory: Path, window: Window = Window()) -> AsyncIterator[t
 
 
 @contextmanager
-def in_thread(directory: Path, window: Window = Window()) -> Iterator[Server]:
+def in_thread(
+    directory: Path, window: Window = Window(), authorization: Authorization = "allow-all"
+) -> Iterator[Server]:
     """The same on an event loop in a thread of its own, for clients that block."""
     handed = threading.Event()
     box: list[Server | BaseException] = []
@@ -50,7 +54,7 @@ def in_thread(directory: Path, window: Window = Window()) -> Iterator[Server]:
 
     async def main() -> None:
         try:
-            async with running(directory, window) as (server, _):
+            async with running(directory, window, authorization) as (server, _):
                 finish = asyncio.Event()
                 stop.append((asyncio.get_running_loop(), finish))
                 box.append(server)

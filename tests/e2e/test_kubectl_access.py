@@ -86,3 +86,15 @@ def test_the_role_of_a_binding_cannot_be_changed(kubectl: Kubectl) -> None:
     kubectl("create", manifest=binding)
     binding["roleRef"] = {**binding["roleRef"], "name": "edit"}
     assert "roleRef: Invalid value" in kubectl.run("replace", manifest=binding).err
+
+
+def test_create_token_prints_a_token_that_is_accepted(kubectl: Kubectl) -> None:
+    kubectl("create", "serviceaccount", "robot")
+    issued = kubectl("create", "token", "robot", "--duration=20m").strip()
+    outcome = kubectl.run("auth", "whoami", "--token", issued)
+    # The kubeconfig has a token of its own; the flag replaces it.
+    assert "system:serviceaccount:default:robot" in outcome.out
+
+
+def test_as_asks_in_the_name_of_another_user(kubectl: Kubectl) -> None:
+    assert "bob" in kubectl("auth", "whoami", "--as", "bob", "--as-group", "friends")

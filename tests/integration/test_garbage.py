@@ -18,6 +18,7 @@ from echelon.api.scheme import (
     POD_GROUPS,
     PODS,
     SECRETS,
+    SERVICE_ACCOUNTS,
     WORKLOADS,
     Object,
 )
@@ -28,6 +29,7 @@ from echelon.controllers.lost_pods import LostPodController
 from echelon.controllers.namespaces import NamespaceController
 from echelon.controllers.protection import CompositePodGroupProtection, PodGroupProtection
 from echelon.controllers.runner import Controller
+from echelon.controllers.service_accounts import ServiceAccountController
 from echelon.testing.builders import bare_pod
 from tests.controller_plane import ControllerPlane, in_virtual_time
 from tests.integration.test_job_runs import ends, job, no_finalizer_left
@@ -381,3 +383,25 @@ def test_a_pod_deleted_before_it_is_bound_is_failed_so_that_it_can_be_replaced()
         assert (await plane.get(JOBS, "train"))["status"]["failed"] == 1
 
     run(scenario, bind=False)
+
+
+def _with_accounts(caches: Caches) -> Sequence[Controller]:
+    return [ServiceAccountController(caches), NamespaceController(caches)]
+
+
+def test_every_namespace_has_a_default_service_account() -> None:
+    async def scenario(plane: ControllerPlane) -> None:
+        await plane.api.create(NAMESPACES, {"metadata": {"name": "new"}})
+        await plane.wait(5)
+        await plane.api.get(SERVICE_ACCOUNTS, "default", "default")
+        first = await plane.api.get(SERVICE_ACCOUNTS, "default", "new")
+        await plane.api.delete(SERVICE_ACCOUNTS, "default", "new")
+        await plane.wait(5)
+        second = await plane.api.get(SERVICE_ACCOUNTS, "default", "new")
+        assert meta.uid(first) != meta.uid(second), "it is created again"
+        await plane.api.delete(NAMESPACES, "new")
+        await plane.wait(5)
+        with pytest.raises(ApiError, match="not found"):
+            await plane.api.get(NAMESPACES, "new")
+
+    in_virtual_time(scenario, controllers=_with_accounts)

@@ -195,6 +195,8 @@ SUBJECT_ACCESS_REVIEWS = Resource(_AUTHORIZATION, "v1", "subjectaccessreviews", 
 LOCAL_SUBJECT_ACCESS_REVIEWS = Resource(_AUTHORIZATION, "v1", "localsubjectaccessreviews", "LocalSubjectAccessReview")
 SELF_SUBJECT_REVIEWS = Resource(_AUTHENTICATION, "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False)
 TOKEN_REVIEWS = Resource(_AUTHENTICATION, "v1", "tokenreviews", "TokenReview", namespaced=False)
+#: The body of `serviceaccounts/{name}/token`.
+TOKEN_REQUESTS = Resource(_AUTHENTICATION, "v1", "tokenrequests", "TokenRequest")
 
 #: Kinds that are created and answered but never stored, in discovery order.
 REVIEWS: tuple[Resource, ...] = (

@@ -13,6 +13,7 @@ from .lost_pods import LostPodController
 from .namespaces import NamespaceController
 from .protection import CompositePodGroupProtection, PodGroupProtection
 from .runner import Controller
+from .service_accounts import ServiceAccountController
 from .trainjob import TrainJobController
 
 
@@ -26,6 +27,7 @@ def all_controllers(caches: Caches) -> list[Controller]:
         DisruptionController(caches),
         LostPodController(caches),
         NamespaceController(caches),
+        ServiceAccountController(caches),
         GarbageCollector(caches),
     ]
 

@@ -25,6 +25,8 @@ from ..base.clock import Clock
 from .http.application import Application
 from .http.requests.gate import Gate
 from .identity.authenticator import Authenticator
+from .identity.service_account_tokens import ServiceAccountTokens
+from .identity.user_file import UserFile
 from .pipeline import Pipeline
 from .setup import admin_kubeconfig, certificates
 from .setup.certificates import Credentials
@@ -103,7 +105,7 @@ async def serve(
         port = int(bound.getsockname()[1])
         credentials = certificates.ensure(settings.directory / "pki", time.time())
         authorizer: Authorizer = Rbac(pipeline.reader) if settings.authorization == "rbac" else AllowAll()
-        gate = Gate(credentials.names, Authenticator(credentials.token), authorizer)
+        gate = Gate(credentials.names, _authenticator(pipeline, credentials, settings.directory / "pki"), authorizer)
         app = Application(pipeline, gate, clock, f"{_bracketed(settings.host)}:{port}", more_metrics)
         listener = _Listener(app, credentials)
         await listener.start(bound)
@@ -114,6 +116,11 @@ async def serve(
     if settings.kubeconfig is not None:
         server.write_kubeconfig(settings.kubeconfig)
     return server
+
+
+def _authenticator(pipeline: Pipeline, credentials: Credentials, directory: Path) -> Authenticator:
+    tokens = ServiceAccountTokens(certificates.signing_key(directory / "sa.key"), pipeline.reader)
+    return Authenticator(credentials.token, UserFile(directory / "users.json"), tokens, time.time)
 
 
 def _bracketed(host: str) -> str:

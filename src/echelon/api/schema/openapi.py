@@ -77,7 +77,7 @@ def _home(resource: Resource) -> str:
 def _review_path(resource: Resource) -> Object:
     """A review is only created."""
     post = {**_operation(resource, "post", _WRITING), "requestBody": _json_body(resource)}
-    return {_home(resource): {"parameters": _path_parameters(resource, named=False), "post": post}}
+    return {_home(resource): {**_path_parameters(resource, named=False), "post": post}}
 
 
 def _collection(resource: Resource) -> Object:

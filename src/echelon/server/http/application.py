@@ -13,7 +13,7 @@ from typing import Any
 
 from ...api.access.attributes import User
 from ...api.errors import ApiError, method_not_allowed
-from ...api.scheme import NAMESPACES, PODS, REVIEWS
+from ...api.scheme import NAMESPACES, PODS, REVIEWS, SERVICE_ACCOUNTS, TOKEN_REVIEWS
 from ...api.verbs import Verbs
 from ...base.clock import Clock
 from .handlers import deletes, mutations, nonresource, reads, review_answers, subresources
@@ -93,7 +93,7 @@ class Application:
             if found is None:
                 raise PageNotFound
             return found
-        call = Call(self._verbs, request, target, self._clock.now(), user, self._gate.authorizer)
+        call = Call(self._verbs, request, target, self._clock.now(), user, self._gate)
         if is_watch(request, target):
             return self._watches.begin(call)
         return await _handler(request.method, target)(call)
@@ -127,14 +127,15 @@ def _methods(target: Target) -> Mapping[str, _Handler]:
     if resource is BINDINGS:
         return {"POST": subresources.bind} if target.namespace and not target.name else {}
     if resource in REVIEWS:
-        return (
-            {"POST": review_answers.review} if bool(target.namespace) == resource.namespaced and not target.name else {}
-        )
+        answered = review_answers.token_review if resource is TOKEN_REVIEWS else review_answers.review
+        return {"POST": answered} if bool(target.namespace) == resource.namespaced and not target.name else {}
     if target.subresource:
         if target.subresource == "status" and resource.has_status:
             return _STATUS
         if resource is NAMESPACES and target.subresource == "finalize":
             return {"PUT": mutations.update}
+        if resource is SERVICE_ACCOUNTS and target.subresource == "token":
+            return {"POST": review_answers.token}
         if resource is PODS and target.subresource in _POD_SUBRESOURCES:
             return _POD_SUBRESOURCES[target.subresource]
         raise routes.unknown_resource()

@@ -1,19 +1,42 @@
-"""Finds the user of a bearer token."""
+"""Finds the user of a bearer token: the administrator, a user that was added, or a service account."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Callable, Sequence
 
 from ...api.access.attributes import ADMIN, User
+from .service_account_tokens import ISSUER, ServiceAccountTokens, TokenIdentity
+from .user_file import UserFile
 
 
 class Authenticator:
-    """The token of the administrator."""
+    """All ways to identify a caller by a token."""
 
-    def __init__(self, admin_token: str) -> None:
+    def __init__(
+        self, admin_token: str, users: UserFile, service_accounts: ServiceAccountTokens, now: Callable[[], float]
+    ) -> None:
         self._digest = hashlib.sha256(admin_token.encode()).digest()
+        self._users = users
+        self.service_accounts = service_accounts
+        #: Real time in seconds.
+        self.now = now
 
     def by_token(self, token: str) -> User | None:
+        """The user of a token for this server; None if it is not valid."""
+        found = self.review(token, (ISSUER,))
+        return found.user if found else None
+
+    def review(self, token: str, audiences: Sequence[str]) -> TokenIdentity | None:
+        """User and common audiences of a token; None if it is not valid for any of `audiences`."""
         digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
-        return ADMIN if hmac.compare_digest(digest, self._digest) else None
+        if hmac.compare_digest(digest, self._digest):
+            return TokenIdentity(ADMIN, tuple(audiences))
+        if (user := self._users.by_token(token, self.now())) is not None:
+            return TokenIdentity(user, tuple(audiences))
+        found = self.service_accounts.verify(token, self.now())
+        if found is None:
+            return None
+        common = tuple(audience for audience in audiences if audience in found.audiences)
+        return TokenIdentity(found.user, common) if common else None

@@ -71,6 +71,13 @@ def _token(path: Path) -> str:
     return path.read_text().strip()
 
 
+def signing_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    """The key that signs tokens of service accounts, created if it is missing."""
+    if not path.exists():
+        _keep(path, ec.generate_private_key(ec.SECP256R1()))
+    return _load_key(path)
+
+
 def _authority(directory: Path, now: datetime) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     certificate_path, key_path = directory / "ca.crt", directory / "ca.key"
     if certificate_path.exists() and key_path.exists():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ....api.access.attributes import Authorizer, User
+from ....api.access.attributes import User
 from ....api.scheme import Resource
 from ....api.verbs import Verbs
 from ..replies.encode import Presentation
 from ..replies.tables import include_object
 from ..requests.content_negotiation import form_of
+from ..requests.gate import Gate
 from ..requests.request import Request
 from ..requests.routes import Target
 
@@ -21,7 +22,7 @@ class Call:
     target: Target
     now: float
     user: User
-    authorizer: Authorizer
+    gate: Gate
 
     @property
     def resource(self) -> Resource:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from ....api import scheme
-from ....api.scheme import NAMESPACES, PODS, REVIEWS, Object, Resource
+from ....api.scheme import NAMESPACES, PODS, REVIEWS, SERVICE_ACCOUNTS, TOKEN_REQUESTS, Object, Resource
 from ..requests.body_records import EVICTIONS
 from ..requests.routes import BINDINGS
 
@@ -31,6 +31,8 @@ def subresources_of(resource: Resource) -> list[tuple[str, Resource, list[str]]]
     if resource is PODS:
         found.append(("binding", BINDINGS, ["create"]))
         found.append(("eviction", EVICTIONS, ["create"]))
+    if resource is SERVICE_ACCOUNTS:
+        found.append(("token", TOKEN_REQUESTS, ["create"]))
     if resource is NAMESPACES:
         found.append(("finalize", resource, ["update"]))
     if resource.has_status:

@@ -8,11 +8,12 @@ authorize      403 if the user may not do it
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
 
 from ....api.access.attributes import ANONYMOUS, Attributes, Authorizer, User, forbidden
 from ....api.errors import ApiError
+from ...identity.authenticator import Authenticator
 from . import web_origin
+from .impersonation import impersonated
 from .request import Request
 from .routes import Target
 
@@ -20,16 +21,10 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 _NAME_FIELD = "metadata.name="
 
 
-class TokenLookup(Protocol):
-    def by_token(self, token: str) -> User | None:
-        """The user of a bearer token; None if it is not valid."""
-        ...
-
-
 class Gate:
     """Checks origin, credentials and permission of a request."""
 
-    def __init__(self, names: Iterable[str], authenticator: TokenLookup, authorizer: Authorizer) -> None:
+    def __init__(self, names: Iterable[str], authenticator: Authenticator, authorizer: Authorizer) -> None:
         self._names = frozenset(name.lower() for name in names)
         self.authenticator = authenticator
         self.authorizer = authorizer
@@ -38,12 +33,11 @@ class Gate:
         web_origin.check_origin(request, self._names)
 
     def caller(self, request: Request) -> User:
-        """Who sends the request."""
-        user = self._sender(request)
-        if any(name.startswith("impersonate-") for name in request.headers):
-            raise ApiError(
-                403, "Forbidden", "impersonation is not served; send the request without Impersonate headers"
-            )
+        """Who sends the request, or the user that the sender acts as."""
+        sender = self._sender(request)
+        user, needed = impersonated(sender, request.headers)
+        for attributes in needed:
+            self._require(attributes)
         return user
 
     def _sender(self, request: Request) -> User:
@@ -57,7 +51,9 @@ class Gate:
         return user
 
     def authorize(self, user: User, request: Request, target: Target | None) -> None:
-        attributes = attributes_of(user, request, target)
+        self._require(attributes_of(user, request, target))
+
+    def _require(self, attributes: Attributes) -> None:
         decision = self.authorizer.decide(attributes)
         if not decision.allowed:
             raise forbidden(attributes, decision.reason)
