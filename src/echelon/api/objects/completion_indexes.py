@@ -1,14 +1,108 @@
-"""Sets of completion indexes as text: `1,3-5,7`, ascending, as Jobs write them."""
+"""Sets of completion indexes: as text (`1,3-5,7`, ascending, as Jobs write them) and as intervals.
+
+A set is never spelled out: `0-2147483646` is one interval.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
+Interval = tuple[int, int]
 
-def parse(text: str, completions: int) -> list[tuple[int, int]]:
+
+class IndexSet:
+    """An immutable set of indexes, kept as disjoint intervals (first, last) in ascending order."""
+
+    __slots__ = ("_firsts", "_intervals", "_size")
+
+    def __init__(self, intervals: Iterable[Interval] = ()) -> None:
+        merged: list[Interval] = []
+        for first, last in sorted(intervals):
+            if merged and first <= merged[-1][1] + 1:
+                if last > merged[-1][1]:
+                    merged[-1] = (merged[-1][0], last)
+            else:
+                merged.append((first, last))
+        self._intervals = merged
+        self._firsts = [first for first, _ in merged]
+        self._size = sum(last - first + 1 for first, last in merged)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __contains__(self, index: int) -> bool:
+        place = bisect_right(self._firsts, index)
+        return place > 0 and index <= self._intervals[place - 1][1]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, IndexSet) and self._intervals == other._intervals
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._intervals))
+
+    def __repr__(self) -> str:
+        return f"IndexSet({self})"
+
+    def __or__(self, other: IndexSet) -> IndexSet:
+        if not other or not self:
+            return self or other
+        return IndexSet([*self._intervals, *other._intervals])
+
+    def __and__(self, other: IndexSet) -> IndexSet:
+        found: list[Interval] = []
+        mine, theirs = iter(self._intervals), iter(other._intervals)
+        left, right = next(mine, None), next(theirs, None)
+        while left is not None and right is not None:
+            first, last = max(left[0], right[0]), min(left[1], right[1])
+            if first <= last:
+                found.append((first, last))
+            if left[1] < right[1]:
+                left = next(mine, None)
+            else:
+                right = next(theirs, None)
+        return IndexSet(found)
+
+    def missing(self, below: int) -> Iterator[int]:
+        """The indexes smaller than `below` that are not in the set, in order."""
+        begin = 0
+        for first, last in self._intervals:
+            yield from range(begin, min(first, below))
+            begin = last + 1
+        yield from range(begin, below)
+
+    def __str__(self) -> str:
+        """Ascending and comma separated, runs of three or more as `a-b`."""
+        parts: list[str] = []
+        for first, last in self._intervals:
+            if last - first > 1:
+                parts.append(f"{first}-{last}")
+            else:
+                parts.extend(map(str, range(first, last + 1)))
+        return ",".join(parts)
+
+
+NO_INDEXES = IndexSet()
+
+
+def of(indexes: Iterable[int]) -> IndexSet:
+    return IndexSet((index, index) for index in indexes)
+
+
+def members(text: str, below: int) -> IndexSet:
+    """The indexes in a text that the server has accepted, as far as they are smaller than `below`."""
+    found: list[Interval] = []
+    for part in text.split(",") if text else ():
+        first, last = _interval(part)
+        if first < below:
+            found.append((first, min(last, below - 1)))
+    return IndexSet(found)
+
+
+def parse(text: str, completions: int) -> list[Interval]:
     """The intervals (first, last) of the text; ValueError if it is invalid."""
-    intervals: list[tuple[int, int]] = []
+    intervals: list[Interval] = []
     before = -1
     for part in text.split(",") if text else ():
         first, last = _interval(part)
@@ -21,7 +115,7 @@ def parse(text: str, completions: int) -> list[tuple[int, int]]:
     return intervals
 
 
-def _interval(part: str) -> tuple[int, int]:
+def _interval(part: str) -> Interval:
     ends = part.split("-")
     if len(ends) > 2 or not all(end.isascii() and end.isdigit() for end in ends):
         raise ValueError(f"cannot convert {part!r} to an index or an interval a-b")
@@ -31,36 +125,11 @@ def _interval(part: str) -> tuple[int, int]:
     return first, last
 
 
-def count(intervals: list[tuple[int, int]]) -> int:
+def count(intervals: list[Interval]) -> int:
     return sum(last - first + 1 for first, last in intervals)
 
 
-def overlap(left: list[tuple[int, int]], right: list[tuple[int, int]]) -> bool:
+def overlap(left: list[Interval], right: list[Interval]) -> bool:
     """Whether the two sets share an index."""
     ends = sorted(left + right)
     return any(after[0] <= before[1] for before, after in pairwise(ends))
-
-
-def members(text: str, below: int) -> frozenset[int]:
-    """The indexes in a text that the server has accepted, as far as they are smaller than `below`."""
-    found: set[int] = set()
-    for part in text.split(",") if text else ():
-        first, _, last = part.partition("-")
-        found.update(range(int(first), min(int(last or first), below - 1) + 1))
-    return frozenset(found)
-
-
-def show(indexes: Collection[int]) -> str:
-    """Ascending and comma separated, runs of three or more as `a-b`."""
-    parts: list[str] = []
-    run: list[int] = []
-    for index in [*sorted(indexes), None]:
-        if run and index == run[-1] + 1:
-            run.append(index)
-            continue
-        if len(run) > 2:
-            parts.append(f"{run[0]}-{run[-1]}")
-        else:
-            parts.extend(map(str, run))
-        run = [] if index is None else [index]
-    return ",".join(parts)

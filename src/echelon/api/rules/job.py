@@ -19,7 +19,7 @@ from .kind import KindRules
 
 LEGACY_JOB_NAME, LEGACY_CONTROLLER_UID = "job-name", "controller-uid"
 INDEXED, NON_INDEXED = "Indexed", "NonIndexed"
-MOST_PARALLEL_INDEXED = 100_000
+MOST_PARALLEL = 100_000
 MANY_COMPLETIONS = 100_000
 MOST_WITH_MANY = 10_000
 LONGEST_MANAGER = 63
@@ -147,6 +147,8 @@ def _mode(spec: Part) -> list[FieldError]:
         problems.append(required("spec.backoffLimitPerIndex", "when maxFailedIndexes is specified"))
     if mode == INDEXED:
         return problems + _indexed(spec)
+    at_once = min(spec.get("parallelism", 1), spec.get("completions", fields.INT32_MAX))
+    problems += fields.at_most("spec.parallelism", at_once, MOST_PARALLEL)
     return problems + [
         invalid(f"spec.{field}", spec[field], "requires indexed completion mode")
         for field in ("backoffLimitPerIndex", "maxFailedIndexes")
@@ -159,7 +161,7 @@ def _indexed(spec: Part) -> list[FieldError]:
     parallelism = spec.get("parallelism", 1)
     if completions is None:
         return [required("spec.completions", "when completion mode is Indexed")]
-    problems = fields.at_most("spec.parallelism", parallelism, MOST_PARALLEL_INDEXED)
+    problems = fields.at_most("spec.parallelism", parallelism, MOST_PARALLEL)
     if most_failed is not None:
         if most_failed > completions:
             problems.append(invalid("spec.maxFailedIndexes", most_failed, "must be less than or equal to completions"))

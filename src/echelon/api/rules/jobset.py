@@ -18,6 +18,9 @@ from .job import INDEXED, managed_by
 from .kind import NOTHING, KindRules
 
 LONGEST_NAME = 63
+#: Jobs, and pods at a time, of one JobSet.
+MOST_JOBS = 2_000
+MOST_PODS = 100_000
 #: Stands for the random suffix of a pod name when lengths are checked.
 TAIL = "abcde"
 
@@ -56,11 +59,29 @@ def _validate(obj: Object) -> list[FieldError]:
     problems: list[FieldError] = []
     for index, replicated in enumerate(spec.get("replicatedJobs") or ()):
         problems += _replicated(f"spec.replicatedJobs[{index}]", obj, replicated)
+    problems = problems or _totals(spec)
     problems += jobset_policies.order("spec", spec) + _network(spec) + managed_by(spec.get("managedBy"))
     problems += jobset_policies.success("spec", spec) + jobset_policies.failure("spec", spec)
     problems += jobset_policies.coordinator(meta.name(obj), spec)
     problems += jobset_policies.claims(meta.name(obj), spec)
     return problems + jobset_scheduling.check(obj)
+
+
+def _totals(spec: Part) -> list[FieldError]:
+    """A JobSet is decided as a whole, so the number of its Jobs and pods is bounded."""
+    jobs = pods = 0
+    for replicated in spec.get("replicatedJobs") or ():
+        job: Part = (replicated.get("template") or {}).get("spec") or {}
+        replicas = max(0, replicated.get("replicas", 1))
+        jobs += replicas
+        pods += replicas * max(0, job.get("parallelism", 1))
+    path = "spec.replicatedJobs"
+    if jobs > MOST_JOBS:
+        return [invalid(path, jobs, f"the replicas of all replicated jobs must not exceed {MOST_JOBS}")]
+    if pods > MOST_PODS:
+        detail = f"the pods of all replicated jobs (replicas times parallelism) must not exceed {MOST_PODS}"
+        return [invalid(path, pods, detail)]
+    return []
 
 
 def _replicated(path: str, obj: Object, replicated: Part) -> list[FieldError]:

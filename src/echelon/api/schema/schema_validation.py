@@ -70,7 +70,7 @@ def _json_type(value: Any) -> str:
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, (int, float)):
-        return "integer" if float(value).is_integer() else "number"
+        return "integer" if isinstance(value, int) or value.is_integer() else "number"
     return next((name for name, python_type in _PYTHON_TYPES.items() if isinstance(value, python_type)), "null")
 
 

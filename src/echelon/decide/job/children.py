@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...api.objects import completion_indexes
+from ...api.objects.completion_indexes import NO_INDEXES, IndexSet
 from . import failure_policy
 from .model import FAILURE_COUNT, Job, JobPod
 
@@ -19,9 +20,9 @@ class PodCounts:
     succeeded: int
     failed: int
     #: Indexes that have succeeded, including those not yet in the status; empty for NonIndexed.
-    succeeded_indexes: frozenset[int]
+    succeeded_indexes: IndexSet
     #: Indexes out of attempts; always empty without backoffLimitPerIndex.
-    failed_indexes: frozenset[int]
+    failed_indexes: IndexSet
 
 
 def count(job: Job, pods: Sequence[JobPod]) -> PodCounts:
@@ -54,22 +55,22 @@ def index_is_valid(job: Job, pod: JobPod) -> bool:
     return not job.indexed or (pod.index is not None and pod.index < (job.completions or 0))
 
 
-def _succeeded_indexes(job: Job, new_succeeded: Sequence[JobPod]) -> frozenset[int]:
+def _succeeded_indexes(job: Job, new_succeeded: Sequence[JobPod]) -> IndexSet:
     if not job.indexed:
-        return frozenset()
-    return job.completed_indexes | {
+        return NO_INDEXES
+    return job.completed_indexes | completion_indexes.of(
         pod.index for pod in new_succeeded if pod.index is not None and index_is_valid(job, pod)
-    }
+    )
 
 
-def _failed_indexes(job: Job, counted: Sequence[JobPod]) -> frozenset[int]:
+def _failed_indexes(job: Job, counted: Sequence[JobPod]) -> IndexSet:
     limit = job.backoff_limit_per_index
     if limit is None:
-        return frozenset()
+        return NO_INDEXES
     stored = completion_indexes.members(job.status.failed_indexes, job.completions or 0)
-    return stored | {
+    return stored | completion_indexes.of(
         pod.index
         for pod in counted
         if pod.index is not None
         and (pod.annotated_count(FAILURE_COUNT) >= limit or failure_policy.match(job, pod).action == "FailIndex")
-    }
+    )

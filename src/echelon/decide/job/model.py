@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ...api.objects import completion_indexes
+from ...api.objects.completion_indexes import IndexSet
 from ...api.objects.vocabulary import COMPLETION_INDEX, JOB_TRACKING
 from ...api.scheme import Object
 from ...api.views.group_views import PodGroupView, WorkloadView
@@ -87,7 +88,7 @@ class Job:
         return frozenset(self.status.uncounted_terminated_pods.failed)
 
     @cached_property
-    def completed_indexes(self) -> frozenset[int]:
+    def completed_indexes(self) -> IndexSet:
         """Indexes that the stored status says have succeeded and that are still asked for."""
         return completion_indexes.members(self.status.completed_indexes, self.completions or 0)
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
+from ...api.objects import completion_indexes
+from ...api.objects.completion_indexes import IndexSet
 from ...base.instants import parse as instant
 from . import backoff
 from .children import PodCounts, index_is_valid
@@ -55,7 +58,7 @@ def last_failed_per_index(job: Job, pods: Sequence[JobPod], counts: PodCounts) -
     """
     if job.backoff_limit_per_index is None:
         return {}
-    settled = counts.succeeded_indexes | counts.failed_indexes | {pod.index for pod in counts.active}
+    settled = _indexes_in_use(counts)
     latest: dict[int, JobPod] = {}
     for pod in pods:
         if pod.index is None or pod.index in settled or not index_is_valid(job, pod) or not pod.failed(job):
@@ -109,16 +112,16 @@ def _spare_first(pod: JobPod) -> tuple[bool, int, bool, float, int, float, str]:
 
 def _next_indexes(job: Job, pods: Sequence[JobPod], counts: PodCounts, count: int) -> list[int]:
     """The lowest indexes that have no pod and are neither completed nor failed."""
-    taken = counts.succeeded_indexes | counts.failed_indexes | {pod.index for pod in counts.active}
+    taken = _indexes_in_use(counts)
     if job.replace_failed_only:
-        taken |= {pod.index for pod in pods if pod.terminating}
-    found: list[int] = []
-    for index in range(job.completions or 0):
-        if len(found) == count:
-            break
-        if index not in taken:
-            found.append(index)
-    return found
+        taken |= completion_indexes.of(pod.index for pod in pods if pod.terminating and pod.index is not None)
+    return list(islice(taken.missing(job.completions or 0), count))
+
+
+def _indexes_in_use(counts: PodCounts) -> IndexSet:
+    """Completed, failed, or with an active pod."""
+    active = completion_indexes.of(pod.index for pod in counts.active if pod.index is not None)
+    return counts.succeeded_indexes | counts.failed_indexes | active
 
 
 def _create_per_index(job: Job, pods: Sequence[JobPod], counts: PodCounts, missing: int, now: float) -> Changes:

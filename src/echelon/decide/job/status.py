@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...api.objects import completion_indexes
 from ...api.scheme import JOBS, Object
 from ...base.instants import to_time
 from ..status_draft import StatusDraft
@@ -49,9 +48,9 @@ class JobStatusDraft(StatusDraft):
         self._put("succeeded", tracking.succeeded)
         self._put("failed", tracking.failed)
         if self._job.indexed:
-            self._put("completedIndexes", completion_indexes.show(tracking.completed_indexes))
+            self._put("completedIndexes", str(tracking.completed_indexes))
         if self._job.backoff_limit_per_index is not None:
-            self.body["failedIndexes"] = completion_indexes.show(counts.failed_indexes)
+            self.body["failedIndexes"] = str(counts.failed_indexes)
         uncounted = {"succeeded": tracking.uncounted_succeeded, "failed": tracking.uncounted_failed}
         self.body["uncountedTerminatedPods"] = {key: uids for key, uids in uncounted.items() if uids}
 

@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ...api.objects import completion_indexes
+from ...api.objects.completion_indexes import NO_INDEXES, IndexSet
 from . import failure_policy
 from .children import index_is_valid
 from .model import Job, JobPod
@@ -33,7 +35,7 @@ class Tracking:
     uncounted_failed: list[str] = field(default_factory=list)
     succeeded: int = 0
     failed: int = 0
-    completed_indexes: frozenset[int] = frozenset()
+    completed_indexes: IndexSet = NO_INDEXES
     #: Some pods had to wait for the next sync.
     capped: bool = False
     #: Some pod takes a step now.
@@ -47,17 +49,18 @@ class Tracking:
 
 def track(job: Job, pods: Sequence[JobPod], outcome: Outcome | None, held: Mapping[int, JobPod]) -> Tracking:
     """`held` are pods that keep their finalizer because an index still needs their failure count."""
-    result = Tracking(completed_indexes=job.completed_indexes if job.indexed else frozenset())
-    recorded = 0
+    result = Tracking(completed_indexes=job.completed_indexes if job.indexed else NO_INDEXES)
+    recorded, indexes = 0, list[int]()
     for pod in pods:
         step = _next_step(job, pod, outcome, held) if pod.tracked else "keep"
         if step == "strip":
             result.strip.append(pod)
         elif step == "record" and recorded < MOST_RECORDED_PER_SYNC:
-            _record(job, pod, result)
+            _record(job, pod, result, indexes)
             recorded += 1
         elif step == "record":
             result.capped = True
+    result.completed_indexes |= completion_indexes.of(indexes)
     counted = _count_stripped(job, pods, result)
     result.moves = bool(recorded or counted or result.strip)
     if job.indexed:
@@ -73,7 +76,8 @@ def _next_step(
     if pod.phase == "Succeeded":
         if not index_is_valid(job, pod):
             return "strip"
-        return "strip" if job.indexed and pod.index in job.completed_indexes else "record"
+        counted = job.indexed and pod.index is not None and pod.index in job.completed_indexes
+        return "strip" if counted else "record"
     if outcome is not None:
         return _next_step_at_the_end(job, pod, outcome)
     if not pod.failed(job):
@@ -98,10 +102,10 @@ def _counts(job: Job, pod: JobPod) -> bool:
     return index_is_valid(job, pod) and failure_policy.match(job, pod).counts
 
 
-def _record(job: Job, pod: JobPod, result: Tracking) -> None:
+def _record(job: Job, pod: JobPod, result: Tracking, indexes: list[int]) -> None:
     if pod.phase == "Succeeded":
         if job.indexed and pod.index is not None:
-            result.completed_indexes |= {pod.index}
+            indexes.append(pod.index)
         else:
             result.uncounted_succeeded.append(pod.uid)
     else:

@@ -33,6 +33,8 @@ from .model import JobSet, Observed, managed_elsewhere, read
 from .status import COMPLETED, FAILED, RESTARTING, JobSetStatusDraft
 
 _LOOK_AGAIN_SECONDS = 10.0
+#: A decision must not hold up the process for long.
+_MOST_JOBS_PER_DECISION = 200
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,9 @@ def _missing_jobs(decision: _Decision, startable: startup.Startable, wanted: Gro
     creations: list[Create] = []
     for rj in startable.open:
         for index in range(rj.replicas):
+            if len(creations) == _MOST_JOBS_PER_DECISION:
+                # The Jobs made now bring the next decision.
+                return creations
             name = child_names.job_name(js.name, rj.name, index)
             if name in jobs.names:
                 continue

@@ -25,13 +25,27 @@ VOLUME_NODE_AFFINITY = Reason(ReasonKind.VOLUME_NODE_AFFINITY)
 def allowed(table: NodeTable, shape: Shape, rows: Rows = EVERYWHERE) -> Bools:
     """For each row whether the shape may be put there, room apart."""
     fine = np.ones(_length(table, rows), dtype=np.bool_)
-    for _, excluded in exclusions(table, shape, rows):
+    for _, excluded in (*_basic_exclusions(table, shape, rows), *_selection_exclusions(table, shape, rows)):
         fine &= ~excluded
+    # By set, not by taint: a node may have thousands of taints.
+    repelling = np.fromiter((_repels(taints, shape) for taints in table.taint_sets), dtype=np.bool_)
+    if repelling.any():
+        fine &= ~repelling[table.taints[rows]]
     return fine
 
 
 def exclusions(table: NodeTable, shape: Shape, rows: Rows = EVERYWHERE) -> Iterator[tuple[Reason, Bools]]:
     """Every rule that excludes rows, with its reason, the most basic first."""
+    yield from _basic_exclusions(table, shape, rows)
+    for taint, numbers in _untolerated(table, shape).items():
+        carrying = np.zeros(len(table.taint_sets), dtype=np.bool_)
+        carrying[numbers] = True
+        yield Reason(ReasonKind.TAINT, (taint.key, taint.value)), carrying[table.taints[rows]]
+    yield from _selection_exclusions(table, shape, rows)
+
+
+def _basic_exclusions(table: NodeTable, shape: Shape, rows: Rows) -> Iterator[tuple[Reason, Bools]]:
+    """What the shape itself rules out, and cordons."""
     if shape.unsupported:
         everywhere = np.ones(_length(table, rows), dtype=np.bool_)
         yield Reason(ReasonKind.UNSUPPORTED_FIELD, shape.unsupported), everywhere
@@ -43,10 +57,10 @@ def exclusions(table: NodeTable, shape: Shape, rows: Rows = EVERYWHERE) -> Itera
         yield Reason(ReasonKind.WAITING_FOR, (awaited,)), np.ones(_length(table, rows), dtype=np.bool_)
     if table.cordons and not tolerated(CORDON, shape.tolerations):
         yield CORDONED, table.cordoned[rows]
-    for taint in _hard_taints(table):
-        if not tolerated(taint, shape.tolerations):
-            carrying = np.fromiter((taint in taints for taints in table.taint_sets), dtype=np.bool_)
-            yield Reason(ReasonKind.TAINT, (taint.key, taint.value)), carrying[table.taints[rows]]
+
+
+def _selection_exclusions(table: NodeTable, shape: Shape, rows: Rows) -> Iterator[tuple[Reason, Bools]]:
+    """Node selector, node affinity, volumes."""
     for key, value in shape.node_selector:
         wrong = ~_matching(table, Requirement(key, "In", (value,)), rows)
         yield Reason(ReasonKind.NODE_SELECTOR, (key, value)), wrong
@@ -54,6 +68,10 @@ def exclusions(table: NodeTable, shape: Shape, rows: Rows = EVERYWHERE) -> Itera
         yield NODE_AFFINITY, ~_any(table, shape.node_terms, rows)
     for terms in shape.volumes:
         yield VOLUME_NODE_AFFINITY, ~_any(table, terms, rows)
+
+
+def _repels(taints: tuple[Taint, ...], shape: Shape) -> bool:
+    return any(taint.effect != "PreferNoSchedule" and not tolerated(taint, shape.tolerations) for taint in taints)
 
 
 def tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
@@ -74,9 +92,15 @@ def _length(table: NodeTable, rows: Rows) -> int:
     return table.size if isinstance(rows, slice) else len(rows)
 
 
-def _hard_taints(table: NodeTable) -> list[Taint]:
-    found = {taint: None for taints in table.taint_sets for taint in taints if taint.effect != "PreferNoSchedule"}
-    return sorted(found, key=lambda taint: (taint.key, taint.value, taint.effect))
+def _untolerated(table: NodeTable, shape: Shape) -> dict[Taint, list[int]]:
+    """Taints that keep the shape away, in order, each with the numbers of the taint sets that it is in."""
+    found: dict[Taint, list[int]] = {}
+    for number, taints in enumerate(table.taint_sets):
+        for taint in taints:
+            if taint.effect != "PreferNoSchedule":
+                found.setdefault(taint, []).append(number)
+    order = sorted(found, key=lambda taint: (taint.key, taint.value, taint.effect))
+    return {taint: found[taint] for taint in order if not tolerated(taint, shape.tolerations)}
 
 
 def _any(table: NodeTable, terms: tuple[NodeTerm, ...], rows: Rows) -> Bools:

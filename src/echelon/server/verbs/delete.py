@@ -20,6 +20,8 @@ from ..objects.stored_objects import Access, at_version
 from .update import is_finished
 
 _TERMINAL = ("Succeeded", "Failed")
+#: A longer period could end after the last year that a timestamp can say.
+_LONGEST_GRACE_SECONDS = 2**32
 
 
 async def delete(access: Access, resource: Resource, name: str, namespace: str, options: DeleteOptions) -> Object:
@@ -127,4 +129,4 @@ def _grace(pod: Object, asked: int | None) -> int:
     if not pod["spec"].get("nodeName") or (pod.get("status") or {}).get("phase") in _TERMINAL:
         return 0
     period = pod["spec"].get("terminationGracePeriodSeconds", 0) if asked is None else asked
-    return 1 if period < 0 else int(period)
+    return 1 if period < 0 else min(int(period), _LONGEST_GRACE_SECONDS)

@@ -14,6 +14,7 @@ from ...api.errors import ApiError, FieldError, bad_request, expired, forbidden_
 from ...api.objects.selectors import FieldSelector, LabelSelector
 from ...api.scheme import Object, Resource
 from ...api.verbs import ListOptions, ObjectList
+from ...base.decimals import read_count
 from ...store.interface import Compacted, Record
 from ..objects.stored_objects import Access, at_version, prefix_of
 
@@ -67,9 +68,10 @@ def bad_options(kind: str, problem: FieldError) -> ApiError:
 
 def parse_version(text: str) -> int:
     """A resourceVersion as a number; "" is 0."""
-    if text and not text.isdecimal():
-        raise bad_request(f'invalid resource version "{text}": it must be a decimal number')
-    return int(text or 0)
+    version = read_count(text or "0")
+    if version is None:
+        raise bad_request(f'invalid resource version "{text[:100]}": it must be a decimal number')
+    return version
 
 
 async def list_objects(access: Access, resource: Resource, namespace: str, options: ListOptions) -> ObjectList:

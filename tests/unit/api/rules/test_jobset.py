@@ -104,7 +104,8 @@ def claims(*names: str, **meta: str) -> Object:
             [replicated("a"), replicated("b")],
             {"executionPolicy": {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Succeeded"}},
         ),
-        proves(["JS-U01"], [replicated(replicas=2**15, job={"parallelism": 2**16 - 1})], {}),
+        proves(["JS-U01"], [replicated(replicas=2_000, job={"parallelism": 50})], {}),
+        ([replicated("a", replicas=1_000), replicated("b", replicas=1_000)], {}),
     ],
 )
 def test_a_good_jobset_is_accepted(jobs: list[Object], spec: Object) -> None:
@@ -227,6 +228,16 @@ def test_a_good_jobset_is_accepted(jobs: list[Object], spec: Object) -> None:
             [replicated(pods={**MOUNTED, "volumes": [{"name": "data", "emptyDir": {}}]})],
             claims("data"),
             "must not be declared as a volume",
+        ),
+        (
+            [replicated("a", replicas=1_000), replicated("b", replicas=1_001)],
+            {},
+            "spec.replicatedJobs: Invalid value: 2001: the replicas of all replicated jobs must not exceed 2000",
+        ),
+        (
+            [replicated(replicas=2_000, job={"parallelism": 51})],
+            {},
+            "the pods of all replicated jobs (replicas times parallelism) must not exceed 100000",
         ),
         ([], {"activeDeadlineSeconds": 0}, "spec.activeDeadlineSeconds: Invalid value: 0"),
         (

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -29,10 +30,12 @@ def _integer(request: Request, name: str) -> int | None:
     text = request.parameter(name)
     if not text:
         return None
-    try:
-        return int(text)
-    except ValueError:
-        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax ({name})') from None
+    if not re.fullmatch(r"[+-]?[0-9]{1,40}", text):
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text[:100]}": invalid syntax ({name})')
+    number = int(text)
+    if not -(2**63) <= number < 2**63:
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": value out of range ({name})')
+    return number
 
 
 def list_options(request: Request) -> ListOptions:
