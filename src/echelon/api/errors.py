@@ -73,6 +73,12 @@ def immutable(path: str, value: Any) -> FieldError:
     return invalid(path, value, "field is immutable")
 
 
+#: Reasons of requests that never got to an object: their Status has no `details`, others may have empty ones.
+_WITHOUT_DETAILS = frozenset(
+    ("BadRequest", "Unauthorized", "NotAcceptable", "UnsupportedMediaType", "RequestEntityTooLarge", "Expired")
+)
+
+
 @dataclass
 class ApiError(Exception):
     """A request that failed; see the module docstring."""
@@ -97,7 +103,7 @@ class ApiError(Exception):
             "message": self.message,
             "reason": self.reason,
         }
-        if self.details:
+        if self.details or self.reason not in _WITHOUT_DETAILS:
             body["details"] = dict(self.details)
         body["code"] = self.code
         return body
