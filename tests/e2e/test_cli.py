@@ -17,6 +17,7 @@ from tests.e2e import kubectl as kubectl_module
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.process import UpProcess
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 JOB = """
 # Two pods, one after the other
 apiVersion: batch/v1
@@ -272,3 +273,17 @@ def test_tree_finds_the_plane_that_up_started(tmp_path: Path) -> None:
         assert up.stop() == 0
     stopped = echelon("tree", "job/job", **state)
     assert "start one with echelon up" in stopped.stderr
+
+
+@pytest.mark.skipif(kubectl_module.PATH is None, reason="no kubectl on PATH")
+def test_a_run_on_a_copy_of_the_nodes_that_kubectl_prints(tmp_path: Path) -> None:
+    up = UpProcess(tmp_path / "data", "--cluster", str(EXAMPLES / "clusters" / "irregular.yaml"))
+    up.start()
+    try:
+        printed = Kubectl(up.kubeconfig, tmp_path / "cache")("get", "nodes", "-o", "yaml")
+    finally:
+        assert up.stop() == 0
+    (tmp_path / "nodes.yaml").write_text(printed)
+    done = echelon("run", job(tmp_path), "--cluster", tmp_path / "nodes.yaml", "--speed", "20")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "29 simulated nodes in 6 domains" in done.stdout

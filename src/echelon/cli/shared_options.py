@@ -21,7 +21,8 @@ def cluster_option(command: F) -> F:
         "--cluster",
         "cluster_file",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="Cluster file with the simulated nodes.  [default: 2 blocks × 3 racks × 4 nodes with 8 GPUs each]",
+        help="Nodes to simulate: a cluster file, or what kubectl get nodes -o yaml prints.  "
+        "[default: 2 blocks × 3 racks × 4 nodes with 8 GPUs each]",
     )(command)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from echelon.api.cluster.pools import BadCluster, default_cluster, nodes, parse
 from echelon.api.objects import meta
@@ -79,6 +81,17 @@ def test_the_examples_read_well_and_their_nodes_have_distinct_names(path: Path) 
             "cluster.yaml:3: levels[1]: must not be declared",
         ),
         ("levels:", "levels: [", "cluster.yaml:2: not YAML:"),
+        (
+            "node: 3",
+            "node: [3, 3, 1]",
+            "cluster.yaml:9: pools[0].counts.node: has 3 counts, must have one for each of 4 r",
+        ),
+        (
+            "block: 2",
+            "block: [2, 2]",
+            "cluster.yaml:8: pools[0].counts.block: has 2 counts, must have one for each of 1 p",
+        ),
+        ("rack: 2", "rack: [2, 0]", "cluster.yaml:7: pools[0].counts.rack[1]: '0' must be an integer greater than 0"),
     ],
 )
 def test_a_mistake_is_told_with_its_line_and_key(old: str, new: str, message: str) -> None:
@@ -90,3 +103,131 @@ def test_a_mistake_is_told_with_its_line_and_key(old: str, new: str, message: st
 def test_an_empty_file_says_what_it_needs() -> None:
     with pytest.raises(BadCluster, match="empty file"):
         parse("# nothing\n", "cluster.yaml")
+
+
+def test_racks_may_have_different_numbers_of_nodes() -> None:
+    text = FILE.replace("rack: 2", "rack: [2, 1]").replace("node: 3", "node: [3, 1, 2]")
+    cluster = parse(text, "cluster.yaml")
+    made = [meta.name(node) for node in nodes(cluster)]
+    assert made == [
+        "gpu-b0-r0-n0", "gpu-b0-r0-n1", "gpu-b0-r0-n2", "gpu-b0-r1-n0", "gpu-b1-r0-n0", "gpu-b1-r0-n1",
+    ]  # fmt: skip
+    assert cluster.size == 6
+
+
+SINGLE = """\
+nodes:
+  - name: login.example
+    at: {block: gpu-b0, rack: gpu-b0-r0}
+    capacity: {cpu: 8}
+    labels: {tier: slow}
+    taints: [{key: example.com/login, effect: NoSchedule}]
+  - {name: spare, capacity: {cpu: 1}}
+"""
+
+
+def test_single_nodes_stand_beside_pools_or_alone() -> None:
+    cluster = parse(FILE + SINGLE, "cluster.yaml")
+    *_, login, spare = nodes(cluster)
+    assert cluster.size == len(nodes(cluster)) == 14
+    assert meta.labels(login) == {
+        "kubernetes.io/hostname": "login.example",
+        "topology.kubernetes.io/block": "gpu-b0",
+        "topology.kubernetes.io/rack": "gpu-b0-r0",
+        "tier": "slow",
+    }
+    assert login["spec"]["taints"] == [{"key": "example.com/login", "effect": "NoSchedule"}]
+    assert spare["status"]["allocatable"] == {"pods": "110", "cpu": "1"}
+    assert parse(SINGLE, "cluster.yaml").size == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("rack: gpu-b0-r0", "rak: x", "cluster.yaml:16: nodes[0].at: unknown key 'rak', did you mean 'rack'?"),
+        ("spare", "gpu-b0-r0-n0", "cluster.yaml:20: nodes[1].name: duplicate node name 'gpu-b0-r0-n0'"),
+        ("name: spare, ", "", "cluster.yaml:20: nodes[1]: missing key 'name'"),
+    ],
+)
+def test_a_mistake_in_a_single_node_is_told_with_its_line_and_key(old: str, new: str, message: str) -> None:
+    with pytest.raises(BadCluster) as caught:
+        parse(FILE + SINGLE.replace(old, new, 1), "cluster.yaml")
+    assert str(caught.value).startswith(message)
+
+
+#: Shortened from what kubectl prints.
+NODES = """\
+apiVersion: v1
+items:
+- apiVersion: v1
+  kind: Node
+  metadata:
+    annotations: {node.alpha.kubernetes.io/ttl: "0"}
+    creationTimestamp: "2026-01-01T00:00:00Z"
+    labels: {kubernetes.io/hostname: a, topology.kubernetes.io/zone: z1, topology.kubernetes.io/rack: r7}
+    name: a.example
+    resourceVersion: "12"
+    uid: 11111111-2222-3333-4444-555555555555
+  spec:
+    podCIDR: 10.0.0.0/24
+    providerID: cloud://a
+    taints:
+    - {effect: NoSchedule, key: nvidia.com/gpu, value: present}
+    - {effect: NoExecute, key: node.kubernetes.io/unreachable, timeAdded: "2026-01-01T00:00:00Z"}
+  status:
+    allocatable: {cpu: 95500m, memory: 1000Gi, nvidia.com/gpu: "8", pods: "250"}
+    capacity: {cpu: "96", memory: 1Ti, nvidia.com/gpu: "8", pods: "250"}
+    conditions: [{type: Ready, status: Unknown}]
+- apiVersion: v1
+  kind: Node
+  metadata: {name: b}
+  spec: {unschedulable: true, taints: [{effect: NoSchedule, key: node.kubernetes.io/unschedulable}]}
+  status: {capacity: {cpu: "4"}}
+kind: List
+metadata: {resourceVersion: ""}
+"""
+
+
+def test_nodes_as_kubectl_prints_them_are_simulated() -> None:
+    cluster = parse(NODES, "nodes.yaml")
+    a, b = nodes(cluster)
+    assert [level.name for level in cluster.levels] == ["zone", "rack"]
+    assert a["metadata"] == {
+        "name": "a.example",
+        "labels": {
+            "kubernetes.io/hostname": "a",
+            "topology.kubernetes.io/zone": "z1",
+            "topology.kubernetes.io/rack": "r7",
+        },
+    }
+    assert a["spec"] == {"taints": [{"effect": "NoSchedule", "key": "nvidia.com/gpu", "value": "present"}]}
+    assert a["status"]["allocatable"]["cpu"] == "95500m"
+    assert a["status"]["capacity"]["cpu"] == "96"
+    assert "conditions" not in a["status"]
+    assert b["spec"]["unschedulable"] is True
+    assert b["status"]["allocatable"] == {"cpu": "4"}
+    assert nodes(parse(json.dumps(yaml.safe_load(NODES), indent=4), "nodes.json")) == [a, b]
+    documents = "---\n".join(yaml.safe_dump(node) for node in yaml.safe_load(NODES)["items"])
+    assert nodes(parse(documents, "nodes.yaml")) == [a, b]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("kind: Node\n  metadata: {name: b}", "kind: Pod", "nodes.yaml:22: expected Node objects, found Pod"),
+        ("name: b}", "name: a.example}", "nodes.yaml:22: duplicate node 'a.example'"),
+        ("name: b}", "name: B}", "nodes.yaml:22: metadata.name: a lowercase RFC 1123 subdomain"),
+        ('{cpu: "4"}', "{cpu: four}", "nodes.yaml:22: status.capacity.cpu: 'four' is not a quantity"),
+        ('{cpu: "4"}', "[]", "nodes.yaml:22: status.capacity: must be a mapping"),
+        ("kind: List", "kind: [", "nodes.yaml:"),
+    ],
+)
+def test_a_mistake_in_a_list_of_nodes_is_told_with_its_line(old: str, new: str, message: str) -> None:
+    with pytest.raises(BadCluster) as caught:
+        parse(NODES.replace(old, new, 1), "nodes.yaml")
+    assert str(caught.value).startswith(message)
+
+
+def test_a_list_without_nodes_is_refused() -> None:
+    with pytest.raises(BadCluster, match=r"nodes\.yaml: contains no nodes"):
+        parse("apiVersion: v1\nkind: List\nitems: []\n", "nodes.yaml")

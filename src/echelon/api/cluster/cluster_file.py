@@ -6,16 +6,17 @@ The YAML is read as nodes, not as values, because only nodes have line numbers.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import NoReturn
 
 import yaml
 
 from ...base import quantity
-from ..objects import name_formats
+from ..objects import meta, name_formats
 from ..objects.vocabulary import HOSTNAME
 from ..scheme import Object
-from .pools import WELL_KNOWN_LEVELS, BadCluster, Cluster, Level, Pool
+from .pools import WELL_KNOWN_LEVELS, BadCluster, Cluster, Level, Pool, domains_at, node_object, nodes
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _MOST_NODES = 1_000_000
@@ -41,10 +42,12 @@ class _File:
     # -- what the file says ----------------------------------------------------------------------------
 
     def cluster(self, root: yaml.Node) -> Cluster:
-        found = self._mapping(root, "", ("levels", "pools"), required=("pools",))
+        found = self._mapping(root, "", ("levels", "pools", "nodes"))
+        if "pools" not in found and "nodes" not in found:
+            self._fail(root, "", "missing key 'pools'")
         levels = self._levels(found["levels"]) if "levels" in found else WELL_KNOWN_LEVELS
-        entries = self._sequence(found["pools"], "pools")
-        if not entries:
+        entries = self._sequence(found["pools"], "pools") if "pools" in found else []
+        if "pools" in found and not entries:
             self._fail(found["pools"], "pools", "must have at least one pool")
         pools = [self._pool(entry, f"pools[{number}]", levels) for number, entry in enumerate(entries)]
         for number, pool in enumerate(pools):
@@ -53,7 +56,42 @@ class _File:
         cluster = Cluster(levels, tuple(pools))
         if cluster.size > _MOST_NODES:
             self._fail(found["pools"], "pools", f"{cluster.size} nodes, must be at most {_MOST_NODES}")
-        return cluster
+        return self._with_singles(cluster, found["nodes"]) if "nodes" in found else cluster
+
+    def _with_singles(self, cluster: Cluster, node: yaml.Node) -> Cluster:
+        names = {meta.name(one) for one in nodes(cluster)}
+        singles: list[Object] = []
+        for number, entry in enumerate(self._sequence(node, "nodes")):
+            path = f"nodes[{number}]"
+            singles.append(self._single(entry, path, cluster.levels))
+            name = meta.name(singles[-1])
+            if name in names:
+                self._fail(entry, f"{path}.name", f"duplicate node name {name!r}")
+            names.add(name)
+        if not names:
+            self._fail(node, "nodes", "must have at least one node")
+        return replace(cluster, singles=tuple(singles))
+
+    def _single(self, node: yaml.Node, path: str, levels: Sequence[Level]) -> Object:
+        keys = ("name", "at", "capacity", "labels", "taints")
+        found = self._mapping(node, path, keys, required=("name", "capacity"))
+        name = self._text(found["name"], f"{path}.name")
+        self._check(found["name"], f"{path}.name", name_formats.dns1123_subdomain(name))
+        labels = self._at(found["at"], f"{path}.at", levels) if "at" in found else {}
+        return node_object(
+            name,
+            labels | (self._labels(found["labels"], f"{path}.labels") if "labels" in found else {}),
+            self._capacity(found["capacity"], f"{path}.capacity"),
+            self._taints(found["taints"], f"{path}.taints") if "taints" in found else (),
+        )
+
+    def _at(self, node: yaml.Node, path: str, levels: Sequence[Level]) -> dict[str, str]:
+        """The labels of the domains that a single node is in."""
+        found = self._mapping(node, path, [level.name for level in levels])
+        values = {level: self._text(value, f"{path}.{level}") for level, value in found.items()}
+        for level, value in values.items():
+            self._check(found[level], f"{path}.{level}", name_formats.label_value(value))
+        return {level.key: values[level.name] for level in levels if level.name in values}
 
     def _levels(self, node: yaml.Node) -> tuple[Level, ...]:
         levels: list[Level] = []
@@ -83,11 +121,25 @@ class _File:
             taints=self._taints(found["taints"], f"{path}.taints") if "taints" in found else (),
         )
 
-    def _counts(self, node: yaml.Node, path: str, levels: Sequence[Level]) -> dict[str, int]:
+    def _counts(self, node: yaml.Node, path: str, levels: Sequence[Level]) -> dict[str, int | tuple[int, ...]]:
         """Counts in the order of the levels."""
         order = [*(level.name for level in levels), "node"]
         found = self._mapping(node, path, order, required=("node",))
-        return {level: self._count(found[level], f"{path}.{level}") for level in order if level in found}
+        counts: dict[str, int | tuple[int, ...]] = {}
+        parent = "pool"
+        for level in (level for level in order if level in found):
+            value, here = found[level], f"{path}.{level}"
+            if isinstance(value, yaml.SequenceNode):
+                each = tuple(self._count(one, f"{here}[{number}]") for number, one in enumerate(value.value))
+                parents = domains_at(counts.values())
+                if len(each) != parents:
+                    wanted = f"{parents} {parent}s" if parents != 1 else f"1 {parent}"
+                    self._fail(value, here, f"has {len(each)} counts, must have one for each of {wanted}")
+                counts[level] = each
+            else:
+                counts[level] = self._count(value, here)
+            parent = level
+        return counts
 
     def _capacity(self, node: yaml.Node, path: str) -> dict[str, str]:
         capacity: dict[str, str] = {}

@@ -9,18 +9,24 @@ pools:
     capacity: {cpu: 96, memory: 1Ti, nvidia.com/gpu: 8}
     labels: {}
     taints: []
+nodes:                       # single nodes; optional
+  - name: login
+    at: {block: gpu-b0}
+    capacity: {cpu: 8}
 
-`parse` reads such a file (through `cluster_file`), `nodes` makes the Node objects.
+A count is a number for every parent, or a list with one number for each: {block: 2, rack: [2, 1], node: [4, 4, 2]}.
+
+`parse` reads such a file (through `cluster_file`), or the nodes of a real cluster (through `node_list`); `nodes` makes
+the Node objects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from itertools import product
-from math import prod
 
 from ..objects.vocabulary import BLOCK, HOSTNAME, RACK, REGION, ZONE
 from ..scheme import NODES, Object
@@ -40,26 +46,36 @@ class Level:
 @dataclass(frozen=True)
 class Pool:
     name: str
-    #: Count per parent, wide to narrow, ending with `node`.
-    counts: Mapping[str, int]
+    #: Count per parent, wide to narrow, ending with `node`; a tuple has one count for each parent.
+    counts: Mapping[str, int | tuple[int, ...]]
     capacity: Mapping[str, str]
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Object, ...] = ()
 
     @property
     def size(self) -> int:
-        return prod(self.counts.values())
+        return domains_at(self.counts.values())
+
+
+def domains_at(counts: Iterable[int | tuple[int, ...]]) -> int:
+    """How many domains there are at the last of these levels."""
+    total = 1
+    for count in counts:
+        total = total * count if isinstance(count, int) else sum(count)
+    return total
 
 
 @dataclass(frozen=True)
 class Cluster:
     levels: tuple[Level, ...]
     pools: tuple[Pool, ...]
+    #: Nodes that are given one by one.
+    singles: tuple[Object, ...] = ()
 
     @property
     def size(self) -> int:
         """The number of nodes."""
-        return sum(pool.size for pool in self.pools)
+        return sum(pool.size for pool in self.pools) + len(self.singles)
 
 
 #: The levels of a file that declares none.
@@ -72,8 +88,9 @@ class BadCluster(ValueError):
 
 def parse(text: str, source: str) -> Cluster:
     """The cluster of a file; `source` is the file name in error messages."""
-    from .cluster_file import read  # imported here, because it imports the records above
+    from . import cluster_file, node_list  # imported here, because they import the records above
 
+    read = node_list.read if node_list.holds_objects(text) else cluster_file.read
     return read(text, source)
 
 
@@ -86,27 +103,44 @@ def default_cluster() -> Cluster:
 
 def nodes(cluster: Cluster) -> list[Object]:
     """All Node objects, named by their path: `gpu-b0-r1-n2`.  Label values are paths too, so they are unique."""
-    return [node for pool in cluster.pools for node in _nodes_of(pool, {one.name: one.key for one in cluster.levels})]
+    keys = {one.name: one.key for one in cluster.levels}
+    return [node for pool in cluster.pools for node in _nodes_of(pool, keys)] + [*map(deepcopy, cluster.singles)]
 
 
 def _nodes_of(pool: Pool, keys: Mapping[str, str]) -> Iterator[Object]:
     short = _abbreviations(tuple(pool.counts))
-    capacity = {"pods": _PODS_PER_NODE, **pool.capacity}
-    for place in product(*(range(count) for count in pool.counts.values())):
+    for place in _places(pool.counts.values()):
         path = pool.name
         labels: dict[str, str] = {}
         for level, ordinal in zip(pool.counts, place, strict=True):
             path += f"-{short[level]}{ordinal}"
             if level in keys:
                 labels[keys[level]] = path
-        labels[HOSTNAME] = path
-        yield {
-            "apiVersion": NODES.api_version,
-            "kind": NODES.kind,
-            "metadata": {"name": path, "labels": labels | dict(pool.labels)},
-            "spec": {"taints": [dict(taint) for taint in pool.taints]} if pool.taints else {},
-            "status": {"capacity": capacity, "allocatable": capacity},
-        }
+        yield node_object(path, labels | dict(pool.labels), pool.capacity, pool.taints)
+
+
+def node_object(
+    name: str, labels: Mapping[str, str], capacity: Mapping[str, str], taints: Iterable[Object] = ()
+) -> Object:
+    """A Node with its host name as a label and room for the default number of pods."""
+    room = {"pods": _PODS_PER_NODE, **capacity}
+    own = [dict(taint) for taint in taints]
+    return {
+        "apiVersion": NODES.api_version,
+        "kind": NODES.kind,
+        "metadata": {"name": name, "labels": {HOSTNAME: name} | dict(labels)},
+        "spec": {"taints": own} if own else {},
+        "status": {"capacity": room, "allocatable": room},
+    }
+
+
+def _places(counts: Iterable[int | tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """The ordinals of every node, level by level."""
+    places: list[tuple[int, ...]] = [()]
+    for count in counts:
+        each = (count,) * len(places) if isinstance(count, int) else count
+        places = [(*place, ordinal) for place, number in zip(places, each, strict=True) for ordinal in range(number)]
+    return places
 
 
 def _abbreviations(names: tuple[str, ...]) -> dict[str, str]:
