@@ -273,6 +273,14 @@ async def test_kubectl_takes_over_what_it_applied_as_a_client(apply: Applier) ->
     assert '"a":"2"' in taken["metadata"]["annotations"][annotation]
 
 
+async def test_another_notation_of_the_same_value_is_no_write(apply: Applier) -> None:
+    pods = apply.of(PODS, "p")
+    body = pod({"name": "c", "image": "i", "resources": {"limits": {"cpu": "1000m"}}})
+    made = await pods("m", body)
+    assert made["spec"]["containers"][0]["resources"]["limits"] == {"cpu": "1"}
+    assert await pods("m", body) == made
+
+
 async def test_items_come_in_the_order_in_which_they_are_applied(apply: Applier) -> None:
     def finalized(*names: str) -> Object:
         return {**config_map(a="1"), "metadata": {"name": "m", "finalizers": [f"x.io/{name}" for name in names]}}

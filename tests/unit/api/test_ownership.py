@@ -209,3 +209,15 @@ def test_more_than_ten_updaters_are_merged_into_one() -> None:
 def test_sets_of_fields_are_read_as_they_are_written() -> None:
     text = {"f:spec": {".": {}, "f:a": {}, 'k:{"name":"c"}': {".": {}, "f:image": {}}, 'v:"x"': {}}}
     assert to_fields_v1(from_fields_v1(text)) == text
+
+
+def test_an_object_that_an_updater_owns_stays_empty_when_its_last_entry_goes() -> None:
+    live = live_map()
+    live.apply("m", config(a="1"))
+    live.update("u", {**live.obj, "metadata": {**live.obj["metadata"], "labels": {"x": "1"}}})
+    labelled = config(a="1")
+    labelled["metadata"]["labels"] = {"x": "2"}
+    live.apply("m", labelled, force=True)
+    live.apply("m", config(a="1"))
+    assert live.owned("u") == {"f:metadata": {"f:labels": {}}}
+    assert not live.obj["metadata"]["labels"]

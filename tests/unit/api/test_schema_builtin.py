@@ -127,6 +127,11 @@ def test_pod_limits_stand_in_for_missing_requests() -> None:
             {"disruptionMode": {"single": {}}},
         ),
         (scheme.SERVICES, {"ports": [{"port": 80}]}, {"type": "ClusterIP", "sessionAffinity": "None"}),
+        (
+            scheme.SERVICES,
+            {"sessionAffinity": "ClientIP"},
+            {"sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 10800}}},
+        ),
     ],
 )
 def test_specs_of_other_kinds_get_their_defaults(resource: Resource, given: Object, expected: Object) -> None:

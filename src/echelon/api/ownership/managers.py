@@ -208,7 +208,7 @@ def _applied(
         if conflicts:
             return conflicts
     kept = [replace(one, fields=one.fields - changed - removed) for one in others]
-    if changed or removed:
+    if made != tracked:
         new = replace(new, time=mine.time)
     return Applied(_restored(live, made), [one for one in (*kept, new) if one.fields])
 
@@ -220,13 +220,23 @@ def _pruned(schema: Schema, made: Object, previous: FieldSet, managers: Sequence
     owned = FieldSet()
     for one in managers:
         owned = owned | one.fields
-    bare = without(schema, made, last) or {}
+    bare = without(schema, made, last)
     keep = with_named_fields(schema, fields_of(schema, bare)) | with_named_fields(schema, owned)
     # Removing what is not kept also removes items of which only a part was the manager's: those come back here.
-    rest = without(schema, made, everything - keep) or {}
+    rest = without(schema, made, everything - keep)
     gone = (everything - with_named_fields(schema, fields_of(schema, rest))) & last
-    pruned: Object = without(schema, made, gone) or {}
+    pruned: Object = without(schema, made, gone)
     return pruned
+
+
+def same_but_time(one: Sequence[Object], other: Sequence[Object]) -> bool:
+    """Whether two lists of `managedFields` differ in nothing but times."""
+    timeless = [sorted(_text({**entry, "time": ""}) for entry in listed) for listed in (one, other)]
+    return timeless[0] == timeless[1]
+
+
+def _text(entry: Object) -> bytes:
+    return msgspec.json.encode(entry, order="sorted")
 
 
 def with_last_applied(result: Applied, configuration: Object, mine: Manager) -> Applied:

@@ -188,21 +188,21 @@ def _merged_list(schema: Schema, live: Any, applied: Any, kind: Nature) -> list[
 
 
 def without(schema: Schema, value: Any, gone: FieldSet) -> Any:
-    """A value without the fields in `gone`; None if nothing is left of it."""
+    """A value without the fields in `gone`; an object or list that is not in `gone` itself stays, if need be empty."""
     kind = nature(schema, value)
     if kind == "leaf":
         return value
     result: Any = {} if kind == "object" else []
     for step, inner, child in entries(schema, value, kind):
         below = gone.under(step)
-        left = None if below.member else without(inner, child, below) if below else child
-        if left is None:
+        if below.member:
             continue
+        left = without(inner, child, below) if below else child
         if kind == "object":
             result[step[2:]] = left
         else:
             result.append(left)
-    return result or None
+    return result
 
 
 def with_named_fields(schema: Schema, fields: FieldSet) -> FieldSet:

@@ -211,6 +211,11 @@ def _secret(secret: Object) -> None:
 def _service_spec(spec: Object) -> None:
     for port in spec.get("ports", ()):
         port.setdefault("targetPort", port.get("port", 0))
+    if spec.get("sessionAffinity") == "ClientIP":
+        config = spec.setdefault("sessionAffinityConfig", {})
+        config.setdefault("clientIP", {}).setdefault("timeoutSeconds", 3 * 60 * 60)
+    else:
+        spec.pop("sessionAffinityConfig", None)
     if spec["type"] != "ExternalName":
         spec.setdefault("internalTrafficPolicy", "Cluster")
     if spec["type"] in ("NodePort", "LoadBalancer"):

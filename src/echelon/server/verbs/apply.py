@@ -59,11 +59,12 @@ async def _apply(
             continue
         live = at_version(resource, access.trees.of_record(record))
         _check_identity(resource, live["metadata"], configuration["metadata"])
-        result = _merged(resource, live, wanted, mine, options)
+        result = _merged(resource, live, wanted, subresource, mine, options)
         new = revise(
             access, resource, record, result.obj, subresource, options, patched=True,
             managed_fields=managers.write(result.managers),
         )  # fmt: skip
+        _keep_times(new["metadata"], live["metadata"], unchanged=_tracked(new) == _tracked(live))
         try:
             return at_version(resource, await store_revision(access, resource, record, new, options))
         except RevisionMismatch:
@@ -161,9 +162,22 @@ def _check_identity(resource: Resource, live: Object, given: Object) -> None:
         raise invalid_object(resource, name, [immutable("metadata.uid", given["uid"])])
 
 
-def _merged(resource: Resource, live: Object, wanted: Object, mine: Manager, options: WriteOptions) -> Applied:
+def _tracked(obj: Object) -> Object:
+    return {**obj, "apiVersion": "", "metadata": {k: v for k, v in obj["metadata"].items() if k != "managedFields"}}
+
+
+def _keep_times(new: Object, live: Object, *, unchanged: bool) -> None:
+    """An apply that comes to the stored state in another notation (`1000m` for `1`) does not count as a write."""
+    before = live.get("managedFields") or []
+    if unchanged and managers.same_but_time(new.get("managedFields") or [], before):
+        new["managedFields"] = before
+
+
+def _merged(
+    resource: Resource, live: Object, wanted: Object, subresource: Subresource, mine: Manager, options: WriteOptions
+) -> Applied:
     schema = kind_schema.definition(resource)
-    known = managers.read(live) or managers.before_first_apply(schema, live, mine)
+    known = managers.read(live) or managers.before_first_apply(schema, _part_of(resource, live, subresource), mine)
     result = managers.apply(schema, live, known, wanted, mine, force=options.force)
     if isinstance(result, Applied):
         return managers.with_last_applied(result, wanted, mine)
