@@ -43,7 +43,7 @@ cluster-tools: ## Build etcd, kube-apiserver and friends 1.37.1, once, where Go 
 	@tools/controlplane/build
 
 test-cluster: $(DEV) ## The tests on a real kube-apiserver, where Go is present to build it
-	@home=$$(tools/controlplane/build) && if [ -n "$$home" ]; then $(PY) -m pytest -p tests.conformance.report -m cluster tests/cluster $(ARGS); fi
+	@home=$$(tools/controlplane/build) && if [ -n "$$home" ]; then $(PY) -m pytest -p tests.conformance.report -m cluster tests/cluster tests/clients $(ARGS); fi
 
 conformance: $(DEV) ## Count covered, passing and missing behaviours of every list
 	@$(PY) -m pytest -p tests.conformance.report -m "conformance and not cluster" $(ARGS)

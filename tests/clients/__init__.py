@@ -1,0 +1,1 @@
+"""Clients of other languages, unmodified and with their default settings."""
