@@ -15,6 +15,7 @@ from .run import run
 from .scheduler import scheduler
 from .tree import tree
 from .up import up
+from .user import user
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -45,4 +46,5 @@ main.add_command(tree)
 main.add_command(scheduler)
 main.add_command(controllers)
 main.add_command(crds)
+main.add_command(user)
 main.add_command(completion)

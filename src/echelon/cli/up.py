@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -36,6 +36,24 @@ if TYPE_CHECKING:
     help="Where to write the kubeconfig.  [default: DATA/kubeconfig]",
 )
 @click.option(
+    "--bind",
+    metavar="ADDRESS",
+    default="127.0.0.1",
+    show_default=True,
+    help="IP address to listen on; 0.0.0.0 stands for all addresses of this machine.",
+)
+@click.option(
+    "--authorization",
+    type=click.Choice(["allow-all", "rbac"]),
+    help="allow-all: every user may do everything; rbac: what roles and bindings grant.  "
+    "[default: allow-all on a loopback address, else rbac]",
+)
+@click.option(
+    "--audit-log",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Append a JSON line per request: who did what, when, with which result; never bodies or tokens.",
+)
+@click.option(
     "--nodes",
     type=click.Choice(["none", "simulated", "process"]),
     metavar="[none|simulated]",
@@ -50,6 +68,9 @@ def up(
     ephemeral: bool,
     port: int,
     kubeconfig: Path | None,
+    bind: str,
+    authorization: Literal["allow-all", "rbac"] | None,
+    audit_log: Path | None,
     nodes: str,
     cluster_file: Path | None,
     speed: float,
@@ -81,6 +102,9 @@ def up(
             data=data or default_data_directory(),
             port=port,
             kubeconfig=kubeconfig,
+            bind=_address(bind),
+            authorization=authorization,
+            audit_log=audit_log,
             nodes="none" if nodes == "none" else "simulated",
             cluster=cluster,
             speed=speed,
@@ -89,6 +113,15 @@ def up(
             run_program(_serve(settings, "data is not kept" if ephemeral else f"data is in {settings.data}"))
         except CannotStart as error:
             raise Refusal(str(error)) from error
+
+
+def _address(bind: str) -> str:
+    import ipaddress
+
+    try:
+        return str(ipaddress.ip_address(bind))
+    except ValueError:
+        raise Refusal(f"--bind {bind}: not an IP address") from None
 
 
 async def _serve(settings: PlaneSettings, keeping: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..api.cluster.pools import Cluster, default_cluster
+from ..server.https_server import Authorization, ServerSettings, is_loopback
 
 NodeMode = Literal["none", "simulated"]
 
@@ -28,7 +29,21 @@ class PlaneSettings:
     cluster: Cluster = field(default_factory=default_cluster)
     #: Seconds of cluster time per real second.
     speed: float = 1.0
+    #: The address to listen on.
+    bind: str = "127.0.0.1"
+    #: None: RBAC unless the address is a loopback one.
+    authorization: Authorization | None = None
+    #: Where to append the audit log; None: nowhere.
+    audit_log: Path | None = None
     scheduler_names: tuple[str, ...] = EMBEDDED_SCHEDULER_NAMES
+
+    @property
+    def server(self) -> ServerSettings:
+        """May raise ValueError: an address that is not loopback needs RBAC."""
+        default: Authorization = "allow-all" if is_loopback(self.bind) else "rbac"
+        return ServerSettings(
+            self.data, self.port, self.kubeconfig_path, self.bind, self.authorization or default, self.audit_log
+        )
 
     @property
     def kubeconfig_path(self) -> Path:

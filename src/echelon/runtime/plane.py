@@ -23,7 +23,7 @@ from ..api.verbs import Verbs
 from ..base.clock import Clock
 from ..base.rng import Rng
 from ..client.informer import Caches
-from ..server.https_server import PortInUse, ServerSettings, serve
+from ..server.https_server import PortInUse, serve
 from ..server.objects.object_cache import header_of
 from ..server.pipeline import Pipeline
 from ..store.interface import Store, StoreBusy, StoreFailed
@@ -77,11 +77,11 @@ async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
         try:
             server = await serve(
                 pipeline,
-                ServerSettings(settings.data, settings.port, settings.kubeconfig_path),
+                settings.server,
                 clock,
                 lambda: generate_latest(registry),
             )
-        except (PortInUse, OSError) as error:
+        except (PortInUse, OSError, ValueError) as error:
             raise CannotStart(str(error)) from error
         stack.push_async_callback(server.stop)
         caches = Caches(pipeline, clock, registry)

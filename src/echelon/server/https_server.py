@@ -11,6 +11,7 @@ import contextlib
 import errno
 import ipaddress
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,12 +24,14 @@ from ..api.access.attributes import Authorizer
 from ..api.access.authorizers import AllowAll, Rbac
 from ..base.clock import Clock
 from .http.application import Application
+from .http.audit import AuditLog
 from .http.requests.gate import Gate
 from .identity.authenticator import Authenticator
+from .identity.client_certificates import CertificateProtocol
 from .identity.service_account_tokens import ServiceAccountTokens
 from .identity.user_file import UserFile
 from .pipeline import Pipeline
-from .setup import admin_kubeconfig, certificates
+from .setup import certificates, kubeconfigs
 from .setup.certificates import Credentials
 
 #: Longer than clients keep idle connections, so that the server does not close one that is about to be used.
@@ -51,13 +54,20 @@ class ServerSettings:
     port: int = 0
     #: Where to write a kubeconfig; None: nowhere.
     kubeconfig: Path | None = None
-    #: Loopback only, since the token gives full access.
+    #: The address to listen on; other addresses than loopback need RBAC.
     host: str = "127.0.0.1"
     authorization: Authorization = "allow-all"
 
+    #: Where to append the audit log; None: nowhere.
+    audit_log: Path | None = None
+
     def __post_init__(self) -> None:
-        if not ipaddress.ip_address(self.host).is_loopback:
-            raise ValueError(f"host must be a loopback address, got {self.host}")
+        if not is_loopback(self.host) and self.authorization != "rbac":
+            raise ValueError(f"{self.host} can be reached from other machines and needs RBAC")
+
+
+def is_loopback(host: str) -> bool:
+    return ipaddress.ip_address(host).is_loopback
 
 
 class PortInUse(Exception):
@@ -85,7 +95,7 @@ class Server:
         return self._credentials.token
 
     def write_kubeconfig(self, path: Path) -> None:
-        admin_kubeconfig.write(path, self.url, self.authority_pem, self.token)
+        kubeconfigs.write(path, self.url, self.authority_pem, self.token)
 
     async def stop(self) -> None:
         """End watches, finish active requests, close the port."""
@@ -103,16 +113,19 @@ async def serve(
     bound = _bind(settings.host, settings.port)
     try:
         port = int(bound.getsockname()[1])
-        credentials = certificates.ensure(settings.directory / "pki", time.time())
+        pki = settings.directory / "pki"
+        credentials = certificates.ensure(pki, time.time(), _served_addresses(settings.host))
         authorizer: Authorizer = Rbac(pipeline.reader) if settings.authorization == "rbac" else AllowAll()
-        gate = Gate(credentials.names, _authenticator(pipeline, credentials, settings.directory / "pki"), authorizer)
-        app = Application(pipeline, gate, clock, f"{_bracketed(settings.host)}:{port}", more_metrics)
+        gate = Gate(credentials.names, _authenticator(pipeline, credentials, pki), authorizer)
+        audit = AuditLog(settings.audit_log) if settings.audit_log else None
+        app = Application(pipeline, gate, clock, f"{_bracketed(settings.host)}:{port}", more_metrics, audit)
         listener = _Listener(app, credentials)
         await listener.start(bound)
     except BaseException:
         bound.close()
         raise
-    server = Server(listener, app, credentials, settings.host, port)
+    server = Server(listener, app, credentials, _reachable(settings.host), port)
+    certificates.write_secret(pki / "url", server.url.encode())
     if settings.kubeconfig is not None:
         server.write_kubeconfig(settings.kubeconfig)
     return server
@@ -121,6 +134,23 @@ async def serve(
 def _authenticator(pipeline: Pipeline, credentials: Credentials, directory: Path) -> Authenticator:
     tokens = ServiceAccountTokens(certificates.signing_key(directory / "sa.key"), pipeline.reader)
     return Authenticator(credentials.token, UserFile(directory / "users.json"), tokens, time.time)
+
+
+def _served_addresses(host: str) -> tuple[str, ...]:
+    """The addresses that clients use: the host, or those of this machine if it stands for all of them."""
+    if not ipaddress.ip_address(host).is_unspecified:
+        return (host,)
+    try:
+        found = socket.getaddrinfo(socket.gethostname(), None)
+    except OSError:
+        return ()
+    return tuple(sorted({str(entry[4][0]).partition("%")[0] for entry in found}))
+
+
+def _reachable(host: str) -> str:
+    """The address for a kubeconfig on this machine."""
+    address = ipaddress.ip_address(host)
+    return ("127.0.0.1" if address.version == 4 else "::1") if address.is_unspecified else host
 
 
 def _bracketed(host: str) -> str:
@@ -149,7 +179,7 @@ class _Listener(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http="httptools",
+                http=CertificateProtocol,
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -158,6 +188,8 @@ class _Listener(uvicorn.Server):
                 server_header=False,
                 ssl_certfile=credentials.certificate,
                 ssl_keyfile=credentials.key,
+                ssl_ca_certs=str(credentials.authority),
+                ssl_cert_reqs=ssl.CERT_OPTIONAL,
                 timeout_keep_alive=_KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=_GRACE_SECONDS,
             )

@@ -11,7 +11,7 @@ import yaml
 from cryptography import x509
 
 from echelon.server.https_server import ServerSettings
-from echelon.server.setup import admin_kubeconfig, certificates
+from echelon.server.setup import certificates, kubeconfigs
 
 NOW = 1_800_000_000.0
 DAY = 86400.0
@@ -59,7 +59,7 @@ def test_certificate_is_good_for_loopback_and_signed_by_the_authority(tmp_path: 
 
 def test_kubeconfig_is_private_and_complete(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "kubeconfig"
-    admin_kubeconfig.write(path, "https://127.0.0.1:1", b"PEM", "secret")
+    kubeconfigs.write(path, "https://127.0.0.1:1", b"PEM", "secret")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     content = yaml.safe_load(path.read_text())
     assert content["current-context"] == "echelon"
@@ -67,6 +67,17 @@ def test_kubeconfig_is_private_and_complete(tmp_path: Path) -> None:
     assert content["users"][0]["user"] == {"token": "secret"}
 
 
-def test_only_loopback_addresses_are_listened_on(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="must be a loopback address"):
+@pytest.mark.conformance("API-115")
+def test_other_addresses_than_loopback_need_rbac(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="needs RBAC"):
         ServerSettings(tmp_path, host="0.0.0.0")
+    assert ServerSettings(tmp_path, host="0.0.0.0", authorization="rbac").host == "0.0.0.0"
+
+
+def test_the_certificate_names_the_address_that_is_listened_on(tmp_path: Path) -> None:
+    certificates.ensure(tmp_path, NOW)
+    made = certificates.ensure(tmp_path, NOW, ("192.0.2.7",))
+    loaded = x509.load_pem_x509_certificate(made.certificate.read_bytes())
+    found = loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert "192.0.2.7" in [str(a) for a in found.get_values_for_type(x509.IPAddress)]
+    assert "192.0.2.7" in made.names

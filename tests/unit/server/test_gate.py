@@ -35,7 +35,7 @@ GATE = Gate(["localhost", "127.0.0.1", "::1"], AUTHENTICATOR, AllowAll())
 
 
 def _pass(request: Request, target: Target | None) -> None:
-    GATE.authorize(GATE.caller(request), request, target)
+    GATE.authorize(GATE.caller(request).user, request, target)
 
 
 BEARER = {"Authorization": "Bearer secret"}

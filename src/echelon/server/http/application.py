@@ -8,14 +8,16 @@ Handlers use `api.verbs.Verbs` only.  An `ApiError` is sent as its Status; other
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from ...api.access.attributes import User
+from ...api.access.attributes import ANONYMOUS, User
 from ...api.errors import ApiError, method_not_allowed
 from ...api.scheme import NAMESPACES, PODS, REVIEWS, SERVICE_ACCOUNTS, TOKEN_REVIEWS
 from ...api.verbs import Verbs
 from ...base.clock import Clock
+from .audit import AuditLog
 from .handlers import deletes, mutations, nonresource, reads, review_answers, subresources
 from .handlers.call import Call
 from .handlers.request_metrics import RequestMetrics
@@ -23,7 +25,7 @@ from .handlers.watching import Watches
 from .replies.encode import error_response, text_response
 from .requests import routes
 from .requests.content_negotiation import only_protobuf
-from .requests.gate import Gate, is_watch
+from .requests.gate import Caller, Gate, attributes_of, is_watch
 from .requests.request import Disconnected, Receive, Reply, Request, Response, Send
 from .requests.routes import BINDINGS, PageNotFound, Target
 
@@ -50,11 +52,20 @@ _POD_SUBRESOURCES: Mapping[str, Mapping[str, _Handler]] = {
 class Application:
     """The HTTP API over any `Verbs`."""
 
-    def __init__(self, verbs: Verbs, gate: Gate, clock: Clock, address: str, more_metrics: Callable[[], bytes]) -> None:
+    def __init__(
+        self,
+        verbs: Verbs,
+        gate: Gate,
+        clock: Clock,
+        address: str,
+        more_metrics: Callable[[], bytes],
+        audit: AuditLog | None = None,
+    ) -> None:
         self._verbs = verbs
         self._gate = gate
         self._clock = clock
         self._address = address
+        self._audit = audit
         self._watches = Watches()
         self._metrics = RequestMetrics(lambda: self._watches.open, more_metrics)
 
@@ -67,14 +78,15 @@ class Application:
             return
         request = Request.from_scope(scope, receive)
         target: Target | None = None
+        caller, received = Caller(ANONYMOUS, ANONYMOUS), time.time()
         try:
             target, unroutable = _route(request)
             self._gate.check_origin(request)
-            user = self._gate.caller(request)
-            self._gate.authorize(user, request, target)
+            caller = self._gate.caller(request)
+            self._gate.authorize(caller.user, request, target)
             if unroutable is not None:
                 raise unroutable
-            reply = await self._answer(request, target, user)
+            reply = await self._answer(request, target, caller.user)
         except ApiError as error:
             reply = error_response(error, protobuf=only_protobuf(request.headers.get("accept", "")))
         except PageNotFound:
@@ -85,6 +97,9 @@ class Application:
             _log.exception("%s %s failed", request.method, request.path)
             reply = error_response(_internal(error))
         self._count(request, target, reply.code)
+        if self._audit is not None:
+            attributes = attributes_of(caller.user, request, target)
+            self._audit.write(request, target, attributes, caller.sender, received, reply.code)
         await reply.send(send)
 
     async def _answer(self, request: Request, target: Target | None, user: User) -> Reply:

@@ -1,4 +1,4 @@
-"""Finds the user of a bearer token: the administrator, a user that was added, or a service account."""
+"""Finds the user of a bearer token or of a client certificate."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import hmac
 from collections.abc import Callable, Sequence
 
 from ...api.access.attributes import ADMIN, User
+from .client_certificates import PeerCertificate
 from .service_account_tokens import ISSUER, ServiceAccountTokens, TokenIdentity
 from .user_file import UserFile
 
 
 class Authenticator:
-    """All ways to identify a caller by a token."""
+    """All ways to identify a caller."""
 
     def __init__(
         self, admin_token: str, users: UserFile, service_accounts: ServiceAccountTokens, now: Callable[[], float]
@@ -27,6 +28,12 @@ class Authenticator:
         """The user of a token for this server; None if it is not valid."""
         found = self.review(token, (ISSUER,))
         return found.user if found else None
+
+    def by_certificate(self, certificate: PeerCertificate) -> User | None:
+        """The user of a certificate that the CA of this server signed; None if the user was removed."""
+        if certificate.added and not self._users.has_certificate(certificate.serial):
+            return None
+        return certificate.user
 
     def review(self, token: str, audiences: Sequence[str]) -> TokenIdentity | None:
         """User and common audiences of a token; None if it is not valid for any of `audiences`."""

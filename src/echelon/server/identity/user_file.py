@@ -23,9 +23,12 @@ _RESERVED = "system:"
 class AddedUser(msgspec.Struct, frozen=True):
     name: str
     groups: tuple[str, ...]
+    #: The hash of its token, or "" if it has a certificate.
     token_sha256: str
     #: Unix time; None: does not expire.
     expires: float | None = None
+    #: The serial number of its certificate.
+    serial: str = ""
 
 
 class BadUser(Exception):
@@ -37,6 +40,7 @@ class UserFile:
         self.path = path
         self._seen: tuple[int, int] | None = None
         self._by_digest: dict[str, AddedUser] = {}
+        self._serials: frozenset[str] = frozenset()
 
     def by_token(self, token: str, now: float) -> User | None:
         """The user of a token; None if there is none or it has expired."""
@@ -46,15 +50,22 @@ class UserFile:
             return None
         return User(found.name, (*found.groups, AUTHENTICATED))
 
+    def has_certificate(self, serial: str) -> bool:
+        """Whether the certificate with that serial number belongs to a user that was not removed."""
+        self._refresh()
+        return serial in self._serials
+
     def _refresh(self) -> None:
         try:
             state = os.stat(self.path)
         except FileNotFoundError:
-            self._seen, self._by_digest = None, {}
+            self._seen, self._by_digest, self._serials = None, {}, frozenset()
             return
         seen = (state.st_mtime_ns, state.st_ino)
         if seen != self._seen:
-            self._by_digest = {user.token_sha256: user for user in self.users()}
+            users = self.users()
+            self._by_digest = {user.token_sha256: user for user in users}
+            self._serials = frozenset(user.serial for user in users)
             self._seen = seen
 
     def users(self) -> list[AddedUser]:
@@ -65,15 +76,18 @@ class UserFile:
 
     def add(self, name: str, groups: tuple[str, ...], expires: float | None) -> str:
         """Add a user; returns the token, which is not kept."""
-        if not name or name.startswith(_RESERVED):
-            raise BadUser(f'"{name}": a name must not be empty or start with {_RESERVED}')
         token = secrets.token_hex(32)
+        self.insert(AddedUser(name, groups, _digest(token), expires))
+        return token
+
+    def insert(self, user: AddedUser) -> None:
+        if not user.name or user.name.startswith(_RESERVED):
+            raise BadUser(f'"{user.name}": a name must not be empty or start with {_RESERVED}')
         with self._locked():
             users = self.users()
-            if any(user.name == name for user in users):
-                raise BadUser(f"user {name} exists; remove it first")
-            self._write([*users, AddedUser(name, groups, _digest(token), expires)])
-        return token
+            if any(other.name == user.name for other in users):
+                raise BadUser(f"user {user.name} exists; remove it first")
+            self._write([*users, user])
 
     def remove(self, name: str) -> None:
         """Remove a user; its token is refused at once."""

@@ -19,6 +19,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from ..identity.client_certificates import ADDED_USER
+
 _AUTHORITY_LIFE = timedelta(days=3650)
 _SERVER_LIFE = timedelta(days=365)
 _RENEW_BEFORE = timedelta(days=30)
@@ -35,10 +37,22 @@ class Credentials:
     token: str
     #: Names and addresses in the certificate.
     names: tuple[str, ...]
+    #: The certificate of the CA, which also signs client certificates.
+    authority: Path
 
 
-def ensure(directory: Path, now: float) -> Credentials:
-    """The credentials in `directory`, created or renewed if needed.
+@dataclass(frozen=True)
+class ClientCertificate:
+    """A certificate with its key, as a kubeconfig holds them."""
+
+    certificate_pem: bytes
+    key_pem: bytes
+    #: As Python's ssl module writes serial numbers.
+    serial: str
+
+
+def ensure(directory: Path, now: float, addresses: tuple[str, ...] = ()) -> Credentials:
+    """The credentials in `directory`, created or renewed if needed; `addresses` are served besides loopback.
 
     `now` is real time, because clients check certificates by their own clock.
     """
@@ -47,10 +61,11 @@ def ensure(directory: Path, now: float) -> Credentials:
     authority, authority_key = _authority(directory, instant)
     names = ("localhost", socket.gethostname())
     certificate, key = directory / "server.crt", directory / "server.key"
-    if not _good(certificate, key, authority, names, instant):
-        _issue(certificate, key, authority, authority_key, names, instant)
+    served = tuple(dict.fromkeys((*_ADDRESSES, *addresses)))
+    if not _good(certificate, key, authority, names, served, instant):
+        _issue(certificate, key, authority, authority_key, names, served, instant)
     pem = authority.public_bytes(serialization.Encoding.PEM)
-    return Credentials(pem, certificate, key, _token(directory / "token"), names + _ADDRESSES)
+    return Credentials(pem, certificate, key, _token(directory / "token"), names + served, directory / "ca.crt")
 
 
 def write_secret(path: Path, content: bytes) -> None:
@@ -98,7 +113,14 @@ def _authority(directory: Path, now: datetime) -> tuple[x509.Certificate, ec.Ell
     return certificate, key
 
 
-def _good(path: Path, key: Path, authority: x509.Certificate, names: tuple[str, ...], now: datetime) -> bool:
+def _good(
+    path: Path,
+    key: Path,
+    authority: x509.Certificate,
+    names: tuple[str, ...],
+    addresses: tuple[str, ...],
+    now: datetime,
+) -> bool:
     """Whether the certificate at `path` is valid for this CA and these names, and does not expire soon."""
     if not (path.exists() and key.exists()):
         return False
@@ -108,7 +130,10 @@ def _good(path: Path, key: Path, authority: x509.Certificate, names: tuple[str, 
     authority_id = authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest
     signer = certificate.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value
     alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    return signer.key_identifier == authority_id and set(names) <= set(alternatives.get_values_for_type(x509.DNSName))
+    listed = {str(address) for address in alternatives.get_values_for_type(x509.IPAddress)}
+    if not set(names) <= set(alternatives.get_values_for_type(x509.DNSName)) or not set(addresses) <= listed:
+        return False
+    return signer.key_identifier == authority_id
 
 
 def _issue(
@@ -117,12 +142,13 @@ def _issue(
     authority: x509.Certificate,
     authority_key: ec.EllipticCurvePrivateKey,
     names: tuple[str, ...],
+    addresses: tuple[str, ...],
     now: datetime,
 ) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "echelon")])
     alternatives: list[x509.GeneralName] = [x509.DNSName(name) for name in dict.fromkeys(names)]
-    alternatives += [x509.IPAddress(ipaddress.ip_address(address)) for address in _ADDRESSES]
+    alternatives += [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
     signer_id = authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     certificate = (
         _certificate(subject, authority.subject, key.public_key(), now, _SERVER_LIFE)
@@ -135,6 +161,31 @@ def _issue(
     )
     _keep(key_path, key)
     write_secret(path, certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def issue_client(directory: Path, user: str, groups: tuple[str, ...], now: float, seconds: float) -> ClientCertificate:
+    """A certificate for an added user, signed by the CA in `directory`: CN is the user, every O a group."""
+    instant = datetime.fromtimestamp(now, UTC)
+    authority, authority_key = _authority(directory, instant)
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = [x509.NameAttribute(NameOID.COMMON_NAME, user)]
+    subject += [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+    subject.append(x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, ADDED_USER))
+    life = min(timedelta(seconds=seconds), authority.not_valid_after_utc - instant)
+    certificate = (
+        _certificate(x509.Name(subject), authority.subject, key.public_key(), instant, life)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .sign(authority_key, hashes.SHA256())
+    )
+    plain = serialization.NoEncryption()
+    key_pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    serial = f"{certificate.serial_number:X}"
+    # Whole bytes, as Python's ssl module writes them.
+    return ClientCertificate(
+        certificate.public_bytes(serialization.Encoding.PEM), key_pem, serial.zfill(len(serial) + len(serial) % 2)
+    )
 
 
 def _certificate(

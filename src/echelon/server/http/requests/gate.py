@@ -8,6 +8,7 @@ authorize      403 if the user may not do it
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from ....api.access.attributes import ANONYMOUS, Attributes, Authorizer, User, forbidden
 from ....api.errors import ApiError
@@ -21,6 +22,14 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 _NAME_FIELD = "metadata.name="
 
 
+@dataclass(frozen=True)
+class Caller:
+    #: Whose credentials were sent.
+    sender: User
+    #: Who the request is made as: the sender, or the user it impersonates.
+    user: User
+
+
 class Gate:
     """Checks origin, credentials and permission of a request."""
 
@@ -32,20 +41,28 @@ class Gate:
     def check_origin(self, request: Request) -> None:
         web_origin.check_origin(request, self._names)
 
-    def caller(self, request: Request) -> User:
-        """Who sends the request, or the user that the sender acts as."""
+    def caller(self, request: Request) -> Caller:
+        """Who sends the request, and the user that the sender acts as."""
         sender = self._sender(request)
         user, needed = impersonated(sender, request.headers)
         for attributes in needed:
             self._require(attributes)
-        return user
+        return Caller(sender, user)
 
     def _sender(self, request: Request) -> User:
         authorization = request.headers.get("authorization", "")
         if not authorization:
-            return ANONYMOUS
+            return self._certified(request)
         scheme, _, token = authorization.partition(" ")
         user = self.authenticator.by_token(token.strip()) if scheme.lower() == "bearer" else None
+        if user is None:
+            raise ApiError(401, "Unauthorized", "Unauthorized")
+        return user
+
+    def _certified(self, request: Request) -> User:
+        if request.certificate is None:
+            return ANONYMOUS
+        user = self.authenticator.by_certificate(request.certificate)
         if user is None:
             raise ApiError(401, "Unauthorized", "Unauthorized")
         return user

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from urllib.parse import parse_qs
 
 from ....api.errors import ApiError
+from ...identity.client_certificates import PeerCertificate
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -31,6 +32,11 @@ class Request:
     #: Names in lower case; values of a repeated header are joined by ", ".
     headers: Mapping[str, str]
     receive: Receive
+    #: As sent, with the query.
+    uri: str = ""
+    #: The address of the client, or "".
+    client: str = ""
+    certificate: PeerCertificate | None = None
 
     @staticmethod
     def from_scope(scope: Mapping[str, Any], receive: Receive) -> Request:
@@ -42,7 +48,9 @@ class Request:
         if len(path) > 1 and path.endswith("/"):
             path = path[:-1]
         query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        return Request(scope["method"], path, query, headers, receive)
+        uri = f"{scope['path']}?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else scope["path"]
+        client = scope.get("client") or ("",)
+        return Request(scope["method"], path, query, headers, receive, uri, client[0], scope.get("echelon.certificate"))
 
     def parameter(self, name: str) -> str:
         """The first value of a query parameter, or ""."""

@@ -1,0 +1,55 @@
+"""Client certificates: the TLS server asks for one, and a request carries what the certificate of its connection says.
+
+The certificate is verified by the TLS handshake against the CA of this server: CN is the user, every O a group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from ...api.access.attributes import AUTHENTICATED, User
+
+#: The OU of certificates that `echelon user` issues; they are valid as long as the user exists.
+ADDED_USER = "echelon-user"
+
+
+@dataclass(frozen=True)
+class PeerCertificate:
+    user: User
+    serial: str
+    #: Whether it was issued for a user of the user file.
+    added: bool
+
+
+def parse(certificate: Mapping[str, Any] | None) -> PeerCertificate | None:
+    """The certificate as `ssl.SSLObject.getpeercert` returns it; None if there is none or it names no user."""
+    if not certificate:
+        return None
+    parts = [part for group in certificate.get("subject", ()) for part in group]
+    names = [value for key, value in parts if key == "commonName"]
+    if len(names) != 1 or not names[0]:
+        return None
+    groups = tuple(value for key, value in parts if key == "organizationName")
+    added = ("organizationalUnitName", ADDED_USER) in parts
+    return PeerCertificate(User(names[0], (*groups, AUTHENTICATED)), certificate.get("serialNumber", ""), added)
+
+
+class CertificateProtocol(HttpToolsProtocol):
+    """HTTP/1.1 connections whose requests have the certificate of the client in their scope."""
+
+    _certificate: PeerCertificate | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        tls = transport.get_extra_info("ssl_object")
+        self._certificate = parse(tls.getpeercert()) if tls is not None else None
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self._certificate is not None:
+            self.scope["echelon.certificate"] = self._certificate  # type: ignore[typeddict-unknown-key]
