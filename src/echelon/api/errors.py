@@ -173,9 +173,16 @@ def forbidden(resource: Resource, name: str, detail: str) -> ApiError:
     return ApiError(403, "Forbidden", f'{resource.qualified} "{name}" is forbidden: {detail}', _about(resource, name))
 
 
+#: An object of 100,000 empty entries has more problems than anyone reads.
+_MOST_PROBLEMS = 200
+
+
 def invalid_object(resource: Resource, name: str, problems: Iterable[FieldError]) -> ApiError:
-    """422 with every problem at once."""
+    """422 with every problem at once, up to a limit."""
     listed = list(problems)
+    if len(listed) > _MOST_PROBLEMS:
+        left = FieldError("FieldValueInvalid", listed[-1].field, f"and {len(listed) - _MOST_PROBLEMS} more problems")
+        listed = [*listed[:_MOST_PROBLEMS], left]
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     text = str(listed[0]) if len(listed) == 1 else "[" + ", ".join(map(str, listed)) + "]"
     details: dict[str, Any] = {"name": name} if name else {}

@@ -57,6 +57,8 @@ def default_jobs(spec: Object) -> None:
 def _validate(obj: Object) -> list[FieldError]:
     spec: Part = obj.get("spec") or {}
     problems: list[FieldError] = []
+    if len(spec.get("replicatedJobs") or ()) > MOST_JOBS:
+        return _totals(spec) or fields.no_more_than("spec.replicatedJobs", spec["replicatedJobs"], MOST_JOBS)
     for index, replicated in enumerate(spec.get("replicatedJobs") or ()):
         problems += _replicated(f"spec.replicatedJobs[{index}]", obj, replicated)
     problems = problems or _totals(spec)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from ...api.errors import ApiError, FieldError, bad_request, invalid, invalid_object
 from ...api.schema import kind_schema
 from ...api.scheme import Object, Resource
 from ...api.verbs import WriteOptions
+
+#: Bytes of a stored object: what etcd accepts by default.
+LARGEST_OBJECT = 3 * 512 * 1024
 
 
 def decode(resource: Resource, sent: Object, options: WriteOptions, *, patched: bool = False) -> Object:
@@ -51,6 +56,12 @@ def refuse_wrong_types(resource: Resource, tree: Object, name: str) -> None:
     """
     wrong = [problem for problem in kind_schema.check(resource, tree) if problem.reason == "FieldValueTypeInvalid"]
     refuse_if(wrong, resource, name)
+
+
+def refuse_too_large(tree: Object) -> None:
+    """413 for an object that etcd would not store."""
+    if len(msgspec.json.encode(tree)) > LARGEST_OBJECT:
+        raise ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {LARGEST_OBJECT}")
 
 
 def refuse_if(problems: list[FieldError], resource: Resource, name: str) -> None:

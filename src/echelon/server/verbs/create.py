@@ -13,7 +13,8 @@ from ...api.scheme import Object, Resource
 from ...api.verbs import WriteOptions
 from ...base.instants import to_time
 from ...store.interface import RevisionMismatch
-from ..objects.incoming import decode, refuse_if, refuse_wrong_types
+from ..objects import off_loop
+from ..objects.incoming import decode, refuse_if, refuse_too_large, refuse_wrong_types
 from ..objects.stored_objects import Access, at_version
 
 #: A resourceVersion that stands for none.
@@ -38,7 +39,7 @@ async def create(
     metadata = sent.get("metadata")
     generated = not (isinstance(metadata, dict) and metadata.get("name"))
     for _ in range(_NAME_TRIES):
-        tree = _new_object(access, resource, sent, namespace, options)
+        tree = await off_loop.run(options.large, _new_object, access, resource, sent, namespace, options)
         if managed_fields:
             tree["metadata"]["managedFields"] = list(managed_fields)
         if await _stored(access, resource, tree, options):
@@ -64,6 +65,8 @@ def _new_object(access: Access, resource: Resource, sent: Object, namespace: str
     refuse_if(kind_schema.check(resource, tree) + rules.validate_create(resource, tree), resource, name)
     for warning in rules.warnings(resource, tree) + admission.warnings(resource, tree, access):
         options.warn(warning)
+    if options.large:
+        refuse_too_large(tree)
     return tree
 
 

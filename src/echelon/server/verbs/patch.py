@@ -7,6 +7,7 @@ from ...api.patching import apply_patch
 from ...api.scheme import Object, Resource
 from ...api.verbs import Patch, PatchType, Subresource, WriteOptions
 from ...store.interface import Record, RevisionMismatch
+from ..objects import off_loop
 from ..objects.stored_objects import Access, at_version
 from .apply import apply
 from .create import ANY_VERSION
@@ -29,12 +30,19 @@ async def patch(
         return await apply(access, resource, name, patch.body, namespace, subresource, options)
     while True:
         record = access.record(resource, name, namespace)
-        sent = _applied(access, resource, record, patch, subresource)
-        new = revise(access, resource, record, sent, subresource, options, patched=True)
+        large = options.large or len(record.value) > off_loop.LARGE
+        new = await off_loop.run(large, _revised, access, resource, record, patch, subresource, options)
         try:
             return at_version(resource, await store_revision(access, resource, record, new, options))
         except RevisionMismatch:
             await access.store.settled(record.key)
+
+
+def _revised(
+    access: Access, resource: Resource, record: Record, patch: Patch, subresource: Subresource, options: WriteOptions
+) -> Object:
+    sent = _applied(access, resource, record, patch, subresource)
+    return revise(access, resource, record, sent, subresource, options, patched=True)
 
 
 def _applied(access: Access, resource: Resource, record: Record, patch: Patch, subresource: Subresource) -> Object:

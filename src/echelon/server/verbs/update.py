@@ -16,8 +16,9 @@ from ...api.schema import kind_schema
 from ...api.scheme import NAMESPACES, Object, Resource
 from ...api.verbs import Subresource, WriteOptions
 from ...store.interface import Record, RevisionMismatch
+from ..objects import off_loop
 from ..objects.field_managers import after_write
-from ..objects.incoming import decode, refuse_if, refuse_wrong_types
+from ..objects.incoming import LARGEST_OBJECT, decode, refuse_if, refuse_too_large, refuse_wrong_types
 from ..objects.stored_objects import Access, at_version
 from .create import ANY_VERSION, create, place
 
@@ -50,7 +51,8 @@ async def update(
         if record is None:
             record = access.record(resource, name, metadata.get("namespace", ""))
         _check_preconditions(access, resource, metadata, record)
-        new = revise(access, resource, record, {**sent, "metadata": metadata}, subresource, options)
+        body = {**sent, "metadata": metadata}
+        new = await off_loop.run(options.large, revise, access, resource, record, body, subresource, options)
         try:
             return at_version(resource, await store_revision(access, resource, record, new, options))
         except RevisionMismatch:
@@ -108,6 +110,8 @@ def revise(
     problems = kind_schema.check(resource, new) + rules.validate_update(resource, new, old, subresource)
     refuse_if(problems, resource, name_of(old))
     _count_generation(resource, new, old)
+    if options.large or len(record.value) > LARGEST_OBJECT // 2:
+        refuse_too_large(new)
     if managed_fields is None:
         managed_fields = after_write(access, resource, old, new, sent, subresource, options)
     if managed_fields:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -15,12 +14,13 @@ from ....api.schema import kind_schema
 from ....api.schema.json_bodies import summary
 from ....api.scheme import Object, Resource
 from ....api.verbs import Patch, PatchType, WriteOptions
+from ...objects import off_loop
 from .body_records import DELETE_OPTIONS, DeleteBody, record
 from .request import Request
 
 _JSON, _YAML, _PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
-#: Larger protobuf bodies are read in a thread, because reading them takes longer than one step of the loop may.
-_LARGE = 32 * 1024
+#: Most values (entries of lists and objects) in a body: a value costs far more than its bytes.
+MOST_VALUES = 100_000
 #: Most levels of lists and objects in YAML.
 _DEEPEST = 500
 #: What reading YAML raises.
@@ -42,7 +42,10 @@ async def read_object(request: Request, resource: Resource, *, strict: bool = Fa
             "json parse error: the body is not an object"
         )
     _settle_kind(tree, resource)
-    if strict and data.lstrip()[:1] == b"{" and (repeated := kind_schema.duplicate_fields(data)):
+    repeated = list[str]()
+    if strict and data.lstrip()[:1] == b"{":
+        repeated = await off_loop.run(len(data) > off_loop.LARGE, kind_schema.duplicate_fields, data)
+    if repeated:
         # The parser keeps the last duplicate; strict validation reports all.
         raise kind_schema.unknown_fields(resource, [], repeated)
     return tree
@@ -71,9 +74,9 @@ def patch_type(request: Request, resource: Resource) -> PatchType:
 async def read_patch(request: Request, type_: PatchType, options: WriteOptions) -> Patch:
     data = await request.body()
     if type_ is PatchType.APPLY:
-        return Patch(type_, _apply_configuration(data, options))
+        return Patch(type_, await off_loop.run(options.large, _apply_configuration, data, options))
     try:
-        return Patch(type_, msgspec.json.decode(data))
+        return Patch(type_, _bounded(msgspec.json.decode(data), len(data)))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise errors.bad_request(f"error decoding patch: {problem}") from None
 
@@ -106,14 +109,32 @@ def _refuse_unknown_types(media_type: str, resource: Resource) -> None:
 
 
 async def _parse(data: bytes, request: Request, resource: Resource) -> Any:
-    media_type = _media_type(request)
+    media_type, large = _media_type(request), len(data) > off_loop.LARGE
     if media_type == _PROTOBUF:
-        if len(data) > _LARGE:
-            return await asyncio.to_thread(_parse_protobuf, data, resource)
-        return _parse_protobuf(data, resource)
+        return _bounded(await off_loop.run(large, _parse_protobuf, data, resource), len(data))
     if media_type == _YAML and data.lstrip()[:1] not in (b"{", b"["):
-        return _parse_yaml(data, resource.kind)
-    return kind_schema.parse(resource, data)
+        return await off_loop.run(large, _parse_yaml, data, resource.kind)
+    return _bounded(await off_loop.run(large, kind_schema.parse, resource, data), len(data))
+
+
+def _bounded(tree: Any, size: int) -> Any:
+    """The tree; 413 if it has more values than are worked on.  A value takes two bytes at least."""
+    if size > 2 * MOST_VALUES:
+        count, left = 0, [tree]
+        while left:
+            value = left.pop()
+            if isinstance(value, (dict, list)):
+                count += len(value)
+                if count > MOST_VALUES:
+                    raise _too_many_values()
+                left.extend(value.values() if isinstance(value, dict) else value)
+    return tree
+
+
+def _too_many_values() -> errors.ApiError:
+    return errors.ApiError(
+        413, "RequestEntityTooLarge", f"Request entity too large: limit is {MOST_VALUES} values in lists and objects"
+    )
 
 
 def _parse_protobuf(data: bytes, resource: Resource) -> Any:
@@ -125,17 +146,28 @@ def _parse_protobuf(data: bytes, resource: Resource) -> Any:
         ) from None
 
 
+class _Loader(yaml.composer.Composer, yaml.CSafeLoader):
+    """The fast parser with the composer in Python, which lets other threads run between two nodes."""
+
+    def __init__(self, stream: bytes) -> None:
+        yaml.CSafeLoader.__init__(self, stream)
+        yaml.composer.Composer.__init__(self)
+
+
 def _yaml_tree(data: bytes) -> Any:
-    depth = 0
+    depth = count = 0
     for event in yaml.parse(data, yaml.CSafeLoader):
         if isinstance(event, yaml.AliasEvent):
             # A few lines of aliases can expand to gigabytes.
             raise yaml.YAMLError("aliases are not accepted")
+        count += isinstance(event, (yaml.ScalarEvent, yaml.CollectionStartEvent))
+        if count > MOST_VALUES:
+            raise _too_many_values()
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
             # The loader calls itself at every level and would end the process.
             raise yaml.YAMLError(f"exceeded max depth of {_DEEPEST}")
-    tree = yaml.load(data, yaml.CSafeLoader)
+    tree = yaml.load(data, _Loader)  # noqa: S506 - constructs plain values only
     # Converts the timestamps and binary values of YAML to JSON strings.
     return msgspec.json.decode(msgspec.json.encode(tree))
 

@@ -14,6 +14,8 @@ from ....api import errors
 from ....api.errors import ApiError, FieldError
 from ....api.scheme import Resource
 from ....api.verbs import DeleteOptions, ListOptions, PatchType, WatchOptions, WriteOptions
+from ....base.decimals import read_count
+from ...objects import off_loop
 from .body_records import DELETE_OPTIONS, DeleteBody, Preconditions, record
 from .request import Request
 
@@ -82,7 +84,13 @@ def write_options(
         field_validation=validation or "Warn",  # type: ignore[arg-type]  # checked above
         field_manager=manager[:_LONGEST_MANAGER],
         warn=warn,
+        large=_is_large(request),
     )
+
+
+def _is_large(request: Request) -> bool:
+    declared = read_count(request.headers.get("content-length", ""))
+    return declared is None or declared > off_loop.LARGE
 
 
 def patch_options(request: Request, type_: PatchType, warn: Callable[[str], None]) -> WriteOptions:
