@@ -66,13 +66,38 @@ async def test_a_gang_that_finds_too_few_gpus_in_any_rack(world: SchedulerPlane)
     told = await message(world, "train")
     assert told == (
         "needs 5 pods in one rack, but b1/r1 has room for 4 (short of nvidia.com/gpu), b1/r2 for 2; "
-        f"fix: set spec.schedulingConstraints.topology[0].key to {BLOCK}, "
+        f"fix: set spec.schedulingConstraints.topology[0].key to {BLOCK} (immutable: delete and re-create it), "
         "or lower spec.schedulingPolicy.gang.minCount from 5 to 4 (only 4 pods fit in one rack), "
         "or add 1 node like r1-n0 to b1/r1"
     )
     assert await world.message(pods[0]) == f"PodGroup/train {told}"
     assert f"PodGroup/train {told}" in GUIDE
     assert [event["message"] for event in await events(world, "train", "FailedScheduling")] == [told]
+
+
+@in_virtual_time
+async def test_a_fix_names_the_object_that_the_group_is_made_from(world: SchedulerPlane) -> None:
+    await racks(world, 4, 2)
+    for name, kind in (("one", "Job"), ("two", "JobSet")):
+        group = make_pod_group(name, gang=5, key=RACK)
+        owner = {"apiVersion": "batch/v1", "kind": kind, "name": "big", "uid": "u", "controller": True}
+        workload = {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "Workload", "name": "w", "uid": "w"}
+        group["metadata"]["ownerReferences"] = [owner, workload]
+        await world.create(group)
+        await world.pods(name, f"{name}-", 5, gpu=8)
+    await world.settle()
+    widen, lower, *_ = (await message(world, "one")).partition("fix: ")[2].split(", or ")
+    scheduling = "spec.scheduling"
+    assert widen == (
+        f"set {scheduling}.schedulingConstraints.topology[0].key to {BLOCK} in Job/big "
+        "(immutable: delete and re-create it)"
+    )
+    assert lower == (
+        f"lower {scheduling}.schedulingPolicy.gang.minCount in Job/big from 5 to 4 (only 4 pods fit in one rack)"
+    )
+    widen, lower, *_ = (await message(world, "two")).partition("fix: ")[2].split(", or ")
+    assert widen.endswith(f"topology[0].key to {BLOCK} (in JobSet/big: delete and re-create it)")
+    assert lower.endswith("(only 4 pods fit in one rack) (in JobSet/big: delete and re-create it)")
 
 
 @in_virtual_time

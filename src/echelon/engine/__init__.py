@@ -15,6 +15,7 @@ from .check.judge import judge, problems
 from .cluster.pod_index import PodIndex, means
 from .cluster.view import Budget, ClusterView, Node, Running, Unit
 from .decision import decide
+from .explain.fix_words import Origin
 from .explain.shortage_tree import Branch, drawn, tree
 from .explain.wording import fixes_in_words, for_group, sentence
 from .records.demand import (
@@ -92,6 +93,7 @@ __all__ = [
     "NodeTerm",
     "Objective",
     "Operator",
+    "Origin",
     "Peers",
     "Placed",
     "PodClass",

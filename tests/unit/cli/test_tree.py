@@ -15,8 +15,8 @@ from echelon.api.scheme import (
     TRAIN_JOBS,
     Object,
 )
-from echelon.cli.showing.branches import branch_of
 from echelon.cli.showing.drawing import drawn
+from echelon.cli.showing.entries import entry_of
 from echelon.cli.showing.snapshot import SHOWN, Snapshot, by_number
 from echelon.cli.showing.targets import parse
 from echelon.cli.tree import tree
@@ -122,19 +122,19 @@ def snapshot(*pods: Object, events: list[Object] | None = None) -> Snapshot:
 
 
 def test_an_object_is_where_its_running_pods_are() -> None:
-    one_rack = branch_of(known := snapshot(pod("a", "n0"), pod("b", "n0")), JOBS, known.objects[JOBS][0])
+    one_rack = entry_of(known := snapshot(pod("a", "n0"), pod("b", "n0")), JOBS, known.objects[JOBS][0])
     assert one_rack.domain == "b0-r0"
     assert one_rack.groups == ("PodGroup/low-group",)
-    two_racks = branch_of(known := snapshot(pod("a", "n0"), pod("b", "n1")), JOB_SETS, known.objects[JOB_SETS][0])
+    two_racks = entry_of(known := snapshot(pod("a", "n0"), pod("b", "n1")), JOB_SETS, known.objects[JOB_SETS][0])
     assert two_racks.domain == "b0"
     assert [child.domain for child in two_racks.children[0].children] == ["b0-r0/n0", "b0-r1/n1"]
 
 
 def test_a_group_that_waits_again_says_why_its_pods_wait() -> None:
     known = snapshot(pod("a", None, "no room"), pod("b", None, "no room"))
-    group = branch_of(known, POD_GROUPS, known.objects[POD_GROUPS][0])
+    group = entry_of(known, POD_GROUPS, known.objects[POD_GROUPS][0])
     assert (group.state, group.reason, group.policy) == ("Pending", "no room", "gang of 2")
-    job = branch_of(known, JOBS, known.objects[JOBS][0])
+    job = entry_of(known, JOBS, known.objects[JOBS][0])
     console = Console(width=60)
     with console.capture() as captured:
         console.print(drawn(job))
@@ -149,9 +149,9 @@ def test_an_eviction_names_the_owner_of_the_preemptor_though_its_pods_are_gone()
     ]
     known = snapshot(pod("low-0-0-zzzzz", "n0"), events=events)
     for resource in (JOBS, POD_GROUPS):
-        (eviction,) = branch_of(known, resource, known.objects[resource][0]).evictions
+        (eviction,) = entry_of(known, resource, known.objects[resource][0]).evictions
         assert (eviction.pods, eviction.by, eviction.at) == (2, "JobSet/high", "2026-01-01T00:00:02Z")
         assert eviction.why == "Preempted by compositepodgroup default/high-group (priority 9)"
-    data = branch_of(known, JOB_SETS, known.objects[JOB_SETS][0]).as_data()
+    data = entry_of(known, JOB_SETS, known.objects[JOB_SETS][0]).as_data()
     assert data["children"][0]["evictions"][0]["by"] == "JobSet/high"
     assert "reason" not in data

@@ -75,7 +75,7 @@ class _Layout:
 
 def _labels(row: Row) -> tuple[str, str]:
     """The outer domain and, without repeating it, the domain."""
-    outer, name = spoken(row.path[:-1]), row.path[-1] if row.path else "cluster"
+    outer, name = spoken(row.path[:-1]), (row.path[-1] or "(none)") if row.path else "cluster"
     return outer, name.removeprefix(f"{outer}-")
 
 

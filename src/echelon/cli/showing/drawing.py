@@ -7,24 +7,24 @@ from rich.padding import Padding
 from rich.text import Text
 from rich.tree import Tree
 
-from .branches import Branch, Eviction
+from .entries import Eviction, TreeEntry
 
 _GOOD = {"Succeeded", "Running", "Complete", "Completed", "Scheduled"}
 _BAD = {"Failed", "Unschedulable", "PodGroupError", "CompositePodGroupError"}
 
 
-def drawn(branch: Branch) -> Tree:
+def drawn(branch: TreeEntry) -> Tree:
     tree = Tree(_label(branch, ""), guide_style="dim")
     _add_children(tree, branch)
     return tree
 
 
-def _add_children(tree: Tree, branch: Branch) -> None:
+def _add_children(tree: Tree, branch: TreeEntry) -> None:
     for child in branch.children:
         _add_children(tree.add(_label(child, branch.reason)), child)
 
 
-def _label(branch: Branch, told: str) -> RenderableType:
+def _label(branch: TreeEntry, told: str) -> RenderableType:
     """The line of an object, and indented below it what there is to say; not again the reason that its parent gave."""
     head = Text(branch.name if branch.kind == "Pod" else f"{branch.kind}/{branch.name}")
     if branch.state:

@@ -19,8 +19,8 @@ from ...client.kubeconfig import KubeconfigError, connect, load
 from ..failures import Refusal
 from ..output import plain_console
 from ..own_plane import default_data_directory, running_kubeconfig
-from .branches import Branch, branch_of
 from .drawing import drawn
+from .entries import TreeEntry, entry_of
 from .snapshot import Snapshot
 from .targets import Target, parse
 
@@ -44,12 +44,12 @@ async def show(
         raise Refusal(f"cannot read from {config.cluster.server}: {error}") from error
     finally:
         await verbs.close()
-    branches: list[Branch] = []
+    branches: list[TreeEntry] = []
     for resource, name in targets:
         root = snapshot.find(resource, name)
         if root is None:
             raise Refusal(f'{resource.qualified} "{name}" not found in namespace {space}')
-        branches.append(branch_of(snapshot, resource, root))
+        branches.append(entry_of(snapshot, resource, root))
     _print(branches, output)
 
 
@@ -85,7 +85,7 @@ def _hint(kubeconfig: Path | None) -> str:
     return f"; no plane runs with the data of {default_data_directory()}: start one with echelon up"
 
 
-def _print(branches: Sequence[Branch], output: str) -> None:
+def _print(branches: Sequence[TreeEntry], output: str) -> None:
     if output == "text":
         console = plain_console()
         for branch in branches:

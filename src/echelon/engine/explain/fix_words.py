@@ -3,35 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ...base.paths import spoken
 from ..records.verdict import Fix, Shortage, UnitName
 from .counted import counted, listed, plural
 from .reason_words import level
 
-TOPOLOGY = "spec.schedulingConstraints.topology[0]"
-MIN_COUNT = "spec.schedulingPolicy.gang.minCount"
-MIN_GROUP_COUNT = "spec.schedulingPolicy.gang.minGroupCount"
+TOPOLOGY = "schedulingConstraints.topology[0]"
+MIN_COUNT = "schedulingPolicy.gang.minCount"
+MIN_GROUP_COUNT = "schedulingPolicy.gang.minGroupCount"
 
 
-def fix_in_words(fix: Fix, whose: str, short: Shortage | None, bound: Sequence[str]) -> str:
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the fields of a group are written: in the group itself, or in the object that it is made from."""
+
+    #: `Kind/name` of the object that the group is made from, "" if a person made the group.
+    maker: str = ""
+    #: Where that object has the fields of the group; "" if its fields are other ones.
+    prefix: str = "spec"
+
+
+def fix_in_words(fix: Fix, whose: str, short: Shortage | None, bound: Sequence[str], origin: Origin | None) -> str:
     """What to do.
 
-    `whose` names the group to change ("" if the reader knows), `short` is what that group lacks, and `bound` are the
-    names of its bound pods, as far as the caller knows them.
+    `whose` names the group to change ("" if the reader knows), `short` is what that group lacks; `bound` are the names
+    of its bound pods and `origin` is where its fields are written, as far as the caller knows them.
     """
     of = f" of {whose}" if whose else ""
     every = f" in all {len(fix.groups)} such groups" if len(fix.groups) > 1 else of
+    prefix = "spec"
+    if origin is not None and origin.maker and origin.prefix and len(fix.groups) <= 1:
+        every, prefix = f" in {origin.maker}", origin.prefix
     match fix.kind:
         case "field":
             return f"remove {', '.join(fix.fields)} from the pods"
         case "release":
             return _released(fix, of, bound)
         case "widen":
-            change = f"set {TOPOLOGY}.key to {fix.wider}" if fix.wider else f"remove {TOPOLOGY} ({level(fix.key)})"
-            return change + every
+            field = f"{prefix}.{TOPOLOGY}"
+            change = f"set {field}.key to {fix.wider}" if fix.wider else f"remove {field} ({level(fix.key)})"
+            return change + every + _remade(origin, immutable=True)
         case "lower":
-            return _lowered(fix, every, short)
+            return _lowered(fix, prefix, every, short) + _remade(origin, immutable=False)
         case "add":
             return f"add {counted(fix.amount, 'node')} like {fix.nodes[0]}{_place(fix, 'to')}"
         case "free":
@@ -47,14 +62,23 @@ def _released(fix: Fix, of: str, bound: Sequence[str]) -> str:
     return f"restart {pods}{of} on {listed(fix.nodes)}{command}"
 
 
-def _lowered(fix: Fix, every: str, short: Shortage | None) -> str:
+def _remade(origin: Origin | None, *, immutable: bool) -> str:
+    """What to do beyond changing the field: a group cannot be changed apart from the object that it is made from."""
+    if origin is None:
+        return ""
+    if origin.maker and not origin.prefix:
+        return f" (in {origin.maker}: delete and re-create it)"
+    return " (immutable: delete and re-create it)" if immutable else ""
+
+
+def _lowered(fix: Fix, prefix: str, every: str, short: Shortage | None) -> str:
     """The new minimum is what there is room for, so the text says where."""
     field, noun = (MIN_GROUP_COUNT, "group") if short is not None and short.of_groups else (MIN_COUNT, "pod")
     before = f" from {short.need}" if short is not None else ""
     place = f"one {level(fix.key)}" if fix.key else "the cluster"
     beside = " beside the other groups" if short is not None and fix.amount < short.have else ""
     fits = plural(fix.amount, f"{noun} fits", f"{noun}s fit")
-    return f"lower {field}{every}{before} to {fix.amount} (only {fix.amount} {fits} in {place}{beside})"
+    return f"lower {prefix}.{field}{every}{before} to {fix.amount} (only {fix.amount} {fits} in {place}{beside})"
 
 
 def _place(fix: Fix, word: str) -> str:

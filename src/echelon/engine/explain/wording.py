@@ -17,20 +17,25 @@ from ...base.paths import spoken
 from ..records.reasons import TooLarge
 from ..records.verdict import Blocked, Domain, DomainCount, Evict, Fix, Placed, Shortage, Verdict
 from .counted import counted, listed, plural
-from .fix_words import fix_in_words, unit_name
+from .fix_words import Origin, fix_in_words, unit_name
 from .reason_words import ABOUT_THE_POD, about_nodes, about_pod, impossible, level, most_frequent
 
 GroupNames = Mapping[int, str]
 #: The names of the bound pods of groups, for commands.
 BoundPods = Mapping[int, Sequence[str]]
+#: Where the fields of groups are written, for fixes.
+Origins = Mapping[int, Origin]
 
 #: Domains and reasons that a sentence spells out; the verdict lists more.
 DOMAINS_TOLD = 2
 REASONS_TOLD = 3
 _NO_PODS: BoundPods = {}
+_UNKNOWN: Origins = {}
 
 
-def sentence(verdict: Verdict, names: GroupNames, bound: BoundPods = _NO_PODS, reader: int = -1) -> str:
+def sentence(
+    verdict: Verdict, names: GroupNames, bound: BoundPods = _NO_PODS, reader: int = -1, origins: Origins = _UNKNOWN
+) -> str:
     """One sentence for the whole demand; `reader` is the group that carries it."""
     match verdict:
         case Placed():
@@ -38,10 +43,12 @@ def sentence(verdict: Verdict, names: GroupNames, bound: BoundPods = _NO_PODS, r
         case Evict():
             return f"{_evicting(verdict)}, then {_placed(verdict.placement)}"
         case Blocked():
-            return _Blocked(verdict, names, bound, reader).whole()
+            return _Blocked(verdict, names, bound, reader, origins).whole()
 
 
-def for_group(verdict: Verdict, group_id: int, names: GroupNames, bound: BoundPods = _NO_PODS) -> str:
+def for_group(
+    verdict: Verdict, group_id: int, names: GroupNames, bound: BoundPods = _NO_PODS, origins: Origins = _UNKNOWN
+) -> str:
     """The same for one group of the tree, which carries the sentence."""
     match verdict:
         case Placed():
@@ -49,12 +56,12 @@ def for_group(verdict: Verdict, group_id: int, names: GroupNames, bound: BoundPo
         case Evict():
             return f"{_evicting(verdict)}, then {_placed_group(verdict.placement, group_id)}"
         case Blocked():
-            return _Blocked(verdict, names, bound, group_id).own()
+            return _Blocked(verdict, names, bound, group_id, origins).own()
 
 
 def fixes_in_words(blocked: Blocked, names: GroupNames, bound: BoundPods = _NO_PODS) -> list[str]:
     """The fixes of a blocked demand one by one, the cheapest first; each names the group to change."""
-    return _Blocked(blocked, names, bound, -1).fixes(blocked.fixes, -1)
+    return _Blocked(blocked, names, bound, -1, _UNKNOWN).fixes(blocked.fixes, -1)
 
 
 # ---- placed and evicting
@@ -92,6 +99,7 @@ class _Blocked:
     names: GroupNames
     bound: BoundPods
     reader: int
+    origins: Origins
 
     def whole(self) -> str:
         return _join(self._blocked(), self._fixes(self.verdict.fixes, self._subject()))
@@ -170,6 +178,7 @@ class _Blocked:
                 "" if fix.group in (subject, -1) else self._name(fix.group),
                 self._shortage(fix.group),
                 self.bound.get(fix.group, ()),
+                self.origins.get(fix.group),
             )
             for fix in fixes
         ]

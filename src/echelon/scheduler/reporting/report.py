@@ -18,12 +18,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
+from ...api.objects import meta
 from ...api.objects.vocabulary import INITIALLY_SCHEDULED
-from ...api.scheme import PODS, Object, Resource
+from ...api.scheme import JOBS, PODS, WORKLOADS, Object, Resource
 from ...base.clock import Clock
 from ...base.paths import spoken
 from ...client.events import Recorder, reference_to
-from ...engine import Blocked, Placed, UnitName, for_group, sentence
+from ...engine import Blocked, Origin, Placed, UnitName, for_group, sentence
 from ..intake.group_policy import COMPOSITE, POD_GROUP, Problem
 from ..intake.group_tree import GroupNode, Member, Root
 from .writes import ApiWriter, ConditionDraft
@@ -78,18 +79,18 @@ class Reporter:
             text = sentence(verdict, names, bound, root.id) + more
             self._set_pods([root], _UNSCHEDULABLE, text, again=_SECONDS_BETWEEN_TEXTS)
             return
-        changed = False
+        changed, origins = False, _origins(root)
         for group in root.subtree():
             if not group.counts.holds:
                 ready = group.counts.ready
-                why = for_group(verdict, group.id, names, bound) + more if ready else _incomplete(group, root)
+                why = for_group(verdict, group.id, names, bound, origins) + more if ready else _incomplete(group, root)
                 changed |= self._set_group(group, _UNSCHEDULABLE, why)
-        text = sentence(verdict, names, bound) + more
+        text = sentence(verdict, names, bound, origins=origins) + more
         for leaf in root.leaves():
             why = text if leaf.counts.ready else f"{leaf.key} is {_incomplete(leaf, root)}"
             changed |= self._set_pods(leaf.pending.values(), _UNSCHEDULABLE, why, again=_SECONDS_BETWEEN_TEXTS)
         if changed:
-            own = sentence(verdict, names, bound, root.id) + more
+            own = sentence(verdict, names, bound, root.id, origins) + more
             self._event(root, "Warning", "FailedScheduling", own)
 
     def reserved(self, root: Root, text: str) -> None:
@@ -197,6 +198,20 @@ class Reporter:
 def names_of(root: Root) -> dict[int, str]:
     """What explanations call the groups of a tree."""
     return {root.id: root.title, **{group.id: group.title for group in root.subtree()}}
+
+
+def _origins(root: GroupNode) -> dict[int, Origin]:
+    """Where the fields of each group are written."""
+    return {group.id: _origin(group.obj) for group in root.subtree() if group.obj is not None}
+
+
+def _origin(group: Object) -> Origin:
+    """A Job that has made a Workload too has the fields as they are; others compose them, or have them from others."""
+    maker = meta.controller_of(group)
+    if maker is None:
+        return Origin()
+    own = maker["kind"] == JOBS.kind and any(one["kind"] == WORKLOADS.kind for one in meta.owner_references(group))
+    return Origin(f"{maker['kind']}/{maker['name']}", "spec.scheduling" if own else "")
 
 
 def _bound_pods(root: Root) -> dict[int, list[str]]:

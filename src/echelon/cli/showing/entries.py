@@ -31,7 +31,7 @@ class Eviction:
 
 
 @dataclass(frozen=True)
-class Branch:
+class TreeEntry:
     """One object of a tree; texts are "" where there is nothing to say."""
 
     kind: str
@@ -48,7 +48,7 @@ class Branch:
     #: Why it waits, now.
     reason: str
     evictions: tuple[Eviction, ...]
-    children: tuple[Branch, ...]
+    children: tuple[TreeEntry, ...]
 
     def as_data(self) -> dict[str, Any]:
         """As JSON has it: without what is empty."""
@@ -57,9 +57,9 @@ class Branch:
         return own | ({"children": [child.as_data() for child in self.children]} if self.children else {})
 
 
-def branch_of(snapshot: Snapshot, resource: Resource, obj: Object) -> Branch:
+def entry_of(snapshot: Snapshot, resource: Resource, obj: Object) -> TreeEntry:
     reason = _reason(snapshot, resource, obj)
-    return Branch(
+    return TreeEntry(
         kind=resource.kind,
         name=meta.name(obj),
         state=_state(resource, obj, reason),
@@ -69,7 +69,7 @@ def branch_of(snapshot: Snapshot, resource: Resource, obj: Object) -> Branch:
         domain=_domain(snapshot, resource, obj),
         reason=reason,
         evictions=tuple(_evictions(snapshot, resource, obj)),
-        children=tuple(branch_of(snapshot, kind, child) for kind, child in snapshot.children(resource, obj)),
+        children=tuple(entry_of(snapshot, kind, child) for kind, child in snapshot.children(resource, obj)),
     )
 
 
