@@ -99,3 +99,17 @@ def test_a_kind_that_is_not_served_has_no_matches(any_kubectl: Kubectl, command:
     assert outcome.code == 1
     assert 'no matches for kind "Thing" in version "example.org/v1"' in outcome.err
     assert "ensure CRDs are installed first" in outcome.err
+
+
+def test_a_token_is_made_for_a_service_account(any_kubectl: Kubectl, names: Iterator[str]) -> None:
+    account = next(names)
+    any_kubectl("create", "serviceaccount", account)
+    token = any_kubectl("create", "token", account, "--duration=1h").strip()
+    assert token
+    said = any_kubectl("--token", token, "auth", "whoami", "-o", "yaml")
+    assert yaml.safe_load(said)["status"]["userInfo"]["username"] == f"system:serviceaccount:default:{account}"
+
+
+def test_reviews_are_answered(any_kubectl: Kubectl) -> None:
+    assert any_kubectl("auth", "can-i", "create", "pods") == "yes\n"
+    assert "admin" in any_kubectl("auth", "whoami")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from echelon.api.protobuf.from_protobuf import NotProtobuf, decode
+from echelon.api.protobuf.messages import APIEXTENSIONS, UNKNOWN, message
 from echelon.api.protobuf.to_protobuf import encode, has_form
 
 JOB: dict[str, Any] = {
@@ -80,3 +81,35 @@ def test_custom_kinds_have_no_protobuf_form() -> None:
 def test_what_is_no_protobuf_is_refused(body: bytes) -> None:
     with pytest.raises(NotProtobuf):
         decode(body)
+
+
+def schema_nested(depth: int) -> bytes:
+    """A definition whose schema says `not` that many times."""
+    written = message(f"{APIEXTENSIONS}.v1.JSONSchemaProps").new()
+    for _ in range(depth):
+        outer = message(f"{APIEXTENSIONS}.v1.JSONSchemaProps").new()
+        getattr(outer, "not").CopyFrom(written)
+        written = outer
+    definition = message(f"{APIEXTENSIONS}.v1.CustomResourceDefinition").new()
+    definition.spec.versions.add().schema.openAPIV3Schema.CopyFrom(written)
+    envelope = message(UNKNOWN).new(raw=definition.SerializeToString())
+    envelope.typeMeta.apiVersion, envelope.typeMeta.kind = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
+    return b"k8s\x00" + bytes(envelope.SerializeToString())
+
+
+def test_messages_may_be_nested_but_not_without_end() -> None:
+    assert decode(schema_nested(50))["kind"] == "CustomResourceDefinition"
+    with pytest.raises(NotProtobuf, match="too deep"):
+        decode(schema_nested(99))
+
+
+def test_an_entry_without_content_is_null() -> None:
+    """Embedded JSON of no bytes inside a list, which has no place for an absent entry."""
+    properties = message(f"{APIEXTENSIONS}.v1.JSONSchemaProps").new()
+    properties.enum.add()
+    definition = message(f"{APIEXTENSIONS}.v1.CustomResourceDefinition").new()
+    definition.spec.versions.add().schema.openAPIV3Schema.CopyFrom(properties)
+    envelope = message(UNKNOWN).new(raw=definition.SerializeToString())
+    envelope.typeMeta.apiVersion, envelope.typeMeta.kind = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
+    tree = decode(b"k8s\x00" + bytes(envelope.SerializeToString()))
+    assert tree["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["enum"] == [None]
