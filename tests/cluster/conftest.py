@@ -44,7 +44,7 @@ def real_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlan
 
 
 @asynccontextmanager
-async def _connected(name: str, path: Path) -> AsyncIterator[Side]:
+async def connected(name: str, path: Path) -> AsyncIterator[Side]:
     client = kubeconfig.connect(kubeconfig.load(path))
     try:
         yield Side(name, client, path)
@@ -56,13 +56,13 @@ async def _connected(name: str, path: Path) -> AsyncIterator[Side]:
 async def side(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Side]:
     """Each server in turn: ours made for the test, the real one shared by all."""
     if request.param == "real":
-        async with _connected("real", request.getfixturevalue("real_plane").kubeconfig) as connected:
-            yield connected
+        async with connected("real", request.getfixturevalue("real_plane").kubeconfig) as one:
+            yield one
         return
     async with running(tmp_path / "server") as (server, _):
         server.write_kubeconfig(tmp_path / "kubeconfig")
-        async with _connected("embedded", tmp_path / "kubeconfig") as connected:
-            yield connected
+        async with connected("embedded", tmp_path / "kubeconfig") as one:
+            yield one
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ async def namespace(side: Side) -> AsyncIterator[str]:
 @pytest.fixture
 async def world(real_plane: ControlPlane) -> AsyncIterator[RealPlane]:
     """The real cluster, empty, with our scheduler and no other."""
-    async with _connected("real", real_plane.kubeconfig) as real:
+    async with connected("real", real_plane.kubeconfig) as real:
         world = RealPlane(real.verbs)
         await world.clear()
         world.start()

@@ -116,6 +116,8 @@ def _merge_items(schema: Schema, old: list[Any], new: list[Any]) -> list[Any]:
     for item in new:
         if not isinstance(item, dict) or merge_key not in item:
             raise errors.bad_request(f"map: {item} does not contain declared merge key: {merge_key}")
+    if len(new) == 1 and _PATCH not in new[0]:
+        return _merge_one(items, merge_key, old, new[0])
     deleted = {_identity(item, merge_key) for item in new if item.get(_PATCH) == "delete"}
     kept = [item for item in old if _identity(item, merge_key) not in deleted] if deleted else list(old)
     merged = list(kept)
@@ -131,6 +133,15 @@ def _merge_items(schema: Schema, old: list[Any], new: list[Any]) -> list[Any]:
             places[identity] = len(merged)
             merged.append(_merge(items, {}, item))
     return _reordered(merged, kept, given, merge_key)
+
+
+def _merge_one(items: Schema, merge_key: str, old: list[Any], item: Object) -> list[Any]:
+    """The same for a single item, as conditions are patched all the time: it keeps its place, or comes first."""
+    wanted = item[merge_key]
+    for place, before in enumerate(old):
+        if isinstance(before, dict) and before.get(merge_key) == wanted:
+            return [*old[:place], _merge(items, before, item), *old[place + 1 :]]
+    return [_merge(items, {}, item), *old]
 
 
 def _identity(item: Any, merge_key: str = "") -> Any:
