@@ -94,12 +94,13 @@ class Https:
     """A plain HTTPS client that trusts the server and shows its token, unless told not to."""
 
     def __init__(self, server: Server) -> None:
-        self._port = server.port
+        self.port = server.port
+        self.authority = server.authority_pem.decode()
         self._token = server.token
         self._context = ssl.create_default_context(cadata=server.authority_pem.decode())
 
     def connect(self) -> http.client.HTTPSConnection:
-        return http.client.HTTPSConnection("127.0.0.1", self._port, context=self._context, timeout=30)
+        return http.client.HTTPSConnection("127.0.0.1", self.port, context=self._context, timeout=30)
 
     def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         """One request on a connection of its own; header names are written with `_` for `-`."""

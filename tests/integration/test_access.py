@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import websocket
 
 from echelon.server.identity.user_file import UserFile
 from tests.https_server import Answer, Https, in_thread
@@ -30,6 +32,18 @@ def https(users: UserFile) -> Iterator[Https]:
         for namespace in ("a", "b"):
             assert client("POST", f"{CORE}/namespaces", {"metadata": {"name": namespace}}).status == 201
         yield client
+
+
+def test_pythons_websocket_client_passes_with_the_origin_that_it_sends(https: Https, tmp_path: Path) -> None:
+    authority = tmp_path / "ca.crt"
+    authority.write_text(https.authority)
+    with pytest.raises(websocket.WebSocketBadStatusException) as refused:
+        websocket.create_connection(
+            f"wss://127.0.0.1:{https.port}{CORE}/namespaces/a/pods/absent/exec?command=ls",
+            header=https.headers(),
+            sslopt={"ca_certs": str(authority)},
+        )
+    assert refused.value.status_code == 404, "the pod is looked for; a web page gets 403"
 
 
 def bearer(token: str) -> dict[str, str]:

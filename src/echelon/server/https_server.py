@@ -77,7 +77,16 @@ class PortInUse(Exception):
 class Server:
     """A running server."""
 
-    def __init__(self, listener: _Listener, app: Application, credentials: Credentials, host: str, port: int) -> None:
+    def __init__(
+        self,
+        listener: _Listener,
+        app: Application,
+        credentials: Credentials,
+        host: str,
+        port: int,
+        audit: AuditLog | None,
+    ) -> None:
+        self._audit = audit
         self._listener = listener
         self._app = app
         self._credentials = credentials
@@ -101,6 +110,8 @@ class Server:
         """End watches, finish active requests, close the port."""
         self._app.close()
         await self._listener.stop()
+        if self._audit is not None:
+            self._audit.close()
 
 
 async def serve(
@@ -124,7 +135,7 @@ async def serve(
     except BaseException:
         bound.close()
         raise
-    server = Server(listener, app, credentials, _reachable(settings.host), port)
+    server = Server(listener, app, credentials, _reachable(settings.host), port, audit)
     certificates.write_secret(pki / "url", server.url.encode())
     if settings.kubeconfig is not None:
         server.write_kubeconfig(settings.kubeconfig)

@@ -23,8 +23,6 @@ _EVERYTHING: tuple[Object, ...] = (
 )
 _PUBLIC: Object = {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version", "/version/"]}
 _PUBLIC_BELOW = ("/healthz/", "/livez/", "/readyz/")
-#: A ClusterRole may aggregate one that aggregates others; deeper nesting is not followed.
-_DEPTH = 4
 
 
 class AllowAll:
@@ -82,18 +80,21 @@ class Rbac:
             role = self._reader.get(ROLES, reference["name"], namespace)
             return (role or {}).get("rules") or ()
         found = self._reader.get(CLUSTER_ROLES, reference["name"])
-        return list(self._with_aggregated(found, _DEPTH)) if found else ()
+        return list(self._with_aggregated(found)) if found else ()
 
-    def _with_aggregated(self, role: Object, depth: int) -> Iterator[Rule]:
-        yield from role.get("rules") or ()
-        selectors = (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
-        if not selectors or not depth:
-            return
-        wanted = [LabelSelector.from_object(selector) for selector in selectors]
-        for other in self._reader.list(CLUSTER_ROLES):
-            labels = other["metadata"].get("labels")
-            if other is not role and any(selector.matches(labels) for selector in wanted):
-                yield from self._with_aggregated(other, depth - 1)
+    def _with_aggregated(self, role: Object) -> Iterator[Rule]:
+        """The rules of a ClusterRole and of all that it aggregates, each role once."""
+        waiting, seen = [role], {role["metadata"]["name"]}
+        while waiting:
+            current = waiting.pop()
+            yield from current.get("rules") or ()
+            selectors = (current.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
+            wanted = [LabelSelector.from_object(selector) for selector in selectors]
+            for other in self._reader.list(CLUSTER_ROLES) if wanted else ():
+                metadata = other["metadata"]
+                if metadata["name"] not in seen and any(one.matches(metadata.get("labels")) for one in wanted):
+                    seen.add(metadata["name"])
+                    waiting.append(other)
 
 
 def _is(subject: Rule, user: User, namespace: str) -> bool:
