@@ -275,3 +275,27 @@ def test_a_runtime_in_use_can_be_deleted_and_the_training_goes_on() -> None:
         await plane.until_condition(TRAIN_JOBS, "train", "Complete")
 
     on_racks(story)
+
+
+def test_labels_lead_from_a_jobset_and_its_jobs_to_their_groups() -> None:
+    async def story(plane: ControllerPlane) -> None:
+        scheduling = {
+            "schedulingPolicy": {"gang": {}},
+            "replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": constraint(RACK)}],
+        }
+        await plane.create(jobset(replicated("workers", 2, 2, gpus=8), scheduling=scheduling))
+        await until_running(plane, 4)
+        for resource in (WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS):
+            found = await plane.all(resource)
+            assert found
+            assert all(meta.labels(obj)["jobset.sigs.k8s.io/jobset-name"] == "js" for obj in found)
+        for pod in await running(plane):
+            job, group = (
+                meta.labels(pod)["batch.kubernetes.io/job-name"],
+                pod["spec"]["schedulingGroup"]["podGroupName"],
+            )
+            groups = await plane.all(POD_GROUPS)
+            labelled = [one for one in groups if meta.labels(one).get("batch.kubernetes.io/job-name") == job]
+            assert [meta.name(one) for one in labelled] == [group]
+
+    on_racks(story)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...api.objects import meta
+from ...api.objects.vocabulary import JOB_NAME, JOBSET_NAME
 from ...api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, POD_GROUPS, WORKLOADS, Object, Resource
 from ...api.views.group_views import GroupView
 from ..plan import Create, Delete, Note
@@ -107,7 +108,10 @@ def _descend(js: JobSet, nodes: Tree, parent: str, made: GroupObjects, depth: in
             continue
         for item, jobs in node.groups.items():
             name = child_names.group_name(POD_GROUPS.kind, js.namespace, js.name, item)
-            _layer(made, depth).append((POD_GROUPS, _group(js, POD_GROUPS, name, node, parent)))
+            group = _group(js, POD_GROUPS, name, node, parent)
+            if len(jobs) == 1:
+                group["metadata"]["labels"][JOB_NAME] = f"{js.name}-{jobs[0]}"
+            _layer(made, depth).append((POD_GROUPS, group))
             for job in jobs:
                 made.members[f"{js.name}-{job}"] = Membership(name, node.template)
 
@@ -122,6 +126,7 @@ def _metadata(js: JobSet, name: str, annotations: Mapping[str, str]) -> Object:
     metadata: Object = {
         "name": name,
         "namespace": js.namespace,
+        "labels": {JOBSET_NAME: js.name},
         "ownerReferences": [meta.owner_reference(js.obj, JOB_SETS)],
     }
     return metadata | ({"annotations": dict(annotations)} if annotations else {})

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ...api.objects import meta
 from ...api.objects.subtree import items, mapping
-from ...api.objects.vocabulary import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
+from ...api.objects.vocabulary import JOBSET_NAME, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
 from ...api.scheme import POD_GROUPS, TRAIN_JOBS, WORKLOADS, Object
 from ...api.views.group_views import WorkloadView
 from .model import (
@@ -115,6 +115,7 @@ def workload(tj: TrainJob, name: str, groups: Sequence[PartGroup]) -> Object:
         "metadata": {
             "name": name,
             "namespace": tj.namespace,
+            "labels": {JOBSET_NAME: tj.name},
             "ownerReferences": [meta.owner_reference(tj.obj, TRAIN_JOBS)],
         },
         "spec": {
@@ -130,7 +131,8 @@ def pod_group(tj: TrainJob, stored_workload: WorkloadView, group: PartGroup) -> 
         meta.owner_reference(stored_workload.obj, WORKLOADS, controller=False),
     ]
     name = group_name(tj, stored_workload.name, group.template)
-    metadata: Object = {"name": name, "namespace": tj.namespace, "ownerReferences": owners}
+    labels = {JOBSET_NAME: tj.name}  # the JobSet has the name of its TrainJob
+    metadata: Object = {"name": name, "namespace": tj.namespace, "labels": labels, "ownerReferences": owners}
     if group.annotations:
         metadata["annotations"] = dict(group.annotations)
     reference = {"workloadName": stored_workload.name, "templateName": group.template}
