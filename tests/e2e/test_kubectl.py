@@ -287,12 +287,6 @@ def test_unknown_field_is_refused_by_name(kubectl: Kubectl) -> None:
     assert 'strict decoding error: unknown field "spec.schedulingPollicy"' in outcome.err
 
 
-def test_server_side_apply_says_that_it_comes_later(kubectl: Kubectl) -> None:
-    outcome = kubectl.run("apply", "--server-side", manifest=config_map("ssa", a="1"))
-    assert outcome.code == 1
-    assert "server-side apply" in outcome.err
-
-
 def test_replace_edit_and_delete_by_label(kubectl: Kubectl) -> None:
     kubectl("create", manifest=config_map("replaced", a="1"))
     kubectl("replace", manifest=config_map("replaced", b="2"))
