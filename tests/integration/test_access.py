@@ -155,6 +155,28 @@ def test_default_roles_aggregate(https: Https, users: UserFile) -> None:
     assert may(https, ed, verb="get", group="example.com", resource="toys", namespace="a")["allowed"]
 
 
+def test_a_put_or_an_apply_that_would_create_needs_the_right_to_create(https: Https, users: UserFile) -> None:
+    rules = [{"apiGroups": [""], "resources": ["services", "configmaps"], "verbs": ["update", "patch"]}]
+    made(https("POST", f"{RBAC}/clusterroles", {"metadata": {"name": "changer"}, "rules": rules}))
+    binding = {
+        "metadata": {"name": "changer"},
+        "roleRef": {"kind": "ClusterRole", "name": "changer"},
+        "subjects": [{"kind": "User", "name": "eve"}],
+    }
+    made(https("POST", f"{RBAC}/clusterrolebindings", binding))
+    eve = bearer(users.add("eve", (), None))
+    service = {"metadata": {"name": "s"}, "spec": {"clusterIP": "None", "selector": {"a": "b"}}}
+    refused = https("PUT", f"{CORE}/namespaces/a/services/s", service, **eve)
+    assert (refused.status, "cannot create resource" in refused.json()["message"]) == (403, True)
+    maps = f"{CORE}/namespaces/a/configmaps"
+    applied = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "b"}}
+    path, apply = f"{maps}/m?fieldManager=eve", {"content_type": "application/apply-patch+yaml"}
+    refused = https("PATCH", path, applied, **apply, **eve)
+    assert (refused.status, "cannot create resource" in refused.json()["message"]) == (403, True)
+    made(https("POST", maps, {"metadata": {"name": "m"}}))
+    assert https("PATCH", path, applied, **apply, **eve).status == 200
+
+
 def token(https: Https, name: str, **spec: Any) -> Answer:
     return https("POST", f"{CORE}/namespaces/a/serviceaccounts/{name}/token", {"spec": spec})
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....api import errors
+from ....api.access.attributes import forbidden
 from ....api.scheme import Object
-from ....api.verbs import Subresource
+from ....api.verbs import PatchType, Subresource
 from ..requests.body import patch_type, read_object, read_patch
+from ..requests.gate import attributes_of
 from ..requests.query_options import patch_options, write_options
 from ..requests.request import Response
 from ..requests.routes import Target
@@ -29,6 +31,8 @@ async def update(call: Call) -> Response:
     obj = await read_object(call.request, call.resource, strict=options.field_validation == "Strict")
     _settle_namespace(obj, call.target)
     _check_name(obj, call.target.name)
+    if call.resource.create_on_update:
+        await _check_create(call)
     created = list[bool]()
     options = replace(options, created=lambda: created.append(True))
     updated = await call.verbs.update(call.resource, obj, call.target.namespace, _subresource(call.target), options)
@@ -40,6 +44,8 @@ async def patch(call: Call) -> Response:
     type_ = patch_type(call.request, call.resource)
     options = patch_options(call.request, type_, warnings.append)
     change = await read_patch(call.request, type_, options)
+    if type_ is PatchType.APPLY:
+        await _check_create(call)
     created = list[bool]()
     options = replace(options, created=lambda: created.append(True))
     target = call.target
@@ -47,6 +53,20 @@ async def patch(call: Call) -> Response:
         call.resource, target.name, change, target.namespace, _subresource(target), options
     )
     return presentation.reply(presentation.object(patched), 201 if created else 200, warnings)
+
+
+async def _check_create(call: Call) -> None:
+    """403 if this request would create the object and the caller may not."""
+    attributes = replace(attributes_of(call.user, call.request, call.target), verb="create")
+    decision = call.gate.authorizer.decide(attributes)
+    if decision.allowed:
+        return
+    try:
+        await call.verbs.get(call.resource, call.target.name, call.target.namespace)
+    except errors.ApiError as error:
+        if error.code != 404:
+            raise
+        raise forbidden(attributes, decision.reason) from None
 
 
 def _subresource(target: Target) -> Subresource:
