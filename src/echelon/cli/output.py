@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 #: Without a terminal and without $COLUMNS, lines are as long as they are.
-_PLAIN_WIDTH = 400
+_PLAIN_WIDTH = 10_000
 #: No text is wrapped into a narrower column than this.
 _NARROWEST = 20
 

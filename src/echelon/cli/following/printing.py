@@ -82,7 +82,7 @@ class _TextPrinter:
             console.print()
             console.print(chart.draw(list(story.stays.values()), rows, self._begin, now, console.width))
         console.print()
-        console.print(progress.closing(code))
+        console.print(progress.closing(code), soft_wrap=False)
 
     def stop(self) -> None:
         self._live.stop()
