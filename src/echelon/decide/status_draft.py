@@ -29,7 +29,7 @@ class StatusDraft:
     def find(self, type_: str) -> Object | None:
         """The condition of a type as it stands in the draft."""
         for condition in items(self.body, "conditions"):
-            if condition["type"] == type_:
+            if condition.get("type") == type_:
                 return condition  # type: ignore[no-any-return]
         return None
 

@@ -80,20 +80,20 @@ def owner_reference(owner: Object, resource: Resource, *, controller: bool = Tru
 def find_condition(obj: Object, type_: str) -> Mapping[str, Any] | None:
     status: Mapping[str, Any] = obj.get("status") or _NOTHING
     for condition in status.get("conditions") or ():
-        if condition["type"] == type_:
+        if condition.get("type") == type_:
             return condition  # type: ignore[no-any-return]
     return None
 
 
 def condition_is(obj: Object, type_: str, status: str = "True") -> bool:
     found = find_condition(obj, type_)
-    return found is not None and found["status"] == status
+    return found is not None and found.get("status") == status
 
 
 def true_condition(obj: Object, type_: str) -> Mapping[str, Any] | None:
     """The condition of a type if it holds."""
     found = find_condition(obj, type_)
-    return found if found is not None and found["status"] == "True" else None
+    return found if found is not None and found.get("status") == "True" else None
 
 
 def condition(type_: str, status: str, reason: str, message: str, now: float) -> Object:
@@ -111,11 +111,12 @@ def with_condition(conditions: Iterable[Object], new: Object) -> list[Object]:
     result: list[Object] = []
     placed = False
     for old in conditions:
-        if old["type"] != new["type"]:
+        if old.get("type") != new["type"]:
             result.append(old)
             continue
         placed = True
-        kept = {"lastTransitionTime": old["lastTransitionTime"]} if old["status"] == new["status"] else {}
+        same = old.get("status") == new["status"] and "lastTransitionTime" in old
+        kept = {"lastTransitionTime": old["lastTransitionTime"]} if same else {}
         result.append({**old, **new, **kept})
     if not placed:
         result.append(new)

@@ -28,7 +28,8 @@ def allowed(table: NodeTable, shape: Shape, rows: Rows = EVERYWHERE) -> Bools:
     for _, excluded in (*_basic_exclusions(table, shape, rows), *_selection_exclusions(table, shape, rows)):
         fine &= ~excluded
     # By set, not by taint: a node may have thousands of taints.
-    repelling = np.fromiter((_repels(taints, shape) for taints in table.taint_sets), dtype=np.bool_)
+    by_key = _by_key(shape.tolerations)
+    repelling = np.fromiter((_repels(taints, by_key) for taints in table.taint_sets), dtype=np.bool_)
     if repelling.any():
         fine &= ~repelling[table.taints[rows]]
     return fine
@@ -70,8 +71,22 @@ def _selection_exclusions(table: NodeTable, shape: Shape, rows: Rows) -> Iterato
         yield VOLUME_NODE_AFFINITY, ~_any(table, terms, rows)
 
 
-def _repels(taints: tuple[Taint, ...], shape: Shape) -> bool:
-    return any(taint.effect != "PreferNoSchedule" and not tolerated(taint, shape.tolerations) for taint in taints)
+def _by_key(tolerations: tuple[Toleration, ...]) -> dict[str, list[Toleration]]:
+    """Tolerations by the key of the taint that they are for; "" for any."""
+    found: dict[str, list[Toleration]] = {}
+    for toleration in tolerations:
+        found.setdefault(toleration.key, []).append(toleration)
+    return found
+
+
+def _repels(taints: tuple[Taint, ...], by_key: dict[str, list[Toleration]]) -> bool:
+    return any(taint.effect != "PreferNoSchedule" and not _is_tolerated(taint, by_key) for taint in taints)
+
+
+def _is_tolerated(taint: Taint, by_key: dict[str, list[Toleration]]) -> bool:
+    """Whether one of the tolerations for its key, or for any, covers a taint: there may be thousands of each."""
+    matching = (*by_key.get(taint.key, ()), *by_key.get("", ()))
+    return any(_tolerates(toleration, taint) for toleration in matching)
 
 
 def tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
@@ -99,8 +114,9 @@ def _untolerated(table: NodeTable, shape: Shape) -> dict[Taint, list[int]]:
         for taint in taints:
             if taint.effect != "PreferNoSchedule":
                 found.setdefault(taint, []).append(number)
+    by_key = _by_key(shape.tolerations)
     order = sorted(found, key=lambda taint: (taint.key, taint.value, taint.effect))
-    return {taint: found[taint] for taint in order if not tolerated(taint, shape.tolerations)}
+    return {taint: found[taint] for taint in order if not _is_tolerated(taint, by_key)}
 
 
 def _any(table: NodeTable, terms: tuple[NodeTerm, ...], rows: Rows) -> Bools:

@@ -62,5 +62,5 @@ def _bound(pod: Object, node: str, annotations: Mapping[str, str], now: float) -
 
 def _with_scheduled(conditions: Iterable[Object], now: float) -> list[Object]:
     """PodScheduled=True without the reason and message that a pending pod carried."""
-    others = [one for one in conditions if one["type"] != "PodScheduled"]
+    others = [one for one in conditions if one.get("type") != "PodScheduled"]
     return [*others, {"type": "PodScheduled", "status": "True", "lastTransitionTime": to_time(now)}]

@@ -149,7 +149,7 @@ def _condition_status(type_: str) -> Cell:
 
 def _last_condition(obj: Object, _now: float) -> str:
     conditions = (obj.get("status") or {}).get("conditions") or ()
-    return str(conditions[-1]["type"]) if conditions else ""
+    return str(conditions[-1].get("type", "")) if conditions else ""
 
 
 def _suspended(obj: Object, _now: float) -> str:

@@ -1,0 +1,1 @@
+"""Odd objects and requests: none of them may break the plane."""
