@@ -7,7 +7,7 @@ DEV := $(VENV)/.installed-dev
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long soak lint bench bench-engine bench-cluster conformance cluster-tools test-cluster docs clean
+.PHONY: help install demo test test-long fuzz soak lint bench bench-engine bench-cluster conformance cluster-tools test-cluster docs clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -47,6 +47,9 @@ test-cluster: $(DEV) ## The tests on a real kube-apiserver, where Go is present 
 
 conformance: $(DEV) ## Count covered, passing and missing behaviours of every list
 	@$(PY) -m pytest -p tests.conformance.report -m "conformance and not cluster" $(ARGS)
+
+fuzz: $(DEV) ## Mutated odd objects against a running plane; SECONDS_LONG=60 SEED=1
+	@$(PY) -m tests.poison
 
 soak: $(DEV) ## A hundred seeded cluster lives in virtual time; SEED=n tells the story of one
 	@$(PY) -m tests.soak
