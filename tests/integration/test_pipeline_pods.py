@@ -101,7 +101,7 @@ async def test_conditions_are_merged_by_type(pipeline: Pipeline) -> None:
     await running(pipeline)
     ready = {"type": "Ready", "status": "True"}
     patched = await pipeline.patch(PODS, "p", status(conditions=[ready]), "default", "status")
-    assert [c["type"] for c in patched["status"]["conditions"]] == ["PodScheduled", "Ready"]
+    assert [c["type"] for c in patched["status"]["conditions"]] == ["Ready", "PodScheduled"]  # as on a real server
     gone = status(conditions=[{"type": "Ready", "$patch": "delete"}])
     patched = await pipeline.patch(PODS, "p", gone, "default", "status")
     assert [c["type"] for c in patched["status"]["conditions"]] == ["PodScheduled"]
