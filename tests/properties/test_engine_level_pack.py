@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from random import Random
 
 import pytest
@@ -10,8 +11,7 @@ from hypothesis import strategies as st
 
 from echelon.engine import Demand, Group, Placed, Steps, decide, problems
 from echelon.engine.cluster.regions import CLUSTER, Region
-from echelon.engine.packing.bin_fill import BinFill, Counts, FillOrder, FillProblem
-from echelon.engine.packing.flow_pack import fill_by_flow
+from echelon.engine.packing.bin_fill import BinFill, FillOrder, FillProblem
 from echelon.engine.packing.level_pack import pack_levels
 from echelon.engine.placement import place
 from echelon.engine.search import strategy as door
@@ -208,39 +208,35 @@ def test_what_is_put_together_from_domains_is_a_placement(reached: Reached, seed
     assert isinstance(verdict, Placed) == feasible(cluster.view, Demand(root))
 
 
-# ---- one level as a flow
+# ---- one level by itself
 
 
 @reaches(fits=20, does_not_fit=30)
 @examples(100)
 @given(st.integers(0, 1 << 32))
-def test_a_flow_finds_what_filling_domain_by_domain_finds(reached: Reached, seed: int) -> None:
+def test_domains_are_filled_exactly_when_brute_force_fills_them(reached: Reached, seed: int) -> None:
     rng = Random(seed)
     sizes = rng.sample(range(1, 10), k=rng.randint(1, 4))
     rooms = [rng.randint(3, 15) for _ in range(rng.randint(1, 4))]
-    problem = FillProblem(
-        0, [(size,) for size in sizes], tuple(rng.randint(1, 3) for _ in sizes), [(room,) for room in rooms],
-        rooms, exact=True,
-    )  # fmt: skip
-    filled = fill_by_flow(problem, Steps(20_000))
-    complete = BinFill(problem, FillOrder(), lambda *_: True, lambda _: None).run()
-    assert (filled is None) == (complete is None)
+    numbers = tuple(rng.randint(1, 3) for _ in sizes)
+    problem = FillProblem(0, [(size,) for size in sizes], numbers, [(room,) for room in rooms], rooms, exact=True)
+    filled = BinFill(problem, FillOrder(), lambda *_: True, lambda _: None).run()
+    parts = [size for size, number in zip(sizes, numbers, strict=True) for _ in range(number)]
+    assert (filled is not None) == _fit(tuple(sorted(parts)), tuple(sorted(rooms)))
     reached("fits" if filled else "does_not_fit")
     if filled is not None:
-        assert _sum([taken for _, taken in filled]) == problem.numbers
+        assert tuple(map(sum, zip(*(taken for _, taken in filled), strict=True))) == numbers
         assert all(sum(map(int.__mul__, taken, sizes)) <= rooms[spot] for spot, taken in filled)
 
 
-def _sum(sets: list[Counts]) -> Counts:
-    return tuple(map(sum, zip(*sets, strict=True)))
-
-
-def test_racks_that_chance_rarely_fills_are_filled_by_the_flow() -> None:
-    """Gangs that fill 16 racks to the last slot in few ways, found within a budget that short tries have used up."""
-    sizes = [112, 109, 108, 101, 86, 84, 84, 80, 72, 71, 71, 70, 60, 59, 59, 55, 53, 53, 47, 46, 40, 39, 36, 34, 34]
-    sizes += [30, 30, 29, 28, 28, 28, 26, 23, 22, 15, 14, 14, 13, 13, 12, 10, 10, 10, 8, 6, 6, 6, 4]
-    cluster = ClusterBuilder()
-    for rack in range(16):
-        cluster.nodes(f"r{rack}", 2, cpu=64, rack=f"r{rack}")
-    root = composite(len(sizes), *(gang(size, pods(size, cpu=1), key="rack") for size in sizes))
-    assert isinstance(cluster.decide(root), Placed)
+@cache
+def _fit(parts: tuple[int, ...], rooms: tuple[int, ...]) -> bool:
+    """Whether parts fit into rooms: the largest into each room in turn."""
+    if not parts:
+        return True
+    *rest, largest = parts
+    return any(
+        _fit(tuple(rest), tuple(sorted((*rooms[:spot], room - largest, *rooms[spot + 1 :]))))
+        for spot, room in enumerate(rooms)
+        if room >= largest
+    )

@@ -26,15 +26,10 @@ FINEST = 1 << 18
 #: Steps of the first tries, and the number of orders before tries get twice as long.
 FIRST_TRY = 150
 TRIES = 6
-#: One try of each round is longer by this factor, and puts more work into every choice.
+#: One try of each round is longer by this factor.
 LONGER = 16
-#: And one that uses the solver by this.
-FLOW = 128
 #: Pieces of sets that are built for one step.
 PIECES_PER_STEP = 8
-
-#: Limits for counting the ways to fill a domain: its size in units, kinds, bits per count, waste considered.
-FEW_UNITS, FEW_KINDS, FIELD, MOST_WASTE = 512, 64, 40, 8
 
 
 class Unsuited(Exception):
@@ -47,12 +42,8 @@ class FillOrder(NamedTuple):
     #: Kinds are ranked by size with some randomness; 0 for none.
     seed: int = 0
     large_domains_first: bool = True
-    #: Where domains are equal, the kind that is hardest to complete goes first.
-    hardest_first: bool = False
     #: Fill domains evenly instead of completely: easier where the parts of a full domain hardly fit together.
     even: bool = False
-    #: Where one number decides, solve all domains of a level at once (`flow_pack`).
-    flow: bool = False
 
     def ranked(self, sizes: Mapping[int, int]) -> list[int]:
         """Kinds in the order in which they go into a domain, largest first or nearly so."""
@@ -61,12 +52,11 @@ class FillOrder(NamedTuple):
         return sorted(weights, key=lambda kind: (-weights[kind], kind))
 
 
-def fill_orders(first: int = FIRST_TRY, uneven: bool = True, flow: bool = False) -> Iterator[tuple[FillOrder, int]]:
+def fill_orders(first: int = FIRST_TRY, uneven: bool = True) -> Iterator[tuple[FillOrder, int]]:
     """Orders to try in turn and the steps for each, without end; the first few have `first` steps.
 
     How long a search takes depends on the first choices, so many short tries are better than a long one; since they
-    get longer, the whole is complete.  Unless `uneven`, every other try fills domains evenly; with `flow`, the solver
-    is used in each round.
+    get longer, the whole is complete.  Unless `uneven`, every other try fills domains evenly.
     """
     seed, steps = 0, first
     while True:
@@ -74,9 +64,7 @@ def fill_orders(first: int = FIRST_TRY, uneven: bool = True, flow: bool = False)
             yield FillOrder(seed, large_domains_first=True, even=not uneven), steps
             yield FillOrder(seed, large_domains_first=False), steps
             seed += 1
-        yield FillOrder(seed - TRIES, hardest_first=True), steps * LONGER
-        if flow:
-            yield FillOrder(seed - TRIES, flow=True), steps * FLOW
+        yield FillOrder(seed - TRIES), steps * LONGER
         steps *= 2
 
 
@@ -156,7 +144,7 @@ class BinFill:
         ]
         if slack < 0 or any(amount < 0 for amount in spare):
             return
-        forced = self._forced(at, left, slack)
+        forced = self._forced(at, left)
         for taken in self._sets(at, left, slack, spare, forced):
             self._step(1)
             rest = tuple(have - used for have, used in zip(left, taken, strict=True))
@@ -218,38 +206,9 @@ class BinFill:
                 (kind + 1, missing - number * sizes[kind], (*chosen, number)) for number in range(least, most + 1)
             ]
 
-    def _forced(self, at: int, left: Counts, slack: int) -> int:
-        """Where all remaining domains are equal, a kind of which one part goes into the next; -1 elsewhere.
-
-        Any kind would do: the first, or the one that can be completed to a full domain in the fewest ways.
-        """
-        if at < self.alike:
-            return -1
-        room, waiting = self.rooms[at], [kind for kind, number in enumerate(left) if number]
-        if not self.fill_order.hardest_first or room > FEW_UNITS or len(waiting) > FEW_KINDS:
-            return waiting[0]
-        self._step(len(waiting) // PIECES_PER_STEP)
-        ways, mask = 1, (1 << FIELD * (room + 1)) - 1
-        for kind in waiting:
-            for _ in range(min(left[kind], room // max(1, self.sizes[kind]))):
-                ways = (ways + (ways << FIELD * self.sizes[kind])) & mask
-        waste = min(slack // (len(self.order) - at), MOST_WASTE)
-        return min(waiting, key=lambda kind: self._completions(ways, self.sizes[kind], room, waste))
-
-    def _completions(self, ways: int, size: int, room: int, waste: int) -> int:
-        """In how many ways a part of a size makes a full domain with others; `ways` has a field for every sum.
-
-        Without the part itself: divided by 1 + x^size, as a power series.
-        """
-        if not 0 < size <= room:
-            return 1 << FIELD
-        others, sign = 0, 1
-        for shift in range(0, room - size + 1, size):
-            others += sign * (ways << FIELD * shift)
-            sign = -sign
-        fields = others >> FIELD * max(0, room - size - waste)
-        one = (1 << FIELD) - 1
-        return sum(fields >> FIELD * spot & one for spot in range(min(waste, room - size) + 1))
+    def _forced(self, at: int, left: Counts) -> int:
+        """Where all remaining domains are equal, a kind of which one part goes into the next; -1 elsewhere."""
+        return -1 if at < self.alike else next(kind for kind, number in enumerate(left) if number)
 
     def _wasted(self, at: int, taken: Counts) -> list[int]:
         """What a set leaves of the other amounts."""

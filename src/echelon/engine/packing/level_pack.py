@@ -42,7 +42,6 @@ from .bin_fill import (
     fill_orders,
     scarcest,
 )
-from .flow_pack import fill_by_flow
 from .node_pack import NodeBins, PodOrder, divide_among, pack_nodes
 from .regular_trees import are_whole_leaves, at_depth, regular_depth
 from .subproblem import Subproblem, as_subproblem, transferred
@@ -78,7 +77,7 @@ def pack_levels(
     if not depth:
         return None
     packing = _LevelPacking(state, part, depth, inside)
-    for fill_order, share in fill_orders(FIRST_TRY * packing.effort, uneven=packing.effort == 1, flow=packing.flows):
+    for fill_order, share in fill_orders(FIRST_TRY * packing.effort, uneven=packing.effort == 1):
         try:
             with steps.lend(share) as budget:
                 outcome = packing.round(part, region, fill_order, budget)
@@ -102,8 +101,6 @@ class _LevelPacking:
         self.measure = Measure(state, self._shapes)
         #: Whether amounts decide alone what fits.
         self._exact = self._plain and self.measure.exact
-        #: Whether a level can be solved as a flow.
-        self.flows = self._exact and len(self.measure.offers) == 1
         #: What it costs to look inside a domain, compared with adding up amounts.
         self.effort = 1 if self._exact else WITH_NODES if self._plain else WITH_SEARCH
         #: Kinds by content; one part of each, the kinds of its children, the amounts it needs.
@@ -227,8 +224,7 @@ class _LevelPacking:
             main, [self._needs[kind] for kind in kinds], tuple(children[kind] for kind in kinds), have,
             [self._mark(level, index) for index in indexes], decided,
         )  # fmt: skip
-        filled = self._by_flow(problem) if decided and self._fill_order.flow else None
-        filled = filled or BinFill(problem, self._fill_order, fits, self._step).run()
+        filled = BinFill(problem, self._fill_order, fits, self._step).run()
         if filled is None:
             return None
         plan = _Plan()
@@ -238,14 +234,6 @@ class _LevelPacking:
             assert arranged is not None
             plan.inner.append((indexes[spot] - low, bag, arranged))
         return plan
-
-    def _by_flow(self, problem: FillProblem) -> list[tuple[int, Counts]] | None:
-        """One level at once; None if there is no solution or the problem does not suit the solver."""
-        try:
-            with self._lent() as budget:
-                return fill_by_flow(problem, budget)
-        except Unsuited:
-            return None
 
     def _arranged(self, bag: KindCounts, region: Region) -> _Plan | None:
         """The same as `_plan`, cached, and within a share of the round."""
