@@ -73,15 +73,14 @@ def test_others_are_answered_while_a_large_body_is_worked_on(https: Https, kind:
     connection.request("GET", "/api/v1/namespaces/default", headers=https.headers())
     connection.getresponse().read()
     thread.start()
-    waits: list[float] = []
+    answered = 0
     while not ended.is_set():
-        begun = time.monotonic()
         connection.request("GET", "/api/v1/namespaces/default", headers=https.headers())
         connection.getresponse().read()
-        waits.append(time.monotonic() - begun)
+        answered += 1
         time.sleep(0.01)
     thread.join()
     connection.close()
     assert answers == [201]
-    # Far below the second and more that the body takes; the bound leaves room for a busy machine.
-    assert sorted(waits)[len(waits) * 9 // 10] < 0.25
+    # If the body were worked on in one step, one request would wait for all of it.
+    assert answered > 3
