@@ -129,7 +129,9 @@ async def serve(
         authorizer: Authorizer = Rbac(pipeline.reader) if settings.authorization == "rbac" else AllowAll()
         gate = Gate(credentials.names, _authenticator(pipeline, credentials, pki), authorizer)
         audit = AuditLog(settings.audit_log) if settings.audit_log else None
-        app = Application(pipeline, gate, clock, f"{_bracketed(settings.host)}:{port}", more_metrics, audit)
+        app = Application(
+            pipeline, pipeline.kinds, gate, clock, f"{_bracketed(settings.host)}:{port}", more_metrics, audit
+        )
         listener = _Listener(app, credentials)
         await listener.start(bound)
     except BaseException:

@@ -17,6 +17,7 @@ from contextlib import aclosing
 from ..api.admission.reader import Reader
 from ..api.errors import ApiError
 from ..api.scheme import Object, Resource
+from ..api.served_kinds import ServedKinds
 from ..api.verbs import (
     DeleteOptions,
     ListOptions,
@@ -45,6 +46,8 @@ class Pipeline:
     """
 
     def __init__(self, store: Store, clock: Clock, rng: Rng) -> None:
+        #: The kinds that are served: the known ones, and those of CustomResourceDefinitions.
+        self.kinds = ServedKinds()
         self._access = Access(store, clock, rng)
 
     async def bootstrap(self, objects: Iterable[Object] = ()) -> None:

@@ -12,6 +12,9 @@ import pytest
 from echelon.api import scheme
 from echelon.api.schema import kind_schema
 from echelon.api.scheme import Object, Resource
+from echelon.api.served_kinds import ServedKinds
+
+SERVED = ServedKinds()
 
 KINDS = pytest.mark.parametrize(
     "resource", scheme.RESOURCES, ids=lambda resource: f"{resource.group or 'core'}.{resource.version}.{resource.kind}"
@@ -19,7 +22,7 @@ KINDS = pytest.mark.parametrize(
 
 
 def document(resource: Resource) -> Object:
-    return kind_schema.openapi_v3(resource.group, resource.version)
+    return kind_schema.openapi_v3(SERVED, resource.group, resource.version)
 
 
 def schemas(resource: Resource) -> Object:
@@ -66,9 +69,9 @@ def test_every_kind_is_found_under_its_path_and_by_its_kind(resource: Resource) 
     assert len(roots) == 1
 
 
-@pytest.mark.parametrize(("group", "version"), kind_schema.group_versions())
+@pytest.mark.parametrize(("group", "version"), SERVED.group_versions)
 def test_documents_are_json_with_references_that_resolve_and_no_private_marks(group: str, version: str) -> None:
-    tree = msgspec.json.decode(msgspec.json.encode(kind_schema.openapi_v3(group, version)))
+    tree = msgspec.json.decode(msgspec.json.encode(kind_schema.openapi_v3(SERVED, group, version)))
     known = tree["components"]["schemas"]
     for node in nodes(tree):
         reference = node.get("$ref")
@@ -120,16 +123,16 @@ def test_top_level_fields_of_the_job_kinds_are_explained(resource: Resource) -> 
     assert [field for field, inner in spec["properties"].items() if not inner.get("description")] == []
 
 
-@pytest.mark.parametrize(("group", "version"), kind_schema.group_versions())
+@pytest.mark.parametrize(("group", "version"), SERVED.group_versions)
 def test_no_list_of_parameters_is_empty(group: str, version: str) -> None:
-    for item in kind_schema.openapi_v3(group, version)["paths"].values():
+    for item in kind_schema.openapi_v3(SERVED, group, version)["paths"].values():
         for described in (item, *(part for part in item.values() if isinstance(part, dict))):
             found = described.get("parameters")
             assert found is None or (isinstance(found, list) and found)
 
 
 def test_references_in_v2_are_definitions_of_the_document() -> None:
-    document = kind_schema.openapi_v2(kind_schema.openapi_v3(*served) for served in kind_schema.group_versions())
+    document = kind_schema.openapi_v2(kind_schema.openapi_v3(SERVED, *served) for served in SERVED.group_versions)
     text = msgspec.json.encode(document).decode()
     named = set(re.findall(r'"\$ref":"([^"]+)"', text))
     assert named <= {f"#/definitions/{name}" for name in document["definitions"]}
@@ -138,5 +141,5 @@ def test_references_in_v2_are_definitions_of_the_document() -> None:
 
 
 def test_amounts_are_strings_in_v2() -> None:
-    document = kind_schema.openapi_v2(kind_schema.openapi_v3(*served) for served in kind_schema.group_versions())
+    document = kind_schema.openapi_v2(kind_schema.openapi_v3(SERVED, *served) for served in SERVED.group_versions)
     assert document["definitions"]["io.k8s.apimachinery.pkg.api.resource.Quantity"] == {"type": "string"}

@@ -9,8 +9,10 @@ import msgspec
 import pytest
 
 from echelon.api import scheme
+from echelon.api.served_kinds import ServedKinds
 from echelon.server.http.handlers import discovery
 
+KINDS = ServedKinds()
 GOLDEN: dict[str, Any] = msgspec.json.decode((Path(__file__).parent / "data" / "discovery.json").read_bytes())
 #: Custom kinds are not on the real server the data was read from; storage classes and roles were not written down.
 ABSENT = ("jobset.x-k8s.io", "trainer.kubeflow.org", "storage.k8s.io", "rbac.authorization.k8s.io")
@@ -19,7 +21,7 @@ ABSENT = ("jobset.x-k8s.io", "trainer.kubeflow.org", "storage.k8s.io", "rbac.aut
 @pytest.mark.conformance("API-103")
 @pytest.mark.parametrize(("root", "core"), [("api", True), ("apis", False)])
 def test_aggregated_discovery_equals_the_real_server(root: str, core: bool) -> None:
-    ours = {item["metadata"].get("name", ""): item for item in discovery.aggregated(core)["items"]}
+    ours = {item["metadata"].get("name", ""): item for item in discovery.aggregated(KINDS, core)["items"]}
     golden = {item["metadata"].get("name", ""): item for item in GOLDEN["aggregated"][root]["items"]}
     assert {name: item for name, item in ours.items() if name not in ABSENT} == golden
 
@@ -28,14 +30,14 @@ def test_aggregated_discovery_equals_the_real_server(root: str, core: bool) -> N
 @pytest.mark.parametrize("group_version", sorted(GOLDEN["legacy"]))
 def test_legacy_lists_equal_the_real_server(group_version: str) -> None:
     group, _, version = group_version.rpartition("/")
-    ours = discovery.resource_list(group, version)
+    ours = discovery.resource_list(KINDS, group, version)
     assert ours is not None
     assert ours["resources"] == GOLDEN["legacy"][group_version]
 
 
 def test_versions_of_a_group_come_in_order_of_preference() -> None:
-    assert discovery.group("scheduling.k8s.io") == GOLDEN["scheduling_group"]
-    assert discovery.group("nosuch.io") is None
+    assert discovery.group(KINDS, "scheduling.k8s.io") == GOLDEN["scheduling_group"]
+    assert discovery.group(KINDS, "nosuch.io") is None
 
 
 @pytest.mark.conformance("API-103")
@@ -43,14 +45,14 @@ def test_both_forms_list_the_same_resources() -> None:
     aggregated = {
         (item["metadata"].get("name", ""), version["version"], resource["resource"], tuple(resource["verbs"]))
         for core in (True, False)
-        for item in discovery.aggregated(core)["items"]
+        for item in discovery.aggregated(KINDS, core)["items"]
         for version in item["versions"]
         for resource in version["resources"]
     }
     legacy = set()
-    for group, versions in discovery.groups().items():
+    for group, versions in discovery.groups(KINDS).items():
         for version in versions:
-            listed = discovery.resource_list(group, version)
+            listed = discovery.resource_list(KINDS, group, version)
             assert listed is not None
             legacy |= {
                 (group, version, r["name"], tuple(r["verbs"])) for r in listed["resources"] if "/" not in r["name"]

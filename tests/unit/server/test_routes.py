@@ -6,7 +6,10 @@ import pytest
 
 from echelon.api import scheme
 from echelon.api.errors import ApiError
+from echelon.api.served_kinds import ServedKinds
 from echelon.server.http.requests.routes import BINDINGS, PageNotFound, Target, parse
+
+KINDS = ServedKinds()
 
 
 @pytest.mark.parametrize(
@@ -28,12 +31,12 @@ from echelon.server.http.requests.routes import BINDINGS, PageNotFound, Target, 
     ],
 )
 def test_resource_paths(path: str, target: Target) -> None:
-    assert parse(path) == target
+    assert parse(path, KINDS) == target
 
 
 @pytest.mark.parametrize("path", ["/", "/api", "/apis", "/api/v1", "/apis/batch", "/apis/batch/v1", "/version"])
 def test_paths_without_a_resource(path: str) -> None:
-    assert parse(path) is None
+    assert parse(path, KINDS) is None
 
 
 @pytest.mark.parametrize(
@@ -49,11 +52,11 @@ def test_paths_without_a_resource(path: str) -> None:
 )
 def test_unknown_resource_of_a_known_version_is_a_status(path: str) -> None:
     with pytest.raises(ApiError) as refused:
-        parse(path)
+        parse(path, KINDS)
     assert (refused.value.code, refused.value.message) == (404, "the server could not find the requested resource")
 
 
 @pytest.mark.parametrize("path", ["/api/v2/pods", "/apis/nosuch.io/v1/things", "/apis/batch/v1beta1/jobs"])
 def test_unknown_version_is_a_page_not_found(path: str) -> None:
     with pytest.raises(PageNotFound):
-        parse(path)
+        parse(path, KINDS)

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from ..scheme import RESOURCES, REVIEWS, Resource
+from ..scheme import Resource
 
 Schema = dict[str, Any]
 
@@ -114,8 +114,3 @@ def references(schema: Any) -> list[str]:
     if isinstance(schema.get("$ref"), str):
         return [schema["$ref"]]
     return [name for item in schema.values() for name in references(item)]
-
-
-def group_versions() -> list[tuple[str, str]]:
-    """Every served (group, version), in discovery order."""
-    return list(dict.fromkeys((resource.group, resource.version) for resource in (*RESOURCES, *REVIEWS)))

@@ -19,7 +19,7 @@ from .. import errors
 from ..errors import ApiError, FieldError
 from ..scheme import Object, Resource
 from . import decoding, defaulting, definitions, pruning, schema_validation
-from .definitions import Schema, group_versions
+from .definitions import Schema
 from .json_bodies import duplicate_fields, parse
 from .openapi import document as openapi_v3
 from .openapi_v2 import document as openapi_v2
@@ -34,7 +34,6 @@ __all__ = [
     "definition",
     "duplicate_fields",
     "gnostic",
-    "group_versions",
     "openapi_v2",
     "openapi_v3",
     "parse",

@@ -6,10 +6,12 @@ kinds of the group version with everything they refer to.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from ..scheme import RESOURCES, REVIEWS, SERVED_VERSION, Object, Resource
+from ..scheme import REVIEWS, SERVED_VERSION, Object, Resource
+from ..served_kinds import ServedKinds
 from ..verbs import PatchType
 from . import definitions
 from .definitions import Schema
@@ -37,11 +39,23 @@ _TYPES = {"limit": "integer", "timeoutSeconds": "integer", "gracePeriodSeconds":
 )
 
 
-@cache
-def document(group: str, version: str) -> Object:
+def document(kinds: ServedKinds, group: str, version: str) -> Object:
     """The OpenAPI document of one group version; shared, do not change it."""
-    served = [resource for resource in RESOURCES if (resource.group, resource.version) == (group, version)]
-    reviews = [resource for resource in REVIEWS if (resource.group, resource.version) == (group, version)]
+    served = [resource for resource in kinds.all if (resource.group, resource.version) == (group, version)]
+    if any(resource in kinds.custom for resource in served):
+        return _document(served)
+    return _of_known(tuple(served))
+
+
+@cache
+def _of_known(served: tuple[Resource, ...]) -> Object:
+    """Kept, because the schemas of these kinds are package data."""
+    return _document(served)
+
+
+def _document(members: Sequence[Resource]) -> Object:
+    served = [resource for resource in members if resource not in REVIEWS]
+    reviews = [resource for resource in members if resource in REVIEWS]
     paths: Object = {}
     for resource in served:
         paths |= _paths(resource)

@@ -15,11 +15,13 @@ from typing import Any
 from ...api.access.attributes import ANONYMOUS, User
 from ...api.errors import ApiError, method_not_allowed
 from ...api.scheme import NAMESPACES, PODS, REVIEWS, SERVICE_ACCOUNTS, TOKEN_REVIEWS
+from ...api.served_kinds import ServedKinds
 from ...api.verbs import Verbs
 from ...base.clock import Clock
 from .audit import AuditLog
 from .handlers import deletes, mutations, nonresource, reads, review_answers, subresources
 from .handlers.call import Call
+from .handlers.documents import Documents
 from .handlers.request_metrics import RequestMetrics
 from .handlers.watching import Watches
 from .replies.encode import error_response, text_response
@@ -55,6 +57,7 @@ class Application:
     def __init__(
         self,
         verbs: Verbs,
+        kinds: ServedKinds,
         gate: Gate,
         clock: Clock,
         address: str,
@@ -62,6 +65,8 @@ class Application:
         audit: AuditLog | None = None,
     ) -> None:
         self._verbs = verbs
+        self._kinds = kinds
+        self._documents = Documents(kinds)
         self._gate = gate
         self._clock = clock
         self._address = address
@@ -80,7 +85,7 @@ class Application:
         target: Target | None = None
         caller, received = Caller(ANONYMOUS, ANONYMOUS), time.time()
         try:
-            target, unroutable = _route(request)
+            target, unroutable = _route(request, self._kinds)
             self._gate.check_origin(request)
             caller = self._gate.caller(request)
             self._gate.authorize(caller.user, request, target)
@@ -104,7 +109,7 @@ class Application:
 
     async def _answer(self, request: Request, target: Target | None, user: User) -> Reply:
         if target is None:
-            found = nonresource.answer(request, self._address, self._metrics)
+            found = nonresource.answer(request, self._address, self._metrics, self._documents)
             if found is None:
                 raise PageNotFound
             return found
@@ -121,10 +126,10 @@ class Application:
         self._metrics.count(verb, target.resource.group, target.resource.plural, code)
 
 
-def _route(request: Request) -> tuple[Target | None, Exception | None]:
+def _route(request: Request, kinds: ServedKinds) -> tuple[Target | None, Exception | None]:
     """The target of the path, or its error, which is raised after authentication."""
     try:
-        return routes.parse(request.path), None
+        return routes.parse(request.path, kinds), None
     except (ApiError, PageNotFound) as problem:
         return None, problem
 

@@ -1,14 +1,14 @@
 """Discovery documents: groups, versions, resources and verbs, in aggregated and legacy form.
 
-Both are derived from the table in `api.scheme`.
+Both are derived from the table of served kinds.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Iterable
 
-from ....api import scheme
 from ....api.scheme import NAMESPACES, PODS, REVIEWS, SERVICE_ACCOUNTS, TOKEN_REQUESTS, Object, Resource
+from ....api.served_kinds import ServedKinds
 from ..requests.body_records import EVICTIONS
 from ..requests.routes import BINDINGS
 
@@ -40,11 +40,10 @@ def subresources_of(resource: Resource) -> list[tuple[str, Resource, list[str]]]
     return found
 
 
-@cache
-def groups() -> dict[str, dict[str, list[Resource]]]:
+def groups(kinds: ServedKinds) -> dict[str, dict[str, list[Resource]]]:
     """Group → version → resources by name; groups and versions in order of preference."""
     found: dict[str, dict[str, list[Resource]]] = {"": {"v1": [BINDINGS]}}
-    for resource in (*scheme.RESOURCES, *scheme.REVIEWS):
+    for resource in kinds.all:
         found.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
     return {
         group: {version: sorted(members, key=lambda r: r.plural) for version, members in versions.items()}
@@ -52,7 +51,7 @@ def groups() -> dict[str, dict[str, list[Resource]]]:
     }
 
 
-def aggregated(core: bool) -> Object:
+def aggregated(kinds: ServedKinds, core: bool) -> Object:
     """`APIGroupDiscoveryList`: the core group below `/api`, all others below `/apis`."""
     items = [
         {
@@ -62,7 +61,7 @@ def aggregated(core: bool) -> Object:
                 for version, members in versions.items()
             ],
         }
-        for group, versions in groups().items()
+        for group, versions in groups(kinds).items()
         if (group == "") == core
     ]
     return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
@@ -106,24 +105,26 @@ def api_versions(address: str) -> Object:
     }
 
 
-def group_list() -> Object:
+def group_list(kinds: ServedKinds) -> Object:
     """Legacy `/apis`."""
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in groups() if name]}
+    listed = [_group(name, versions) for name, versions in groups(kinds).items() if name]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
 
 
-def group(name: str) -> Object | None:
+def group(kinds: ServedKinds, name: str) -> Object | None:
     """Legacy `/apis/{group}`; None if there is no such group."""
-    return {"kind": "APIGroup", "apiVersion": "v1", **_group(name)} if name and name in groups() else None
+    served = groups(kinds).get(name) if name else None
+    return None if served is None else {"kind": "APIGroup", "apiVersion": "v1", **_group(name, served)}
 
 
-def _group(name: str) -> Object:
-    versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in groups()[name]]
+def _group(name: str, served: Iterable[str]) -> Object:
+    versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in served]
     return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
 
-def resource_list(group_name: str, version: str) -> Object | None:
+def resource_list(kinds: ServedKinds, group_name: str, version: str) -> Object | None:
     """Legacy list of one group version; None if it is not served."""
-    members = groups().get(group_name, {}).get(version)
+    members = groups(kinds).get(group_name, {}).get(version)
     if members is None:
         return None
     entries: list[Object] = []

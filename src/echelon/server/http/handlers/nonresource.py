@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import time
-
-import msgspec
 
 from ....api.errors import method_not_allowed
 from ....api.scheme import Object
 from ..replies.encode import json_response, text_response
 from ..requests.content_negotiation import wants_aggregated_discovery
 from ..requests.request import Request, Response
-from . import discovery, openapi_documents
+from . import discovery
+from .documents import Documents
 from .request_metrics import RequestMetrics
 
 _HEALTH = ("/healthz", "/livez", "/readyz")
@@ -31,15 +29,15 @@ VERSION: Object = {
 }
 
 
-def answer(request: Request, address: str, metrics: RequestMetrics) -> Response | None:
+def answer(request: Request, address: str, metrics: RequestMetrics, documents: Documents) -> Response | None:
     """The reply to a non-resource path; None if it is not served."""
-    reply = _answer(request, address, metrics)
+    reply = _answer(request, address, metrics, documents)
     if reply is not None and request.method != "GET":
         raise method_not_allowed()
     return reply
 
 
-def _answer(request: Request, address: str, metrics: RequestMetrics) -> Response | None:
+def _answer(request: Request, address: str, metrics: RequestMetrics, documents: Documents) -> Response | None:
     path = request.path
     if path.startswith(_HEALTH):
         return _health(request)
@@ -48,17 +46,17 @@ def _answer(request: Request, address: str, metrics: RequestMetrics) -> Response
     if path == "/metrics":
         return Response(metrics.text(), content_type="text/plain; version=0.0.4; charset=utf-8")
     if path == "/openapi/v2":
-        return openapi_documents.swagger(request)
+        return documents.openapi.swagger(request)
     if path == "/openapi/v3":
-        return openapi_documents.index()
+        return documents.openapi.index()
     if path.startswith("/openapi/v3/"):
         # Real time, because HTTP caches use their own clock.
-        return openapi_documents.document(request, path.removeprefix("/openapi/v3/"), time.time())
+        return documents.openapi.document(request, path.removeprefix("/openapi/v3/"), time.time())
     if path in ("/api", "/apis"):
-        return _roots(request, address)
+        return _roots(request, address, documents)
     if path == "/":
-        return json_response({"paths": _paths()})
-    return _legacy(path)
+        return json_response({"paths": _paths(documents)})
+    return _legacy(path, documents)
 
 
 def _health(request: Request) -> Response | None:
@@ -70,33 +68,29 @@ def _health(request: Request) -> Response | None:
     return text_response(f"[+]ping ok\n{head} check passed\n")
 
 
-def _roots(request: Request, address: str) -> Response:
+def _roots(request: Request, address: str, documents: Documents) -> Response:
     core = request.path == "/api"
     if not wants_aggregated_discovery(request.headers.get("accept", "")):
-        return json_response(discovery.api_versions(address) if core else discovery.group_list())
-    body = msgspec.json.encode(discovery.aggregated(core))
-    etag = f'"{hashlib.sha512(body).hexdigest().upper()}"'
+        return json_response(discovery.api_versions(address) if core else documents.group_list())
+    body, etag = documents.aggregated(core)
     headers = (("etag", etag), ("vary", "Accept"), ("cache-control", "public"))
     if request.headers.get("if-none-match") == etag:
         return Response(b"", 304, discovery.AGGREGATED_TYPE, headers)
     return Response(body, 200, discovery.AGGREGATED_TYPE, headers)
 
 
-def _legacy(path: str) -> Response | None:
+def _legacy(path: str, documents: Documents) -> Response | None:
     parts = path.strip("/").split("/")
     found = None
     if parts[0] == "api" and len(parts) == 2:
-        found = discovery.resource_list("", parts[1])
+        found = documents.resource_list("", parts[1])
     elif parts[0] == "apis" and len(parts) == 2:
-        found = discovery.group(parts[1])
+        found = documents.group(parts[1])
     elif parts[0] == "apis" and len(parts) == 3:
-        found = discovery.resource_list(parts[1], parts[2])
+        found = documents.resource_list(parts[1], parts[2])
     return json_response(found) if found is not None else None
 
 
-def _paths() -> list[str]:
+def _paths(documents: Documents) -> list[str]:
     paths = ["/api", "/api/v1", "/apis", *_HEALTH, "/metrics", "/openapi/v2", "/openapi/v3", "/version"]
-    for group, versions in discovery.groups().items():
-        if group:
-            paths += [f"/apis/{group}", *(f"/apis/{group}/{version}" for version in versions)]
-    return sorted(paths)
+    return sorted([*paths, *documents.group_paths()])

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ....api import scheme
 from ....api.errors import ApiError
 from ....api.scheme import Resource
+from ....api.served_kinds import ServedKinds
 
-_GROUP_VERSIONS = frozenset((resource.group, resource.version) for resource in (*scheme.RESOURCES, *scheme.REVIEWS))
 #: Subresources of a namespace; anything else after its name is a collection in the namespace.
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
@@ -53,7 +52,7 @@ def split(path: str) -> tuple[str, str, list[str]] | None:
     return None
 
 
-def parse(path: str) -> Target | None:
+def parse(path: str, kinds: ServedKinds) -> Target | None:
     """The target of a resource path, None for paths that name no resource (discovery, health, …).
 
     Raises `PageNotFound` for an unknown group version and 404 for an unknown resource of a known one.
@@ -62,23 +61,23 @@ def parse(path: str) -> Target | None:
     if found is None:
         return None
     group, version, rest = found
-    if (group, version) not in _GROUP_VERSIONS:
+    if not kinds.has_group_version(group, version):
         raise PageNotFound
     if not rest:
         return None
     if "" in rest:
         raise unknown_resource()
     watch = rest[0] == "watch" and len(rest) > 1
-    return _target(group, version, rest[1:] if watch else rest, watch)
+    return _target(kinds, group, version, rest[1:] if watch else rest, watch)
 
 
-def _target(group: str, version: str, rest: list[str], watch: bool) -> Target:
+def _target(kinds: ServedKinds, group: str, version: str, rest: list[str], watch: bool) -> Target:
     namespace = ""
     if rest[0] == "namespaces" and len(rest) >= 3 and not (group == "" and rest[2] in _NAMESPACE_SUBRESOURCES):
         namespace, rest = rest[1], rest[2:]
     if len(rest) > 3:
         raise unknown_resource()
-    resource = BINDINGS if (group, rest[0]) == ("", "bindings") else scheme.by_path(group, version, rest[0])
+    resource = BINDINGS if (group, rest[0]) == ("", "bindings") else kinds.by_path(group, version, rest[0])
     name = rest[1] if len(rest) > 1 else ""
     # A namespaced object needs a namespace in its path, a cluster-scoped one must have none.
     if resource is None or (bool(namespace) != resource.namespaced and (namespace or name)):
