@@ -11,6 +11,7 @@ readers and watchers see.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 
 from .commit import Committer, Compaction, PendingWrite, Settle
@@ -18,6 +19,8 @@ from .interface import Change, Encode, Header, HeaderOf, Record, RevisionMismatc
 from .journal import Entry, Journal
 from .state import State
 from .watch_history import Subscription, WatchHistory, Window, check_prefix
+
+_log = logging.getLogger(__name__)
 
 MakeCommitter = Callable[[Journal, Settle], Committer]
 
@@ -74,8 +77,6 @@ class Log:
         return self._history.subscribe(prefix, after)
 
     async def close(self) -> None:
-        if self._failed is None:
-            self._failed = StoreFailed("the store is closed")
         if not self.closed:
             self.closed = True
             await self._committer.close()
@@ -85,6 +86,8 @@ class Log:
         """The revision of the newest accepted write of a key; `RevisionMismatch` if it is not the expected one."""
         if self._failed is not None:
             raise StoreFailed(str(self._failed)) from self._failed
+        if self.closed:
+            raise StoreFailed("the store is closed")
         pending = self._accepted.get(key)
         record = pending.record if pending else self._state.get(key)
         current = record.revision if record else 0
@@ -105,9 +108,22 @@ class Log:
         return await asyncio.shield(done)
 
     def _settle(self, writes: Sequence[PendingWrite], error: Exception | None) -> None:
+        if error is None and self._failed is not None:
+            # An earlier batch could not be published: what comes after it would be seen without it.
+            error = self._failed
+        if error is None:
+            try:
+                self._publish(writes)
+            except Exception as problem:
+                _log.exception("durable writes cannot be published")
+                error = problem
+                # Watchers would miss the rest without noticing.
+                self._history.close()
         if error is not None:
             self._fail(writes, error)
-            return
+
+    def _publish(self, writes: Sequence[PendingWrite]) -> None:
+        """Make durable writes visible to readers, watchers and their writers."""
         changes: list[Change] = []
         for write in writes:
             change, result = self._apply(write.entry, write.record)

@@ -6,6 +6,7 @@ connection in its own thread moves the write-ahead log into the database while c
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import sqlite3
@@ -150,14 +151,16 @@ class SqliteJournal:
             at += rows
 
     def _keep_wal_short(self, written: int) -> None:
+        """After a commit, which is durable whatever happens here: the next one reports a failing disk."""
         self._since_checkpoint += written
         if self._since_checkpoint < _CHECKPOINT_BYTES:
             return
         self._since_checkpoint = 0
-        if self._wal.stat().st_size > _WAL_LIMIT_BYTES:
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        else:
-            self._checkpointer.ask()
+        with contextlib.suppress(sqlite3.Error, OSError):
+            if self._wal.stat().st_size > _WAL_LIMIT_BYTES:
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            else:
+                self._checkpointer.ask()
 
     def close(self) -> None:
         self._checkpointer.stop()

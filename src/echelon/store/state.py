@@ -92,7 +92,8 @@ class State:
         return [self._records[key] for key in sorted(self._owned.get(uid, ()))]
 
     def _disown(self, key: str, owners: tuple[str, ...]) -> None:
-        for owner in owners:
+        # An owner may be named twice: by one uid under two names.
+        for owner in dict.fromkeys(owners):
             dependents = self._owned[owner]
             dependents.pop(key, None)
             if not dependents:
