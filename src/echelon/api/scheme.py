@@ -94,6 +94,12 @@ VOLUMES = Resource(
 STORAGE_CLASSES = Resource(
     "storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False, short_names=("sc",)
 )
+ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints", create_on_update=True, short_names=("ep",))
+ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", has_generation=True)
+POD_TEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate", has_generation=True)
+RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", has_status=True, short_names=("quota",))
+LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange", create_on_update=True, short_names=("limits",))
+CONTROLLER_REVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
 EVENTS = Resource("", "v1", "events", "Event", create_on_update=True, short_names=("ev",))
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", unconditional_update=False, create_on_update=True)
 PRIORITY_CLASSES = Resource(
@@ -219,9 +225,15 @@ RESOURCES: tuple[Resource, ...] = (
     SERVICE_ACCOUNTS,
     VOLUME_CLAIMS,
     VOLUMES,
+    ENDPOINTS,
+    POD_TEMPLATES,
+    RESOURCE_QUOTAS,
+    LIMIT_RANGES,
     EVENTS,
+    CONTROLLER_REVISIONS,
     JOBS,
     LEASES,
+    ENDPOINT_SLICES,
     POD_DISRUPTION_BUDGETS,
     ROLES,
     ROLE_BINDINGS,

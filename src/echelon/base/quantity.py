@@ -36,10 +36,33 @@ def _rounded(text: str, unit: int) -> int:
     return -(-nano // unit)
 
 
+def exact(quantity: str | int | float) -> int:
+    """The amount in nano-units."""
+    return _read(_text(quantity))[0]
+
+
+def plus(first: str, second: str) -> str:
+    """The sum in canonical spelling, in the notation of the first amount unless that is zero."""
+    return _added(first, second, 1)
+
+
+def minus(first: str, second: str) -> str:
+    """The difference, spelt as `plus` does."""
+    return _added(first, second, -1)
+
+
+def _added(first: str, second: str, sign: int) -> str:
+    (start, own), (change, other) = _read(_text(first)), _read(_text(second))
+    return _spelling(start + sign * change, own if start else other)
+
+
 @lru_cache(maxsize=65536)
 def canonical(quantity: str | int | float) -> str:
     """The one spelling Kubernetes stores: no fraction, and the largest suffix that allows it."""
-    nano, notation = _read(_text(quantity))
+    return _spelling(*_read(_text(quantity)))
+
+
+def _spelling(nano: int, notation: str) -> str:
     if nano == 0:
         return "0"
     if notation == "binary" and abs(nano) >= 1024 * _NANO:

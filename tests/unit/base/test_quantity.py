@@ -99,3 +99,13 @@ def test_what_is_no_quantity_is_refused_in_kubernetes_words(given: str, complain
 def test_amounts_are_spelt_as_people_write_them(resource: str, amount: int, text: str) -> None:
     assert quantity.spelt(resource, amount) == text
     assert quantity.parse(text, resource) == amount
+
+
+def test_sums_keep_the_notation_of_the_first_amount_unless_it_is_zero() -> None:
+    assert quantity.plus("1Gi", "512Mi") == "1536Mi"
+    assert quantity.plus("0", "1Gi") == "1Gi"
+    assert quantity.plus("500m", "1500m") == "2"
+    assert quantity.minus("2", "500m") == "1500m"
+    assert quantity.minus("1Gi", "1Gi") == "0"
+    assert quantity.minus("1", "2") == "-1"
+    assert quantity.exact("500m") * 2 == quantity.exact(1)

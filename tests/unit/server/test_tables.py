@@ -66,7 +66,7 @@ def test_composites_have_a_status_that_the_real_server_does_not_print() -> None:
 def test_every_kind_prints_a_name_an_age_and_even_a_bare_bookmark(resource: Resource) -> None:
     columns = columns_of(resource)
     assert [c.format for c in columns].count("name") == 1
-    assert {"Age", "Last Seen", "Created At"} & {c.name for c in columns}
+    assert {"Age", "Last Seen", "Created At", "Pod Labels"} & {c.name for c in columns}
     bookmark: Object = {"kind": resource.kind, "metadata": {"resourceVersion": "7"}}
     assert len(shown(resource, [bookmark])["rows"][0]["cells"]) == len(columns)
 
@@ -263,3 +263,31 @@ def test_claims_volumes_and_classes_are_printed_as_kubectl_users_know_them() -> 
     marked = {**born, "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
     storage = cells(scheme.STORAGE_CLASSES, {"metadata": marked, "provisioner": "a/b"})
     assert list(storage.values()) == ["x (default)", "a/b", "Delete", "Immediate", False, "60s"]
+
+
+def row(resource: Resource, obj: Object) -> list[Any]:
+    """The cells of one object, in order."""
+    return list(cells(resource, obj).values())
+
+
+@pytest.mark.conformance("API-110")
+def test_namespaced_kinds_print_what_a_real_server_prints() -> None:
+    quota = {
+        "metadata": {"name": "q"},
+        "status": {"hard": {"pods": "5", "cpu": "2", "limits.cpu": "4"}, "used": {"pods": "1", "limits.cpu": "500m"}},
+    }
+    assert row(scheme.RESOURCE_QUOTAS, quota)[1:3] == ["cpu: 0/2, pods: 1/5", "limits.cpu: 500m/4"]
+    addresses = [{"ip": f"10.0.0.{number}"} for number in range(1, 5)]
+    subset = {"addresses": addresses, "ports": [{"port": 80}]}
+    assert row(scheme.ENDPOINTS, {"metadata": {"name": "e"}, "subsets": [subset]})[1] == (
+        "10.0.0.1:80,10.0.0.2:80,10.0.0.3:80 + 1 more..."
+    )
+    assert row(scheme.ENDPOINTS, {"metadata": {"name": "e"}})[1] == "<none>"
+    one = {"metadata": {"name": "s"}, "addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"]}]}
+    assert row(scheme.ENDPOINT_SLICES, one)[1:4] == ["IPv4", "<unset>", "10.0.0.1"]
+    containers = [{"name": "a", "image": "i"}, {"name": "b", "image": "j"}]
+    template = {"metadata": {"labels": {"x": "y"}}, "spec": {"containers": containers}}
+    assert row(scheme.POD_TEMPLATES, {"metadata": {"name": "t"}, "template": template})[1:] == ["a,b", "i,j", "x=y"]
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u", "controller": True}
+    revision = {"metadata": {"name": "r", "ownerReferences": [owner]}, "revision": 3}
+    assert row(scheme.CONTROLLER_REVISIONS, revision)[1:3] == ["daemonset.apps/d", 3]

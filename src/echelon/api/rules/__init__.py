@@ -14,7 +14,23 @@ from __future__ import annotations
 from .. import scheme
 from ..errors import FieldError
 from ..scheme import Object, Resource
-from . import config_maps, core, job, jobset, metadata, pod, policy, rbac, scheduling, storage, trainer, workload
+from . import (
+    config_maps,
+    core,
+    endpoints,
+    job,
+    jobset,
+    metadata,
+    pod,
+    policy,
+    quotas,
+    rbac,
+    scheduling,
+    storage,
+    templates,
+    trainer,
+    workload,
+)
 from .kind import NOTHING, KindRules
 
 _KINDS: dict[tuple[str, str], KindRules] = {
@@ -26,6 +42,12 @@ _KINDS: dict[tuple[str, str], KindRules] = {
         (scheme.CONFIG_MAPS, config_maps.CONFIG_MAP),
         (scheme.SECRETS, config_maps.SECRET),
         (scheme.SERVICES, core.SERVICE),
+        (scheme.ENDPOINTS, endpoints.ENDPOINTS),
+        (scheme.ENDPOINT_SLICES, endpoints.ENDPOINT_SLICE),
+        (scheme.POD_TEMPLATES, templates.POD_TEMPLATE),
+        (scheme.CONTROLLER_REVISIONS, templates.CONTROLLER_REVISION),
+        (scheme.RESOURCE_QUOTAS, quotas.RESOURCE_QUOTA),
+        (scheme.LIMIT_RANGES, quotas.LIMIT_RANGE),
         (scheme.EVENTS, core.EVENT),
         (scheme.JOBS, job.JOB),
         (scheme.LEASES, core.LEASE),

@@ -31,7 +31,7 @@ def check(path: str, resources: Mapping[str, Any] | None) -> list[FieldError]:
         where = f"{path}.requests"
         if name in limits:
             problems += _against_limit(where, name, amount, limits[name])
-        elif not _overcommits(name):
+        elif not overcommits(name):
             problems.append(required(f"{path}.limits", "Limit must be set for non overcommitable resources"))
     return problems
 
@@ -52,7 +52,7 @@ def _amounts(path: str, amounts: Amounts) -> list[FieldError]:
 
 def _against_limit(path: str, name: str, amount: Any, limit: Any) -> list[FieldError]:
     asked, allowed = milli(name, amount), milli(name, limit)
-    if asked != allowed and not _overcommits(name):
+    if asked != allowed and not overcommits(name):
         return [invalid(path, str(amount), f"must be equal to {name} limit of {limit}")]
     if asked > allowed:
         return [invalid(path, str(amount), f"must be less than or equal to {name} limit of {limit}")]
@@ -64,7 +64,7 @@ def _extended(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name
 
 
-def _overcommits(name: str) -> bool:
+def overcommits(name: str) -> bool:
     return not _extended(name) and not name.startswith(HUGE_PAGES)
 
 

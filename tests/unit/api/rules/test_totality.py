@@ -79,6 +79,53 @@ BODIES: dict[Resource, Object] = {
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchFields": [{"key": "a", "operator": "In"}]}]}},
         }
     },
+    scheme.ENDPOINTS: {
+        "subsets": [
+            {
+                "addresses": [{"ip": "10.0.0.1", "nodeName": "n"}],
+                "ports": [{"name": "a", "port": 1, "appProtocol": "b"}],
+            }
+        ]
+    },
+    scheme.ENDPOINT_SLICES: {
+        "addressType": "IPv4",
+        "ports": [{"name": "a", "port": 1}],
+        "endpoints": [
+            {
+                "addresses": ["10.0.0.1"],
+                "hostname": "h",
+                "nodeName": "n",
+                "deprecatedTopology": {"a": "b"},
+                "hints": {"forZones": [{"name": "z"}], "forNodes": [{"name": "n"}]},
+            }
+        ],
+    },
+    scheme.POD_TEMPLATES: {"template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c"}]}}},
+    scheme.CONTROLLER_REVISIONS: {"data": {"a": 1}, "revision": 1},
+    scheme.RESOURCE_QUOTAS: {
+        "spec": {
+            "hard": {"pods": "1", "requests.cpu": "500m", "a.b/c": "1"},
+            "scopes": ["NotTerminating"],
+            "scopeSelector": {
+                "matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]
+            },
+        },
+        "status": {"hard": {"pods": "1"}, "used": {"pods": "1"}},
+    },
+    scheme.LIMIT_RANGES: {
+        "spec": {
+            "limits": [
+                {
+                    "type": "Container",
+                    "min": {"cpu": "1"},
+                    "max": {"cpu": "4"},
+                    "default": {"cpu": "2"},
+                    "defaultRequest": {"cpu": "1"},
+                    "maxLimitRequestRatio": {"cpu": "2"},
+                }
+            ]
+        }
+    },
     scheme.STORAGE_CLASSES: {"provisioner": "a/b", "parameters": {"a": "b"}, "volumeBindingMode": "Immediate"},
     scheme.POD_DISRUPTION_BUDGETS: {"spec": {"minAvailable": "5%", "selector": {"matchLabels": {"a": "b"}}}},
 }

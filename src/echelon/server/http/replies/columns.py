@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....api.objects import meta
+from ....api.objects.subtree import items, mapping
 from ....api.scheme import Object, Resource
-from . import pod_cells, storage_cells
+from . import endpoint_cells, pod_cells, storage_cells
 from .durations import since
 from .group_cells import composite_status, group_status, policy, workload
 from .job_cells import completions, job_containers, job_duration, job_images, job_selector, job_status
@@ -306,7 +307,68 @@ _ROLE_BINDING = (
     Column("ServiceAccounts", _subjects("ServiceAccount"), "Service accounts in the binding.", wide=True),
 )
 
+
+def _quota_used(*, limits: bool) -> Cell:
+    """`cpu: 1/2, pods: 3/10`: what is used of what is allowed."""
+
+    def cell(quota: Object, _now: float) -> str:
+        hard, used = mapping(quota, "status", "hard"), mapping(quota, "status", "used")
+        names = [name for name in sorted(hard) if name.startswith("limits.") == limits]
+        return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
+
+    return cell
+
+
+def _revision_controller(revision: Object, _now: float) -> str:
+    owner = meta.controller_of(revision)
+    if owner is None:
+        return "<none>"
+    group = owner["apiVersion"].rpartition("/")[0]
+    return f"{owner['kind'].lower()}{f'.{group}' if group else ''}/{owner['name']}"
+
+
+def _template_field(field: str) -> Cell:
+    def cell(obj: Object, _now: float) -> str:
+        return ",".join(one.get(field, "") for one in items(obj, "template", "spec", "containers"))
+
+    return cell
+
+
+_NAMESPACE_KINDS = {
+    ("", "Endpoints"): (_NAME, Column("Endpoints", endpoint_cells.endpoints, "Addresses with their ports."), _AGE),
+    ("discovery.k8s.io", "EndpointSlice"): (
+        _NAME,
+        Column("AddressType", _field("addressType"), "IPv4, IPv6 or FQDN."),
+        Column("Ports", endpoint_cells.slice_ports, "Ports of each endpoint."),
+        Column("Endpoints", endpoint_cells.slice_endpoints, "Addresses of the endpoints."),
+        _AGE,
+    ),
+    ("", "ResourceQuota"): (
+        _NAME,
+        Column("Request", _quota_used(limits=False), "What is used of counts and requests."),
+        Column("Limit", _quota_used(limits=True), "What is used of limits."),
+        _AGE,
+    ),
+    ("", "LimitRange"): (
+        _NAME,
+        Column("Created At", _field("metadata", "creationTimestamp"), "When it was created.", type="date"),
+    ),
+    ("", "PodTemplate"): (
+        _NAME,
+        Column("Containers", _template_field("name"), "Names of the containers."),
+        Column("Images", _template_field("image"), "Images of the containers."),
+        Column("Pod Labels", lambda obj, _now: _pairs(mapping(obj, "template", "metadata", "labels")), "Its labels."),
+    ),
+    ("apps", "ControllerRevision"): (
+        _NAME,
+        Column("Controller", _revision_controller, "The object whose state this is."),
+        Column("Revision", _field("revision", default=0), "The number of the state."),
+        _AGE,
+    ),
+}
+
 _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
+    **_NAMESPACE_KINDS,
     ("", "Pod"): _PODS,
     ("", "Node"): _NODES,
     ("", "Namespace"): (_NAME, Column("Status", _field("status", "phase"), "Active or Terminating."), _AGE),
