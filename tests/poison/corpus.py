@@ -63,24 +63,24 @@ def objects() -> list[Odd]:
     return found
 
 
-def _named(id_: str, api_version: str, kind: str, tree: Tree, status: Tree | None = None) -> Odd:
+def named(id_: str, api_version: str, kind: str, tree: Tree, status: Tree | None = None) -> Odd:
     metadata = {**tree.get("metadata", {}), "name": f"odd-{id_}"}
     return Odd(id_, {"apiVersion": api_version, "kind": kind, **tree, "metadata": metadata}, status)
 
 
-_CONTAINERS: Tree = {"containers": [{"name": "c", "image": "i"}]}
-_TEMPLATE: Tree = {"spec": {"restartPolicy": "Never", **_CONTAINERS}}
+CONTAINERS: Tree = {"containers": [{"name": "c", "image": "i"}]}
+TEMPLATE: Tree = {"spec": {"restartPolicy": "Never", **CONTAINERS}}
 
 
 def _pods() -> Iterator[Odd]:
     for index, text in enumerate(_PIECES["texts"]):
         for number, key in enumerate(_ANNOTATIONS):
             metadata = {"annotations": {key: text}}
-            yield _named(f"annotated-{number}-{index}", "v1", "Pod", {"metadata": metadata, "spec": _CONTAINERS})
+            yield named(f"annotated-{number}-{index}", "v1", "Pod", {"metadata": metadata, "spec": CONTAINERS})
     for index, status in enumerate(_PIECES["pod_statuses"]):
-        yield _named(f"pod-status-{index}", "v1", "Pod", {"spec": _CONTAINERS}, status)
+        yield named(f"pod-status-{index}", "v1", "Pod", {"spec": CONTAINERS}, status)
     for index, spec in enumerate(_PIECES["pod_specs"]):
-        yield _named(f"pod-spec-{index}", "v1", "Pod", {"spec": {**_CONTAINERS, **spec}})
+        yield named(f"pod-spec-{index}", "v1", "Pod", {"spec": {**CONTAINERS, **spec}})
     owners = [
         {"apiVersion": "batch/v1", "kind": "Job", "name": "gone", "uid": "gone", "controller": True},
         {"apiVersion": "odd/v1", "kind": "Odd", "name": "odd", "uid": "odd", "controller": True},
@@ -89,15 +89,15 @@ def _pods() -> Iterator[Odd]:
     for index, owner in enumerate(owners):
         finalizers = ["example.com/never"] if index else []
         metadata = {"ownerReferences": [owner], "finalizers": finalizers}
-        yield _named(f"owned-{index}", "v1", "Pod", {"metadata": metadata, "spec": _CONTAINERS})
+        yield named(f"owned-{index}", "v1", "Pod", {"metadata": metadata, "spec": CONTAINERS})
 
 
 def _jobs() -> Iterator[Odd]:
     for index, spec in enumerate(_PIECES["job_specs"]):
-        yield _named(f"job-{index}", "batch/v1", "Job", {"spec": {"template": _TEMPLATE, **spec}})
-    many = {"template": _TEMPLATE, "completionMode": "Indexed", "completions": 2**31 - 1, "parallelism": 1}
+        yield named(f"job-{index}", "batch/v1", "Job", {"spec": {"template": TEMPLATE, **spec}})
+    many = {"template": TEMPLATE, "completionMode": "Indexed", "completions": 2**31 - 1, "parallelism": 1}
     for index, status in enumerate(_PIECES["job_statuses"]):
-        yield _named(f"job-status-{index}", "batch/v1", "Job", {"spec": many}, status)
+        yield named(f"job-status-{index}", "batch/v1", "Job", {"spec": many}, status)
     labels = (
         "jobset.sigs.k8s.io/job-index",
         "jobset.sigs.k8s.io/restart-attempt",
@@ -105,56 +105,56 @@ def _jobs() -> Iterator[Odd]:
     )
     for (number, label), value in product(enumerate(labels), ("", "x", "99999999999999999999", "00")):
         metadata = {"labels": {label: value, "jobset.sigs.k8s.io/jobset-name": "odd-jobset-0"}}
-        tree = {"metadata": metadata, "spec": {"template": _TEMPLATE, "suspend": True}}
-        yield _named(f"job-label-{number}-{len(value)}", "batch/v1", "Job", tree)
+        tree = {"metadata": metadata, "spec": {"template": TEMPLATE, "suspend": True}}
+        yield named(f"job-label-{number}-{len(value)}", "batch/v1", "Job", tree)
 
 
 def _job_sets() -> Iterator[Odd]:
     version, kind = "jobset.x-k8s.io/v1alpha2", "JobSet"
-    jobs = [{"name": "r", "replicas": 1, "template": {"spec": {"template": _TEMPLATE}}}]
+    jobs = [{"name": "r", "replicas": 1, "template": {"spec": {"template": TEMPLATE}}}]
     for index, spec in enumerate(_PIECES["jobset_specs"]):
-        yield _named(f"jobset-{index}", version, kind, {"spec": {"replicatedJobs": jobs, **spec}})
+        yield named(f"jobset-{index}", version, kind, {"spec": {"replicatedJobs": jobs, **spec}})
     for index, status in enumerate(_PIECES["jobset_statuses"]):
         tree = {"spec": {"replicatedJobs": jobs, "suspend": True}}
-        yield _named(f"jobset-status-{index}", version, kind, tree, status)
+        yield named(f"jobset-status-{index}", version, kind, tree, status)
     none = [{**jobs[0], "replicas": 0}]
-    yield _named("jobset-none", version, kind, {"spec": {"replicatedJobs": none}})
+    yield named("jobset-none", version, kind, {"spec": {"replicatedJobs": none}})
 
 
 def _nodes() -> Iterator[Odd]:
     for index, tree in enumerate(_PIECES["nodes"]):
-        yield _named(f"node-{index}", "v1", "Node", {"spec": {"unschedulable": True}, **tree})
+        yield named(f"node-{index}", "v1", "Node", {"spec": {"unschedulable": True}, **tree})
 
 
 def _groups() -> Iterator[Odd]:
     for index, spec in enumerate(_PIECES["budgets"]):
-        yield _named(f"budget-{index}", "policy/v1", "PodDisruptionBudget", {"spec": spec})
+        yield named(f"budget-{index}", "policy/v1", "PodDisruptionBudget", {"spec": spec})
 
 
 def _others() -> Iterator[Odd]:
     for index, tree in enumerate(_PIECES["others"]):
-        yield _named(f"other-{index}", tree["apiVersion"], tree["kind"], tree)
+        yield named(f"other-{index}", tree["apiVersion"], tree["kind"], tree)
 
 
 def _large() -> Iterator[Odd]:
     key = _ANNOTATIONS[0]
-    digits = {"metadata": {"annotations": {key: "9" * 5_000}}, "spec": _CONTAINERS}
-    yield _named("digits", "v1", "Pod", digits)
-    yield _named("long-text", "v1", "Pod", {"metadata": {"annotations": {key: "x" * 200_000}}, "spec": _CONTAINERS})
+    digits = {"metadata": {"annotations": {key: "9" * 5_000}}, "spec": CONTAINERS}
+    yield named("digits", "v1", "Pod", digits)
+    yield named("long-text", "v1", "Pod", {"metadata": {"annotations": {key: "x" * 200_000}}, "spec": CONTAINERS})
     owners = [{"apiVersion": "v1", "kind": "Pod", "name": f"p{i}", "uid": f"u{i}"} for i in range(10_000)]
-    yield _named("owners", "v1", "ConfigMap", {"metadata": {"ownerReferences": owners}})
+    yield named("owners", "v1", "ConfigMap", {"metadata": {"ownerReferences": owners}})
     taints = [{"key": f"t{index}", "effect": "NoSchedule"} for index in range(5_000)]
     labels = {f"l{index}": "v" for index in range(5_000)}
-    yield _named("node-tainted", "v1", "Node", {"metadata": {"labels": labels}, "spec": {"taints": taints}})
+    yield named("node-tainted", "v1", "Node", {"metadata": {"labels": labels}, "spec": {"taints": taints}})
     tolerations = [{"key": f"t{index}", "operator": "Exists"} for index in range(2_000)]
-    yield _named("tolerations", "v1", "Pod", {"spec": {**_CONTAINERS, "tolerations": tolerations}})
+    yield named("tolerations", "v1", "Pod", {"spec": {**CONTAINERS, "tolerations": tolerations}})
     containers = [{"name": f"c{index}", "image": "i"} for index in range(1_000)]
-    yield _named("containers", "v1", "Pod", {"spec": {"containers": containers}})
-    yield _named("large-map", "v1", "ConfigMap", {"data": {f"k{index}": "v" * 100 for index in range(5_000)}})
+    yield named("containers", "v1", "Pod", {"spec": {"containers": containers}})
+    yield named("large-map", "v1", "ConfigMap", {"data": {f"k{index}": "v" * 100 for index in range(5_000)}})
     finalizers = [f"example.com/f{index}" for index in range(1_000)]
-    yield _named("finalizers", "v1", "ConfigMap", {"metadata": {"finalizers": finalizers}})
+    yield named("finalizers", "v1", "ConfigMap", {"metadata": {"finalizers": finalizers}})
     budget = {"spec": {"minAvailable": "0" * 5_000 + "5%"}}
-    yield _named("budget-digits", "policy/v1", "PodDisruptionBudget", budget)
+    yield named("budget-digits", "policy/v1", "PodDisruptionBudget", budget)
 
 
 # -- requests ------------------------------------------------------------------------------------------------

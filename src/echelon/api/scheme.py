@@ -40,6 +40,9 @@ class Resource:
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
 
+    def __hash__(self) -> int:
+        return hash((self.group, self.version, self.plural))  # kinds are keys of many tables; all fields take longer
+
     @cached_property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version

@@ -36,6 +36,8 @@ class GarbageCollector:
 
     def __init__(self, caches: Caches) -> None:
         self._caches = {resource: caches.of(resource, {_OWNER: _owner_uids}) for resource in KINDS}
+        #: Uids of objects in foreground deletion: few or none, while an object may name thousands of owners.
+        self._waiting: set[str] = set()
 
     def sources(self) -> Sequence[Source]:
         return [Source(resource, self._concerned(resource), _BATCH_SECONDS) for resource in KINDS]
@@ -92,12 +94,15 @@ class GarbageCollector:
             acts = waits_for_dependents(obj) or lets_go_of_dependents(obj)
             if acts or obj["metadata"].get("ownerReferences"):
                 yield resource.prefix + meta.key(obj)
-            for reference in meta.owner_references(obj):
-                kind = _kind_of(reference)
+            current = cache.get(meta.key(obj))
+            self._waiting.discard(meta.uid(obj))
+            if current is not None and waits_for_dependents(current):
+                self._waiting.add(meta.uid(current))
+            for reference in meta.owner_references(obj) if self._waiting else ():
+                kind = _kind_of(reference) if reference["uid"] in self._waiting else None
                 owner = self._owner(kind, reference, obj) if kind else None
                 if kind and owner and waits_for_dependents(owner):
                     yield kind.prefix + meta.key(owner)
-            current = cache.get(meta.key(obj))
             if waits_for_dependents(obj) or current is None or meta.uid(current) != meta.uid(obj):
                 for dependent_kind, dependent in self._dependents(obj):
                     yield dependent_kind.prefix + meta.key(dependent)

@@ -26,6 +26,8 @@ from ..decide.plan import Action, ApplyPatch, Create, Delete, Note, Plan
 
 log = logging.getLogger(__name__)
 
+#: Doubts looked up in one turn of the event loop.
+_LOOK_UPS = 100
 _PARALLEL_WRITES = 64
 
 
@@ -158,7 +160,9 @@ class Runner:
                 self.queue.add_after(key, plan.requeue_after)
 
     async def _look_up(self, doubts: Iterable[tuple[Resource, str, str]]) -> None:
-        for resource, namespace, name in doubts:
+        for count, (resource, namespace, name) in enumerate(doubts):
+            if count % _LOOK_UPS == _LOOK_UPS - 1:
+                await asyncio.sleep(0)  # an object may name thousands of owners, and the server may not wait at all
             try:
                 self._caches.observe(resource, await self._verbs.get(resource, name, namespace))
             except ApiError as error:

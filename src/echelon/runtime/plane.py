@@ -35,6 +35,7 @@ from .config import PlaneSettings
 from .gc_tuning import collect_rarely
 from .metrics_server import metrics_registry
 from .supervision import supervised
+from .watchdog import watched_if_asked
 
 T = TypeVar("T")
 
@@ -57,7 +58,7 @@ class Plane:
 def run_program(main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on uvloop, with the garbage collector tuned for large caches."""
     collect_rarely()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner, watched_if_asked(runner.get_loop()):
         return runner.run(main)
 
 

@@ -8,7 +8,7 @@ node is a member or only on the way to members.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -20,7 +20,7 @@ _DEEPEST = 100
 
 
 class FieldSet:
-    """One node of the tree with everything below it."""
+    """One node of the tree with everything below it; what operators return shares nodes with their operands."""
 
     __slots__ = ("below", "member")
 
@@ -54,25 +54,34 @@ class FieldSet:
             yield from node.paths((*prefix, step))
 
     def __or__(self, other: FieldSet) -> FieldSet:
-        return _combined(self, other, lambda mine, theirs: mine or theirs)
+        if not other.below and (self.member or not other.member):
+            return self
+        below = dict(self.below)
+        for step, node in other.below.items():
+            mine = below.get(step)
+            below[step] = node if mine is None else mine | node
+        return FieldSet(self.member or other.member, below)
 
     def __and__(self, other: FieldSet) -> FieldSet:
-        return _combined(self, other, lambda mine, theirs: mine and theirs)
+        below = {}
+        for step, node in self.below.items():
+            theirs = other.below.get(step)
+            if theirs is not None and (both := node & theirs):
+                below[step] = both
+        return FieldSet(self.member and other.member, below)
 
     def __sub__(self, other: FieldSet) -> FieldSet:
-        return _combined(self, other, lambda mine, theirs: mine and not theirs)
+        if not other.below:
+            return FieldSet(False, self.below) if self.member and other.member else self
+        below = {}
+        for step, node in self.below.items():
+            theirs = other.below.get(step)
+            if left := node if theirs is None else node - theirs:
+                below[step] = left
+        return FieldSet(self.member and not other.member, below)
 
 
 _EMPTY = FieldSet()
-
-
-def _combined(mine: FieldSet, theirs: FieldSet, keep: Callable[[bool, bool], bool]) -> FieldSet:
-    below = {}
-    for step in {**mine.below, **theirs.below}:
-        node = _combined(mine.under(step), theirs.under(step), keep)
-        if node:
-            below[step] = node
-    return FieldSet(keep(mine.member, theirs.member), below)
 
 
 def from_fields_v1(tree: Any, levels: int = _DEEPEST) -> FieldSet:
@@ -82,17 +91,21 @@ def from_fields_v1(tree: Any, levels: int = _DEEPEST) -> FieldSet:
         for step, below in tree.items():
             if step == ".":
                 found.member = True
-            else:
+            elif below:
                 node = from_fields_v1(below, levels - 1)
                 node.member = node.member or not node.below
                 found.below[step] = node
+            else:
+                found.below[step] = FieldSet(True)
     return found
 
 
 def to_fields_v1(fields: FieldSet) -> dict[str, Any]:
     """The same as `fieldsV1`, steps in order."""
     tree: dict[str, Any] = {".": {}} if fields.member and fields.below else {}
-    tree.update((step, to_fields_v1(fields.below[step])) for step in sorted(fields.below))
+    for step in sorted(fields.below):
+        node = fields.below[step]
+        tree[step] = to_fields_v1(node) if node.below else {}
     return tree
 
 

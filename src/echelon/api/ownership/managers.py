@@ -200,7 +200,7 @@ def _applied(
     others = [one for one in managers if one.key != mine.key]
     new = replace(mine, fields=fields_of(schema, wanted), time=previous.time if previous else "")
     made = merged(schema, tracked, wanted)
-    if previous is not None:
+    if previous is not None and previous.fields - new.fields:
         made = _pruned(schema, made, previous.fields, [new, *others])
     changed, removed = _tracked_changes(schema, live, _restored(live, made))
     if not force:

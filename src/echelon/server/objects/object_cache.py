@@ -42,7 +42,10 @@ class ObjectCache:
             found = _decode(value)
             self.keep(key, revision, found)
         else:
-            self._kept.move_to_end((key, revision))
+            try:  # noqa: SIM105 - every read of an object comes here
+                self._kept.move_to_end((key, revision))
+            except KeyError:  # another thread has just put it out
+                pass
         return found
 
     def of_record(self, record: Record) -> Object:

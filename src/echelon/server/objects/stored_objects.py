@@ -14,6 +14,7 @@ from ...api.scheme import Object, Resource
 from ...base.clock import Clock
 from ...base.rng import Rng
 from ...store.interface import Encode, Record, Store, StoreFailed
+from . import off_loop
 from .object_cache import ObjectCache, encode_json, header
 
 T = TypeVar("T")
@@ -63,7 +64,8 @@ class Access:
         return self.trees.of_record(record) if record else None
 
     def list(self, resource: Resource, namespace: str = "") -> Iterator[Object]:
-        return map(self.trees.of_record, self.store.scan(prefix_of(resource, namespace)))
+        found = off_loop.on_loop(lambda: self.store.scan(prefix_of(resource, namespace)))
+        return map(self.trees.of_record, found)
 
     # -- writing ---------------------------------------------------------------------------------------
 

@@ -15,7 +15,8 @@ from ...api.ownership.managers import Applied, Manager
 from ...api.schema import kind_schema
 from ...api.scheme import Object, Resource
 from ...api.verbs import Subresource, WriteOptions
-from ...store.interface import RevisionMismatch
+from ...store.interface import Record, RevisionMismatch
+from ..objects import off_loop
 from ..objects.field_managers import manager_of
 from ..objects.stored_objects import Access, at_version
 from .create import ANY_VERSION, create
@@ -47,7 +48,7 @@ async def _apply(
     subresource: Subresource,
     options: WriteOptions,
 ) -> Object:
-    configuration = _checked(resource, body, namespace)
+    configuration = await off_loop.run(options.large, _checked, resource, body, namespace)
     wanted = _part_of(resource, configuration, subresource)
     mine = manager_of(access, resource, subresource, options, "Apply")
     while True:
@@ -57,18 +58,33 @@ async def _apply(
             if made is not None:
                 return made
             continue
-        live = at_version(resource, access.trees.of_record(record))
-        _check_identity(resource, live["metadata"], configuration["metadata"])
-        result = _merged(resource, live, wanted, subresource, mine, options)
-        new = revise(
-            access, resource, record, result.obj, subresource, options, patched=True,
-            managed_fields=managers.write(result.managers),
-        )  # fmt: skip
-        _keep_times(new["metadata"], live["metadata"], unchanged=_tracked(new) == _tracked(live))
+        large = options.large or len(record.value) > off_loop.LARGE
+        _check_identity(resource, access.trees.of_record(record)["metadata"], configuration["metadata"])
+        new = await off_loop.run(large, _revised, access, resource, record, wanted, subresource, mine, options)
         try:
             return at_version(resource, await store_revision(access, resource, record, new, options))
         except RevisionMismatch:
             await access.store.settled(record.key)
+
+
+def _revised(
+    access: Access,
+    resource: Resource,
+    record: Record,
+    wanted: Object,
+    subresource: Subresource,
+    mine: Manager,
+    options: WriteOptions,
+) -> Object:
+    """The new tree of a record after an apply."""
+    live = at_version(resource, access.trees.of_record(record))
+    result = _merged(resource, live, wanted, subresource, mine, options)
+    new = revise(
+        access, resource, record, result.obj, subresource, options, patched=True,
+        managed_fields=managers.write(result.managers),
+    )  # fmt: skip
+    _keep_times(new["metadata"], live["metadata"], unchanged=_tracked(new) == _tracked(live))
+    return new
 
 
 def _checked(resource: Resource, body: Any, namespace: str) -> Object:
@@ -129,18 +145,24 @@ async def _created(
     if metadata.get("uid"):
         detail = f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found"
         raise conflict(resource, name, detail)
-    blank = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {}}
-    result = managers.apply(kind_schema.definition(resource), blank, [], wanted, mine, force=True)
-    assert isinstance(result, Applied)  # nobody else has a field of it
+    fields = await off_loop.run(options.large, _first_managers, resource, wanted, mine)
     fresh = {**configuration, "metadata": {k: v for k, v in metadata.items() if k != "resourceVersion"}}
     try:
-        made = await create(access, resource, fresh, namespace, options, managed_fields=managers.write(result.managers))
+        made = await create(access, resource, fresh, namespace, options, managed_fields=fields)
     except ApiError as refused:
         if refused.reason == "AlreadyExists":
             return None
         raise
     options.created()
     return made
+
+
+def _first_managers(resource: Resource, wanted: Object, mine: Manager) -> list[Object]:
+    """`managedFields` of an object that an apply creates."""
+    blank = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {}}
+    result = managers.apply(kind_schema.definition(resource), blank, [], wanted, mine, force=True)
+    assert isinstance(result, Applied)  # nobody else has a field of it
+    return managers.write(result.managers)
 
 
 def _check_name(metadata: Object, name: str) -> None:

@@ -52,7 +52,8 @@ async def update(
             record = access.record(resource, name, metadata.get("namespace", ""))
         _check_preconditions(access, resource, metadata, record)
         body = {**sent, "metadata": metadata}
-        new = await off_loop.run(options.large, revise, access, resource, record, body, subresource, options)
+        large = options.large or len(record.value) > off_loop.LARGE
+        new = await off_loop.run(large, revise, access, resource, record, body, subresource, options)
         try:
             return at_version(resource, await store_revision(access, resource, record, new, options))
         except RevisionMismatch:

@@ -20,7 +20,7 @@ from .request import Request
 
 _JSON, _YAML, _PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 #: Most values (entries of lists and objects) in a body: a value costs far more than its bytes.
-MOST_VALUES = 100_000
+MOST_VALUES = 120_000
 #: Most levels of lists and objects in YAML.
 _DEEPEST = 500
 #: What reading YAML raises.
@@ -75,8 +75,12 @@ async def read_patch(request: Request, type_: PatchType, options: WriteOptions) 
     data = await request.body()
     if type_ is PatchType.APPLY:
         return Patch(type_, await off_loop.run(options.large, _apply_configuration, data, options))
+    return Patch(type_, await off_loop.run(options.large, _parse_patch, data))
+
+
+def _parse_patch(data: bytes) -> Any:
     try:
-        return Patch(type_, _bounded(msgspec.json.decode(data), len(data)))
+        return _bounded(msgspec.json.decode(data), len(data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise errors.bad_request(f"error decoding patch: {problem}") from None
 
@@ -84,7 +88,7 @@ async def read_patch(request: Request, type_: PatchType, options: WriteOptions) 
 def _apply_configuration(data: bytes, options: WriteOptions) -> Any:
     """The configuration of an apply: YAML, which JSON is a part of; duplicate fields are errors or warnings."""
     try:
-        tree = msgspec.json.decode(data)
+        tree = _bounded(msgspec.json.decode(data), len(data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         try:
             return _yaml_tree(data) or {}
@@ -111,10 +115,14 @@ def _refuse_unknown_types(media_type: str, resource: Resource) -> None:
 async def _parse(data: bytes, request: Request, resource: Resource) -> Any:
     media_type, large = _media_type(request), len(data) > off_loop.LARGE
     if media_type == _PROTOBUF:
-        return _bounded(await off_loop.run(large, _parse_protobuf, data, resource), len(data))
+        return await off_loop.run(large, _parse_protobuf, data, resource)
     if media_type == _YAML and data.lstrip()[:1] not in (b"{", b"["):
         return await off_loop.run(large, _parse_yaml, data, resource.kind)
-    return _bounded(await off_loop.run(large, kind_schema.parse, resource, data), len(data))
+    return await off_loop.run(large, _parse_json, data, resource)
+
+
+def _parse_json(data: bytes, resource: Resource) -> Any:
+    return _bounded(kind_schema.parse(resource, data), len(data))
 
 
 def _bounded(tree: Any, size: int) -> Any:
@@ -139,7 +147,7 @@ def _too_many_values() -> errors.ApiError:
 
 def _parse_protobuf(data: bytes, resource: Resource) -> Any:
     try:
-        return decode_protobuf(data, (resource.api_version, resource.kind))
+        return _bounded(decode_protobuf(data, (resource.api_version, resource.kind)), len(data))
     except NotProtobuf as problem:
         raise errors.bad_request(
             f"the object provided is unrecognized (must be of type {resource.kind}): {problem} ({summary(data)})"
