@@ -61,6 +61,14 @@ if TYPE_CHECKING:
     show_default=True,
     help="simulated: pods run on simulated nodes; none: create your own Node objects.",
 )
+@click.option(
+    "--controllers",
+    metavar="NAMES",
+    default="*",
+    show_default=True,
+    help="Controllers to run, separated by commas: * stands for all, NAME for one; -NAME leaves one out.",
+)
+@click.option("--no-scheduler", is_flag=True, help="Run no scheduler; pods wait until something else binds them.")
 @cluster_option
 @speed_option
 def up(
@@ -72,6 +80,8 @@ def up(
     authorization: Literal["allow-all", "rbac"] | None,
     audit_log: Path | None,
     nodes: str,
+    controllers: str,
+    no_scheduler: bool,
     cluster_file: Path | None,
     speed: float,
 ) -> None:
@@ -95,6 +105,10 @@ def up(
     from ..runtime import config
     from ..runtime.plane import CannotStart, run_program
 
+    try:
+        chosen = config.select(controllers)
+    except config.UnknownController as error:
+        raise Refusal(f"--controllers {controllers}: {error}") from error
     with ExitStack() as stack:
         if ephemeral:
             data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="echelon-")))
@@ -108,6 +122,8 @@ def up(
             nodes="none" if nodes == "none" else "simulated",
             cluster=cluster,
             speed=speed,
+            scheduler_names=() if no_scheduler else config.EMBEDDED_SCHEDULER_NAMES,
+            controllers=chosen,
         )
         try:
             run_program(_serve(settings, "data is not kept" if ephemeral else f"data is in {settings.data}"))

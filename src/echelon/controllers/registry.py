@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Protocol
 
 from ..client.informer import Caches
 from .disruption_budgets import DisruptionController
@@ -17,19 +18,58 @@ from .service_accounts import ServiceAccountController
 from .trainjob import TrainJobController
 
 
-def all_controllers(caches: Caches) -> list[Controller]:
-    return [
-        TrainJobController(caches),
-        JobSetController(caches),
-        JobController(caches),
-        PodGroupProtection(caches),
-        CompositePodGroupProtection(caches),
-        DisruptionController(caches),
-        LostPodController(caches),
-        NamespaceController(caches),
-        ServiceAccountController(caches),
-        GarbageCollector(caches),
-    ]
+class ControllerClass(Protocol):
+    """What the classes of controllers have in common."""
+
+    name: str
+
+    def __call__(self, caches: Caches) -> Controller: ...
+
+
+#: The controllers of an embedded control plane; `up --controllers` names them.
+_ALL: tuple[ControllerClass, ...] = (
+    TrainJobController,
+    JobSetController,
+    JobController,
+    PodGroupProtection,
+    CompositePodGroupProtection,
+    DisruptionController,
+    LostPodController,
+    NamespaceController,
+    ServiceAccountController,
+    GarbageCollector,
+)
+ALL_CONTROLLERS = tuple(kind.name for kind in _ALL)
+#: Upstream's names of controllers end with this; it may be left out.
+_SUFFIX = "-controller"
+
+
+class UnknownController(ValueError):
+    """A name that is not in `ALL_CONTROLLERS`; the message lists those that are."""
+
+
+def all_controllers(caches: Caches, names: Collection[str] = ALL_CONTROLLERS) -> list[Controller]:
+    return [kind(caches) for kind in _ALL if kind.name in names]
+
+
+def select(choice: str) -> tuple[str, ...]:
+    """The controllers that a list names, read as kube-controller-manager reads `--controllers`.
+
+    `*` stands for all, `name` adds one, `-name` leaves one out; the more specific wins.  A list of nothing but
+    `-name` leaves these out of all.
+    """
+    asked = [_known(word.strip()) for word in choice.split(",") if word.strip()]
+    everything = "*" in asked or (bool(asked) and all(word.startswith("-") for word in asked))
+    return tuple(name for name in ALL_CONTROLLERS if name in asked or (everything and f"-{name}" not in asked))
+
+
+def _known(word: str) -> str:
+    if word == "*":
+        return word
+    name = word.removeprefix("-").removesuffix(_SUFFIX)
+    if name in ALL_CONTROLLERS:
+        return f"-{name}" if word.startswith("-") else name
+    raise UnknownController(f"unknown controller {word.removeprefix('-')}; known are {', '.join(ALL_CONTROLLERS)}")
 
 
 _CLUSTER_KINDS: tuple[type[JobSetController] | type[TrainJobController], ...] = (JobSetController, TrainJobController)

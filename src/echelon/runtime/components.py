@@ -5,7 +5,7 @@ The same components run embedded over a durable store, in virtual time over a st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from ..api.verbs import Verbs
 from ..base.clock import Clock
 from ..client.events import Recorder
 from ..client.informer import Caches
-from ..controllers.registry import all_controllers
+from ..controllers.registry import ALL_CONTROLLERS, all_controllers
 from ..controllers.runner import Controller, Runner
 from ..scheduler.loop import Scheduler, Settings
 
@@ -72,10 +72,13 @@ def assemble(
     levels: tuple[str, ...],
     names: Sequence[str],
     registry: CollectorRegistry | None = None,
+    chosen: Collection[str] = ALL_CONTROLLERS,
 ) -> list[Component]:
-    """All components but the API server; nodes are simulated if `cluster` is given."""
-    parts = controllers(verbs, caches, clock)
-    parts += scheduler(verbs, caches, clock, Settings(names=tuple(names), levels=levels), registry)[1]
+    """All components but the API server: the chosen controllers, a scheduler for the pods with these scheduler names
+    (none: no scheduler), and simulated nodes if `cluster` is given."""
+    parts = controllers(verbs, caches, clock, all_controllers(caches, chosen))
+    if names:
+        parts += scheduler(verbs, caches, clock, Settings(names=tuple(names), levels=levels), registry)[1]
     if cluster is not None:
         parts.append(Component("nodes", SimulatedNodes(verbs, caches, clock, cluster).run))
     return [*parts, Component("caches", caches.run)]

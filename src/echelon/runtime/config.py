@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 from ..api.cluster.pools import Cluster, default_cluster
+from ..controllers.registry import ALL_CONTROLLERS, UnknownController, select
 from ..server.https_server import Authorization, ServerSettings, is_loopback
+
+__all__ = ["EMBEDDED_SCHEDULER_NAMES", "NodeMode", "PlaneSettings", "UnknownController", "select"]
 
 NodeMode = Literal["none", "simulated"]
 
@@ -35,7 +38,10 @@ class PlaneSettings:
     authorization: Authorization | None = None
     #: Where to append the audit log; None: nowhere.
     audit_log: Path | None = None
+    #: Empty: no scheduler runs.
     scheduler_names: tuple[str, ...] = EMBEDDED_SCHEDULER_NAMES
+    #: The controllers that run.
+    controllers: tuple[str, ...] = ALL_CONTROLLERS
 
     @property
     def server(self) -> ServerSettings:

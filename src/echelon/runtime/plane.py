@@ -88,7 +88,14 @@ async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
         caches = Caches(pipeline, clock, registry)
         cluster = settings.cluster if settings.nodes == "simulated" else None
         parts = assemble(
-            pipeline, caches, clock, cluster, levels_of(settings.cluster), settings.scheduler_names, registry
+            pipeline,
+            caches,
+            clock,
+            cluster,
+            levels_of(settings.cluster),
+            settings.scheduler_names,
+            registry,
+            settings.controllers,
         )
         await stack.enter_async_context(supervised([*parts, Component("expiry", pipeline.run)]))
         await caches.wait_synced()
