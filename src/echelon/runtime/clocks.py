@@ -7,20 +7,20 @@ import time
 
 
 class RealClock:
-    """Real time; with `speed` N, N seconds of this clock pass in one real second."""
+    """Real time from `start` on (None: now); with `speed` N, N seconds of this clock pass in one real second."""
 
-    def __init__(self, speed: float = 1.0) -> None:
+    def __init__(self, speed: float = 1.0, start: float | None = None) -> None:
         if speed <= 0:
             raise ValueError(f"speed must be greater than 0, got {speed}")
-        self._speed = speed
-        self._wall_start = time.time()
-        self._start = time.monotonic()
+        self.speed = speed
+        self._start = time.time() if start is None else start
+        self._began = time.monotonic()
 
     def now(self) -> float:
-        return self._wall_start + (time.monotonic() - self._start) * self._speed
+        return self._start + (time.monotonic() - self._began) * self.speed
 
     async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(max(0.0, seconds) / self._speed)
+        await asyncio.sleep(max(0.0, seconds) / self.speed)
 
 
 class LoopClock:

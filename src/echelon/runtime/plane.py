@@ -29,9 +29,9 @@ from ..server.pipeline import Pipeline
 from ..store.interface import Store, StoreBusy, StoreFailed
 from ..store.sqlite import open_sqlite
 from . import data_directory
-from .clocks import RealClock
 from .components import Component, assemble, levels_of
 from .config import PlaneSettings
+from .durable_clock import BadClockFile, DurableClock, open_clock
 from .gc_tuning import collect_rarely
 from .metrics_server import metrics_registry
 from .supervision import supervised
@@ -68,10 +68,11 @@ async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
 
     A component that fails is started again: see `supervision`.
     """
-    clock = RealClock(settings.speed)
     async with AsyncExitStack() as stack:
         store = _open(settings)
         stack.push_async_callback(store.close)
+        clock = _clock(settings)
+        stack.callback(clock.close)
         pipeline = Pipeline(store, clock, Rng(secrets.randbits(64)))
         await pipeline.bootstrap(builtin_runtimes())
         registry = metrics_registry()
@@ -97,7 +98,9 @@ async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
             registry,
             settings.controllers,
         )
-        await stack.enter_async_context(supervised([*parts, Component("expiry", pipeline.run)]))
+        await stack.enter_async_context(
+            supervised([*parts, Component("expiry", pipeline.run), Component("clock", clock.run)])
+        )
         await caches.wait_synced()
         await _wait_for_nodes(caches, settings)
         yield Plane(pipeline, caches, clock, server.url, settings.kubeconfig_path)
@@ -108,6 +111,15 @@ def _open(settings: PlaneSettings) -> Store:
         data_directory.prepare(settings.data)
         return open_sqlite(settings.data, header_of)
     except (StoreBusy, StoreFailed, data_directory.Unsafe) as error:
+        raise CannotStart(str(error)) from error
+    except OSError as error:
+        raise CannotStart(f"{settings.data}: {error.strerror}") from error
+
+
+def _clock(settings: PlaneSettings) -> DurableClock:
+    try:
+        return open_clock(settings.data, settings.speed)
+    except BadClockFile as error:
         raise CannotStart(str(error)) from error
     except OSError as error:
         raise CannotStart(f"{settings.data}: {error.strerror}") from error
