@@ -15,6 +15,8 @@ from echelon.server.pipeline import Pipeline
 
 _POD_SPEC: Object = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
 _JOB_SPEC: Object = {"template": {"spec": _POD_SPEC}}
+_TEMPLATE: Object = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+_REPLICATED_SPEC: Object = {"selector": {"matchLabels": {"app": "x"}}, "template": _TEMPLATE}
 _JOBSET_SPEC: Object = {"replicatedJobs": [{"name": "node", "template": {"spec": _JOB_SPEC}}]}
 _RUNTIME: Object = {
     "metadata": {"labels": {"trainer.kubeflow.org/framework": "torch"}},
@@ -36,6 +38,9 @@ _BODIES: dict[str, Object] = {
     "EndpointSlice": {"addressType": "IPv4"},
     "PodTemplate": {"template": {"spec": _POD_SPEC}},
     "ControllerRevision": {"data": {"a": 1}},
+    "ReplicationController": {"spec": {"template": _TEMPLATE}},
+    "ReplicaSet": {"spec": _REPLICATED_SPEC},
+    "Deployment": {"spec": _REPLICATED_SPEC},
     "Job": {"spec": _JOB_SPEC},
     "PriorityClass": {"value": 7},
     "PodDisruptionBudget": {"spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}},

@@ -18,6 +18,16 @@ Object = dict[str, Any]
 
 
 @dataclass(frozen=True)
+class ScalePaths:
+    """Where the fields of `/scale` are in an object."""
+
+    replicas: tuple[str, ...] = ("spec", "replicas")
+    status_replicas: tuple[str, ...] = ("status", "replicas")
+    #: A label selector as an object, as a map of labels or as text; empty if the kind has none.
+    selector: tuple[str, ...] = ("spec", "selector")
+
+
+@dataclass(frozen=True)
 class Resource:
     """One served kind at one version."""
 
@@ -39,6 +49,8 @@ class Resource:
     storage_version: str = ""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
+    #: Set if `/scale` is a subresource.
+    scale: ScalePaths | None = None
 
     def __hash__(self) -> int:
         return hash((self.group, self.version, self.plural))  # kinds are keys of many tables; all fields take longer
@@ -145,6 +157,39 @@ POD_GROUPS_ALPHA = Resource(
 COMPOSITE_POD_GROUPS = Resource(
     _SCHEDULING, "v1alpha3", "compositepodgroups", "CompositePodGroup", has_status=True, unconditional_update=False
 )
+REPLICATION_CONTROLLERS = Resource(
+    "",
+    "v1",
+    "replicationcontrollers",
+    "ReplicationController",
+    has_status=True,
+    has_generation=True,
+    short_names=("rc",),
+    categories=_ALL,
+    scale=ScalePaths(),
+)
+DEPLOYMENTS = Resource(
+    "apps",
+    "v1",
+    "deployments",
+    "Deployment",
+    has_status=True,
+    has_generation=True,
+    short_names=("deploy",),
+    categories=_ALL,
+    scale=ScalePaths(),
+)
+REPLICA_SETS = Resource(
+    "apps",
+    "v1",
+    "replicasets",
+    "ReplicaSet",
+    has_status=True,
+    has_generation=True,
+    short_names=("rs",),
+    categories=_ALL,
+    scale=ScalePaths(),
+)
 JOBS = Resource("batch", "v1", "jobs", "Job", has_status=True, has_generation=True, categories=_ALL)
 JOB_SETS = Resource(
     _JOBSET,
@@ -207,6 +252,9 @@ TOKEN_REVIEWS = Resource(_AUTHENTICATION, "v1", "tokenreviews", "TokenReview", n
 #: The body of `serviceaccounts/{name}/token`.
 TOKEN_REQUESTS = Resource(_AUTHENTICATION, "v1", "tokenrequests", "TokenRequest")
 
+#: The kind of `/scale`; it is never stored.
+SCALES = Resource("autoscaling", "v1", "scales", "Scale")
+
 #: Kinds that are created and answered but never stored, in discovery order.
 REVIEWS: tuple[Resource, ...] = (
     SELF_SUBJECT_REVIEWS,
@@ -234,6 +282,9 @@ RESOURCES: tuple[Resource, ...] = (
     LIMIT_RANGES,
     EVENTS,
     CONTROLLER_REVISIONS,
+    REPLICATION_CONTROLLERS,
+    DEPLOYMENTS,
+    REPLICA_SETS,
     JOBS,
     LEASES,
     ENDPOINT_SLICES,

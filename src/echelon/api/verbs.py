@@ -19,8 +19,8 @@ from .scheme import Object, Resource
 
 FieldValidation = Literal["Ignore", "Warn", "Strict"]
 Propagation = Literal["Background", "Foreground", "Orphan"]
-#: `finalize` exists for namespaces only: it replaces `spec.finalizers`.
-Subresource = Literal["", "status", "finalize"]
+#: `finalize` exists for namespaces only: it replaces `spec.finalizers`.  `scale` takes and returns a Scale.
+Subresource = Literal["", "status", "finalize", "scale"]
 
 
 def _ignore_warning(_: str) -> None:

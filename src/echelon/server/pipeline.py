@@ -34,7 +34,7 @@ from ..store.interface import Store
 from . import event_expiry
 from .objects.stored_objects import Access
 from .setup import bootstrap
-from .verbs import binding, create, delete, eviction, read, update, watch
+from .verbs import binding, create, delete, eviction, read, scale_writes, update, watch
 from .verbs import patch as patching
 from .verbs.watch import WatchPlan
 
@@ -103,6 +103,8 @@ class Pipeline:
         options: WriteOptions = WriteOptions(),
     ) -> Object:
         _must_have(resource, subresource)
+        if subresource == "scale":
+            return await scale_writes.update_scale(self._access, resource, obj, namespace, options)
         return await update.update(self._access, resource, obj, namespace, subresource, options)
 
     async def patch(
@@ -115,6 +117,8 @@ class Pipeline:
         options: WriteOptions = WriteOptions(),
     ) -> Object:
         _must_have(resource, subresource)
+        if subresource == "scale":
+            return await scale_writes.patch_scale(self._access, resource, name, patch, namespace, options)
         return await patching.patch(self._access, resource, name, patch, namespace, subresource, options)
 
     async def delete(
@@ -139,5 +143,5 @@ class Pipeline:
 
 
 def _must_have(resource: Resource, subresource: Subresource) -> None:
-    if subresource == "status" and not resource.has_status:
+    if (subresource == "status" and not resource.has_status) or (subresource == "scale" and resource.scale is None):
         raise ApiError(404, "NotFound", "the server could not find the requested resource")

@@ -155,6 +155,22 @@ class _LabelParser:
             raise errors.bad_request(f"unable to parse requirement: found '{found}', expected: '{wanted}'")
 
 
+def selector_text(selector: Mapping[str, Any]) -> str:
+    """The text form of a selector in object form, its requirements by key."""
+    terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
+    terms += [(one["key"], _expression_text(one)) for one in selector.get("matchExpressions") or ()]
+    return ",".join(text for _, text in sorted(terms))
+
+
+def _expression_text(expression: Mapping[str, Any]) -> str:
+    key, operator = str(expression["key"]), expression["operator"]
+    if operator == "Exists":
+        return key
+    if operator == "DoesNotExist":
+        return f"!{key}"
+    return f"{key} {operator.lower()} ({','.join(sorted(expression.get('values') or ()))})"
+
+
 @dataclass(frozen=True, slots=True)
 class FieldTerm:
     field: str

@@ -15,6 +15,7 @@ from .. import scheme
 from ..errors import FieldError
 from ..scheme import Object, Resource
 from . import (
+    apps,
     config_maps,
     core,
     endpoints,
@@ -49,6 +50,9 @@ _KINDS: dict[tuple[str, str], KindRules] = {
         (scheme.RESOURCE_QUOTAS, quotas.RESOURCE_QUOTA),
         (scheme.LIMIT_RANGES, quotas.LIMIT_RANGE),
         (scheme.EVENTS, core.EVENT),
+        (scheme.REPLICATION_CONTROLLERS, apps.REPLICATION_CONTROLLER),
+        (scheme.REPLICA_SETS, apps.REPLICA_SET),
+        (scheme.DEPLOYMENTS, apps.DEPLOYMENT),
         (scheme.JOBS, job.JOB),
         (scheme.LEASES, core.LEASE),
         (scheme.POD_DISRUPTION_BUDGETS, policy.POD_DISRUPTION_BUDGET),

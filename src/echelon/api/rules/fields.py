@@ -5,16 +5,23 @@ Each takes the field path and the value and returns a list of errors, empty if t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from ...base.decimals import read_count
 from ..errors import FieldError, duplicate, invalid, not_supported, required, too_many
 from ..objects import name_formats
 
 Check = Callable[[str, Any], list[FieldError]]
 
 INT32_MAX = 2**31 - 1
+_PERCENT = re.compile(r"[0-9]+%")
+_PERCENT_SENTENCE = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
+    "regex used for validation is '[0-9]+%')"
+)
 #: Longer texts are not cached.
 _REMEMBERED = 256
 
@@ -66,6 +73,28 @@ def at_most(path: str, value: int, maximum: int) -> list[FieldError]:
     if value <= maximum:
         return []
     return [invalid(path, value, f"must be less than or equal to {maximum}")]
+
+
+def int_or_percent(path: str, value: Any) -> list[FieldError]:
+    """A number of pods, or a share of them."""
+    if isinstance(value, int):
+        return at_least(path, value, 0)
+    return [] if _PERCENT.fullmatch(value) else [invalid(path, value, _PERCENT_SENTENCE)]
+
+
+def number_of(value: int | str) -> int | None:
+    """The number of an amount, with or without a percent sign; None if it has none or is too large."""
+    if isinstance(value, int):
+        return value
+    return read_count(value[:-1]) if _PERCENT.fullmatch(value) else None
+
+
+def at_most_all(path: str, value: int | str) -> list[FieldError]:
+    """A share of at most 100 %."""
+    if isinstance(value, int) or not _PERCENT.fullmatch(value):
+        return []
+    share = number_of(value)
+    return [invalid(path, value, "must not be greater than 100%")] if share is None or share > 100 else []
 
 
 def count(path: str, value: int | None) -> list[FieldError]:

@@ -237,7 +237,25 @@ def _job(job: Object) -> None:
         job["metadata"]["labels"] = dict(labels)
 
 
+def _deployment_strategy(strategy: Object) -> None:
+    if strategy["type"] == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", "25%")
+        rolling.setdefault("maxSurge", "25%")
+
+
+def _replication_controller(controller: Object) -> None:
+    """Selector and labels are those of the template where there are none."""
+    labels = ((controller["spec"].get("template") or {}).get("metadata") or {}).get("labels")
+    if labels:
+        if not controller["spec"].get("selector"):
+            controller["spec"]["selector"] = dict(labels)
+        if not controller["metadata"].get("labels"):
+            controller["metadata"]["labels"] = dict(labels)
+
+
 _CORE = "io.k8s.api.core.v1."
+_APPS = "io.k8s.api.apps.v1."
 #: Defaults that depend on other fields, by definition; run after the constants and before the children.
 _DERIVED: dict[str, Filler] = {
     _CORE + "Container": _container,
@@ -248,6 +266,8 @@ _DERIVED: dict[str, Filler] = {
     _CORE + "NodeStatus": _node_status,
     _CORE + "Secret": _secret,
     _CORE + "ServiceSpec": _service_spec,
+    _CORE + "ReplicationController": _replication_controller,
+    _APPS + "DeploymentStrategy": _deployment_strategy,
     "io.k8s.api.batch.v1.JobSpec": _job_spec,
     "io.k8s.api.batch.v1.Job": _job,
 }

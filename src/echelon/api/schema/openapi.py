@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from ..scheme import REVIEWS, SERVED_VERSION, Object, Resource
+from ..scheme import REVIEWS, SCALES, SERVED_VERSION, Object, Resource
 from ..served_kinds import ServedKinds
 from ..verbs import PatchType
 from . import definitions
@@ -80,6 +80,10 @@ def _paths(resource: Resource) -> Object:
         status = _named(resource)
         del status["delete"]
         paths[f"{home}/{{name}}/status"] = status
+    if resource.scale is not None:
+        scale = {**_named(SCALES), **_path_parameters(resource, named=True)}
+        del scale["delete"]
+        paths[f"{home}/{{name}}/scale"] = scale
     return paths
 
 
@@ -157,6 +161,8 @@ def _schemas(served: list[Resource], reviews: list[Resource]) -> Object:
     found: dict[str, Schema] = dict(lists)
     waiting = [reference for schema in lists.values() for reference in definitions.references(schema)]
     waiting += [definitions.name_of(resource) for resource in reviews]
+    if any(resource.scale for resource in served):
+        waiting.append(definitions.name_of(SCALES))
     while waiting:
         name = waiting.pop()
         if name not in found:

@@ -41,6 +41,7 @@ _OBJECT: Mapping[str, _Handler] = {
     "DELETE": deletes.delete,
 }
 _STATUS: Mapping[str, _Handler] = {"GET": reads.get, "PUT": mutations.update, "PATCH": mutations.patch}
+_SCALE: Mapping[str, _Handler] = {**_STATUS, "GET": reads.get_scale}
 _POD_SUBRESOURCES: Mapping[str, Mapping[str, _Handler]] = {
     "binding": {"POST": subresources.bind},
     "eviction": {"POST": subresources.evict},
@@ -114,10 +115,9 @@ class Application:
                 raise PageNotFound
             return found
         call = Call(self._verbs, request, target, self._clock.now(), user, self._gate)
-        handler = _handler(request.method, target)
         if is_watch(request, target):
             return self._watches.begin(call)
-        return await handler(call)
+        return await _handler(request.method, target)(call)
 
     def _count(self, request: Request, target: Target | None, code: int) -> None:
         if target is None:
@@ -153,6 +153,8 @@ def _methods(target: Target) -> Mapping[str, _Handler]:
     if target.subresource:
         if target.subresource == "status" and resource.has_status:
             return _STATUS
+        if target.subresource == "scale" and resource.scale is not None:
+            return _SCALE
         if resource is NAMESPACES and target.subresource == "finalize":
             return {"PUT": mutations.update}
         if resource is SERVICE_ACCOUNTS and target.subresource == "token":

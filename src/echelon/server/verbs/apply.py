@@ -48,7 +48,7 @@ async def _apply(
     subresource: Subresource,
     options: WriteOptions,
 ) -> Object:
-    configuration = await off_loop.run(options.large, _checked, resource, body, namespace)
+    configuration = await off_loop.run(options.large, checked_configuration, resource, body, namespace)
     wanted = _part_of(resource, configuration, subresource)
     mine = manager_of(access, resource, subresource, options, "Apply")
     while True:
@@ -59,7 +59,7 @@ async def _apply(
                 return made
             continue
         large = options.large or len(record.value) > off_loop.LARGE
-        _check_identity(resource, access.trees.of_record(record)["metadata"], configuration["metadata"])
+        check_identity(resource, access.trees.of_record(record)["metadata"], configuration["metadata"])
         new = await off_loop.run(large, _revised, access, resource, record, wanted, subresource, mine, options)
         try:
             return at_version(resource, await store_revision(access, resource, record, new, options))
@@ -87,7 +87,7 @@ def _revised(
     return new
 
 
-def _checked(resource: Resource, body: Any, namespace: str) -> Object:
+def checked_configuration(resource: Resource, body: Any, namespace: str) -> Object:
     """The configuration; 400 unless it is an object of the kind with known fields, list items told apart."""
     if not isinstance(body, dict):
         raise bad_request("error decoding patch: an apply configuration is an object")
@@ -173,7 +173,7 @@ def _check_name(metadata: Object, name: str) -> None:
         raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
 
 
-def _check_identity(resource: Resource, live: Object, given: Object) -> None:
+def check_identity(resource: Resource, live: Object, given: Object) -> None:
     """400, 409 or 422 if a configuration is for another object, or for another state of it."""
     name = live["name"]
     if given.get("name"):

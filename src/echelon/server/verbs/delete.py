@@ -12,7 +12,7 @@ from __future__ import annotations
 from ...api import admission
 from ...api.errors import ApiError
 from ...api.rules.metadata import FOREGROUND, ORPHAN
-from ...api.scheme import JOBS, NAMESPACES, PODS, Object, Resource
+from ...api.scheme import JOBS, NAMESPACES, PODS, REPLICATION_CONTROLLERS, Object, Resource
 from ...api.verbs import DeleteOptions
 from ...base import instants
 from ...store.interface import Record, RevisionMismatch
@@ -22,6 +22,8 @@ from .update import is_finished
 _TERMINAL = ("Succeeded", "Failed")
 #: A longer period could end after the last year that a timestamp can say.
 _LONGEST_GRACE_SECONDS = 2**32
+#: Kinds whose dependents are orphaned unless the request says otherwise.
+_ORPHANING = (JOBS, REPLICATION_CONTROLLERS)
 
 
 async def delete(access: Access, resource: Resource, name: str, namespace: str, options: DeleteOptions) -> Object:
@@ -98,12 +100,12 @@ def _marked(access: Access, resource: Resource, old: Object, options: DeleteOpti
 
 
 def _finalizers(resource: Resource, finalizers: list[str] | tuple[str, ...], options: DeleteOptions) -> list[str]:
-    """Finalizers after the propagation policy; the default is Orphan for Jobs and Background for other kinds."""
+    """Finalizers after the propagation policy; the default is Orphan for the two oldest kinds, else Background."""
     policy = options.propagation
     if policy is None:
         if FOREGROUND in finalizers or ORPHAN in finalizers:
             return list(finalizers)
-        policy = "Orphan" if resource is JOBS else "Background"
+        policy = "Orphan" if resource in _ORPHANING else "Background"
     kept = [finalizer for finalizer in finalizers if finalizer not in (FOREGROUND, ORPHAN)]
     added = {"Foreground": [FOREGROUND], "Orphan": [ORPHAN], "Background": []}
     return kept + added[policy]

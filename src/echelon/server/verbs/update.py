@@ -97,7 +97,7 @@ def revise(
     patched: bool = False,
     managed_fields: Sequence[Object] | None = None,
 ) -> Object:
-    """The new tree of a record; it may share parts with the old one.
+    """The new tree of a record; it may share parts with the old one.  For `scale` too, `sent` is the whole object.
 
     `managed_fields` are those of an apply; after a plain write they follow from what it changed.
     """
@@ -108,7 +108,8 @@ def revise(
         new = _with_status(resource, old, sent, options, patched=patched)
     else:
         new = _with_spec(access, resource, old, sent, options, patched=patched)
-    problems = kind_schema.check(resource, new) + rules.validate_update(resource, new, old, subresource)
+    problems = kind_schema.check(resource, new)
+    problems += rules.validate_update(resource, new, old, "" if subresource == "scale" else subresource)
     refuse_if(problems, resource, name_of(old))
     _count_generation(resource, new, old)
     if options.large or len(record.value) > LARGEST_OBJECT // 2:

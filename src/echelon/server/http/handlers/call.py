@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....api.access.attributes import User
-from ....api.scheme import Resource
+from ....api.scheme import SCALES, Resource
 from ....api.verbs import Verbs
 from ..replies.encode import Presentation
 from ..replies.tables import include_object
@@ -28,8 +28,13 @@ class Call:
     def resource(self) -> Resource:
         return self.target.resource
 
+    @property
+    def kind(self) -> Resource:
+        """The kind that the body and the reply have: that of the resource, but for `/scale`."""
+        return SCALES if self.target.subresource == "scale" else self.target.resource
+
     def presentation(self) -> Presentation:
         """The form of the reply by the Accept header; 406 if none is supported."""
-        form = form_of(self.request.headers.get("accept", ""), custom=not self.resource.builtin)
+        form = form_of(self.request.headers.get("accept", ""), custom=not self.kind.builtin)
         include = include_object(self.request) if form.shape == "table" else "Metadata"
-        return Presentation(self.resource, self.now, form, include)
+        return Presentation(self.kind, self.now, form, include)

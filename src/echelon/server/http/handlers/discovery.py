@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ....api.scheme import NAMESPACES, PODS, REVIEWS, SERVICE_ACCOUNTS, TOKEN_REQUESTS, Object, Resource
+from ....api.scheme import NAMESPACES, PODS, REVIEWS, SCALES, SERVICE_ACCOUNTS, TOKEN_REQUESTS, Object, Resource
 from ....api.served_kinds import ServedKinds
 from ..requests.body_records import EVICTIONS
 from ..requests.routes import BINDINGS
@@ -35,6 +35,8 @@ def subresources_of(resource: Resource) -> list[tuple[str, Resource, list[str]]]
         found.append(("token", TOKEN_REQUESTS, ["create"]))
     if resource is NAMESPACES:
         found.append(("finalize", resource, ["update"]))
+    if resource.scale is not None:
+        found.append(("scale", SCALES, list(_STATUS_VERBS)))
     if resource.has_status:
         found.append(("status", resource, list(_STATUS_VERBS)))
     return found

@@ -28,7 +28,7 @@ async def create(call: Call) -> Response:
 async def update(call: Call) -> Response:
     presentation, warnings = call.presentation(), list[str]()
     options = write_options(call.request, "UpdateOptions", warnings.append)
-    obj = await read_object(call.request, call.resource, strict=options.field_validation == "Strict")
+    obj = await read_object(call.request, call.kind, strict=options.field_validation == "Strict")
     _settle_namespace(obj, call.target)
     _check_name(obj, call.target.name)
     if call.resource.create_on_update:
@@ -70,9 +70,9 @@ async def _check_create(call: Call) -> None:
 
 
 def _subresource(target: Target) -> Subresource:
-    if target.subresource == "status":
-        return "status"
-    return "finalize" if target.subresource == "finalize" else ""
+    if target.subresource in ("status", "scale", "finalize"):
+        return target.subresource  # type: ignore[return-value]  # narrowed by the line above
+    return ""
 
 
 def _metadata(obj: Object) -> Object:

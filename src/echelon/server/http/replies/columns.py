@@ -16,7 +16,15 @@ from ....api.scheme import Object, Resource
 from . import endpoint_cells, pod_cells, storage_cells
 from .durations import since
 from .group_cells import composite_status, group_status, policy, workload
-from .job_cells import completions, job_containers, job_duration, job_images, job_selector, job_status
+from .job_cells import (
+    completions,
+    deployment_ready,
+    job_duration,
+    job_status,
+    pod_selector,
+    template_containers,
+    template_images,
+)
 
 Cell = Callable[[Object, float], Any]
 
@@ -203,15 +211,34 @@ _NODES = (
     ),
 )
 
+_TEMPLATE = (
+    Column("Containers", template_containers, "Names of the containers.", wide=True),
+    Column("Images", template_images, "Images of the containers.", wide=True),
+    Column("Selector", pod_selector, "Which pods belong to it.", wide=True),
+)
 _JOBS = (
     _NAME,
     Column("Status", job_status, "How the job is, in one word."),
     Column("Completions", completions, "Pods that succeeded, of those wanted."),
     Column("Duration", job_duration, "From start to end, or until now."),
     _AGE,
-    Column("Containers", job_containers, "Names of the containers.", wide=True),
-    Column("Images", job_images, "Images of the containers.", wide=True),
-    Column("Selector", job_selector, "Which pods belong to the job.", wide=True),
+    *_TEMPLATE,
+)
+_REPLICAS = (
+    _NAME,
+    Column("Desired", _field("spec", "replicas", default=0), "Pods that are wanted.", type="integer"),
+    Column("Current", _field("status", "replicas", default=0), "Pods that there are.", type="integer"),
+    Column("Ready", _field("status", "readyReplicas", default=0), "Pods that are ready.", type="integer"),
+    _AGE,
+    *_TEMPLATE,
+)
+_DEPLOYMENTS = (
+    _NAME,
+    Column("Ready", deployment_ready, "Pods that are ready, of those wanted."),
+    Column("Up-to-date", _field("status", "updatedReplicas", default=0), "Pods of the newest template."),
+    Column("Available", _field("status", "availableReplicas", default=0), "Pods that are ready for long enough."),
+    _AGE,
+    *_TEMPLATE,
 )
 
 _EVENTS = (
@@ -388,6 +415,9 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("", "PersistentVolumeClaim"): _CLAIMS,
     ("", "PersistentVolume"): _VOLUMES,
     ("", "Event"): _EVENTS,
+    ("", "ReplicationController"): _REPLICAS,
+    ("apps", "ReplicaSet"): _REPLICAS,
+    ("apps", "Deployment"): _DEPLOYMENTS,
     ("batch", "Job"): _JOBS,
     ("coordination.k8s.io", "Lease"): (
         _NAME,

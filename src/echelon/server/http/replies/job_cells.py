@@ -1,8 +1,9 @@
-"""Table cells of Jobs."""
+"""Table cells of Jobs, and of the pod template that Jobs and replicated kinds have."""
 
 from __future__ import annotations
 
 from ....api.objects import meta
+from ....api.objects.selectors import selector_text
 from ....api.scheme import Object
 from ....base import instants
 from .durations import duration
@@ -41,30 +42,26 @@ def job_duration(job: Object, now: float) -> str:
     return duration((instants.parse(end) if end else now) - instants.parse(start))
 
 
-def _template_containers(job: Object) -> list[Object]:
-    template = (job.get("spec") or {}).get("template") or {}
+def _template_containers(obj: Object) -> list[Object]:
+    template = (obj.get("spec") or {}).get("template") or {}
     return list((template.get("spec") or {}).get("containers") or ())
 
 
-def job_containers(job: Object, _now: float) -> str:
-    return ",".join(container["name"] for container in _template_containers(job))
+def template_containers(obj: Object, _now: float) -> str:
+    return ",".join(container["name"] for container in _template_containers(obj))
 
 
-def job_images(job: Object, _now: float) -> str:
-    return ",".join(container.get("image", "") for container in _template_containers(job))
+def template_images(obj: Object, _now: float) -> str:
+    return ",".join(container.get("image", "") for container in _template_containers(obj))
 
 
-def job_selector(job: Object, _now: float) -> str:
-    selector = (job.get("spec") or {}).get("selector") or {}
-    terms = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
-    terms += [_expression(expression) for expression in selector.get("matchExpressions") or ()]
-    return ",".join(terms) or "<none>"
+def pod_selector(obj: Object, _now: float) -> str:
+    selector = (obj.get("spec") or {}).get("selector") or {}
+    is_map_of_labels = any(isinstance(value, str) for value in selector.values())
+    return selector_text({"matchLabels": selector} if is_map_of_labels else selector) or "<none>"
 
 
-def _expression(expression: Object) -> str:
-    key, operator = expression["key"], expression["operator"]
-    if operator == "Exists":
-        return str(key)
-    if operator == "DoesNotExist":
-        return f"!{key}"
-    return f"{key} {operator.lower()} ({','.join(expression.get('values') or ())})"
+def deployment_ready(deployment: Object, _now: float) -> str:
+    """Ready pods of those wanted."""
+    ready = (deployment.get("status") or {}).get("readyReplicas") or 0
+    return f"{ready}/{(deployment.get('spec') or {}).get('replicas') or 0}"

@@ -1,0 +1,201 @@
+"""Rules of the kinds that keep a number of equal pods: ReplicationController, ReplicaSet, Deployment.
+
+Messages are those of kube-apiserver, which says "for deployment" and "in ReplicaSet" of other kinds too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import FieldError, forbidden_field, immutable, invalid, not_supported, required
+from ..objects import meta, name_formats
+from ..objects.selectors import LabelSelector
+from ..scheme import Object
+from . import fields, metadata, pod_placement, podspec
+from .kind import KindRules
+
+Part = Mapping[str, Any]
+
+#: The most pods of one object; more would hold up the plane.
+MOST_REPLICAS = 100_000
+
+
+# -- parts ---------------------------------------------------------------------------------------------------
+
+
+def replicas(spec: Part) -> list[FieldError]:
+    count = spec.get("replicas", 1)
+    return fields.at_least("spec.replicas", count, 0) + fields.at_most("spec.replicas", count, MOST_REPLICAS)
+
+
+def selector(spec: Part) -> list[FieldError]:
+    """A selector in object form, which must not be empty."""
+    found = spec.get("selector")
+    if found is None:
+        return [required("spec.selector")]
+    problems = pod_placement.label_selector("spec.selector", found)
+    if not found.get("matchLabels") and not found.get("matchExpressions"):
+        problems.append(invalid("spec.selector", found, "empty selector is invalid for deployment"))
+    return problems
+
+
+def _readable(spec: Part) -> bool:
+    return not pod_placement.label_selector("spec.selector", spec.get("selector"))
+
+
+def template(spec: Part, selects: LabelSelector | None) -> list[FieldError]:
+    """A template of pods that run for ever, with labels that the selector matches."""
+    made = spec.get("template") or {}
+    about, pods = made.get("metadata") or {}, made.get("spec") or {}
+    problems: list[FieldError] = []
+    if selects is not None and selects.requirements and not selects.matches(about.get("labels") or {}):
+        detail = "`selector` does not match template `labels`"
+        problems.append(invalid("spec.template.metadata.labels", about.get("labels"), detail))
+    problems += metadata.check_labels("spec.template.labels", about.get("labels"))
+    problems += metadata.check_annotations("spec.template.annotations", about.get("annotations"))
+    problems += podspec.check("spec.template.spec", pods)
+    if pods.get("restartPolicy", "Always") != "Always":
+        problems.append(not_supported("spec.template.spec.restartPolicy", pods["restartPolicy"], ("Always",)))
+    if "activeDeadlineSeconds" in pods:
+        detail = "activeDeadlineSeconds in ReplicaSet is not Supported"
+        problems.append(forbidden_field("spec.template.spec.activeDeadlineSeconds", detail))
+    return problems
+
+
+def counters(status: Part, *names: str) -> list[FieldError]:
+    """None is negative, and none of pods is greater than their number."""
+    problems: list[FieldError] = []
+    for name in ("replicas", "observedGeneration", "terminatingReplicas", "collisionCount", *names):
+        problems += fields.not_negative(f"status.{name}", status.get(name))
+    total, ready = status.get("replicas") or 0, status.get("readyReplicas") or 0
+    for name in (name for name in names if name != "unavailableReplicas"):
+        count = status.get(name) or 0
+        if count > total:
+            problems.append(invalid(f"status.{name}", count, "cannot be greater than status.replicas"))
+    available = status.get("availableReplicas") or 0
+    if available > ready:
+        problems.append(invalid("status.availableReplicas", available, "cannot be greater than readyReplicas"))
+    return problems
+
+
+def name_warnings(obj: Object) -> list[str]:
+    complaints = name_formats.dns1123_label(meta.name(obj))
+    if not complaints:
+        return []
+    return [
+        "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; "
+        f"a DNS label is recommended: [{' '.join(complaints)}]"
+    ]
+
+
+def _same_selector(new: Object, old: Object) -> list[FieldError]:
+    now, was = new["spec"].get("selector"), old["spec"].get("selector")
+    return [] if now == was else [immutable("spec.selector", now)]
+
+
+# -- ReplicaSet and ReplicationController --------------------------------------------------------------------
+
+
+def _replica_set(obj: Object) -> list[FieldError]:
+    spec = obj.get("spec") or {}
+    problems = replicas(spec) + fields.not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
+    problems += selector(spec)
+    selects = LabelSelector.from_object(spec.get("selector")) if _readable(spec) else None
+    return problems + template(spec, selects)
+
+
+def _replica_status(new: Object, old: Object) -> list[FieldError]:
+    return counters(new.get("status") or {}, "fullyLabeledReplicas", "readyReplicas", "availableReplicas")
+
+
+def _start(obj: Object, _now: float) -> None:
+    obj["status"] = {"replicas": 0}
+
+
+def _replication_controller(obj: Object) -> list[FieldError]:
+    spec = obj.get("spec") or {}
+    problems = fields.not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
+    labels = spec.get("selector") or {}
+    if not labels:
+        problems.append(required("spec.selector"))
+    problems += replicas(spec)
+    if spec.get("template") is None:
+        return [*problems, required("spec.template")]
+    return problems + template(spec, LabelSelector.from_object({"matchLabels": labels}))
+
+
+# -- Deployment ----------------------------------------------------------------------------------------------
+
+
+def _deployment(obj: Object) -> list[FieldError]:
+    spec = obj.get("spec") or {}
+    problems = replicas(spec) + selector(spec)
+    selects = LabelSelector.from_object(spec.get("selector")) if _readable(spec) else None
+    problems += template(spec, selects) + _strategy(spec.get("strategy") or {})
+    least = spec.get("minReadySeconds") or 0
+    problems += fields.not_negative("spec.minReadySeconds", least)
+    problems += fields.not_negative("spec.revisionHistoryLimit", spec.get("revisionHistoryLimit"))
+    deadline = spec.get("progressDeadlineSeconds")
+    if deadline is not None:
+        problems += fields.at_least("spec.progressDeadlineSeconds", deadline, 0)
+        if deadline <= least:
+            problems.append(invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds"))
+    return problems
+
+
+def _strategy(strategy: Part) -> list[FieldError]:
+    path, rolling = "spec.strategy.rollingUpdate", strategy.get("rollingUpdate")
+    if strategy.get("type") == "Recreate":
+        detail = "may not be specified when strategy `type` is 'Recreate'"
+        return [] if rolling is None else [forbidden_field(path, detail)]
+    if strategy.get("type") != "RollingUpdate":
+        return [not_supported("spec.strategy", dict(strategy), ("Recreate", "RollingUpdate"))]
+    if rolling is None:
+        return [required(path, "this should be defaulted and never be nil")]
+    unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
+    problems = fields.int_or_percent(f"{path}.maxUnavailable", unavailable)
+    problems += fields.int_or_percent(f"{path}.maxSurge", surge)
+    if fields.number_of(unavailable) == 0 and fields.number_of(surge) == 0:
+        problems.append(invalid(f"{path}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0"))
+    return problems + fields.at_most_all(f"{path}.maxUnavailable", unavailable)
+
+
+def _deployment_status(new: Object, old: Object) -> list[FieldError]:
+    status, was = new.get("status") or {}, old.get("status") or {}
+    names = ("updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
+    problems = counters(status, *names)
+    collisions = status.get("collisionCount") or 0
+    if collisions < (was.get("collisionCount") or 0):
+        problems.append(invalid("status.collisionCount", collisions, "cannot be decremented"))
+    return problems
+
+
+def _count_annotations(new: Object, old: Object, _now: float) -> None:
+    """A change of annotations counts as one of the spec: they are copied to the ReplicaSets."""
+    if meta.annotations(new) != meta.annotations(old):
+        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+REPLICATION_CONTROLLER = KindRules(
+    start=_start,
+    validate_create=_replication_controller,
+    validate_update=lambda new, old: _replication_controller(new),
+    validate_status=_replica_status,
+    warnings=name_warnings,
+)
+REPLICA_SET = KindRules(
+    start=_start,
+    validate_create=_replica_set,
+    validate_update=lambda new, old: _replica_set(new) + _same_selector(new, old),
+    validate_status=_replica_status,
+    warnings=name_warnings,
+)
+DEPLOYMENT = KindRules(
+    keep=_count_annotations,
+    validate_create=_deployment,
+    validate_update=lambda new, old: _deployment(new) + _same_selector(new, old),
+    validate_status=_deployment_status,
+    warnings=name_warnings,
+    status_metadata=("annotations", "finalizers", "ownerReferences"),
+)
