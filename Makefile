@@ -7,7 +7,7 @@ DEV := $(VENV)/.installed-dev
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long fuzz soak lint bench bench-engine bench-cluster conformance cluster-tools test-cluster docs clean
+.PHONY: help install demo test test-long fuzz soak lint bench bench-engine bench-cluster conformance reference cluster-tools test-cluster docs clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -50,6 +50,9 @@ conformance: $(DEV) ## Count covered, passing and missing behaviours of every li
 
 fuzz: $(DEV) ## Mutated odd objects against a running plane; SECONDS_LONG=60 SEED=1
 	@$(PY) -m tests.poison
+
+reference: $(DEV) ## Write the generated pages of docs/reference
+	@$(PY) -m tests.integration.api_coverage
 
 soak: $(DEV) ## A hundred seeded cluster lives in virtual time; SEED=n tells the story of one
 	@$(PY) -m tests.soak

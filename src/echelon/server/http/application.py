@@ -115,9 +115,10 @@ class Application:
                 raise PageNotFound
             return found
         call = Call(self._verbs, request, target, self._clock.now(), user, self._gate)
+        handler = _handler(request.method, target)
         if is_watch(request, target):
             return self._watches.begin(call)
-        return await _handler(request.method, target)(call)
+        return await handler(call)
 
     def _count(self, request: Request, target: Target | None, code: int) -> None:
         if target is None:
