@@ -74,8 +74,8 @@ def _decoder(resource: Resource) -> decoding.Decoder:
 
 
 def apply_defaults(resource: Resource, obj: Object) -> None:
-    """Set the defaults of the schema, in place; the object must have been decoded."""
-    _filler(resource)(obj)
+    """Set the defaults of the schema, in place; the object must have been decoded, and be in its stored form."""
+    _filler(resource.stored_as or resource)(obj)
 
 
 @cache

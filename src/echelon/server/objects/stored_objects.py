@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Iterator
 from typing import TypeVar
 
 from ...api.errors import ApiError, not_found
-from ...api.scheme import Object, Resource
+from ...api.objects import event_forms
+from ...api.scheme import EVENTS_V1, Object, Resource
 from ...base.clock import Clock
 from ...base.rng import Rng
 from ...store.interface import Encode, Record, Store, StoreFailed
@@ -21,9 +22,11 @@ T = TypeVar("T")
 
 
 def at_version(resource: Resource, tree: Object) -> Object:
-    """A stored object at the requested version; versions differ only in apiVersion."""
+    """A stored object at the requested version; versions of a kind differ only in apiVersion, but for events."""
     if tree["apiVersion"] == resource.api_version:
         return tree
+    if resource is EVENTS_V1:
+        return event_forms.from_core(tree)
     return {**tree, "apiVersion": resource.api_version}
 
 
