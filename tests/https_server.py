@@ -35,9 +35,11 @@ async def running(
         pipeline = Pipeline(store, clock, Rng(1))
         await pipeline.bootstrap()
         server = await serve(pipeline, ServerSettings(directory, authorization=authorization), clock)
+        background = asyncio.create_task(pipeline.run())
         try:
             yield server, pipeline
         finally:
+            background.cancel()
             await server.stop()
     finally:
         await store.close()

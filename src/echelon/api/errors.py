@@ -205,5 +205,10 @@ def method_not_allowed() -> ApiError:
     return ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
+def method_not_supported(resource: Resource, message: str) -> ApiError:
+    """405 for a kind that does not allow a method now."""
+    return ApiError(405, "MethodNotAllowed", message, _about(resource, ""))
+
+
 def unsupported_media_type(message: str) -> ApiError:
     return ApiError(415, "UnsupportedMediaType", message)

@@ -6,9 +6,11 @@ same at every served version, so reading at another version only changes `apiVer
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+
+from .custom_kind import CustomKind
 
 #: The version reported by the API: the Kubernetes release that it follows.
 SERVED_VERSION = "v1.37.1+echelon"
@@ -47,12 +49,15 @@ class Resource:
     #: Whether PUT on a missing object creates it.
     create_on_update: bool = False
     storage_version: str = ""
-    #: The kind in whose form and place objects are stored, if not its own.
-    stored_as: Resource | None = None
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     #: Set if `/scale` is a subresource.
     scale: ScalePaths | None = None
+    #: Other names than the lower case of the kind, and the kind with `List`.
+    singular_name: str = ""
+    list_kind_name: str = ""
+    #: What a CustomResourceDefinition says of the kind; None for kinds that are known in advance.
+    custom: CustomKind | None = field(default=None, compare=False, repr=False)
 
     def __hash__(self) -> int:
         return hash((self.group, self.version, self.plural))  # kinds are keys of many tables; all fields take longer
@@ -63,14 +68,16 @@ class Resource:
 
     @cached_property
     def storage_api_version(self) -> str:
-        if self.stored_as is not None:
-            return self.stored_as.storage_api_version
         version = self.storage_version or self.version
         return f"{self.group}/{version}" if self.group else version
 
     @property
     def singular(self) -> str:
-        return self.kind.lower()
+        return self.singular_name or self.kind.lower()
+
+    @property
+    def list_kind(self) -> str:
+        return self.list_kind_name or self.kind + "List"
 
     @cached_property
     def qualified(self) -> str:
@@ -80,8 +87,7 @@ class Resource:
     @cached_property
     def prefix(self) -> str:
         """The store prefix of this kind, equal for all its versions."""
-        stored = self.stored_as or self
-        return f"/{stored.group or 'core'}/{stored.plural}/"
+        return f"/{self.group or 'core'}/{self.plural}/"
 
     def key(self, name: str, namespace: str = "") -> str:
         """The store key of one object."""
@@ -121,9 +127,6 @@ RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", has_stat
 LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange", create_on_update=True, short_names=("limits",))
 CONTROLLER_REVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
 EVENTS = Resource("", "v1", "events", "Event", create_on_update=True, short_names=("ev",))
-EVENTS_V1 = Resource(
-    "events.k8s.io", "v1", "events", "Event", create_on_update=True, short_names=("ev",), stored_as=EVENTS
-)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", unconditional_update=False, create_on_update=True)
 PRIORITY_CLASSES = Resource(
     _SCHEDULING, "v1", "priorityclasses", "PriorityClass", namespaced=False, has_generation=True, short_names=("pc",)
@@ -240,6 +243,18 @@ CLUSTER_TRAINING_RUNTIMES = Resource(
     builtin=False,
     unconditional_update=False,
 )
+CUSTOM_RESOURCE_DEFINITIONS = Resource(
+    "apiextensions.k8s.io",
+    "v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    namespaced=False,
+    has_status=True,
+    has_generation=True,
+    unconditional_update=False,
+    short_names=("crd", "crds"),
+    categories=("api-extensions",),
+)
 ROLES = Resource(_RBAC, "v1", "roles", "Role", create_on_update=True)
 ROLE_BINDINGS = Resource(_RBAC, "v1", "rolebindings", "RoleBinding", create_on_update=True)
 CLUSTER_ROLES = Resource(_RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False, create_on_update=True)
@@ -296,7 +311,6 @@ RESOURCES: tuple[Resource, ...] = (
     JOBS,
     LEASES,
     ENDPOINT_SLICES,
-    EVENTS_V1,
     POD_DISRUPTION_BUDGETS,
     ROLES,
     ROLE_BINDINGS,
@@ -308,6 +322,7 @@ RESOURCES: tuple[Resource, ...] = (
     WORKLOADS_ALPHA,
     POD_GROUPS_ALPHA,
     COMPOSITE_POD_GROUPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
     STORAGE_CLASSES,
     JOB_SETS,
     TRAIN_JOBS,

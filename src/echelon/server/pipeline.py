@@ -11,12 +11,13 @@ be reused.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 
 from ..api.admission.reader import Reader
-from ..api.errors import ApiError
-from ..api.scheme import Object, Resource
+from ..api.errors import ApiError, method_not_supported
+from ..api.scheme import CUSTOM_RESOURCE_DEFINITIONS, Object, Resource
 from ..api.served_kinds import ServedKinds
 from ..api.verbs import (
     DeleteOptions,
@@ -32,6 +33,7 @@ from ..base.clock import Clock
 from ..base.rng import Rng
 from ..store.interface import Store
 from . import event_expiry
+from .custom_resources import CustomResources
 from .objects.stored_objects import Access
 from .setup import bootstrap
 from .verbs import binding, create, delete, eviction, read, scale_writes, update, watch
@@ -48,15 +50,19 @@ class Pipeline:
     def __init__(self, store: Store, clock: Clock, rng: Rng) -> None:
         #: The kinds that are served: the known ones, and those of CustomResourceDefinitions.
         self.kinds = ServedKinds()
-        self._access = Access(store, clock, rng)
+        self._access = Access(store, clock, rng, self.kinds)
+        self._custom = CustomResources(self._access, self.kinds)
 
     async def bootstrap(self, objects: Iterable[Object] = ()) -> None:
         """Create the first namespaces, priority classes and `objects` where they are missing."""
         await bootstrap.bootstrap(self._access, objects)
+        await self._custom.settle()
 
     async def run(self) -> None:
-        """Background work of the server, until cancelled: deletes old events."""
-        await event_expiry.expire_events(self._access)
+        """Background work of the server, until cancelled: deletes old events, and objects whose kind is deleted."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(event_expiry.expire_events(self._access))
+            group.create_task(self._custom.run())
 
     @property
     def reader(self) -> Reader:
@@ -92,7 +98,10 @@ class Pipeline:
     async def create(
         self, resource: Resource, obj: Object, namespace: str = "", options: WriteOptions = WriteOptions()
     ) -> Object:
-        return await create.create(self._access, resource, obj, namespace, options)
+        self._must_be_served(resource)
+        return await self._settled(
+            resource, await create.create(self._access, resource, obj, namespace, options), options
+        )
 
     async def update(
         self,
@@ -105,7 +114,8 @@ class Pipeline:
         _must_have(resource, subresource)
         if subresource == "scale":
             return await scale_writes.update_scale(self._access, resource, obj, namespace, options)
-        return await update.update(self._access, resource, obj, namespace, subresource, options)
+        updated = await update.update(self._access, resource, obj, namespace, subresource, options)
+        return await self._settled(resource, updated, options)
 
     async def patch(
         self,
@@ -119,12 +129,32 @@ class Pipeline:
         _must_have(resource, subresource)
         if subresource == "scale":
             return await scale_writes.patch_scale(self._access, resource, name, patch, namespace, options)
-        return await patching.patch(self._access, resource, name, patch, namespace, subresource, options)
+        patched = await patching.patch(self._access, resource, name, patch, namespace, subresource, options)
+        return await self._settled(resource, patched, options)
 
     async def delete(
         self, resource: Resource, name: str, namespace: str = "", options: DeleteOptions = DeleteOptions()
     ) -> Object:
-        return await delete.delete(self._access, resource, name, namespace, options)
+        deleted = await delete.delete(self._access, resource, name, namespace, options)
+        if resource is CUSTOM_RESOURCE_DEFINITIONS and not options.dry_run:
+            return await self._custom.current(deleted)
+        return deleted
+
+    async def _settled(self, resource: Resource, written: Object, options: WriteOptions) -> Object:
+        """What was written; of a CustomResourceDefinition after its kinds are served."""
+        if resource is CUSTOM_RESOURCE_DEFINITIONS and not options.dry_run:
+            return await self._custom.current(written)
+        return written
+
+    def _must_be_served(self, resource: Resource) -> None:
+        """405 for a new object of a custom kind that is being deleted, 404 if the kind is gone."""
+        if resource.custom is None:
+            return
+        served = self.kinds.by_path(resource.group, resource.version, resource.plural)
+        if served is None or served.custom is None:
+            raise ApiError(404, "NotFound", "the server could not find the requested resource")
+        if served.custom.ending:
+            raise method_not_supported(resource, "create not allowed while custom resource definition is terminating")
 
     async def bind(
         self,

@@ -34,6 +34,8 @@ def admit_create(resource: Resource, obj: Object, reader: Reader) -> None:
     """Complete a new object in place; `ApiError` if it is not admitted."""
     if resource.namespaced:
         namespaces.must_be_open(resource, obj, reader)
+    if resource.custom is not None:
+        return
     kind = resource.kind
     if kind == PODS.kind or kind in _GROUPS:
         priority.resolve(resource, obj, reader)
@@ -52,6 +54,8 @@ def admit_create(resource: Resource, obj: Object, reader: Reader) -> None:
 
 def admit_update(resource: Resource, new: Object, old: Object, reader: Reader) -> None:
     """`ApiError` if other objects forbid the change."""
+    if resource.custom is not None:
+        return
     if resource.kind == PRIORITY_CLASSES.kind:
         priority.single_default(resource, new, reader)
     elif resource.kind == TRAIN_JOBS.kind:
@@ -62,10 +66,10 @@ def admit_update(resource: Resource, new: Object, old: Object, reader: Reader) -
 
 def admit_delete(resource: Resource, obj: Object, reader: Reader) -> None:
     """`ApiError` if the object is protected from deletion."""
-    if resource.kind == NAMESPACES.kind:
+    if resource is NAMESPACES:
         namespaces.may_be_deleted(obj)
 
 
 def warnings(resource: Resource, obj: Object, reader: Reader) -> list[str]:
     """Warnings that depend on other objects."""
-    return trainjob.warnings(obj, reader) if resource.kind == TRAIN_JOBS.kind else []
+    return trainjob.warnings(obj, reader) if resource is TRAIN_JOBS else []

@@ -18,8 +18,8 @@ from . import (
     apps,
     config_maps,
     core,
+    custom_resource_definitions,
     endpoints,
-    event,
     job,
     jobset,
     metadata,
@@ -50,11 +50,10 @@ _KINDS: dict[tuple[str, str], KindRules] = {
         (scheme.CONTROLLER_REVISIONS, templates.CONTROLLER_REVISION),
         (scheme.RESOURCE_QUOTAS, quotas.RESOURCE_QUOTA),
         (scheme.LIMIT_RANGES, quotas.LIMIT_RANGE),
+        (scheme.EVENTS, core.EVENT),
         (scheme.REPLICATION_CONTROLLERS, apps.REPLICATION_CONTROLLER),
         (scheme.REPLICA_SETS, apps.REPLICA_SET),
         (scheme.DEPLOYMENTS, apps.DEPLOYMENT),
-        (scheme.EVENTS, event.EVENT),
-        (scheme.EVENTS_V1, event.EVENT_V1),
         (scheme.JOBS, job.JOB),
         (scheme.LEASES, core.LEASE),
         (scheme.POD_DISRUPTION_BUDGETS, policy.POD_DISRUPTION_BUDGET),
@@ -73,6 +72,7 @@ _KINDS: dict[tuple[str, str], KindRules] = {
         (scheme.VOLUME_CLAIMS, storage.CLAIM),
         (scheme.VOLUMES, storage.VOLUME),
         (scheme.STORAGE_CLASSES, storage.STORAGE_CLASS),
+        (scheme.CUSTOM_RESOURCE_DEFINITIONS, custom_resource_definitions.CUSTOM_RESOURCE_DEFINITION),
     )
 }
 _PLAIN = KindRules()

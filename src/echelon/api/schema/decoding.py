@@ -263,6 +263,20 @@ def _free_form(value: Any, unknown: list[str]) -> Any:
     return copy_tree(value)
 
 
+def _schema_or(value: Any, unknown: list[str]) -> Any:
+    """A JSON schema, a flag, or a list of schemas or names."""
+    if type(value) is list:
+        return [item if type(item) is str else _struct(definitions.JSON_SCHEMA)(item, unknown) for item in value]
+    return value if type(value) is bool else _struct(definitions.JSON_SCHEMA)(value, unknown)
+
+
+def _any_json(value: Any, unknown: list[str]) -> Any:
+    """A value with its nulls."""
+    if type(value) is dict:
+        return {key: _any_json(item, unknown) for key, item in value.items()}
+    return [_any_json(item, unknown) for item in value] if type(value) is list else value
+
+
 def copy_tree(value: Any) -> Any:
     """A fresh copy of a JSON tree without its null members."""
     if type(value) is dict:
@@ -277,6 +291,8 @@ _FREE_FORM = {
     "io.k8s.apimachinery.pkg.runtime.RawExtension",
 }
 SPECIAL: dict[str, Decoder] = {
+    definitions.ANY_JSON: _any_json,
+    **dict.fromkeys(definitions.SCHEMA_OR, _schema_or),
     definitions.QUANTITY: _quantity,
     definitions.INT_OR_STRING: _int_or_string,
     definitions.TIME: _instant(instants.to_time, "2006-01-02T15:04:05Z07:00"),

@@ -27,6 +27,13 @@ QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.Time"
 MICRO_TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime"
+_APIEXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
+JSON_SCHEMA = _APIEXTENSIONS + "JSONSchemaProps"
+ANY_JSON = _APIEXTENSIONS + "JSON"
+#: A JSON schema, or a list or flag in its place.
+SCHEMA_OR = frozenset(_APIEXTENSIONS + name for name in (
+    "JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray",
+))  # fmt: skip
 
 #: Files with definitions of custom kinds.
 _CUSTOM_FILES = ("jobset.yaml", "trainer.yaml")
@@ -97,6 +104,8 @@ def _names_by_kind() -> dict[tuple[str, str, str], str]:
 
 def name_of(resource: Resource) -> str:
     """The definition name of a served kind."""
+    if resource.custom is not None:
+        return ".".join([*reversed(resource.group.split(".")), resource.version, resource.kind])
     return _names_by_kind()[resource.group, resource.version, resource.kind]
 
 

@@ -18,7 +18,7 @@ from functools import cache
 from .. import errors
 from ..errors import ApiError, FieldError
 from ..scheme import Object, Resource
-from . import decoding, defaulting, definitions, pruning, schema_validation
+from . import decoding, defaulting, definitions, pruning, schema_validation, structural
 from .definitions import Schema
 from .json_bodies import duplicate_fields, parse
 from .openapi import document as openapi_v3
@@ -37,7 +37,9 @@ __all__ = [
     "openapi_v2",
     "openapi_v3",
     "parse",
+    "present",
     "printer_columns",
+    "to_storage",
     "unknown_fields",
 ]
 
@@ -64,32 +66,61 @@ def decode(resource: Resource, obj: Object) -> Decoded:
     made["apiVersion"], made["kind"] = resource.api_version, resource.kind
     if not unknown:
         return Decoded(made, [])
+    if resource.custom is not None:
+        return Decoded(made, sorted(pruning.unknown_paths(structural.published(resource.custom), obj)))
     return Decoded(made, list(pruning.unknown_paths({"$ref": definitions.name_of(resource)}, obj)))
 
 
-@cache
 def _decoder(resource: Resource) -> decoding.Decoder:
+    return _known_decoder(resource) if resource.custom is None else structural.pruner(resource.custom)
+
+
+@cache
+def _known_decoder(resource: Resource) -> decoding.Decoder:
     name = definitions.name_of(resource)
     return decoding.typed(name) if resource.builtin else pruning.pruner(name)
 
 
 def apply_defaults(resource: Resource, obj: Object) -> None:
-    """Set the defaults of the schema, in place; the object must have been decoded, and be in its stored form."""
-    _filler(resource.stored_as or resource)(obj)
+    """Set the defaults of the schema, in place; the object must have been decoded."""
+    if resource.custom is None:
+        _known_filler(resource)(obj)
+    else:
+        structural.filler(resource.custom)(obj)
 
 
 @cache
-def _filler(resource: Resource) -> defaulting.Filler:
+def _known_filler(resource: Resource) -> defaulting.Filler:
     return defaulting.filler(definitions.name_of(resource), custom=not resource.builtin)
 
 
 def check(resource: Resource, obj: Object) -> list[FieldError]:
     """Errors of a custom kind against its schema; none for built-in kinds, which `rules` validates."""
-    return [] if resource.builtin else schema_validation.validate(definitions.name_of(resource), obj)
+    if resource.custom is not None:
+        return schema_validation.validate_custom(resource.custom.schema, obj)
+    return (
+        [] if resource.builtin else schema_validation.validate(definitions.lookup(definitions.name_of(resource)), obj)
+    )
+
+
+def present(resource: Resource, stored: Object) -> Object:
+    """A stored object at the requested version; the versions of a known kind differ in apiVersion alone."""
+    if resource.custom is not None:
+        return structural.present(resource, resource.custom, stored)
+    if stored["apiVersion"] == resource.api_version:
+        return stored
+    return {**stored, "apiVersion": resource.api_version}
+
+
+def to_storage(resource: Resource, tree: Object) -> Object:
+    """A checked object as it is stored."""
+    return tree if resource.custom is None else structural.to_storage(resource.custom, tree)
 
 
 def definition(resource: Resource) -> Schema:
     """The schema of a kind; references are bare definition names."""
+    if resource.custom is not None:
+        return structural.published(resource.custom)
     return definitions.lookup(definitions.name_of(resource))
 
 

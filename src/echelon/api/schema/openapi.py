@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from ..custom_kind import CustomKind
 from ..scheme import REVIEWS, SCALES, SERVED_VERSION, Object, Resource
 from ..served_kinds import ServedKinds
 from ..verbs import PatchType
-from . import definitions
+from . import definitions, structural
 from .definitions import Schema
 
 _SCHEMAS = "#/components/schemas/"
@@ -123,8 +124,7 @@ def _named(resource: Resource) -> Object:
 
 
 def _operation(resource: Resource, action: str, parameters: tuple[str, ...]) -> Object:
-    kind = resource.kind + "List" if action == "list" else resource.kind
-    name = definitions.name_of(resource).removesuffix(resource.kind) + kind
+    name = _list_name(resource) if action == "list" else definitions.name_of(resource)
     described = [
         {"name": parameter, "in": "query", "schema": {"type": _TYPES.get(parameter, "string")}}
         for parameter in parameters
@@ -157,9 +157,12 @@ def _json_body(resource: Resource) -> Object:
 
 def _schemas(served: list[Resource], reviews: list[Resource]) -> Object:
     """The kinds, the lists of those that are stored, and all definitions these refer to."""
-    lists = {definitions.name_of(resource) + "List": _list_schema(resource) for resource in served}
+    lists = {_list_name(resource): _list_schema(resource) for resource in served}
     found: dict[str, Schema] = dict(lists)
-    waiting = [reference for schema in lists.values() for reference in definitions.references(schema)]
+    for resource in served:
+        if resource.custom is not None:
+            found[definitions.name_of(resource)] = _custom_schema(resource, resource.custom)
+    waiting = [reference for schema in found.values() for reference in definitions.references(schema)]
     waiting += [definitions.name_of(resource) for resource in reviews]
     if any(resource.scale for resource in served):
         waiting.append(definitions.name_of(SCALES))
@@ -169,6 +172,14 @@ def _schemas(served: list[Resource], reviews: list[Resource]) -> Object:
             found[name] = definitions.described(name)
             waiting += definitions.references(found[name])
     return {name: _published(found[name]) for name in sorted(found)}
+
+
+def _list_name(resource: Resource) -> str:
+    return definitions.name_of(resource).removesuffix(resource.kind) + resource.list_kind
+
+
+def _custom_schema(resource: Resource, kind: CustomKind) -> Schema:
+    return {**structural.published(kind), "x-kubernetes-group-version-kind": [_gvk(resource, resource.kind)]}
 
 
 def _list_schema(resource: Resource) -> Schema:
@@ -182,7 +193,7 @@ def _list_schema(resource: Resource) -> Schema:
             "metadata": {"$ref": _LIST_META},
             "items": {"type": "array", "items": {"$ref": definitions.name_of(resource)}},
         },
-        "x-kubernetes-group-version-kind": [_gvk(resource, resource.kind + "List")],
+        "x-kubernetes-group-version-kind": [_gvk(resource, resource.list_kind)],
     }
 
 

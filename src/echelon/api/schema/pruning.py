@@ -122,6 +122,8 @@ def _keep(value: Any, unknown: list[str]) -> Any:
 def unknown_paths(schema: Schema, value: Any, path: str = "") -> Iterator[str]:
     """Paths of the fields that are not in the schema: `spec.x`, `spec.containers[0].y`."""
     name = schema.get("$ref")
+    if name in definitions.SCHEMA_OR and isinstance(value, dict):
+        name = definitions.JSON_SCHEMA
     if name in SPECIAL:
         return
     if name is not None:
@@ -142,5 +144,5 @@ def unknown_paths(schema: Schema, value: Any, path: str = "") -> Iterator[str]:
             continue
         if field in properties:
             yield from unknown_paths(properties[field], item, below)
-        elif not schema.get("x-kubernetes-preserve-unknown-fields"):
+        elif not schema.get("x-kubernetes-preserve-unknown-fields") and schema.get("additionalProperties") is not True:
             yield below

@@ -7,7 +7,7 @@ what their published schemas contain applies: enums and limits of native types a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -34,9 +34,8 @@ _PYTHON_TYPES: dict[str, type] = {"object": dict, "array": list, "string": str, 
 _INTEGER_LIMITS = {"int32": 2**31 - 1, "int64": 2**63 - 1}
 
 
-def validate(name: str, obj: Any) -> list[FieldError]:
+def validate(schema: Schema, obj: Any) -> list[FieldError]:
     """Every error of the object against its definition."""
-    schema = definitions.lookup(name)
     problems: list[FieldError] = []
     for field, inner in schema["properties"].items():
         if field in obj and field not in ("apiVersion", "kind", "metadata"):
@@ -45,17 +44,39 @@ def validate(name: str, obj: Any) -> list[FieldError]:
     return problems
 
 
+def validate_custom(schema: Mapping[str, Any], obj: Any) -> list[FieldError]:
+    """Every error of an object against the structural schema of its CustomResourceDefinition."""
+    properties = schema.get("properties", {})
+    own = {name: inner for name, inner in properties.items() if name not in ("apiVersion", "kind", "metadata")}
+    required = [name for name in schema.get("required", ()) if name not in ("apiVersion", "kind", "metadata")]
+    problems = list(_walk({**schema, "properties": own, "required": required}, obj, "", native=False))
+    named = properties.get("metadata", {}).get("properties", {})
+    for name, inner in named.items():
+        if name in obj["metadata"]:
+            problems += _walk(inner, obj["metadata"][name], f"metadata.{name}", native=False)
+    return problems
+
+
+def validate_value(schema: Mapping[str, Any], value: Any, path: str) -> list[FieldError]:
+    """Every error of a value against a schema without references."""
+    return list(_walk(dict(schema), value, path, native=False))
+
+
 def _walk(schema: Schema, value: Any, path: str, *, native: bool) -> Iterator[FieldError]:
     name = schema.get("$ref")
     if name is not None:
         native = native or definitions.is_native(name)
         schema = SPECIAL.get(name) or definitions.lookup(name)
+    if value is None and schema.get("nullable"):
+        return
     wrong = _type_error(schema, value, path)
     if wrong is not None:
         yield wrong
         return
-    if not native and "enum" in schema and value not in schema["enum"]:
+    if not native and "enum" in schema and not _among(value, schema["enum"]):
         yield errors.not_supported(path, value, schema["enum"])
+    if not _JUNCTORS.isdisjoint(schema):
+        yield from _junctors(schema, value, path)
     if isinstance(value, dict):
         yield from _object(schema, value, path, native=native)
     elif isinstance(value, list):
@@ -87,23 +108,24 @@ def _type_error(schema: Schema, value: Any, path: str) -> FieldError | None:
         right = wanted is None or isinstance(value, _PYTHON_TYPES[wanted])
     if right:
         return None
-    return errors.type_invalid(path, kind, f'{path} in body must be of type {wanted}: "{kind}"')
+    return errors.type_invalid(path, kind, f'{_body(path)} must be of type {wanted}: "{kind}"')
 
 
 def _object(schema: Schema, value: dict[str, Any], path: str, *, native: bool) -> Iterator[FieldError]:
     if len(value) < schema.get("minProperties", 0):
-        yield errors.invalid(
-            path, len(value), f"{path} in body should have at least {schema['minProperties']} properties"
-        )
+        detail = f"{_body(path)} should have at least {schema['minProperties']} properties"
+        yield errors.invalid(path, len(value), detail)
+    if len(value) > schema.get("maxProperties", len(value)):
+        yield errors.too_many(path, len(value), schema["maxProperties"])
     for field in schema.get("required", ()):
         if field not in value:
-            yield errors.required(f"{path}.{field}")
+            yield errors.required(_below(path, field))
     properties = schema.get("properties", {})
     entries = schema.get("additionalProperties")
     for field, item in value.items():
         inner = properties.get(field, entries if isinstance(entries, dict) else None)
         if inner is not None:
-            yield from _walk(inner, item, f"{path}.{field}", native=native)
+            yield from _walk(inner, item, _below(path, field), native=native)
 
 
 def _list(schema: Schema, value: list[Any], path: str, *, native: bool) -> Iterator[FieldError]:
@@ -112,8 +134,10 @@ def _list(schema: Schema, value: list[Any], path: str, *, native: bool) -> Itera
     if len(value) < schema.get("minItems", 0):
         yield errors.invalid(path, len(value), f"{path} in body should have at least {schema['minItems']} items")
     yield from _duplicates(schema, value, path)
-    for index, item in enumerate(value):
-        yield from _walk(schema["items"], item, f"{path}[{index}]", native=native)
+    items = schema.get("items")
+    if items is not None:
+        for index, item in enumerate(value):
+            yield from _walk(items, item, f"{path}[{index}]", native=native)
 
 
 def _duplicates(schema: Schema, value: list[Any], path: str) -> Iterator[FieldError]:
@@ -129,6 +153,49 @@ def _duplicates(schema: Schema, value: list[Any], path: str) -> Iterator[FieldEr
         if encoded in seen:
             yield FieldError("FieldValueDuplicate", f"{path}[{index}]", f"Duplicate value: {encoded.decode()}")
         seen[encoded] = None
+
+
+def _body(path: str) -> str:
+    return f"{path} in body" if path else "body"
+
+
+def _below(path: str, field: str) -> str:
+    return f"{path}.{field}" if path else field
+
+
+def _among(value: Any, allowed: list[Any]) -> bool:
+    """Whether JSON has the value in the list: true is not 1."""
+    return any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in allowed)
+
+
+#: Keywords that combine schemas.
+_JUNCTORS = frozenset(("allOf", "anyOf", "oneOf", "not"))
+
+
+def _junctors(schema: Schema, value: Any, path: str) -> Iterator[FieldError]:
+    for inner in schema.get("allOf", ()):
+        yield from _walk(inner, value, path, native=False)
+    if "anyOf" in schema and not any(_fits(inner, value) for inner in schema["anyOf"]):
+        yield errors.invalid(path, value, f"{_body(path)} must validate at least one schema (anyOf)")
+        yield from _of_best(schema["anyOf"], value, path)
+    if "oneOf" in schema:
+        fitting = sum(_fits(inner, value) for inner in schema["oneOf"])
+        if fitting != 1:
+            found = "Found none valid" if not fitting else f"Found {fitting} valid alternatives"
+            yield errors.invalid(path, value, f"{_body(path)} must validate one and only one schema (oneOf). {found}")
+        if not fitting:
+            yield from _of_best(schema["oneOf"], value, path)
+    if "not" in schema and _fits(schema["not"], value):
+        yield errors.invalid(path, value, f"{_body(path)} must not validate the schema (not)")
+
+
+def _fits(schema: Schema, value: Any) -> bool:
+    return next(_walk(schema, value, "", native=False), None) is None
+
+
+def _of_best(schemas: list[Schema], value: Any, path: str) -> list[FieldError]:
+    """The errors of the alternative that comes nearest."""
+    return min((list(_walk(inner, value, path, native=False)) for inner in schemas), key=len, default=[])
 
 
 def _string(schema: Schema, value: str, path: str) -> Iterator[FieldError]:
@@ -155,7 +222,16 @@ def _number(schema: Schema, value: int | float, path: str) -> Iterator[FieldErro
     limit = _INTEGER_LIMITS.get(schema.get("format", ""))
     lowest = schema.get("minimum", None if limit is None else -limit - 1)
     highest = schema.get("maximum", limit)
-    if lowest is not None and value < lowest:
-        yield errors.invalid(path, value, f"{path} in body should be greater than or equal to {lowest}")
-    if highest is not None and value > highest:
-        yield errors.invalid(path, value, f"{path} in body should be less than or equal to {highest}")
+    if lowest is not None:
+        if schema.get("exclusiveMinimum") and value == lowest:
+            yield errors.invalid(path, value, f"{path} in body should be greater than {lowest}")
+        elif value < lowest:
+            yield errors.invalid(path, value, f"{path} in body should be greater than or equal to {lowest}")
+    if highest is not None:
+        if schema.get("exclusiveMaximum") and value == highest:
+            yield errors.invalid(path, value, f"{path} in body should be less than {highest}")
+        elif value > highest:
+            yield errors.invalid(path, value, f"{path} in body should be less than or equal to {highest}")
+    factor = schema.get("multipleOf")
+    if factor and value % factor:
+        yield errors.invalid(path, value, f"{path} in body should be a multiple of {factor}")

@@ -20,7 +20,7 @@ encode_json = msgspec.json.encode
 _decode = msgspec.json.Decoder().decode
 #: ObjectCache are about five times as large as their bytes, so only the newest ones are kept.
 _CAPACITY = 20_000
-_BY_PREFIX = {resource.prefix: resource for resource in RESOURCES if resource.stored_as is None}
+_BY_PREFIX = {resource.prefix: resource for resource in RESOURCES}
 
 
 class ObjectCache:
@@ -60,7 +60,7 @@ def header(resource: Resource, tree: Object) -> Header:
         metadata["uid"],
         metadata.get("labels") or {},
         tuple(owner["uid"] for owner in owners) if owners else (),
-        fields_of(resource.stored_as or resource, tree),
+        fields_of(resource, tree),
     )
 
 
@@ -71,5 +71,7 @@ def resource_of(key: str) -> Resource:
 
 
 def header_of(key: str, value: bytes) -> Header:
-    """The `HeaderOf` for stores of API objects."""
-    return header(resource_of(key), _decode(value))
+    """The `HeaderOf` for stores of API objects; kinds that are not known in advance are custom ones."""
+    group, plural, *place = key.split("/")[1:]
+    known = _BY_PREFIX.get(f"/{group}/{plural}/")
+    return header(known or Resource(group, "", plural, "", namespaced=len(place) > 1), _decode(value))

@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Iterator
 from typing import TypeVar
 
 from ...api.errors import ApiError, not_found
-from ...api.objects import event_forms
-from ...api.scheme import EVENTS_V1, Object, Resource
+from ...api.schema import kind_schema
+from ...api.scheme import Object, Resource
+from ...api.served_kinds import ServedKinds
 from ...base.clock import Clock
 from ...base.rng import Rng
 from ...store.interface import Encode, Record, Store, StoreFailed
@@ -22,12 +23,10 @@ T = TypeVar("T")
 
 
 def at_version(resource: Resource, tree: Object) -> Object:
-    """A stored object at the requested version; versions of a kind differ only in apiVersion, but for events."""
-    if tree["apiVersion"] == resource.api_version:
+    """A stored object at the requested version."""
+    if resource.custom is None and tree["apiVersion"] == resource.api_version:
         return tree
-    if resource is EVENTS_V1:
-        return event_forms.from_core(tree)
-    return {**tree, "apiVersion": resource.api_version}
+    return kind_schema.present(resource, tree)
 
 
 def prefix_of(resource: Resource, namespace: str) -> str:
@@ -47,8 +46,9 @@ async def _durable(write: Awaitable[T]) -> T:
 class Access:
     """Store, clock and random numbers for the verbs; also the `Reader` of admission."""
 
-    def __init__(self, store: Store, clock: Clock, rng: Rng) -> None:
+    def __init__(self, store: Store, clock: Clock, rng: Rng, kinds: ServedKinds) -> None:
         self.store = store
+        self.kinds = kinds
         self.clock = clock
         self.rng = rng
         self.trees = ObjectCache()

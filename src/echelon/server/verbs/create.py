@@ -67,7 +67,7 @@ def _new_object(access: Access, resource: Resource, sent: Object, namespace: str
         options.warn(warning)
     if options.large:
         refuse_too_large(tree)
-    return tree
+    return tree if resource.custom is None else kind_schema.to_storage(resource, tree)
 
 
 def _identify(access: Access, resource: Resource, metadata: Object, namespace: str) -> None:

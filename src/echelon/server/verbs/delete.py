@@ -10,9 +10,10 @@ The garbage collector and the kubelet complete the deletion of marked objects.
 from __future__ import annotations
 
 from ...api import admission
+from ...api.custom.defined_kinds import CLEANUP_FINALIZER
 from ...api.errors import ApiError
 from ...api.rules.metadata import FOREGROUND, ORPHAN
-from ...api.scheme import JOBS, NAMESPACES, PODS, REPLICATION_CONTROLLERS, Object, Resource
+from ...api.scheme import CUSTOM_RESOURCE_DEFINITIONS, JOBS, NAMESPACES, PODS, REPLICATION_CONTROLLERS, Object, Resource
 from ...api.verbs import DeleteOptions
 from ...base import instants
 from ...store.interface import Record, RevisionMismatch
@@ -81,6 +82,9 @@ def _marked(access: Access, resource: Resource, old: Object, options: DeleteOpti
     """The object marked for deletion."""
     metadata = {**old["metadata"]}
     finalizers = _finalizers(resource, metadata.get("finalizers") or (), options)
+    if resource is CUSTOM_RESOURCE_DEFINITIONS and "deletionTimestamp" not in metadata:
+        # Its objects go first, see `custom_resources`.
+        finalizers = [*(one for one in finalizers if one != CLEANUP_FINALIZER), CLEANUP_FINALIZER]
     metadata.pop("finalizers", None)
     if finalizers:
         metadata["finalizers"] = finalizers

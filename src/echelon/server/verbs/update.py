@@ -102,6 +102,8 @@ def revise(
     `managed_fields` are those of an apply; after a plain write they follow from what it changed.
     """
     old = access.trees.of_record(record)
+    if resource.custom is not None:
+        old = at_version(resource, old)
     if subresource == "finalize":
         return _finalized(resource, old, sent)
     if subresource == "status":
@@ -120,7 +122,7 @@ def revise(
         new["metadata"]["managedFields"] = list(managed_fields)
     else:
         new["metadata"].pop("managedFields", None)
-    return new
+    return new if resource.custom is None else kind_schema.to_storage(resource, new)
 
 
 def _with_spec(

@@ -71,6 +71,7 @@ async def events(access: Access, plan: WatchPlan) -> AsyncGenerator[Sequence[Wat
         watch = access.store.watch(plan.filter.prefix, after)
     except Compacted as error:
         raise expired(str(error)) from None
+    forget = access.kinds.until_dropped(plan.resource, watch.close) if plan.resource.custom is not None else None
     try:
         for batch in _initial(access, plan, current, at):
             yield batch
@@ -82,6 +83,8 @@ async def events(access: Access, plan: WatchPlan) -> AsyncGenerator[Sequence[Wat
         raise expired(str(error)) from None
     finally:
         watch.close()
+        if forget is not None:
+            forget()
 
 
 def _initial(access: Access, plan: WatchPlan, current: Sequence[Record], at: int) -> Iterator[Sequence[WatchEvent]]:

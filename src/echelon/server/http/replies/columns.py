@@ -7,10 +7,10 @@ bookmarks.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from ....api.objects import event_forms, meta
+from ....api.objects import meta
 from ....api.objects.subtree import items, mapping
 from ....api.scheme import Object, Resource
 from . import endpoint_cells, pod_cells, storage_cells
@@ -38,6 +38,8 @@ class Column:
     format: str = ""
     #: Shown with `-o wide` only.
     wide: bool = False
+    #: The priority of a custom column: only 0 is shown without `-o wide`.
+    priority: int = 0
 
 
 def _field(*path: str, default: Any = "") -> Cell:
@@ -324,7 +326,10 @@ def _subjects(kind: str) -> Cell:
     return cell
 
 
-_ROLE = (_NAME, Column("Created At", _field("metadata", "creationTimestamp"), "When it was created.", type="date"))
+_NAME_AND_TIME = (
+    _NAME,
+    Column("Created At", _field("metadata", "creationTimestamp"), "When it was created.", type="date"),
+)
 _ROLE_BINDING = (
     _NAME,
     Column("Role", _role_ref, "The role that it grants."),
@@ -361,13 +366,7 @@ def _template_field(field: str) -> Cell:
     return cell
 
 
-def _of_core_event(column: Column) -> Column:
-    """The column for events in the form of events.k8s.io/v1."""
-    return replace(column, cell=lambda event, now: column.cell(event_forms.to_core(event), now))
-
-
 _NAMESPACE_KINDS = {
-    ("events.k8s.io", "Event"): tuple(map(_of_core_event, _EVENTS)),
     ("", "Endpoints"): (_NAME, Column("Endpoints", endpoint_cells.endpoints, "Addresses with their ports."), _AGE),
     ("discovery.k8s.io", "EndpointSlice"): (
         _NAME,
@@ -442,8 +441,8 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         ),
         _AGE,
     ),
-    ("rbac.authorization.k8s.io", "Role"): _ROLE,
-    ("rbac.authorization.k8s.io", "ClusterRole"): _ROLE,
+    ("rbac.authorization.k8s.io", "Role"): _NAME_AND_TIME,
+    ("rbac.authorization.k8s.io", "ClusterRole"): _NAME_AND_TIME,
     ("rbac.authorization.k8s.io", "RoleBinding"): _ROLE_BINDING,
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): _ROLE_BINDING,
     ("storage.k8s.io", "StorageClass"): _CLASSES,
@@ -472,10 +471,11 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         Column("Suspended", _suspended, "Whether it is held back."),
         _AGE,
     ),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): _NAME_AND_TIME,
     ("trainer.kubeflow.org", "TrainJob"): (_NAME, Column("State", _last_condition, "Its latest condition."), _AGE),
 }
-_GENERIC = (_NAME, _AGE)
+GENERIC = (_NAME, _AGE)
 
 
 def columns_of(resource: Resource) -> tuple[Column, ...]:
-    return _COLUMNS.get((resource.group, resource.kind), _GENERIC)
+    return _COLUMNS.get((resource.group, resource.kind), GENERIC)

@@ -57,7 +57,7 @@ class Presentation:
             items = [partial_metadata(item, version) for item in found.items]
             kind, api_version = "PartialObjectMetadataList", f"meta.k8s.io/{version}"
         else:
-            kind, api_version = f"{self.resource.kind}List", self.resource.api_version
+            kind, api_version = self.resource.list_kind, self.resource.api_version
             items = [_untyped(item) for item in found.items] if self.resource.builtin else found.items
         return {"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items}
 

@@ -11,6 +11,7 @@ from ....api.errors import ApiError, bad_request
 from ....api.scheme import Object, Resource
 from ..requests.request import Request
 from .columns import Column, columns_of
+from .custom_columns import columns_of_custom
 
 IncludeObject = Literal["Metadata", "Object", "None"]
 
@@ -42,7 +43,7 @@ def table(
     headed: bool = True,
 ) -> Object:
     """A Table of `items`; without column definitions after the first event of a watch."""
-    columns = columns_of(resource)
+    columns = columns_of(resource) if resource.custom is None else columns_of_custom(resource.custom)
     return {
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{version}",
@@ -63,7 +64,7 @@ def _definition(column: Column) -> Object:
         "type": column.type,
         "format": column.format,
         "description": column.description,
-        "priority": 1 if column.wide else 0,
+        "priority": 1 if column.wide else column.priority,
     }
 
 
