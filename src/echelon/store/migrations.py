@@ -20,8 +20,14 @@ CREATE TABLE mark (
 INSERT INTO mark VALUES ('compacted', 0);
 """
 
+#: Rows of before have no checksum; the compaction mark is kept twice.
+_CHECKSUMS = """
+ALTER TABLE log ADD COLUMN checksum INTEGER;
+INSERT INTO mark SELECT 'compacted again', revision FROM mark WHERE name = 'compacted';
+"""
+
 #: (name, statements), in order; `PRAGMA user_version` counts those already applied.
-STEPS: tuple[tuple[str, str], ...] = (("log and compaction mark", _LOG),)
+STEPS: tuple[tuple[str, str], ...] = (("log and compaction mark", _LOG), ("checksums", _CHECKSUMS))
 
 
 def migrate(connection: sqlite3.Connection) -> None:

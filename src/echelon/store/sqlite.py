@@ -1,5 +1,7 @@
 """The SQLite backend: one log table, written in batches, in a data directory locked by one process.
 
+Every row has a checksum, and opening verifies the whole file: a damaged database is refused, never half read.
+
 WAL with synchronous=FULL: when COMMIT returns, the batch is on disk.  The writer does not checkpoint; a second
 connection in its own thread moves the write-ahead log into the database while commits continue.
 """
@@ -13,12 +15,14 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from zlib import crc32
 
 from .commit import InlineCommitter, ThreadCommitter
 from .interface import HeaderOf, StoreBusy, StoreFailed
 from .journal import Batch, Entry, Journal, JournalContents
 from .log import Log
-from .migrations import migrate
+from .migrations import STEPS, migrate
+from .wal_check import check_wal, damage
 from .watch_history import Window
 
 _FILE = "echelon.db"
@@ -28,8 +32,10 @@ _CHECKPOINT_BYTES = 8 * 1024 * 1024
 _WAL_LIMIT_BYTES = 256 * 1024 * 1024
 #: Sizes of the prepared INSERT statements, largest first.
 _ROWS = (64, 16, 4, 1)
+#: Rows of the table `mark`: all of them hold the revision above which history is complete.
+_MARKS = ("compacted", "compacted again")
 _INSERT = {
-    rows: f"INSERT INTO log (revision, key, value, deleted) VALUES {', '.join(['(?, ?, ?, ?)'] * rows)}"  # noqa: S608
+    rows: f"INSERT INTO log (revision, key, value, deleted, checksum) VALUES {', '.join(['(?, ?, ?, ?, ?)'] * rows)}"  # noqa: S608
     for rows in _ROWS
 }
 
@@ -98,33 +104,61 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def _open(path: Path) -> sqlite3.Connection:
+    """The verified database at the newest schema; `StoreFailed` if it is damaged or too new."""
+    try:
+        connection = _connect(path)
+        try:
+            (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            if found != "ok":
+                raise StoreFailed(damage(path, " ".join(found.split())))
+            migrate(connection)
+        except BaseException:
+            connection.close()
+            raise
+    except sqlite3.DatabaseError as error:
+        raise StoreFailed(f"cannot open {damage(path, str(error))}") from error
+    return connection
+
+
+def _checksum(entry: Entry) -> int:
+    """Covers every field, so that no row can be taken for another one."""
+    return crc32(entry.value, crc32(f"{entry.revision} {entry.deleted:d} {entry.key}".encode()))
+
+
 class SqliteJournal:
     """Batches as transactions on one table."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = DirectoryLock(directory)
-        path = directory / _FILE
+        self._path = path = directory / _FILE
+        self._wal = path.with_name(_FILE + "-wal")
         try:
-            self._connection = _connect(path)
-            migrate(self._connection)
-        except sqlite3.DatabaseError as error:
-            self._lock.release()
-            raise StoreFailed(f"cannot open {path}: {error}") from error
-        except StoreFailed:
+            check_wal(self._wal)
+            self._connection = _open(path)
+        except BaseException:
             self._lock.release()
             raise
-        self._wal = path.with_name(_FILE + "-wal")
         self._since_checkpoint = 0
         self._checkpointer = Checkpointer(path)
 
     def load(self) -> JournalContents:
-        (compacted,) = self._connection.execute("SELECT revision FROM mark WHERE name = 'compacted'").fetchone()
-        return JournalContents(compacted, self._entries())
+        marks = dict(self._connection.execute("SELECT name, revision FROM mark").fetchall())
+        if set(marks) != set(_MARKS) or len(set(marks.values())) != 1:
+            raise StoreFailed(damage(self._path, "the compaction mark is not as it was written"))
+        return JournalContents(marks[_MARKS[0]], self._entries())
 
     def _entries(self) -> Iterator[Entry]:
-        rows = self._connection.execute("SELECT revision, key, value, deleted FROM log ORDER BY revision")
-        return (Entry(revision, key, value, bool(deleted)) for revision, key, value, deleted in rows)
+        rows = self._connection.execute("SELECT revision, key, value, deleted, checksum FROM log ORDER BY revision")
+        try:
+            for revision, key, value, deleted, checksum in rows:
+                entry = Entry(revision, key, value, bool(deleted))
+                if checksum is not None and checksum != _checksum(entry):
+                    raise StoreFailed(damage(self._path, f"revision {revision} does not match its checksum"))
+                yield entry
+        except (sqlite3.Error, TypeError, AttributeError, UnicodeDecodeError) as error:
+            raise StoreFailed(damage(self._path, str(error))) from error
 
     def append(self, batch: Batch) -> None:
         execute, many = self._connection.execute, self._connection.executemany
@@ -133,20 +167,35 @@ class SqliteJournal:
             self._insert(batch.entries)
             if batch.dead:
                 many("DELETE FROM log WHERE revision = ?", ((revision,) for revision in batch.dead))
-                execute("UPDATE mark SET revision = ? WHERE name = 'compacted'", (batch.compacted,))
+                execute("UPDATE mark SET revision = ?", (batch.compacted,))
             execute("COMMIT")
         except BaseException:
-            if self._connection.in_transaction:
-                execute("ROLLBACK")
+            self._roll_back()
+            self._overwrite_failed()
             raise
         self._keep_wal_short(sum(len(entry.value) for entry in batch.entries))
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def _overwrite_failed(self) -> None:
+        """Write a transaction that changes nothing over the one that failed.
+
+        If only its fsync failed, it is complete in the file, and the next start would replay a write that was refused.
+        """
+        try:
+            # The same number as before; SQLite writes no row that is not changed, but it writes this.
+            self._connection.execute(f"PRAGMA user_version = {len(STEPS)}")
+        except sqlite3.Error:
+            self._roll_back()
 
     def _insert(self, entries: Sequence[Entry]) -> None:
         """Many rows per statement: SQLite releases and takes the GIL once for all of them."""
         at = 0
         while at < len(entries):
             rows = next(size for size in _ROWS if size <= len(entries) - at)
-            values = [field for entry in entries[at : at + rows] for field in entry]
+            values = [field for entry in entries[at : at + rows] for field in (*entry, _checksum(entry))]
             self._connection.execute(_INSERT[rows], values)
             at += rows
 
