@@ -6,6 +6,7 @@ import base64
 import http.client
 import json
 import os
+import re
 import signal
 import ssl
 import subprocess
@@ -27,6 +28,24 @@ _CLUSTER = "pools:\n- {name: cpu, counts: {node: 3}, capacity: {cpu: 64, memory:
 _FAILURES = ("Traceback", "set aside", "failed", "unexpected error")
 
 
+_HELD = re.compile(r"event loop held for (\d+) ms \(CPU time: loop (\d+) ms, process (\d+) ms\) at (.*)")
+
+
+def is_failure(line: str) -> bool:
+    """Whether a line of a log tells of something that failed."""
+    return any(word in line for word in _FAILURES)
+
+
+@dataclass(frozen=True)
+class HeldLoop:
+    """A turn of the plane's event loop that took long, in seconds: by the clock, and CPU time of loop and process."""
+
+    seconds: float
+    loop_cpu: float
+    process_cpu: float
+    places: str
+
+
 @dataclass(frozen=True)
 class Answer:
     code: int
@@ -39,7 +58,8 @@ class Answer:
 class Plane:
     """One data directory, any number of lives."""
 
-    def __init__(self, directory: Path, speed: float = 20.0) -> None:
+    def __init__(self, directory: Path, speed: float = 20.0, watchdog: bool = False) -> None:
+        self._environment = {**os.environ, "PYTHONUNBUFFERED": "1", **({"ECHELON_WATCHDOG": "50"} if watchdog else {})}
         directory.mkdir(parents=True, exist_ok=True)
         self._data = directory / "data"
         self._log = directory / "log"
@@ -49,6 +69,7 @@ class Plane:
         self._arguments = ["--data", str(self._data), "--port", str(self._port)]
         self._arguments += ["--cluster", str(cluster), "--speed", str(speed)]
         self._process: subprocess.Popen[bytes] | None = None
+        self._told = 0
 
     def start(self, seconds: float = 60.0) -> None:
         with self._log.open("ab") as log:
@@ -57,7 +78,7 @@ class Plane:
                 [sys.executable, "-m", "echelon", "up", *self._arguments],
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                env=self._environment,
             )
         deadline = time.monotonic() + seconds
         while b"is ready at" not in self._log.read_bytes()[begin:]:
@@ -101,7 +122,21 @@ class Plane:
 
     def failures(self) -> list[str]:
         """Lines of the log that tell of something that failed."""
-        return [line for line in self.log().splitlines() if any(word in line for word in _FAILURES)]
+        return [line for line in self.log().splitlines() if is_failure(line)]
+
+    def new_lines(self) -> list[str]:
+        """Whole lines of the log that were not asked for yet."""
+        with self._log.open("rb") as log:
+            log.seek(self._told)
+            text = log.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        self._told += len(whole)
+        return whole.decode(errors="replace").splitlines()
+
+    def held(self) -> list[HeldLoop]:
+        """What the watchdog has told, if the plane was started with one."""
+        found = [_HELD.search(line) for line in self.log().splitlines()]
+        return [HeldLoop(*(int(number) / 1000 for number in one.groups()[:3]), one[4]) for one in found if one]
 
     def connect(self, timeout: float = 30.0) -> Connection:
         connection = http.client.HTTPSConnection("127.0.0.1", self._port, context=self._context, timeout=timeout)
@@ -154,11 +189,13 @@ class Connection:
         self._connection = connection
         self._headers = headers
 
-    def __call__(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Answer:
+    def __call__(
+        self, method: str, path: str, body: Any = None, content_type: str = "application/json", accept: str = ""
+    ) -> Answer:
         sent = body if body is None or isinstance(body, (bytes, str)) else json.dumps(body)
         if isinstance(sent, str):
             sent = sent.encode("utf-8", "surrogatepass")
-        headers = {**self._headers, "content-type": content_type}
+        headers = {**self._headers, "content-type": content_type, **({"accept": accept} if accept else {})}
         try:
             self._connection.request(method, path, sent, headers)
             response = self._connection.getresponse()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any
 
 from ..api.objects import meta
@@ -26,6 +27,8 @@ _FIRST_RESTART_SECONDS = 10.0
 _LAST_RESTART_SECONDS = 300.0
 _TERMINAL = ("Succeeded", "Failed")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+#: What is read of a command in search of a sleep; a command can be a megabyte long.
+_MOST_WORDS, _MOST_LETTERS = 1_000, 20_000
 _SLEEP = re.compile(r"(?:^|[\s;&|/])sleep\s+(?:(infinity)|(\d+(?:\.\d+)?)([smhd]?))")
 
 
@@ -100,8 +103,8 @@ def _number(annotations: Mapping[str, str], key: str, low: float, high: float) -
 
 
 def _sleep(container: Mapping[str, Any]) -> float | None:
-    words = " ".join([*(container.get("command") or ()), *(container.get("args") or ())])
-    found = _SLEEP.search(words)
+    words = islice(chain(container.get("command") or (), container.get("args") or ()), _MOST_WORDS)
+    found = _SLEEP.search(" ".join(words), 0, _MOST_LETTERS)
     if found is None:
         return None
     return float("inf") if found[1] else float(found[2]) * _UNITS[found[3]]

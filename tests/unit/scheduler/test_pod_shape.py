@@ -228,3 +228,33 @@ def test_a_field_that_cannot_be_read_keeps_the_pod_pending_and_is_named() -> Non
     shape = shape_of(make_pod("p", **odd))
     assert shape.unsupported == ("spec.nodeSelector.zone", "spec.tolerations[1].key")
     assert shape.node_selector == (("disk", "ssd"),)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("tolerations", [{"key": f"t{index}", "operator": "Exists"} for index in range(5_000)]),
+        ("nodeSelector", {f"label{index}": "value" for index in range(5_000)}),
+    ],
+)
+def test_a_field_too_long_to_be_worked_on_is_named_as_unsupported(field: str, value: Any) -> None:
+    pod = make_pod("large")
+    pod["spec"][field] = value
+    shape = Shapes().of(PodView(pod))
+    assert shape.unsupported == (f"spec.{field} of this length",)
+    assert (shape.tolerations, shape.node_selector) == ((), ())
+
+
+def test_a_pod_with_thousands_of_resources_holds_those_that_every_node_has() -> None:
+    pod = make_pod("large")
+    amounts = {"cpu": "2", **{f"example.com/resource-{index}": "1" for index in range(5_000)}}
+    pod["spec"]["containers"] = [{"name": "c", "image": "i", "resources": {"requests": amounts}}]
+    shape = Shapes().of(PodView(pod))
+    assert shape.unsupported == ("spec.containers[0].resources of this length",)
+    assert dict(shape.requests) == {"cpu": 2000, "pods": 1}
+
+
+def test_a_long_spec_of_short_fields_is_supported() -> None:
+    pod = make_pod("large")
+    pod["spec"]["containers"] = [{"name": "c", "image": "i", "args": ["a" * 100_000]}]
+    assert Shapes().of(PodView(pod)).unsupported == ()

@@ -9,6 +9,8 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from ...base.instants import to_time
 from ..errors import FieldError, forbidden_field, invalid
 from ..scheme import Object
@@ -110,11 +112,10 @@ def _deadline(new: int | None, old: int | None) -> list[FieldError]:
 
 
 def _tolerations(new: Sequence[Part], old: Sequence[Part]) -> list[FieldError]:
-    def without_seconds(items: Sequence[Part]) -> list[Part]:
-        return [{key: value for key, value in item.items() if key != "tolerationSeconds"} for item in items]
+    def without_seconds(items: Sequence[Part]) -> set[frozenset[tuple[str, Any]]]:
+        return {frozenset(one for one in item.items() if one[0] != "tolerationSeconds") for item in items}
 
-    kept = without_seconds(new)
-    if all(item in kept for item in without_seconds(old)):
+    if without_seconds(old) <= without_seconds(new):
         return []
     return [forbidden_field("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")]
 
@@ -157,11 +158,14 @@ def _narrower(new: Part, old: Part) -> bool:
     before, after = terms(old), terms(new)
     if others(new) != others(old) or (before and len(before) != len(after)):
         return False
+
+    def expressions(term: Part, field: str) -> set[bytes]:
+        return {msgspec.json.encode(one, order="sorted") for one in term.get(field) or ()}
+
     return all(
-        expression in (now.get(field) or ())
+        expressions(was, field) <= expressions(now, field)
         for now, was in zip(after, before, strict=False)
         for field in ("matchExpressions", "matchFields")
-        for expression in was.get(field) or ()
     )
 
 

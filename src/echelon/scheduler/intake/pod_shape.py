@@ -7,6 +7,7 @@ pending with that reason.  Nothing that a pod asks for is ignored.  Soft prefere
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -33,10 +34,19 @@ _VOLUMES_ANYWHERE = frozenset(
     ("configMap", "downwardAPI", "emptyDir", "gitRepo", "hostPath", "image", "nfs", "projected", "secret")
 )
 #: Volumes that are claims: `volumes` says what they ask for.
-_CLAIMS = frozenset(("persistentVolumeClaim", "ephemeral"))
+_KNOWN_VOLUMES = _VOLUMES_ANYWHERE | {"persistentVolumeClaim", "ephemeral"}
 
 #: What differs between pods of one shape; nothing of it decides where they fit.
 _APART = frozenset(("hostname", "nodeName", "schedulingGroup"))
+#: Bytes of a spec that is looked at part by part, and is not remembered.
+_LARGE = 64 * 1024
+#: The longest field that placement works on, in bytes of JSON: thousands of tolerations or terms.
+_LONGEST_FIELD = 64 * 1024
+_PLACEMENT = ("tolerations", "nodeSelector", "affinity", "topologySpreadConstraints", "overhead", "resources")
+#: The most resources and ports of a container.
+_MOST_ENTRIES = 1_000
+#: The most fields that one shape names as unsupported for their length.
+_MOST_TOLD = 3
 #: The most specs that are remembered with their shape.
 _REMEMBERED = 4096
 
@@ -58,6 +68,8 @@ class Shapes:
             # Terms between pods refer to the pod's own namespace and labels.
             told += pod.namespace, pod.labels
         words = msgspec.json.encode(told)
+        if len(words) > _LARGE:
+            return self.one(_of_large_pod(pod))
         shape = self._read.get(words)
         if shape is None:
             if len(self._read) >= _REMEMBERED:
@@ -72,6 +84,43 @@ class Shapes:
         if known is None:
             known, self._known[shape] = shape, ref(shape)
         return known
+
+
+def _of_large_pod(pod: PodView) -> Shape:
+    """The shape of a pod whose spec may say more about its place than can be worked on beside other pods."""
+    spec, too_long = dict(pod.obj["spec"]), list[str]()
+    for field in _PLACEMENT:
+        if field in spec and len(msgspec.json.encode(spec[field])) > _LONGEST_FIELD:
+            too_long.append(f"spec.{field}")
+            del spec[field]
+    for field in ("containers", "initContainers"):
+        listed = spec.get(field) or ()
+        if any(_long_parts(container) for container in listed):
+            too_long += [f"spec.{field}[{i}].{part}" for i, one in enumerate(listed) for part in _long_parts(one)]
+            spec[field] = [_without_long_parts(container) for container in listed]
+    shape = of_pod(PodView({**pod.obj, "spec": spec}))
+    unsupported = tuple(f"{path} of this length" for path in too_long[:_MOST_TOLD])
+    return replace(shape, unsupported=(*shape.unsupported, *unsupported))
+
+
+def _long_parts(container: Mapping[str, Any]) -> list[str]:
+    resources, ports = container.get("resources") or {}, container.get("ports") or ()
+    amounts = sum(len(resources.get(field) or ()) for field in ("requests", "limits"))
+    return ["resources"] * (amounts > _MOST_ENTRIES) + ["ports"] * (len(ports) > _MOST_ENTRIES)
+
+
+def _without_long_parts(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Resources that every node has stay: a pod with a node holds them."""
+    made, parts = dict(container), _long_parts(container)
+    if "resources" in parts:
+        amounts = made["resources"]
+        made["resources"] = {
+            field: {name: value for name, value in (amounts.get(field) or {}).items() if "/" not in name}
+            for field in ("requests", "limits")
+        }
+    if "ports" in parts:
+        del made["ports"]
+    return made
 
 
 def of_pod(pod: PodView) -> Shape:
@@ -141,6 +190,8 @@ def _host_ports(spec: PlacementSpec) -> Amounts:
 
 def _requested(resources: ResourceAmounts) -> Amounts:
     """The requests of a container or pod; a limit without a request is a request."""
+    if not resources.limits and not resources.requests:
+        return {}
     return _parsed(resources.limits) | _parsed(resources.requests)
 
 
@@ -216,7 +267,7 @@ def _requirements(expressions: Iterable[SelectorExpression], path: str) -> tuple
 def _unsupported(spec: PlacementSpec) -> Iterator[str]:
     for index, volume in enumerate(spec.volumes):
         for kind in volume:
-            if kind != "name" and kind not in _VOLUMES_ANYWHERE | _CLAIMS and volume[kind] is not None:
+            if kind != "name" and kind not in _KNOWN_VOLUMES and volume[kind] is not None:
                 yield f"spec.volumes[{index}].{kind}"
     if spec.resource_claims:
         yield "spec.resourceClaims"
