@@ -63,8 +63,20 @@ _BODIES: dict[str, Object] = {
 }
 
 
+#: An event in the form of events.k8s.io/v1.
+_EVENT_V1: Object = {
+    "regarding": {"kind": "Pod", "name": "p", "namespace": "default"},
+    "reason": "R",
+    "action": "A",
+    "type": "Normal",
+    "eventTime": "2026-01-01T00:00:00.000001Z",
+    "reportingController": "a.io/b",
+    "reportingInstance": "i",
+}
+
+
 def body(resource: Resource, name: str = "x") -> Object:
-    least: Object = _BODIES.get(resource.kind, {})
+    least: Object = _EVENT_V1 if resource is scheme.EVENTS_V1 else _BODIES.get(resource.kind, {})
     return {**least, "metadata": {**least.get("metadata", {}), "name": name}}
 
 

@@ -49,6 +49,8 @@ class Resource:
     #: Whether PUT on a missing object creates it.
     create_on_update: bool = False
     storage_version: str = ""
+    #: The kind in whose form and place objects are stored, if not its own.
+    stored_as: Resource | None = None
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     #: Set if `/scale` is a subresource.
@@ -68,6 +70,8 @@ class Resource:
 
     @cached_property
     def storage_api_version(self) -> str:
+        if self.stored_as is not None:
+            return self.stored_as.storage_api_version
         version = self.storage_version or self.version
         return f"{self.group}/{version}" if self.group else version
 
@@ -87,7 +91,8 @@ class Resource:
     @cached_property
     def prefix(self) -> str:
         """The store prefix of this kind, equal for all its versions."""
-        return f"/{self.group or 'core'}/{self.plural}/"
+        stored = self.stored_as or self
+        return f"/{stored.group or 'core'}/{stored.plural}/"
 
     def key(self, name: str, namespace: str = "") -> str:
         """The store key of one object."""
@@ -127,6 +132,9 @@ RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", has_stat
 LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange", create_on_update=True, short_names=("limits",))
 CONTROLLER_REVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
 EVENTS = Resource("", "v1", "events", "Event", create_on_update=True, short_names=("ev",))
+EVENTS_V1 = Resource(
+    "events.k8s.io", "v1", "events", "Event", create_on_update=True, short_names=("ev",), stored_as=EVENTS
+)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", unconditional_update=False, create_on_update=True)
 PRIORITY_CLASSES = Resource(
     _SCHEDULING, "v1", "priorityclasses", "PriorityClass", namespaced=False, has_generation=True, short_names=("pc",)
@@ -311,6 +319,7 @@ RESOURCES: tuple[Resource, ...] = (
     JOBS,
     LEASES,
     ENDPOINT_SLICES,
+    EVENTS_V1,
     POD_DISRUPTION_BUDGETS,
     ROLES,
     ROLE_BINDINGS,

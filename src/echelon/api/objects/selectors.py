@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from .. import errors
-from ..scheme import Object, Resource
-from . import name_formats
+from ..scheme import EVENTS_V1, Object, Resource
+from . import event_forms, name_formats
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 _TOKEN = re.compile(r"\s*(!=|==|=|!|,|\(|\)|[^\s!=,()]+)\s*")
@@ -203,6 +203,8 @@ class FieldSelector:
         for term in terms:
             if term.field not in known:
                 raise errors.bad_request(_unknown_field(resource, term.field))
+        if resource is EVENTS_V1:
+            terms = tuple(FieldTerm(event_forms.FIELD_LABELS[one.field], one.value, one.equal) for one in terms)
         return FieldSelector(terms)
 
 
@@ -222,7 +224,7 @@ def _field_term(text: str) -> FieldTerm:
 def _unknown_field(resource: Resource, field: str) -> str:
     if (resource.group, resource.plural) == ("batch", "jobs"):
         return f'field label "{field}" not supported for Job'
-    if (resource.group, resource.plural) in _FIELDS or not resource.builtin:
+    if (resource.group, resource.plural) in _FIELDS or resource is EVENTS_V1 or not resource.builtin:
         return f"field label not supported: {field}"
     return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
@@ -285,6 +287,8 @@ _FIELDS: dict[tuple[str, str], dict[str, Callable[[Object], str]]] = {
 
 
 def _known_fields(resource: Resource) -> set[str]:
+    if resource is EVENTS_V1:
+        return set(event_forms.FIELD_LABELS)
     common = {"metadata.name", "metadata.namespace"} if resource.namespaced else {"metadata.name"}
     return common | set(_FIELDS.get((resource.group, resource.plural), ()))
 

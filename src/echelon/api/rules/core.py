@@ -1,4 +1,4 @@
-"""Rules of Namespace, Node, Service, Event and Lease."""
+"""Rules of Namespace, Node, Service and Lease."""
 
 from __future__ import annotations
 
@@ -75,18 +75,6 @@ NODE = KindRules(
     validate_status=_node_update,
     keeps_status_on_create=True,
 )
-
-
-def _event(obj: Object) -> list[FieldError]:
-    about = (obj.get("involvedObject") or {}).get("namespace", "")
-    space = obj["metadata"].get("namespace", "")
-    # Events about cluster-scoped objects live in `default`.
-    if about == space or (not about and space == "default"):
-        return []
-    return [invalid("involvedObject.namespace", about, "does not match event.namespace")]
-
-
-EVENT = KindRules(validate_create=_event, validate_update=lambda new, old: _event(new))
 
 
 def _lease(obj: Object) -> list[FieldError]:

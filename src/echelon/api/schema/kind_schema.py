@@ -82,9 +82,9 @@ def _known_decoder(resource: Resource) -> decoding.Decoder:
 
 
 def apply_defaults(resource: Resource, obj: Object) -> None:
-    """Set the defaults of the schema, in place; the object must have been decoded."""
+    """Set the defaults of the schema, in place; the object must have been decoded, and be in its stored form."""
     if resource.custom is None:
-        _known_filler(resource)(obj)
+        _known_filler(resource.stored_as or resource)(obj)
     else:
         structural.filler(resource.custom)(obj)
 

@@ -9,7 +9,7 @@ from ...api.schema import kind_schema
 from ...api.scheme import Object, Resource
 from ...api.verbs import Subresource, WriteOptions
 from ...base.instants import to_time
-from .stored_objects import Access
+from .stored_objects import Access, at_version
 
 #: The manager of writes that name none: those of this process.
 _UNNAMED = "echelon"
@@ -38,4 +38,5 @@ def after_write(
     if given is None and "managedFields" not in old["metadata"]:
         return []
     mine = manager_of(access, resource, subresource, options, "Update")
-    return managers.after_write(kind_schema.definition(resource), old, new, given, mine)
+    schema = kind_schema.definition(resource)
+    return managers.after_write(schema, at_version(resource, old), at_version(resource, new), given, mine)

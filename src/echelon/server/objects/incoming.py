@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from ...api.errors import ApiError, FieldError, bad_request, invalid, invalid_object
+from ...api.objects import event_forms
 from ...api.schema import kind_schema
-from ...api.scheme import Object, Resource
+from ...api.scheme import EVENTS_V1, Object, Resource
 from ...api.verbs import WriteOptions
 
 #: Bytes of a stored object: what etcd accepts by default.
@@ -26,7 +27,7 @@ def decode(resource: Resource, sent: Object, options: WriteOptions, *, patched: 
     if options.field_validation == "Warn":
         for path in decoded.unknown:
             options.warn(f'unknown field "{path}"')
-    tree = decoded.obj
+    tree = event_forms.to_core(decoded.obj) if resource is EVENTS_V1 else decoded.obj
     tree["apiVersion"] = resource.storage_api_version
     for field in ("managedFields", "selfLink"):
         tree["metadata"].pop(field, None)

@@ -20,7 +20,7 @@ encode_json = msgspec.json.encode
 _decode = msgspec.json.Decoder().decode
 #: ObjectCache are about five times as large as their bytes, so only the newest ones are kept.
 _CAPACITY = 20_000
-_BY_PREFIX = {resource.prefix: resource for resource in RESOURCES}
+_BY_PREFIX = {resource.prefix: resource for resource in RESOURCES if resource.stored_as is None}
 
 
 class ObjectCache:
@@ -60,7 +60,7 @@ def header(resource: Resource, tree: Object) -> Header:
         metadata["uid"],
         metadata.get("labels") or {},
         tuple(owner["uid"] for owner in owners) if owners else (),
-        fields_of(resource, tree),
+        fields_of(resource.stored_as or resource, tree),
     )
 
 

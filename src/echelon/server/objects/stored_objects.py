@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Iterator
 from typing import TypeVar
 
 from ...api.errors import ApiError, not_found
+from ...api.objects import event_forms
 from ...api.schema import kind_schema
-from ...api.scheme import Object, Resource
+from ...api.scheme import EVENTS_V1, Object, Resource
 from ...api.served_kinds import ServedKinds
 from ...base.clock import Clock
 from ...base.rng import Rng
@@ -23,9 +24,11 @@ T = TypeVar("T")
 
 
 def at_version(resource: Resource, tree: Object) -> Object:
-    """A stored object at the requested version."""
+    """A stored object at the requested version; versions of a known kind differ only in apiVersion, but for events."""
     if resource.custom is None and tree["apiVersion"] == resource.api_version:
         return tree
+    if resource is EVENTS_V1:
+        return event_forms.from_core(tree)
     return kind_schema.present(resource, tree)
 
 

@@ -100,6 +100,13 @@ BODIES: dict[Resource, Object] = {
             }
         ],
     },
+    scheme.EVENTS: {
+        "involvedObject": {"kind": "Pod", "name": "p", "namespace": "ns"},
+        "series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:00.000001Z"},
+        "eventTime": "2026-01-01T00:00:00.000001Z",
+        "reportingComponent": "a.io/b",
+        "action": "A",
+    },
     scheme.POD_TEMPLATES: {"template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c"}]}}},
     scheme.CONTROLLER_REVISIONS: {"data": {"a": 1}, "revision": 1},
     scheme.RESOURCE_QUOTAS: {

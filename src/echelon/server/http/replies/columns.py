@@ -7,10 +7,10 @@ bookmarks.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ....api.objects import meta
+from ....api.objects import event_forms, meta
 from ....api.objects.subtree import items, mapping
 from ....api.scheme import Object, Resource
 from . import endpoint_cells, pod_cells, storage_cells
@@ -366,7 +366,13 @@ def _template_field(field: str) -> Cell:
     return cell
 
 
+def _of_core_event(column: Column) -> Column:
+    """The column for events in the form of events.k8s.io/v1."""
+    return replace(column, cell=lambda event, now: column.cell(event_forms.to_core(event), now))
+
+
 _NAMESPACE_KINDS = {
+    ("events.k8s.io", "Event"): tuple(map(_of_core_event, _EVENTS)),
     ("", "Endpoints"): (_NAME, Column("Endpoints", endpoint_cells.endpoints, "Addresses with their ports."), _AGE),
     ("discovery.k8s.io", "EndpointSlice"): (
         _NAME,
