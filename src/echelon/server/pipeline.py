@@ -1,4 +1,4 @@
-"""`Pipeline`: the implementation of `api.verbs.Verbs` over a store.
+"""`Pipeline`: the implementation of `api.verbs.Verbs` over a store, and of `encoded.EncodedVerbs` for HTTP.
 
     Verbs call ─▶ decode → default → admit → validate ─▶ store ─▶ reply, watchers
 
@@ -12,7 +12,7 @@ be reused.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 
 from ..api.admission.reader import Reader
@@ -34,9 +34,10 @@ from ..base.rng import Rng
 from ..store.interface import Store
 from . import event_expiry
 from .custom_resources import CustomResources
+from .objects.encoded import EncodedEvent, EncodedList
 from .objects.stored_objects import Access
 from .setup import bootstrap
-from .verbs import binding, create, delete, eviction, read, scale_writes, update, watch
+from .verbs import binding, create, delete, delete_collection, eviction, read, scale_writes, update, watch
 from .verbs import patch as patching
 from .verbs.watch import WatchPlan
 
@@ -93,7 +94,28 @@ class Pipeline:
         async with aclosing(watch.events(self._access, plan)) as batches:
             async for batch in batches:
                 for event in batch:
-                    yield event
+                    yield watch.decoded(self._access, plan.resource, event)
+
+    async def get_encoded(self, resource: Resource, name: str, namespace: str = "") -> bytes:
+        return read.get_encoded(self._access, resource, name, namespace)
+
+    async def list_encoded(
+        self, resource: Resource, namespace: str = "", options: ListOptions = ListOptions()
+    ) -> EncodedList:
+        return await read.list_encoded(self._access, resource, namespace, options)
+
+    def watch_encoded(
+        self, resource: Resource, namespace: str = "", options: WatchOptions = WatchOptions()
+    ) -> AsyncGenerator[Sequence[EncodedEvent], None]:
+        return watch.events(self._access, WatchPlan.parse(resource, namespace, options))
+
+    async def delete_collection(
+        self, resource: Resource, namespace: str, which: ListOptions, options: DeleteOptions
+    ) -> EncodedList:
+        deleted = await delete_collection.delete_collection(self._access, resource, namespace, which, options)
+        if resource is CUSTOM_RESOURCE_DEFINITIONS and not options.dry_run:
+            await self._custom.settle()
+        return deleted
 
     async def create(
         self, resource: Resource, obj: Object, namespace: str = "", options: WriteOptions = WriteOptions()

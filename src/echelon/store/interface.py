@@ -109,6 +109,7 @@ class Store(Protocol):
         """Durable records under a prefix in bytewise order of keys: a snapshot at `revision`, or at an older one.
 
         A prefix ends with `/` (or is empty).  Raises `Compacted` when `at` is older than the kept history.
+        A snapshot at a named revision is kept for a while, because the pages of a list ask for it again and again.
         """
         ...
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from .commit import Committer, Compaction, PendingWrite, Settle
 from .interface import Change, Encode, Header, HeaderOf, Record, RevisionMismatch, StoreFailed
 from .journal import Entry, Journal
+from .snapshots import Snapshots
 from .state import State
 from .watch_history import Subscription, WatchHistory, Window, check_prefix
 
@@ -36,6 +37,7 @@ class Log:
         self._failed: Exception | None = None
         self.closed = False
         self._revision, self._history = self._load(journal, window)
+        self._snapshots = Snapshots(self._state, self._history)
         self._next = self._revision + 1
         self._committer = committer(journal, self._settle)
         self._forget_old()
@@ -49,9 +51,9 @@ class Log:
 
     def scan(self, prefix: str, at: int | None = None) -> Sequence[Record]:
         check_prefix(prefix)
-        if at is None or at >= self._revision:
+        if at is None:
             return self._state.scan(prefix)
-        return self._scan_back(prefix, at)
+        return self._snapshots.of(prefix, min(at, self._revision))
 
     def owned_by(self, uid: str) -> Sequence[Record]:
         return self._state.owned_by(uid)
@@ -163,18 +165,7 @@ class Log:
             if change.record is None:
                 dead.append(change.revision)
         self._committer.submit(Compaction(tuple(dead), gone[-1].revision))
-
-    def _scan_back(self, prefix: str, at: int) -> list[Record]:
-        """The state at an older revision: the current one with the changes since then undone."""
-        records = {record.key: record for record in self._state.scan(prefix)}
-        for change in reversed(self._history.since(at)):
-            if not change.key.startswith(prefix):
-                continue
-            if change.previous is None:
-                records.pop(change.key, None)
-            else:
-                records[change.key] = change.previous
-        return [records[key] for key in sorted(records)]
+        self._snapshots.forget_old()
 
     def _load(self, journal: Journal, window: Window) -> tuple[int, WatchHistory]:
         kept = journal.load()

@@ -33,11 +33,13 @@ class _KindRecords:
         del self.records[key]
         del self.keys[bisect_left(self.keys, key)]
 
-    def scan(self, prefix: str) -> Iterator[Record]:
+    def under(self, prefix: str) -> list[str]:
+        """Keys under a prefix, in order."""
         low = bisect_left(self.keys, prefix)
-        high = bisect_left(self.keys, prefix + _END, low)
-        records = self.records
-        return (records[key] for key in self.keys[low:high])
+        return self.keys[low : bisect_left(self.keys, prefix + _END, low)]
+
+    def scan(self, prefix: str) -> Iterator[Record]:
+        return map(self.records.__getitem__, self.under(prefix))
 
 
 def _kind_prefix(key: str) -> str:

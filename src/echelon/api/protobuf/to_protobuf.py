@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -16,6 +16,9 @@ from ...base import instants
 from ..scheme import Object
 from .from_protobuf import INT_OR_STRING, MAGIC, QUANTITY
 from .messages import APIEXTENSIONS, META, RUNTIME, UNKNOWN, MessageType, message, name_of
+
+#: The tag of field 2, a message.
+_ITEM = b"\x12"
 
 
 def has_form(api_version: str, kind: str) -> bool:
@@ -32,6 +35,35 @@ def encode(obj: Object) -> bytes:
     envelope.typeMeta.apiVersion, envelope.typeMeta.kind = api_version, kind
     envelope.raw = _filled(message(name), obj).SerializeToString()
     return MAGIC + bytes(envelope.SerializeToString())
+
+
+def item(api_version: str, kind: str, obj: Object) -> bytes:
+    """An object without its envelope, as lists hold it."""
+    name = name_of(api_version, kind)
+    assert name is not None, f"{kind} has no protobuf form"
+    return bytes(_filled(message(name), obj).SerializeToString())
+
+
+def encode_list(api_version: str, kind: str, metadata: Object, items: Iterable[bytes]) -> bytes:
+    """The envelope around a list of encoded items: `metadata` is field 1 of every list, `items` field 2."""
+    name = name_of(api_version, kind)
+    assert name is not None, f"{kind} has no protobuf form"
+    parts = [_filled(message(name), {"metadata": metadata}).SerializeToString()]
+    for one in items:
+        parts += (_ITEM, _varint(len(one)), one)
+    envelope = message(UNKNOWN).new()
+    envelope.typeMeta.apiVersion, envelope.typeMeta.kind = api_version, kind
+    envelope.raw = b"".join(parts)
+    return MAGIC + bytes(envelope.SerializeToString())
+
+
+def _varint(number: int) -> bytes:
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    found.append(number)
+    return bytes(found)
 
 
 def frame(kind: str, obj: Object) -> bytes:

@@ -2,7 +2,8 @@
 
     check origin → authenticate → authorize → handler (reads, watching, mutations, …) → encode
 
-Handlers use `api.verbs.Verbs` only.  An `ApiError` is sent as its Status; other exceptions are logged and sent as 500.
+Handlers use `encoded.EncodedVerbs` only.  An `ApiError` is sent as its Status; other exceptions are logged and sent as
+500.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from ...api.access.attributes import ANONYMOUS, User
 from ...api.errors import ApiError, method_not_allowed
 from ...api.scheme import NAMESPACES, PODS, REVIEWS, SERVICE_ACCOUNTS, TOKEN_REVIEWS
 from ...api.served_kinds import ServedKinds
-from ...api.verbs import Verbs
 from ...base.clock import Clock
+from ..objects.encoded import EncodedVerbs
+from ..objects.turns import Turns
 from .audit import AuditLog
 from .handlers import deletes, mutations, nonresource, reads, review_answers, subresources
 from .handlers.call import Call
@@ -28,11 +30,11 @@ from .replies.encode import error_response, text_response
 from .requests import routes
 from .requests.content_negotiation import only_protobuf
 from .requests.gate import Caller, Gate, attributes_of, is_watch
-from .requests.request import Disconnected, Receive, Reply, Request, Response, Send
+from .requests.request import Disconnected, Receive, Reply, Request, Send
 from .requests.routes import BINDINGS, PageNotFound, Target
 
 _log = logging.getLogger(__name__)
-_Handler = Callable[[Call], Awaitable[Response]]
+_Handler = Callable[[Call], Awaitable[Reply]]
 
 _OBJECT: Mapping[str, _Handler] = {
     "GET": reads.get,
@@ -53,11 +55,11 @@ _POD_SUBRESOURCES: Mapping[str, Mapping[str, _Handler]] = {
 
 
 class Application:
-    """The HTTP API over any `Verbs`."""
+    """The HTTP API over any `EncodedVerbs`."""
 
     def __init__(
         self,
-        verbs: Verbs,
+        verbs: EncodedVerbs,
         kinds: ServedKinds,
         gate: Gate,
         clock: Clock,
@@ -73,6 +75,7 @@ class Application:
         self._address = address
         self._audit = audit
         self._watches = Watches()
+        self._turns = Turns()
         self._metrics = RequestMetrics(lambda: self._watches.open, more_metrics)
 
     def close(self) -> None:
@@ -114,7 +117,8 @@ class Application:
             if found is None:
                 raise PageNotFound
             return found
-        call = Call(self._verbs, request, target, self._clock.now(), user, self._gate)
+        client = f"{user.name} {request.headers.get('user-agent', '')}"
+        call = Call(self._verbs, request, target, self._clock.now(), user, self._gate, self._turns, client)
         handler = _handler(request.method, target)
         if is_watch(request, target):
             return self._watches.begin(call)

@@ -40,7 +40,7 @@ def parse(certificate: Mapping[str, Any] | None) -> PeerCertificate | None:
 
 
 class CertificateProtocol(HttpToolsProtocol):
-    """HTTP/1.1 connections whose requests have the certificate of the client in their scope."""
+    """HTTP/1.1 connections whose requests have the certificate of the client, and a way to abort, in their scope."""
 
     _certificate: PeerCertificate | None = None
 
@@ -51,5 +51,6 @@ class CertificateProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self.scope["echelon.abort"] = self.transport.abort  # type: ignore[typeddict-unknown-key]
         if self._certificate is not None:
             self.scope["echelon.certificate"] = self._certificate  # type: ignore[typeddict-unknown-key]

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-import msgspec
-
 from ...api.objects.selectors import fields_of
 from ...api.scheme import RESOURCES, Object, Resource
 from ...store.interface import Header, Record
+from .encoded import decode_json
 
-encode_json = msgspec.json.encode
-_decode = msgspec.json.Decoder().decode
 #: ObjectCache are about five times as large as their bytes, so only the newest ones are kept.
 _CAPACITY = 20_000
 _BY_PREFIX = {resource.prefix: resource for resource in RESOURCES if resource.stored_as is None}
@@ -39,7 +36,7 @@ class ObjectCache:
         """The decoded tree of a value at that revision."""
         found = self._kept.get((key, revision))
         if found is None:
-            found = _decode(value)
+            found = decode_json(value)
             self.keep(key, revision, found)
         else:
             try:  # noqa: SIM105 - every read of an object comes here
@@ -74,4 +71,4 @@ def header_of(key: str, value: bytes) -> Header:
     """The `HeaderOf` for stores of API objects; kinds that are not known in advance are custom ones."""
     group, plural, *place = key.split("/")[1:]
     known = _BY_PREFIX.get(f"/{group}/{plural}/")
-    return header(known or Resource(group, "", plural, "", namespaced=len(place) > 1), _decode(value))
+    return header(known or Resource(group, "", plural, "", namespaced=len(place) > 1), decode_json(value))

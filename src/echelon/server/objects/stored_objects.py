@@ -18,7 +18,9 @@ from ...base.clock import Clock
 from ...base.rng import Rng
 from ...store.interface import Encode, Record, Store, StoreFailed
 from . import off_loop
-from .object_cache import ObjectCache, encode_json, header
+from .encoded import decode_json, encode_object
+from .object_cache import ObjectCache, header
+from .turns import Turns
 
 T = TypeVar("T")
 
@@ -30,6 +32,18 @@ def at_version(resource: Resource, tree: Object) -> Object:
     if resource is EVENTS_V1:
         return event_forms.from_core(tree)
     return kind_schema.present(resource, tree)
+
+
+def shown_as_stored(resource: Resource) -> bool:
+    """Whether objects at this version are what is stored."""
+    return resource.custom is None and resource.api_version == resource.storage_api_version
+
+
+def encoded_at_version(resource: Resource, value: bytes) -> bytes:
+    """Stored bytes at the requested version."""
+    if shown_as_stored(resource):
+        return value
+    return encode_object(at_version(resource, decode_json(value)))
 
 
 def prefix_of(resource: Resource, namespace: str) -> str:
@@ -55,6 +69,7 @@ class Access:
         self.clock = clock
         self.rng = rng
         self.trees = ObjectCache()
+        self.turns = Turns()
 
     # -- reading ---------------------------------------------------------------------------------------
 
@@ -97,7 +112,7 @@ class Access:
         def encode(revision: int) -> bytes:
             tree["metadata"]["resourceVersion"] = str(revision)
             self.trees.keep(key, revision, tree)
-            return encode_json(tree)
+            return encode_object(tree)
 
         return encode
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,10 +17,13 @@ from ...api.scheme import Object, Resource
 from ...api.verbs import ListOptions, ObjectList
 from ...base.decimals import read_count
 from ...store.interface import Compacted, Record
-from ..objects.stored_objects import Access, at_version, prefix_of
+from ..objects.encoded import EncodedList
+from ..objects.stored_objects import Access, at_version, encoded_at_version, prefix_of
 
 #: How long a list waits for a resourceVersion that does not exist yet.
 _PATIENCE_SECONDS = 3.0
+#: Objects that are decoded, and records that are compared with selectors, in one step of the event loop.
+_SLICE, _FILTERED = 200, 2_000
 _TOKEN_VERSION = "meta.k8s.io/v1"  # noqa: S105 - the format of a page token, no secret
 
 
@@ -47,9 +51,6 @@ class Filter:
     def matches(self, record: Record) -> bool:
         return self.labels.matches(record.header.labels) and self.fields.matches(record.header.fields)
 
-    def select(self, records: Sequence[Record]) -> Sequence[Record]:
-        return records if self.everything else [record for record in records if self.matches(record)]
-
 
 class _Token(msgspec.Struct, rename={"version": "v", "revision": "rv"}):
     """The continue token of a list: next key `start`, at `revision` (0: newest state)."""
@@ -74,24 +75,69 @@ def parse_version(text: str) -> int:
     return version
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The records of a list, or of one page of it."""
+
+    records: Sequence[Record]
+    revision: int
+    continue_token: str = ""
+    remaining: int | None = None
+
+
 async def list_objects(access: Access, resource: Resource, namespace: str, options: ListOptions) -> ObjectList:
+    page = await select_page(access, resource, namespace, options)
+    items: list[Object] = []
+    for start in range(0, len(page.records), _SLICE):
+        if start:
+            await access.turns.next()
+        part = page.records[start : start + _SLICE]
+        items += [at_version(resource, access.trees.of_record(record)) for record in part]
+    return ObjectList(items, str(page.revision), page.continue_token, page.remaining)
+
+
+async def list_encoded(access: Access, resource: Resource, namespace: str, options: ListOptions) -> EncodedList:
+    """The same list as stored bytes."""
+    page = await select_page(access, resource, namespace, options)
+    values = [record.value for record in page.records]
+    return EncodedList(values, str(page.revision), page.continue_token, page.remaining)
+
+
+async def select_page(access: Access, resource: Resource, namespace: str, options: ListOptions) -> Page:
+    """The selected records at one revision; 410 if it is too old."""
     wanted = Filter.parse(resource, namespace, options.label_selector, options.field_selector)
     _check(options)
     if options.continue_token:
         token = _parse_token(options.continue_token)
-        at, start = token.revision or access.store.revision, token.start
-        records = _page_source(access, wanted, at, start)
+        at = token.revision or access.store.revision
+        records, start = _page_source(access, wanted, at, token.start)
     else:
-        at, start = await _revision(access, options), ""
-        records = _at(access, wanted.prefix, at)
-    selected = wanted.select(records)
-    limit = options.limit if options.limit > 0 else len(selected)
-    page = selected[:limit]
-    items = [at_version(resource, access.trees.of_record(record)) for record in page]
-    if len(selected) <= limit:
-        return ObjectList(items, str(at))
+        at, start = await _revision(access, options), 0
+        # A snapshot that further pages will ask for is kept by the store.
+        records = _at(access, wanted.prefix, at if options.limit > 0 or at < access.store.revision else None)
+    limit = options.limit if options.limit > 0 else len(records)
+    if wanted.everything:
+        page, rest = records[start : start + limit], max(0, len(records) - start - limit)
+    else:
+        page, rest = await _select(access, wanted, records, start, limit)
+    if not rest:
+        return Page(page, at)
     token_text = _token(at, page[-1].key.removeprefix(wanted.prefix) + "\0")
-    return ObjectList(items, str(at), token_text, len(selected) - limit if wanted.everything else None)
+    return Page(page, at, token_text, rest if wanted.everything else None)
+
+
+async def _select(
+    access: Access, wanted: Filter, records: Sequence[Record], start: int, limit: int
+) -> tuple[list[Record], int]:
+    """Up to `limit` matching records from a position on, and whether there are more (1 or 0)."""
+    found: list[Record] = []
+    for begin in range(start, len(records), _FILTERED):
+        if begin > start:
+            await access.turns.next()
+        found += filter(wanted.matches, records[begin : begin + _FILTERED])
+        if len(found) > limit:
+            return found[:limit], 1
+    return found, 0
 
 
 def _check(options: ListOptions) -> None:
@@ -138,15 +184,15 @@ async def _wait_for(access: Access, revision: int) -> None:
     raise ApiError(504, "Timeout", f"Timeout: {text}", {**details, "retryAfterSeconds": 1})
 
 
-def _at(access: Access, prefix: str, revision: int) -> Sequence[Record]:
+def _at(access: Access, prefix: str, revision: int | None) -> Sequence[Record]:
     try:
         return access.store.scan(prefix, revision)
     except Compacted as error:
         raise expired(str(error)) from None
 
 
-def _page_source(access: Access, wanted: Filter, at: int, start: str) -> Sequence[Record]:
-    """The records of the remaining pages, at the revision of the first page."""
+def _page_source(access: Access, wanted: Filter, at: int, start: str) -> tuple[Sequence[Record], int]:
+    """The records at the revision of the first page, and the position of the next page."""
     first = wanted.prefix + start
     try:
         records = access.store.scan(wanted.prefix, at)
@@ -159,7 +205,11 @@ def _page_source(access: Access, wanted: Filter, at: int, start: str) -> Sequenc
             "list."
         )
         raise ApiError(410, "Expired", text, metadata={"continue": _token(0, start)}) from None
-    return [record for record in records if record.key >= first]
+    return records, bisect_left(records, first, key=_key_of)
+
+
+def _key_of(record: Record) -> str:
+    return record.key
 
 
 def _token(revision: int, start: str) -> str:
@@ -181,3 +231,8 @@ def _parse_token(text: str) -> _Token:
 
 def get_object(access: Access, resource: Resource, name: str, namespace: str) -> Object:
     return at_version(resource, access.trees.of_record(access.record(resource, name, namespace)))
+
+
+def get_encoded(access: Access, resource: Resource, name: str, namespace: str) -> bytes:
+    """The same object as bytes."""
+    return encoded_at_version(resource, access.record(resource, name, namespace).value)

@@ -2,7 +2,7 @@
 
     store changes ──▶ does it match now, did it match before? ──▶ ADDED, MODIFIED, DELETED, BOOKMARK
 
-The object of an event is the shared tree of its record: all watchers get the same one.
+Events carry stored bytes.  Readers inside the process get the shared tree of the record instead.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ...api.errors import FieldError, expired, forbidden_field
 from ...api.scheme import Object, Resource
 from ...api.verbs import WatchEvent, WatchOptions
 from ...store.interface import Change, Compacted, Record, Watch
+from ..objects.encoded import EncodedEvent, decode_json, encode_object
 from ..objects.stored_objects import Access, at_version
 from .read import Filter, bad_options, parse_version
 
@@ -23,8 +24,8 @@ _BOOKMARK_SECONDS = 60.0
 #: The last bookmark is sent this long before the stream ends, so that its reader can resume there.
 _LAST_BOOKMARK_SECONDS = 2.0
 _INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
-#: The initial state is sent in slices, so that it does not block the event loop.
-_SLICE = 500
+#: The initial state and what has gathered are sent in slices, so that they do not block the event loop.
+_SLICE = 200
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def _check(options: WatchOptions) -> None:
         raise bad_options("ListOptions", forbidden_field(field, detail))
 
 
-async def events(access: Access, plan: WatchPlan) -> AsyncGenerator[Sequence[WatchEvent], None]:
+async def events(access: Access, plan: WatchPlan) -> AsyncGenerator[Sequence[EncodedEvent], None]:
     """Batches of events until the deadline, if any; 410 if the version is too old or the reader too slow."""
     at = access.store.revision
     current = access.store.scan(plan.filter.prefix) if plan.initial else ()
@@ -73,9 +74,9 @@ async def events(access: Access, plan: WatchPlan) -> AsyncGenerator[Sequence[Wat
         raise expired(str(error)) from None
     forget = access.kinds.until_dropped(plan.resource, watch.close) if plan.resource.custom is not None else None
     try:
-        for batch in _initial(access, plan, current, at):
+        for batch in _initial(plan, current, at):
             yield batch
-            await asyncio.sleep(0)
+            await access.turns.next()
         async with aclosing(_live(access, plan, watch, after)) as live:
             async for batch in live:
                 yield batch
@@ -87,21 +88,34 @@ async def events(access: Access, plan: WatchPlan) -> AsyncGenerator[Sequence[Wat
             forget()
 
 
-def _initial(access: Access, plan: WatchPlan, current: Sequence[Record], at: int) -> Iterator[Sequence[WatchEvent]]:
+def decoded(access: Access, resource: Resource, event: EncodedEvent) -> WatchEvent:
+    """The event with the shared tree of its object."""
+    if event.type == "BOOKMARK":
+        return WatchEvent(event.type, decode_json(event.value))
+    if not event.key:
+        return WatchEvent(event.type, at_version(resource, decode_json(event.value)))
+    return WatchEvent(event.type, at_version(resource, access.trees.of(event.key, event.revision, event.value)))
+
+
+def _initial(plan: WatchPlan, current: Sequence[Record], at: int) -> Iterator[Sequence[EncodedEvent]]:
     """The initial state in slices, then the initial-events-end bookmark if bookmarks are allowed."""
     if not plan.initial:
         return
-    selected = plan.filter.select(current)
-    for start in range(0, len(selected), _SLICE):
-        part = selected[start : start + _SLICE]
-        yield [WatchEvent("ADDED", at_version(plan.resource, access.trees.of_record(record))) for record in part]
+    wanted = plan.filter
+    for start in range(0, len(current), _SLICE):
+        part = current[start : start + _SLICE]
+        yield [
+            EncodedEvent("ADDED", record.key, record.revision, record.value)
+            for record in part
+            if wanted.everything or wanted.matches(record)
+        ]
     if plan.options.allow_bookmarks:
         yield [_bookmark(plan, at, _INITIAL_EVENTS_END)]
 
 
 async def _live(
     access: Access, plan: WatchPlan, watch: Watch, after: int
-) -> AsyncGenerator[Sequence[WatchEvent], None]:
+) -> AsyncGenerator[Sequence[EncodedEvent], None]:
     """Live events, with a bookmark about every minute; ends at the deadline."""
     loop = asyncio.get_running_loop()
     timeout = plan.options.timeout_seconds
@@ -121,9 +135,13 @@ async def _live(
         except StopAsyncIteration:
             return
         after = batch[-1].revision
-        found = [event for change in batch if (event := _event(access, plan, change)) is not None]
-        if found:
-            yield found
+        for start in range(0, len(batch), _SLICE):
+            if start:
+                await access.turns.next()
+            part = batch[start : start + _SLICE]
+            found = [event for change in part if (event := _event(access, plan, change)) is not None]
+            if found:
+                yield found
 
 
 def _next_bookmark(now: float, deadline: float | None) -> float | None:
@@ -135,28 +153,26 @@ def _next_bookmark(now: float, deadline: float | None) -> float | None:
     return last if last > now else None
 
 
-def _event(access: Access, plan: WatchPlan, change: Change) -> WatchEvent | None:
+def _event(access: Access, plan: WatchPlan, change: Change) -> EncodedEvent | None:
     """The event of a change for this selection, if any."""
     wanted, record, previous = plan.filter, change.record, change.previous
     was_in = previous is not None and (wanted.everything or wanted.matches(previous))
     if record is not None and (wanted.everything or wanted.matches(record)):
-        tree = access.trees.of_record(record)
-        return WatchEvent("MODIFIED" if was_in else "ADDED", at_version(plan.resource, tree))
+        return EncodedEvent("MODIFIED" if was_in else "ADDED", change.key, change.revision, record.value)
     if not was_in or previous is None:
         return None
     if record is None:
-        tree = access.trees.of(change.key, change.revision, change.tombstone)
-    else:
-        # It no longer matches: the event has the old state at the version of the change.
-        known = access.trees.of_record(previous)
-        tree = {**known, "metadata": {**known["metadata"], "resourceVersion": str(change.revision)}}
-    return WatchEvent("DELETED", at_version(plan.resource, tree))
+        return EncodedEvent("DELETED", change.key, change.revision, change.tombstone)
+    # It no longer matches: the event has the old state at the version of the change.
+    known = access.trees.of_record(previous)
+    tree = {**known, "metadata": {**known["metadata"], "resourceVersion": str(change.revision)}}
+    # Not kept under its revision, which is another state for others.
+    return EncodedEvent("DELETED", "", change.revision, encode_object(tree))
 
 
-def _bookmark(plan: WatchPlan, revision: int, annotations: dict[str, str] | None = None) -> WatchEvent:
+def _bookmark(plan: WatchPlan, revision: int, annotations: dict[str, str] | None = None) -> EncodedEvent:
     metadata: Object = {"resourceVersion": str(revision)}
     if annotations:
         metadata["annotations"] = annotations
-    return WatchEvent(
-        "BOOKMARK", {"kind": plan.resource.kind, "apiVersion": plan.resource.api_version, "metadata": metadata}
-    )
+    tree = {"kind": plan.resource.kind, "apiVersion": plan.resource.api_version, "metadata": metadata}
+    return EncodedEvent("BOOKMARK", "", revision, encode_object(tree))

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from ....api.access.attributes import User
 from ....api.scheme import SCALES, Resource
-from ....api.verbs import Verbs
+from ...objects.encoded import EncodedVerbs
+from ...objects.turns import Turns
 from ..replies.encode import Presentation
 from ..replies.tables import include_object
 from ..requests.content_negotiation import form_of
@@ -17,12 +18,15 @@ from ..requests.routes import Target
 
 @dataclass(frozen=True)
 class Call:
-    verbs: Verbs
+    verbs: EncodedVerbs
     request: Request
     target: Target
     now: float
     user: User
     gate: Gate
+    turns: Turns
+    #: Who shares turns and limits: a user with one program.
+    client: str
 
     @property
     def resource(self) -> Resource:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from ....api.errors import ApiError
 from ....api.objects import meta
 from ....api.scheme import NAMESPACES, PODS, Object, Resource
 from ..replies.encode import success
+from ..replies.lists import list_reply
 from ..requests.body import read_delete_body
 from ..requests.query_options import delete_options, list_options
-from ..requests.request import Response
+from ..requests.request import Reply, Response
 from .call import Call
 
 
@@ -39,16 +37,10 @@ def _marked(resource: Resource, obj: Object) -> bool:
     return resource is NAMESPACES and bool((obj.get("spec") or {}).get("finalizers"))
 
 
-async def delete_collection(call: Call) -> Response:
-    """Delete the selected objects one by one; objects deleted meanwhile are skipped."""
+async def delete_collection(call: Call) -> Reply:
+    """Delete the selected objects; objects deleted meanwhile are skipped."""
     presentation = call.presentation()
     options, _ = delete_options(call.request, await read_delete_body(call.request))
-    found = await call.verbs.list(call.resource, call.target.namespace, list_options(call.request))
-    deleted: list[Object] = []
-    for item in found.items:
-        try:
-            deleted.append(await call.verbs.delete(call.resource, meta.name(item), meta.namespace(item), options))
-        except ApiError as error:
-            if error.code != 404:
-                raise
-    return await presentation.reply_list(replace(found, items=deleted))
+    which = list_options(call.request)
+    deleted = await call.verbs.delete_collection(call.resource, call.target.namespace, which, options)
+    return await list_reply(presentation, deleted, call.turns, call.client, call.request.abort)

@@ -4,7 +4,8 @@ The stream ends at its timeout, when the client disconnects or when the server s
 before the first byte; later errors are ERROR events (410 if the version is too old), and the client lists again.
 
 A client that does not read blocks only its own stream, by flow control; its watch has a bounded buffer and ends with
-410 when the buffer is full.
+410 when the buffer is full.  If it reads nothing for a minute although there is something to read, its connection is
+closed.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 
 from ....api.errors import ApiError
-from ....api.verbs import WatchEvent
+from ...objects.encoded import EncodedEvent
 from ..replies.encode import EventLines, Presentation, error_line, watch_type
 from ..requests.query_options import watch_options
-from ..requests.request import Receive, Send
+from ..requests.request import Receive, Send, send_patiently
 from .call import Call
 
 _log = logging.getLogger(__name__)
@@ -28,6 +29,8 @@ _log = logging.getLogger(__name__)
 _SHORTEST, _SPREAD, _STRIDE = 1800, 1800, 617
 #: How long the end of a stream may take if its client does not read.
 _CLOSE_SECONDS = 0.5
+#: Events that come together are sent in pieces of about this size.
+_JOINED_BYTES = 64 * 1024
 
 
 class Watches:
@@ -50,10 +53,10 @@ class Watches:
         if call.target.name:
             only = f"metadata.name={call.target.name}"
             options = replace(options, field_selector=",".join(filter(None, (options.field_selector, only))))
-        events = call.verbs.watch(call.resource, call.target.namespace, options)
+        events = call.verbs.watch_encoded(call.resource, call.target.namespace, options)
         return WatchStream(self, call, presentation, events)
 
-    def line(self, presentation: Presentation, event: WatchEvent, *, first: bool) -> bytes:
+    def line(self, presentation: Presentation, event: EncodedEvent, *, first: bool) -> bytes:
         return self._lines.line(presentation, event, first=first)
 
     async def closed(self) -> None:
@@ -66,7 +69,7 @@ class WatchStream:
     code = 200
 
     def __init__(
-        self, watches: Watches, call: Call, presentation: Presentation, events: AsyncIterator[WatchEvent]
+        self, watches: Watches, call: Call, presentation: Presentation, events: AsyncIterator[Sequence[EncodedEvent]]
     ) -> None:
         self._watches = watches
         self._call = call
@@ -97,18 +100,36 @@ class WatchStream:
     async def _pump(self, send: Send) -> None:
         first = True
         try:
-            async for event in self._events:
-                line = self._watches.line(self._presentation, event, first=first)
+            async for batch in self._events:
+                for body in self._bodies(batch, first=first):
+                    if not await self._send(send, body):
+                        return
                 first = False
-                await send({"type": "http.response.body", "body": line, "more_body": True})
         except ApiError as error:
-            await send(
-                {"type": "http.response.body", "body": error_line(error, self._presentation.form), "more_body": True}
-            )
+            await self._send(send, error_line(error, self._presentation.form))
         except Exception:
             _log.exception("watch of %s failed", self._call.resource.qualified)
         finally:
             await _release(self._events)
+
+    def _bodies(self, batch: Sequence[EncodedEvent], *, first: bool) -> Iterator[bytes]:
+        """The lines of a batch, joined so far that one write sends many small events."""
+        lines: list[bytes] = []
+        size = 0
+        for event in batch:
+            line = self._watches.line(self._presentation, event, first=first)
+            first = False
+            lines.append(line)
+            size += len(line)
+            if size >= _JOINED_BYTES:
+                yield b"".join(lines)
+                lines, size = [], 0
+        if lines:
+            yield b"".join(lines)
+
+    async def _send(self, send: Send, body: bytes) -> bool:
+        message = {"type": "http.response.body", "body": body, "more_body": True}
+        return await send_patiently(send, message, self._call.request.abort)
 
 
 async def _disconnected(receive: Receive) -> None:
@@ -117,7 +138,7 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-async def _release(events: AsyncIterator[WatchEvent]) -> None:
+async def _release(events: AsyncIterator[Sequence[EncodedEvent]]) -> None:
     """Close an abandoned watch now instead of when it is garbage-collected."""
     close = getattr(events, "aclose", None)
     if close is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -11,13 +10,13 @@ import msgspec
 from ....api.errors import ApiError
 from ....api.protobuf import to_protobuf
 from ....api.scheme import Object, Resource
-from ....api.verbs import ObjectList, WatchEvent
+from ...objects.encoded import EncodedEvent, decode_json
+from ...objects.stored_objects import at_version, encoded_at_version, shown_as_stored
 from ..requests.content_negotiation import PLAIN, PROTOBUF, Form
-from ..requests.request import Response
+from ..requests.request import NO_CACHE, Response
 from .tables import IncludeObject, partial_metadata, table
 
 _encode = msgspec.json.Encoder().encode
-_NO_CACHE = ("cache-control", "no-cache, private")
 
 
 @dataclass(frozen=True)
@@ -32,10 +31,11 @@ class Presentation:
     def reply(self, body: Object, code: int = 200, warnings: Iterable[str] = ()) -> Response:
         return _response(body, code, warnings, protobuf=self.form.protobuf)
 
-    async def reply_list(self, found: ObjectList) -> Response:
-        """A list in protobuf is encoded in a thread: it takes much longer than in JSON."""
-        body = self.collection(found)
-        return await asyncio.to_thread(self.reply, body) if self.form.protobuf else self.reply(body)
+    def reply_stored(self, value: bytes) -> Response:
+        """An object from its stored bytes, which are the body if the object is wanted as it is."""
+        if self.form is PLAIN:
+            return Response(encoded_at_version(self.resource, value), headers=(NO_CACHE,))
+        return self.reply(self.object(at_version(self.resource, decode_json(value))))
 
     def object(self, obj: Object) -> Object:
         if self.form.shape == "table":
@@ -43,23 +43,6 @@ class Presentation:
         if self.form.shape == "metadata":
             return partial_metadata(obj, self.form.version)
         return obj
-
-    def collection(self, found: ObjectList) -> Object:
-        metadata: Object = {"resourceVersion": found.resource_version}
-        if found.continue_token:
-            metadata["continue"] = found.continue_token
-        if found.remaining is not None:
-            metadata["remainingItemCount"] = found.remaining
-        if self.form.shape == "table":
-            return self._table(found.items, metadata)
-        if self.form.shape == "metadata":
-            version = self.form.version
-            items = [partial_metadata(item, version) for item in found.items]
-            kind, api_version = "PartialObjectMetadataList", f"meta.k8s.io/{version}"
-        else:
-            kind, api_version = self.resource.list_kind, self.resource.api_version
-            items = [_untyped(item) for item in found.items] if self.resource.builtin else found.items
-        return {"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items}
 
     def event(self, obj: Object, *, first: bool) -> Object:
         """The object of a watch event; only the first Table of a stream has column definitions."""
@@ -80,17 +63,12 @@ class Presentation:
         )
 
 
-def _untyped(item: Object) -> Object:
-    """Items of built-in lists do not repeat their kind."""
-    return {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
-
-
 def json_response(body: Object, code: int = 200, warnings: Iterable[str] = ()) -> Response:
     return _response(body, code, warnings, protobuf=False)
 
 
 def _response(body: Object, code: int, warnings: Iterable[str], *, protobuf: bool) -> Response:
-    headers = (_NO_CACHE, *(("warning", f'299 - "{_quotable(text)}"') for text in warnings))
+    headers = (NO_CACHE, *(("warning", f'299 - "{_quotable(text)}"') for text in warnings))
     if protobuf:
         return Response(to_protobuf.encode(body), code, PROTOBUF, headers)
     return Response(_encode(body), code, headers=headers)
@@ -139,26 +117,35 @@ def _line(kind: str, shown: Object, form: Form) -> bytes:
 
 
 class EventLines:
-    """Watch events as JSON lines or protobuf frames; an event with several watchers is encoded once.
+    """Watch events as JSON lines or protobuf frames.
 
-    Tables depend on the time and on the position in the stream, so they are encoded per watcher.
+    Plain events are their stored bytes.  Other forms are encoded once for all watchers, except Tables, which depend on
+    the time and on the position in the stream.
     """
 
     def __init__(self, capacity: int = 1024) -> None:
         self._capacity = capacity
-        #: By identity of the object; the entry keeps the object alive, so an identity cannot be reused.
-        self._lines: dict[tuple[int, str, str, str, bool], tuple[Object, bytes]] = {}
+        #: By identity of the stored bytes; the entry keeps them alive, so an identity cannot be reused.
+        self._lines: dict[tuple[int, str, str, str, str, bool], tuple[bytes, bytes]] = {}
 
-    def line(self, presentation: Presentation, event: WatchEvent, *, first: bool) -> bytes:
-        if presentation.form.shape == "table":
-            return _line(event.type, presentation.event(event.object, first=first), presentation.form)
-        form = presentation.form
-        key = (id(event.object), event.type, form.shape, form.version, form.protobuf)
+    def line(self, presentation: Presentation, event: EncodedEvent, *, first: bool) -> bytes:
+        form, resource = presentation.form, presentation.resource
+        if form is PLAIN and shown_as_stored(resource):
+            return b'{"type":"%b","object":%b}\n' % (event.type.encode(), event.value)
+        if form.shape == "table":
+            return self._encoded(presentation, event, first=first)
+        key = (id(event.value), event.type, resource.api_version, form.shape, form.version, form.protobuf)
         found = self._lines.get(key)
         if found is not None:
             return found[1]
-        line = _line(event.type, presentation.event(event.object, first=first), presentation.form)
+        line = self._encoded(presentation, event, first=first)
         if len(self._lines) >= self._capacity:
             del self._lines[next(iter(self._lines))]
-        self._lines[key] = (event.object, line)
+        self._lines[key] = (event.value, line)
         return line
+
+    @staticmethod
+    def _encoded(presentation: Presentation, event: EncodedEvent, *, first: bool) -> bytes:
+        stored = decode_json(event.value)
+        tree = stored if event.type == "BOOKMARK" else at_version(presentation.resource, stored)
+        return _line(event.type, presentation.event(tree, first=first), presentation.form)

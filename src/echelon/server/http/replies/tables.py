@@ -43,14 +43,17 @@ def table(
     headed: bool = True,
 ) -> Object:
     """A Table of `items`; without column definitions after the first event of a watch."""
-    columns = columns_of(resource) if resource.custom is None else columns_of_custom(resource.custom)
     return {
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{version}",
         "metadata": metadata,
-        "columnDefinitions": [_definition(column) for column in columns] if headed else None,
-        "rows": [_row(columns, item, now, include, version) for item in items],
+        "columnDefinitions": [_definition(column) for column in _columns(resource)] if headed else None,
+        "rows": [row(resource, item, now, include, version) for item in items],
     }
+
+
+def _columns(resource: Resource) -> tuple[Column, ...]:
+    return columns_of(resource) if resource.custom is None else columns_of_custom(resource.custom)
 
 
 def partial_metadata(obj: Object, version: str = "v1") -> Object:
@@ -68,10 +71,11 @@ def _definition(column: Column) -> Object:
     }
 
 
-def _row(columns: tuple[Column, ...], item: Object, now: float, include: IncludeObject, version: str) -> Object:
+def row(resource: Resource, item: Object, now: float, include: IncludeObject, version: str) -> Object:
+    """The row of one object."""
     carried: Any = None
     if include == "Metadata":
         carried = partial_metadata(item, version)
     elif include == "Object":
         carried = item
-    return {"cells": [column.cell(item, now) for column in columns], "object": carried}
+    return {"cells": [column.cell(item, now) for column in _columns(resource)], "object": carried}

@@ -5,6 +5,7 @@ The body is read on demand and only up to the limit; flow control of the transpo
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -16,11 +17,21 @@ from ...identity.client_certificates import PeerCertificate
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+#: Closes the connection of a request without sending the rest.
+Abort = Callable[[], None]
+
 MAX_BODY = 3 * 1024 * 1024
+NO_CACHE = ("cache-control", "no-cache, private")
+#: How long a client may read nothing of a streamed reply.
+STUCK_SECONDS = 60.0
 
 
 class Disconnected(Exception):
     """The client disconnected before its request was complete."""
+
+
+def _no_connection() -> None:
+    """The default of `Request.abort`."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +48,7 @@ class Request:
     #: The address of the client, or "".
     client: str = ""
     certificate: PeerCertificate | None = None
+    abort: Abort = _no_connection
 
     @staticmethod
     def from_scope(scope: Mapping[str, Any], receive: Receive) -> Request:
@@ -50,7 +62,8 @@ class Request:
         query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         uri = f"{scope['path']}?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else scope["path"]
         client = scope.get("client") or ("",)
-        return Request(scope["method"], path, query, headers, receive, uri, client[0], scope.get("echelon.certificate"))
+        certificate, abort = scope.get("echelon.certificate"), scope.get("echelon.abort") or _no_connection
+        return Request(scope["method"], path, query, headers, receive, uri, client[0], certificate, abort)
 
     def parameter(self, name: str) -> str:
         """The first value of a query parameter, or ""."""
@@ -105,3 +118,14 @@ class Response:
         headers += [(name.encode(), value.encode("latin-1", "replace")) for name, value in self.headers]
         await send({"type": "http.response.start", "status": self.code, "headers": headers})
         await send({"type": "http.response.body", "body": self.body})
+
+
+async def send_patiently(send: Send, message: MutableMapping[str, Any], abort: Abort) -> bool:
+    """Send a part of a stream; closes the connection and returns False if the client does not read for too long."""
+    try:
+        async with asyncio.timeout(STUCK_SECONDS):
+            await send(message)
+    except TimeoutError:
+        abort()
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""A plane with very many objects: memory, start, lists, pages and what others notice of them."""
