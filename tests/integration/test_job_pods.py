@@ -8,7 +8,7 @@ import pytest
 
 from echelon.api.errors import ApiError
 from echelon.api.objects import meta
-from echelon.api.scheme import JOBS, PODS, PRIORITY_CLASSES, WORKLOADS, Object
+from echelon.api.scheme import JOBS, POD_GROUPS, PODS, PRIORITY_CLASSES, Object
 from echelon.decide.job import scaling, tracking
 from tests.controller_plane import ControllerPlane, in_virtual_time
 from tests.integration.test_job_runs import TRACKING, conditions, ends, job
@@ -177,13 +177,14 @@ def test_late_news_of_the_end_does_not_start_another_pod() -> None:
 
 
 @pytest.mark.conformance("JOB-W34")
-def test_a_workload_that_is_refused_keeps_the_pods_away_and_is_told() -> None:
+def test_a_group_that_is_refused_keeps_the_pods_away_and_is_told() -> None:
     async def scenario(plane: ControllerPlane) -> None:
-        name = "j" * 60  # its template's name would be too long for a label
-        await plane.create(job(name))
+        wanted = job("train")
+        wanted["spec"]["template"]["spec"]["priorityClassName"] = "nosuch"
+        await plane.create(wanted)
         await plane.wait(30)
-        assert await plane.pods() == await plane.all(WORKLOADS) == []
-        assert await plane.reasons(name) == ["FailedWorkloadCreate"]
+        assert await plane.pods() == await plane.all(POD_GROUPS) == []
+        assert await plane.reasons("train") == ["WorkloadCreated", "FailedPodGroupCreate"]
 
     in_virtual_time(scenario)
 

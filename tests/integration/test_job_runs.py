@@ -277,3 +277,46 @@ def test_a_job_managed_by_somebody_else_is_left_alone() -> None:
         assert await plane.pods() == await plane.all(WORKLOADS) == await plane.all(POD_GROUPS) == []
 
     in_virtual_time(scenario)
+
+
+GANG = {"schedulingPolicy": {"gang": {}}}
+
+
+@pytest.mark.parametrize("name", ["train.v1.2", "t" * 63, "t" * 250 + ".v2"], ids=["dots", "a label", "the longest"])
+def test_a_gang_job_runs_under_any_name_that_a_job_may_have(name: str) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
+        wanted = job(name, parallelism=2, completions=2, scheduling=GANG)
+        if len(name) > 63:
+            # The server cannot write such a name into the label that it selects pods by.
+            wanted["spec"] |= {"manualSelector": True, "selector": {"matchLabels": {"app": "t"}}}
+            wanted["spec"]["template"]["metadata"]["labels"] = {"app": "t"}
+        await plane.create(wanted)
+        await plane.wait(3)
+        [group] = await plane.all(POD_GROUPS)
+        joined = [pod["spec"]["schedulingGroup"]["podGroupName"] for pod in await plane.pods()]
+        assert joined == [meta.name(group)] * 2
+        assert (await plane.finished(name))["status"]["succeeded"] == 2
+
+    in_virtual_time(scenario, scheduler=True)
+
+
+def test_a_basic_workload_of_the_users_own_opts_a_job_out_of_its_gang() -> None:
+    async def scenario(plane: ControllerPlane) -> None:
+        template = {"name": "plain", "schedulingPolicy": {"basic": {}}}
+        reference = {"apiGroup": "batch", "kind": "Job", "name": "train"}
+        await plane.create(
+            {
+                "apiVersion": WORKLOADS.api_version,
+                "kind": "Workload",
+                "metadata": {"name": "mine", "namespace": "default"},
+                "spec": {"controllerRef": reference, "podGroupTemplates": [template]},
+            }
+        )
+        await plane.create(job(parallelism=2, completions=2, scheduling=GANG))
+        await plane.finished("train")
+        assert [meta.name(one) for one in await plane.all(WORKLOADS)] == ["mine"]
+        [group] = await plane.all(POD_GROUPS)
+        assert group["spec"]["schedulingPolicy"] == {"basic": {}}
+        assert {pod["spec"]["schedulingGroup"]["podGroupName"] for pod in await plane.pods()} == {meta.name(group)}
+
+    in_virtual_time(scenario, scheduler=True)

@@ -34,6 +34,10 @@ INITIALLY_SCHEDULED = {kind: f"{kind}InitiallyScheduled" for kind in ("PodGroup"
 POD_GROUP_PROTECTION = "scheduling.k8s.io/podgroup-protection"
 COMPOSITE_PROTECTION = "scheduling.k8s.io/compositepodgroup-protection"
 GROUP_TEMPLATE_NAME = "scheduling.k8s.io/group-template-name"
+#: Job annotation beside the one above: the CompositePodGroup under which the Job's PodGroup is made.
+PARENT_COMPOSITE = "scheduling.k8s.io/parent-compositepodgroup"
+#: Job condition, True while its pods lack the group that its user asked for.
+GROUPING_DEGRADED = "GroupingDegraded"
 JOB_TRACKING = "batch.kubernetes.io/job-tracking"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 JOB_NAME = "batch.kubernetes.io/job-name"

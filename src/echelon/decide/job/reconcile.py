@@ -33,9 +33,8 @@ def reconcile(observed: Observed, now: float) -> Plan:
     if claims:
         return Plan(stages=(claims,), requeue_after=0)
     groups = _groups(job, observed)
-    if groups.blocked or groups.actions:
-        notes = (groups.note,) if groups.note else ()
-        return Plan(tuple((action,) for action in groups.actions), notes=notes, requeue_after=_after(groups))
+    if groups.actions:
+        return Plan(tuple((action,) for action in groups.actions), requeue_after=0)
     return _run(job, [read_pod(pod) for pod in observed.owned], groups, observed.namespace_closed, now)
 
 
@@ -51,16 +50,15 @@ def abandon(owned: Sequence[PodView]) -> Plan:
     return Plan(stages=(stripped,)) if stripped else NOTHING
 
 
-def _after(groups: scheduling_groups.GroupStep) -> float | None:
-    """Decide again at once if something is to be written; otherwise wait for a change."""
-    return 0 if groups.actions else None
-
-
 def _groups(job: Job, observed: Observed) -> scheduling_groups.GroupStep:
     status = job.status
     suspended_ever = job.view.condition("Suspended") is not None
     begun = bool(observed.owned or status.start_time or status.succeeded or status.failed or suspended_ever)
-    return scheduling_groups.step(job, begun or observed.namespace_closed, observed.workloads, observed.groups)
+    pods = scheduling_groups.MemberPods(
+        may_create=not (begun or job.deleting or observed.namespace_closed),
+        joined=tuple(sorted({pod.group_name for pod in observed.owned if pod.group_name and not pod.deleting})),
+    )
+    return scheduling_groups.step(job, pods, observed.workloads, observed.groups)
 
 
 def _run(job: Job, mine: list[JobPod], groups: scheduling_groups.GroupStep, namespace_closed: bool, now: float) -> Plan:
@@ -95,8 +93,7 @@ def _run(job: Job, mine: list[JobPod], groups: scheduling_groups.GroupStep, name
     if end is not None:
         _conclude(status, end, counting, survivors + terminating)
     _wake(draft, job, end, changes, start, now)
-    if groups.note:
-        draft.note(groups.note)
+    status.grouping(groups.problem)
     return status.finish(draft)
 
 

@@ -1,23 +1,26 @@
 """The Workload and PodGroup of a Job: found by reference, created once and in order, changed only in minCount.
 
     which Jobs:    template with its own schedulingGroup → none
-                   no controlling owner                  → Workload and PodGroup of its own (root)
+                   no controlling owner                  → a Workload that names the Job, else one of its own (root)
                    annotation group-template-name        → a PodGroup from the owner's Workload (delegated)
+                   owned, with spec.scheduling           → as without an owner (root)
                    any other owned Job                   → none, its owner sees to it
 
-They are made only for a Job that has not begun; a Job that ran ungrouped stays so.
+They are made only for a Job that has not begun; a Job that ran ungrouped stays so.  A Workload that a user brought is
+used as it is and never written.  Whatever cannot be used is a `GroupProblem`, which is told on the Job; its pods start
+without a group, because a broken Workload must not hold up a Job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...api.objects import meta
-from ...api.objects.vocabulary import GROUP_TEMPLATE_NAME
+from ...api.objects.vocabulary import GROUP_TEMPLATE_NAME, PARENT_COMPOSITE
 from ...api.scheme import JOBS, POD_GROUPS, WORKLOADS, Object
 from ...api.verbs import Patch, PatchType
-from ...api.views.group_views import GroupTemplate, PodGroupView, SchedulingPolicy, WorkloadView
+from ...api.views.group_views import GroupTemplate, PodGroupView, SchedulingPolicy, WorkloadSpec, WorkloadView
 from ...api.views.job_views import JobView
 from ...api.views.object_view import read
 from ..plan import Action, ApplyPatch, Create, Note
@@ -36,6 +39,14 @@ _COPIED = (
 
 
 @dataclass(frozen=True)
+class GroupProblem:
+    """Why the Job's pods do not have the group that its user asked for."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
 class GroupStep:
     """What the groups need before pods are looked at."""
 
@@ -43,52 +54,126 @@ class GroupStep:
     actions: tuple[Action, ...] = ()
     #: The PodGroup that new pods join; "" for none.
     group: str = ""
-    #: Pods must wait: until the actions are seen, or until a user has corrected the objects.
+    #: MemberPods must wait until the actions are seen.
     blocked: bool = False
-    note: Note | None = None
+    problem: GroupProblem | None = None
 
 
 UNGROUPED = GroupStep()
+
+
+@dataclass(frozen=True)
+class MemberPods:
+    """What the Job's pods say about its groups."""
+
+    #: The Job has not begun, so its groups may still be made.
+    may_create: bool
+    #: PodGroups that pods of the Job have joined.
+    joined: tuple[str, ...] = ()
 
 
 def delegated(job: JobView) -> bool:
     return job.controller is not None and GROUP_TEMPLATE_NAME in job.annotations
 
 
+def _is_root(job: JobView) -> bool:
+    return job.controller is None or (bool(job.spec.scheduling) and not delegated(job))
+
+
 def controller_reference(job: JobView) -> tuple[str, str, str]:
     """(group, kind, name) by which a Workload names the controller that this Job's groups come from."""
     owner = job.controller
-    return (JOBS.group, JOBS.kind, job.name) if owner is None else (owner.group, owner.kind, owner.name)
+    if owner is None or _is_root(job):
+        return JOBS.group, JOBS.kind, job.name
+    return owner.group, owner.kind, owner.name
 
 
-def step(job: Job, begun: bool, workloads: Sequence[WorkloadView], groups: Sequence[PodGroupView]) -> GroupStep:
+def step(job: Job, pods: MemberPods, workloads: Sequence[WorkloadView], groups: Sequence[PodGroupView]) -> GroupStep:
     """`workloads` name the Job's group controller, `groups` are controlled by the Job; both in a stable order."""
     if job.spec.template.spec.scheduling_group.pod_group_name:
         return UNGROUPED
-    may_create = not begun and not job.deleting
-    if job.view.controller is None:
-        return _root(job, may_create, [one for one in workloads if one.controlled_by(job.uid)], groups)
-    return _delegated(job, may_create, workloads, groups) if delegated(job.view) else UNGROUPED
+    if _is_root(job.view):
+        return _root(job, pods, workloads, groups)
+    return _delegated(job, pods, workloads, groups) if delegated(job.view) else UNGROUPED
 
 
 # -- root ----------------------------------------------------------------------------------------------------
 
 
-def _root(job: Job, may_create: bool, workloads: Sequence[WorkloadView], groups: Sequence[PodGroupView]) -> GroupStep:
-    if len(workloads) > 1:
-        return GroupStep(note=_warn(job, "AmbiguousWorkload", f"{len(workloads)} Workloads are controlled by this Job"))
-    if not workloads:
-        return GroupStep((_create_workload(job),), blocked=True) if may_create else UNGROUPED
-    workload = workloads[0]
-    templates = workload.spec.pod_group_templates
-    if len(templates) != 1:
-        message = f"Workload {workload.name} must have exactly one podGroupTemplate, it has {len(templates)}"
-        return GroupStep(blocked=True, note=_warn(job, "UnsupportedWorkload", message))
+def _root(job: Job, pods: MemberPods, workloads: Sequence[WorkloadView], groups: Sequence[PodGroupView]) -> GroupStep:
+    own = [one for one in workloads if one.controlled_by(job.uid)]
+    chosen = own or workloads
+    if len(chosen) > 1:
+        names = ", ".join(one.name for one in chosen)
+        return _ungrouped("AmbiguousWorkload", f"{len(chosen)} Workloads name this Job: {names}")
+    if not chosen:
+        return _without_workload(job, pods, groups)
+    workload = chosen[0]
+    template = _wanted_template(job, workload)
+    if template is None:
+        return _ungrouped("UnsupportedWorkload", _no_template(job, workload))
+    if not own and pods.may_create and (template.min_count or 0) > job.parallelism:
+        return _ungrouped("UnsupportedWorkload", _too_few_pods(job, workload, template))
     owners = [meta.owner_reference(job.obj, JOBS), meta.owner_reference(workload.obj, WORKLOADS, controller=False)]
-    found = _use_group(job, may_create, workload, templates[0], owners, groups)
+    found = _use_group(job, pods, workload, template, owners, groups)
     if found.blocked or not found.group:
         return found
-    return GroupStep(_resize_root(job, workload, templates[0], found, groups), found.group)
+    if not own:
+        return _follow_template(job, template, found, groups)
+    problem = found.problem or _second_workload(workload, workloads)
+    return GroupStep(_resize_root(job, workload, template, found, groups), found.group, problem=problem)
+
+
+def _without_workload(job: Job, pods: MemberPods, groups: Sequence[PodGroupView]) -> GroupStep:
+    if pods.may_create:
+        return GroupStep((_create_workload(job),), blocked=True)
+    if len(groups) != 1:
+        return _lost_group(pods)
+    named = groups[0].spec.workload_ref.workload_name
+    message = f"Workload {named} is gone; PodGroup {groups[0].name} goes on without it and keeps its minCount"
+    return GroupStep(group=groups[0].name, problem=GroupProblem("WorkloadMissing", message))
+
+
+def _wanted_template(job: Job, workload: WorkloadView) -> GroupTemplate | None:
+    """The template that the Job's annotation names; without one, the only template there is."""
+    wanted = job.view.annotations.get(GROUP_TEMPLATE_NAME, "")
+    templates = list(_templates(workload))
+    if wanted:
+        return next((one for one in templates if one.name == wanted), None)
+    return templates[0] if len(templates) == 1 else None
+
+
+def _no_template(job: Job, workload: WorkloadView) -> str:
+    names = [one.name for one in _templates(workload)]
+    wanted = job.view.annotations.get(GROUP_TEMPLATE_NAME, "")
+    if wanted:
+        listed = ", ".join(names) or "none"
+        return (
+            f"Workload {workload.name} has no podGroupTemplate {wanted}, it has: {listed}; pods start without a group"
+        )
+    return (
+        f"Workload {workload.name} must have exactly one podGroupTemplate, it has {len(names)}: "
+        f"name one in the annotation {GROUP_TEMPLATE_NAME}; pods start without a group"
+    )
+
+
+def _too_few_pods(job: Job, workload: WorkloadView, template: GroupTemplate) -> str:
+    return (
+        f"minCount {template.min_count} of template {template.name} in Workload {workload.name} is more than "
+        f"spec.parallelism {job.parallelism}; pods start without a group"
+    )
+
+
+def _second_workload(used: WorkloadView, workloads: Sequence[WorkloadView]) -> GroupProblem | None:
+    """A Workload that came after the Job had made its own."""
+    late = [one.name for one in workloads if one.name != used.name]
+    if not late:
+        return None
+    message = (
+        f"Workload {late[0]} names this Job and is not used: {used.name} was made before; "
+        "create the Workload before the Job, or the Job suspended"
+    )
+    return GroupProblem("WorkloadIgnored", message)
 
 
 def compile_template(job: Job) -> Object:
@@ -163,21 +248,19 @@ def _resize_root(
 
 
 def _delegated(
-    job: Job, may_create: bool, workloads: Sequence[WorkloadView], groups: Sequence[PodGroupView]
+    job: Job, pods: MemberPods, workloads: Sequence[WorkloadView], groups: Sequence[PodGroupView]
 ) -> GroupStep:
-    if not workloads:
-        return UNGROUPED
-    workload = workloads[0]
     wanted = job.view.annotations[GROUP_TEMPLATE_NAME]
-    template = next((one for one in workload.spec.pod_group_templates if not wanted or one.name == wanted), None)
+    if not workloads:
+        group, kind, owner = controller_reference(job.view)
+        message = f"no Workload has the controllerRef {kind}.{group}/{owner}; pods start without a group"
+        return _lost_group(pods) if pods.joined else _ungrouped("WorkloadMissing", message)
+    workload = workloads[0]
+    template = next((one for one in _templates(workload) if not wanted or one.name == wanted), None)
     if template is None:
-        return UNGROUPED
-    owners = [meta.owner_reference(job.obj, JOBS)]
-    found = _use_group(job, may_create, workload, template, owners, groups)
-    count = template.min_count
-    if found.blocked or not found.group or count is None:
-        return found
-    return GroupStep(_resize_group(job, found.group, count, groups), found.group)
+        return _ungrouped("UnsupportedWorkload", _no_template(job, workload))
+    found = _use_group(job, pods, workload, template, [meta.owner_reference(job.obj, JOBS)], groups)
+    return found if found.blocked or not found.group else _follow_template(job, template, found, groups)
 
 
 # -- both ----------------------------------------------------------------------------------------------------
@@ -185,40 +268,88 @@ def _delegated(
 
 def _use_group(
     job: Job,
-    may_create: bool,
+    pods: MemberPods,
     workload: WorkloadView,
     template: GroupTemplate,
     owners: list[Object],
     groups: Sequence[PodGroupView],
 ) -> GroupStep:
-    workload_name = workload.name
-    mine = [one for one in groups if one.spec.workload_ref.workload_name == workload_name]
+    mine = [one for one in groups if one.spec.workload_ref.workload_name == workload.name]
     if len(mine) > 1:
-        message = f"{len(mine)} PodGroups of Workload {workload_name} are controlled by this Job"
-        return GroupStep(note=_warn(job, "AmbiguousWorkload", message))
+        message = f"{len(mine)} PodGroups of Workload {workload.name} are controlled by this Job"
+        return _ungrouped("AmbiguousWorkload", message)
     if mine:
-        return GroupStep(group=mine[0].name)
-    if not may_create:
-        return UNGROUPED
-    name = child_names.pod_group(workload_name, template.name)
+        return GroupStep(group=mine[0].name, problem=_being_deleted(job, mine[0]))
+    if not pods.may_create:
+        return _lost_group(pods)
+    group = _new_group(job, workload, template, owners)
+    name = group["metadata"]["name"]
+    created = Note(JOBS, job.obj, "Normal", "PodGroupCreated", f"Created PodGroup {name} for Job {job.name}")
+    refused = Note(JOBS, job.obj, "Warning", "FailedPodGroupCreate", f"Error creating PodGroup {name}: {{error}}")
+    return GroupStep((Create(POD_GROUPS, group, created, refused),), blocked=True)
+
+
+def _new_group(job: Job, workload: WorkloadView, template: GroupTemplate, owners: list[Object]) -> Object:
     tree = _tree(workload, template)
-    group: Object = {
+    parent = job.view.annotations.get(PARENT_COMPOSITE, "")
+    return {
         "apiVersion": POD_GROUPS.api_version,
         "kind": POD_GROUPS.kind,
-        "metadata": {"name": name, "namespace": job.namespace, "ownerReferences": owners},
+        "metadata": {
+            "name": child_names.pod_group(workload.name, template.name),
+            "namespace": job.namespace,
+            "ownerReferences": owners,
+        },
         "spec": {
-            "workloadRef": {"workloadName": workload_name, "templateName": template.name},
+            "workloadRef": {"workloadName": workload.name, "templateName": template.name},
+            **({"parentCompositePodGroupName": parent} if parent else {}),
             **{key: tree[key] for key in _COPIED if tree.get(key) is not None},
         },
     }
-    created = Note(JOBS, job.obj, "Normal", "PodGroupCreated", f"Created PodGroup {name} for Job {job.name}")
-    return GroupStep((Create(POD_GROUPS, group, created),), blocked=True)
+
+
+def _follow_template(job: Job, template: GroupTemplate, found: GroupStep, groups: Sequence[PodGroupView]) -> GroupStep:
+    """The group keeps the minCount of a template that is not the Job's own to write."""
+    if template.min_count is None:
+        return found
+    return GroupStep(_resize_group(job, found.group, template.min_count, groups), found.group, problem=found.problem)
+
+
+def _being_deleted(job: Job, group: PodGroupView) -> GroupProblem | None:
+    if not group.deleting or job.deleting:
+        return None
+    return GroupProblem("PodGroupDeleted", f"PodGroup {group.name} was deleted and stays until its last pod has ended")
+
+
+def _lost_group(pods: MemberPods) -> GroupStep:
+    """MemberPods run in a group that is there no more; their replacements cannot join it."""
+    if not pods.joined:
+        return UNGROUPED
+    name = pods.joined[0]
+    return _ungrouped("PodGroupMissing", f"PodGroup {name} of running pods is gone; new pods start without a group")
+
+
+def _ungrouped(reason: str, message: str) -> GroupStep:
+    return GroupStep(problem=GroupProblem(reason, message))
+
+
+def _templates(workload: WorkloadView) -> Iterator[GroupTemplate]:
+    """All PodGroup templates, those in composite templates included."""
+    levels: list[WorkloadSpec | GroupTemplate] = [workload.spec]
+    for level in levels:
+        yield from level.pod_group_templates
+        levels.extend(level.composite_pod_group_templates)
 
 
 def _tree(workload: WorkloadView, template: GroupTemplate) -> Object:
     """A template as it is written in the Workload."""
-    trees: Sequence[Object] = workload.obj["spec"]["podGroupTemplates"]
-    return next(one for one in trees if one["name"] == template.name)
+    levels: list[Object] = [workload.obj["spec"]]
+    for level in levels:
+        for tree in level.get("podGroupTemplates") or ():
+            if tree["name"] == template.name:
+                return dict(tree)
+        levels.extend(level.get("compositePodGroupTemplates") or ())
+    raise LookupError(template.name)
 
 
 def _resize_group(job: Job, name: str, wanted: int, groups: Sequence[PodGroupView]) -> tuple[Action, ...]:
@@ -227,7 +358,3 @@ def _resize_group(job: Job, name: str, wanted: int, groups: Sequence[PodGroupVie
         return ()
     body = {"spec": {"schedulingPolicy": {"gang": {"minCount": wanted}}}}
     return (ApplyPatch(POD_GROUPS, job.namespace, name, Patch(PatchType.STRATEGIC, body)),)
-
-
-def _warn(job: Job, reason: str, message: str) -> Note:
-    return Note(JOBS, job.obj, "Warning", reason, message)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...api.objects.vocabulary import GROUPING_DEGRADED
 from ...api.scheme import JOBS, Object
 from ...base.instants import to_time
 from ..status_draft import StatusDraft
 from .children import PodCounts
 from .model import Job
 from .outcome import Outcome
+from .scheduling_groups import GroupProblem
 from .tracking import Tracking
 
 
@@ -38,6 +40,13 @@ class JobStatusDraft(StatusDraft):
         elif self.set("Suspended", "False", "JobResumed", "Job resumed"):
             self.note("Normal", "Resumed", "Job resumed")
             self.body["startTime"] = to_time(self._now)
+
+    def grouping(self, problem: GroupProblem | None) -> None:
+        """Say why pods lack the group that was asked for, and that they have it again."""
+        if problem is None:
+            self.set(GROUPING_DEGRADED, "False", "Resolved", "The groups of this Job are as they should be")
+        elif StatusDraft.set(self, GROUPING_DEGRADED, "True", problem.reason, problem.message):
+            self.note("Warning", problem.reason, problem.message)
 
     def pods(self, active: int, ready: int, terminating: int) -> None:
         self._put("active", active)

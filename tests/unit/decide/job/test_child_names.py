@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from echelon.api.objects import completion_indexes
@@ -68,6 +70,25 @@ def test_a_long_job_name_gives_distinct_workloads_per_uid() -> None:
     first, second = child_names.workload("j" * 253, "a"), child_names.workload("j" * 253, "b")
     assert first != second
     assert max(len(first), len(second)) <= 253
+
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["v1.2", "a.b.c", "j" * 63, "j" * 253, "a." * 126 + "a", "ab-" * 84 + "a", "a" * 56 + "-b", "a" * 45 + ".b" * 100],
+    ids=lambda name: f"{name[:8]}…{len(name)}",
+)
+def test_any_name_of_a_job_gives_names_that_a_server_takes(name: str) -> None:
+    template, workload = child_names.template(name), child_names.workload(name, "uid")
+    group = child_names.pod_group(workload, template)
+    assert _LABEL.fullmatch(template)
+    for made in (workload, group):
+        assert _SUBDOMAIN.fullmatch(made)
+        assert len(made) <= 253
+    assert child_names.template(name + "x") != template
 
 
 @pytest.mark.conformance("JOB-J64")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from echelon.api.objects.vocabulary import GROUPING_DEGRADED
 from echelon.api.scheme import POD_GROUPS, PODS, WORKLOADS, Object
 from echelon.decide.job.reconcile import reconcile
 from echelon.decide.plan import ApplyPatch, Create, Plan
@@ -216,13 +217,120 @@ def test_existing_groups_are_used_by_a_job_that_has_begun() -> None:
     assert [obj["spec"]["schedulingGroup"]["podGroupName"] for _, obj in made(result)] == [GROUP["metadata"]["name"]]
 
 
-@pytest.mark.conformance("JOB-W30", "JOB-W31")
-def test_foreign_objects_are_ignored() -> None:
-    foreign = stored(WORKLOAD, "f")
-    foreign["metadata"] = {"name": "foreign", "namespace": "ns", "uid": "f"}
-    assert kinds(plan(gang_job(), workloads=[foreign])) == ["Workload"]
+def brought(*templates: Object) -> Object:
+    """A Workload that its user made for the Job."""
+    spec = {**WORKLOAD["spec"], "podGroupTemplates": list(templates)}
+    return {**WORKLOAD, "metadata": {"name": "brought", "namespace": "ns", "uid": "b"}, "spec": spec}
+
+
+BASIC = {"name": "plain", "schedulingPolicy": {"basic": {}}}
+
+
+def problems(result: Plan) -> list[tuple[str, str]]:
+    """The reason of the condition that says what is wrong, and the reason of the event."""
+    assert result.status is not None
+    [condition] = [one for one in result.status.status["conditions"] if one["type"] == GROUPING_DEGRADED]
+    return [(condition["reason"], note.reason) for note in result.notes if note.type == "Warning"]
+
+
+@pytest.mark.conformance("JOB-W30")
+def test_a_workload_that_names_the_job_is_used_and_not_written() -> None:
+    """A real 1.37 cluster makes another beside it; see docs/concepts/differences.md."""
+    ((resource, group),) = made(plan(gang_job(), workloads=[brought(BASIC)]))
+    assert resource is POD_GROUPS
+    assert group["spec"] == {
+        "workloadRef": {"workloadName": "brought", "templateName": "plain"},
+        "schedulingPolicy": {"basic": {}},
+    }
+    later = plan(gang_job(5), workloads=[brought(BASIC)], groups=[stored(group, "g")])
+    assert changes(later) == []
+    assert {obj["spec"]["schedulingGroup"]["podGroupName"] for _, obj in made(later)} == {group["metadata"]["name"]}
+
+
+def test_a_brought_workload_that_was_there_first_keeps_its_min_count() -> None:
+    template = {"name": "two", "schedulingPolicy": {"gang": {"minCount": 2}}}
+    ((_, group),) = made(plan(gang_job(3), workloads=[brought(template)]))
+    result = plan(gang_job(3), workloads=[brought(template)], groups=[stored(group, "g")])
+    assert changes(result) == []
+    assert kinds(result) == ["Pod"] * 3
+
+
+@pytest.mark.parametrize(
+    ("templates", "annotation"),
+    [
+        ((BASIC, {**BASIC, "name": "other"}), ""),
+        ((), ""),
+        ((BASIC,), "nosuch"),
+        (({"name": "big", "schedulingPolicy": {"gang": {"minCount": 9}}},), ""),
+    ],
+    ids=["two templates", "none", "no such template", "more pods than there are"],
+)
+def test_a_brought_workload_that_cannot_be_used_means_plain_pods_and_says_why(
+    templates: tuple[Object, ...], annotation: str
+) -> None:
+    the_job = gang_job()
+    if annotation:
+        the_job["metadata"]["annotations"] = {"scheduling.k8s.io/group-template-name": annotation}
+    result = plan(the_job, workloads=[brought(*templates)])
+    assert set(kinds(result)) == {"Pod"}
+    assert all("schedulingGroup" not in obj["spec"] for _, obj in made(result))
+    assert problems(result) == [("UnsupportedWorkload", "UnsupportedWorkload")]
+
+
+def test_the_annotation_chooses_among_the_templates_of_a_brought_workload() -> None:
+    the_job = gang_job()
+    the_job["metadata"]["annotations"] = {"scheduling.k8s.io/group-template-name": "other"}
+    ((_, group),) = made(plan(the_job, workloads=[brought(BASIC, {**BASIC, "name": "other"})]))
+    assert group["spec"]["workloadRef"]["templateName"] == "other"
+
+
+def test_a_workload_that_comes_after_the_jobs_own_is_reported_and_not_used() -> None:
+    result = plan(gang_job(), workloads=[WORKLOAD, brought(BASIC)], groups=[GROUP])
+    assert {obj["spec"]["schedulingGroup"]["podGroupName"] for _, obj in made(result)} == {GROUP["metadata"]["name"]}
+    assert problems(result) == [("WorkloadIgnored", "WorkloadIgnored")]
+
+
+def test_a_problem_is_told_once_and_taken_back_when_it_is_solved() -> None:
+    the_job = gang_job(2)
+    first = plan(the_job, workloads=[brought()])
+    assert first.status is not None
+    the_job["status"] = first.status.status
+    pods = [job_pod("a", index=0), job_pod("b", index=1)]
+    again = plan(the_job, *pods, workloads=[brought()])
+    assert [note.reason for note in again.notes] == []
+    solved = plan(the_job, *pods)
+    assert solved.status is not None
+    [condition] = [one for one in solved.status.status["conditions"] if one["type"] == GROUPING_DEGRADED]
+    assert condition["status"] == "False"
+
+
+@pytest.mark.conformance("JOB-W31")
+def test_a_group_of_another_workload_is_ignored() -> None:
     other = {**GROUP, "spec": {**GROUP["spec"], "workloadRef": {"workloadName": "foreign", "templateName": "t"}}}
     assert kinds(plan(gang_job(), workloads=[WORKLOAD], groups=[other])) == ["PodGroup"]
+
+
+def grouped_pod(name: str, index: int) -> Object:
+    pod = job_pod(name, index=index)
+    pod["spec"]["schedulingGroup"] = {"podGroupName": GROUP["metadata"]["name"]}
+    return pod
+
+
+def test_a_deleted_workload_of_a_running_gang_is_reported_and_the_group_is_kept() -> None:
+    the_job = gang_job(2)
+    the_job["status"] = running(active=1)
+    result = plan(the_job, grouped_pod("a", 0), groups=[GROUP])
+    assert [obj["spec"]["schedulingGroup"]["podGroupName"] for _, obj in made(result)] == [GROUP["metadata"]["name"]]
+    assert problems(result) == [("WorkloadMissing", "WorkloadMissing")]
+
+
+def test_a_deleted_group_of_a_running_gang_is_reported() -> None:
+    the_job = gang_job(2)
+    the_job["status"] = running(active=2)
+    pods = [grouped_pod("a", 0), grouped_pod("b", 1)]
+    going = {**GROUP, "metadata": {**GROUP["metadata"], "deletionTimestamp": "2027-01-15T08:00:00Z"}}
+    assert problems(plan(the_job, *pods, workloads=[WORKLOAD], groups=[going])) == [("PodGroupDeleted",) * 2]
+    assert problems(plan(the_job, *pods, workloads=[WORKLOAD])) == [("PodGroupMissing",) * 2]
 
 
 @pytest.mark.conformance("JOB-W32")
@@ -235,13 +343,13 @@ def test_two_workloads_or_groups_of_one_job_mean_no_group_and_a_warning() -> Non
 
 
 @pytest.mark.conformance("JOB-W33")
-def test_a_workload_with_two_templates_blocks_the_job() -> None:
+def test_a_workload_with_two_templates_does_not_block_the_job() -> None:
+    """A real 1.37 cluster creates no pods at all; see docs/concepts/differences.md."""
     templates = [{"name": "a"}, {"name": "b"}]
     odd = {**WORKLOAD, "spec": {**WORKLOAD["spec"], "podGroupTemplates": templates}}
     result = plan(gang_job(), workloads=[odd])
-    assert result.stages == ()
-    assert result.status is None
-    assert [note.reason for note in result.notes] == ["UnsupportedWorkload"]
+    assert set(kinds(result)) == {"Pod"}
+    assert problems(result) == [("UnsupportedWorkload", "UnsupportedWorkload")]
 
 
 # -- elastic -------------------------------------------------------------------------------------------------
@@ -318,3 +426,36 @@ def test_a_missing_parent_template_means_plain_pods(annotation: str) -> None:
     the_job = owned(job(), "SuperJob", annotation=annotation)
     assert kinds(plan(the_job, workloads=[parent_workload()])) == ["Pod"]
     assert kinds(plan(the_job)) == ["Pod"]
+
+
+def nested_parent() -> Object:
+    parent = parent_workload()
+    [_, workers] = parent["spec"]["podGroupTemplates"]
+    composite = {"name": "trial", "podGroupTemplates": [workers]}
+    parent["spec"] = {**parent["spec"], "podGroupTemplates": [], "compositePodGroupTemplates": [composite]}
+    return parent
+
+
+def test_a_delegated_group_is_made_under_the_composite_that_the_job_names() -> None:
+    the_job = owned(job(), "SuperJob", annotation="workers")
+    the_job["metadata"]["annotations"]["scheduling.k8s.io/parent-compositepodgroup"] = "trial-1"
+    ((resource, group),) = made(plan(the_job, workloads=[nested_parent()]))
+    assert resource is POD_GROUPS
+    assert group["spec"]["parentCompositePodGroupName"] == "trial-1"
+    assert group["spec"]["schedulingPolicy"] == {"gang": {"minCount": 3}}
+
+
+@pytest.mark.parametrize(("workloads", "reason"), [([], "WorkloadMissing"), ([1], "UnsupportedWorkload")])
+def test_a_delegated_job_without_its_template_runs_plain_and_says_so(workloads: list[int], reason: str) -> None:
+    result = plan(owned(job(), "SuperJob", annotation="nosuch"), workloads=[parent_workload() for _ in workloads])
+    assert set(kinds(result)) == {"Pod"}
+    assert problems(result) == [(reason, reason)]
+
+
+@pytest.mark.parametrize("owner", ["JobSet", "CronJob"])
+def test_an_owned_job_with_terms_of_its_own_makes_its_groups_itself(owner: str) -> None:
+    the_job = owned(gang_job(), owner)
+    ((resource, workload),) = made(plan(the_job))
+    assert resource is WORKLOADS
+    assert workload["spec"]["controllerRef"] == {"apiGroup": "batch", "kind": "Job", "name": "gangjob"}
+    assert workload["spec"]["podGroupTemplates"][0]["schedulingPolicy"] == {"gang": {"minCount": 2}}
