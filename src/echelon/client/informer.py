@@ -329,15 +329,29 @@ class Caches:
         self._clock = clock
         self._informers: dict[Resource, Informer] = {}
         self._views: dict[type, ViewCache[Any]] = {}
+        #: While running: what runs the informers, and the task of each.
+        self._running: asyncio.TaskGroup | None = None
+        self._tasks: dict[Resource, asyncio.Task[None]] = {}
 
     def of(self, resource: Resource, indexes: Mapping[str, Indexer] | None = None) -> Informer:
-        """The informer of a kind, created on first use; call it before `run`."""
+        """The informer of a kind, created on first use."""
         informer = self._informers.get(resource)
         if informer is None:
             informer = self._informers[resource] = Informer(self.verbs, resource, self._clock, self.set_aside)
+            self._start(informer)
         for name, indexer in (indexes or {}).items():
             informer.add_index(name, indexer)
         return informer
+
+    def drop(self, resource: Resource) -> None:
+        """End the informer of a kind that is no longer served."""
+        if self._informers.pop(resource, None) is not None and (task := self._tasks.pop(resource, None)):
+            task.cancel()
+
+    def _start(self, informer: Informer) -> None:
+        if self._running is not None:
+            name = f"informer-{informer.resource.plural}"
+            self._tasks[informer.resource] = self._running.create_task(informer.run(), name=name)
 
     def views(self, view: type[V], indexes: Mapping[str, Indexer] | None = None) -> ViewCache[V]:
         """The typed views of a kind, shared by all components."""
@@ -370,8 +384,14 @@ class Caches:
         """Run all informers until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.set_aside.run(), name="set-aside")
-            for informer in self._informers.values():
-                group.create_task(informer.run(), name=f"informer-{informer.resource.plural}")
+            self._running = group
+            try:
+                for informer in list(self._informers.values()):
+                    self._start(informer)
+                await asyncio.Event().wait()
+            finally:
+                self._running = None
+                self._tasks.clear()
 
 
 def by_namespace(obj: Object) -> Iterable[str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..api.objects import meta
 from ..api.scheme import EVENTS, RESOURCES, Object, Resource
+from ..client.custom_informers import CustomInformers
 from ..client.informer import Caches
 from ..decide.garbage import Fate, Owned, lets_go_of_dependents, reconcile, waits_for_dependents
 from ..decide.plan import NOTHING, Plan
@@ -27,47 +28,63 @@ _BATCH_SECONDS = 0.05
 KINDS: tuple[Resource, ...] = tuple(
     one for one in RESOURCES if one.api_version == one.storage_api_version and one is not EVENTS
 )
-_BY_GROUP_KIND = {(one.group, one.kind): one for one in KINDS}
-_BY_PREFIX = {one.prefix: one for one in KINDS}
 
 
 class GarbageCollector:
     name = "garbage-collector"
 
     def __init__(self, caches: Caches) -> None:
+        self._informers = caches
         self._caches = {resource: caches.of(resource, {_OWNER: _owner_uids}) for resource in KINDS}
+        self._by_group_kind = {(one.group, one.kind): one for one in KINDS}
+        self._by_prefix = {one.prefix: one for one in KINDS}
         #: Uids of objects in foreground deletion: few or none, while an object may name thousands of owners.
         self._waiting: set[str] = set()
 
     def sources(self) -> Sequence[Source]:
         return [Source(resource, self._concerned(resource), _BATCH_SECONDS) for resource in KINDS]
 
+    def follow_kinds(self, listen: Callable[[Source], None]) -> None:
+        def follow(kind: Resource, defined: bool) -> None:
+            if defined:
+                self._caches[kind] = self._informers.of(kind, {_OWNER: _owner_uids})
+                self._by_group_kind[kind.group, kind.kind] = self._by_prefix[kind.prefix] = kind
+                listen(Source(kind, self._concerned(kind), _BATCH_SECONDS))
+            else:
+                self._caches.pop(kind, None)
+                self._by_group_kind.pop((kind.group, kind.kind), None)
+                self._by_prefix.pop(kind.prefix, None)
+
+        CustomInformers(self._informers).follow(follow)
+
     def doubts(self, key: str) -> Iterable[tuple[Resource, str, str]]:
         """Owners that the caches do not know: an owner may be younger than its kind's last news."""
-        _, obj = self._get(key)
+        _, obj = self._get(key) or (None, None)
         if obj is None:
             return
         for reference in meta.owner_references(obj):
-            owner_kind = _kind_of(reference)
+            owner_kind = self._kind_of(reference)
             if owner_kind is not None and self._owner(owner_kind, reference, obj) is None:
                 yield owner_kind, meta.namespace(obj) if owner_kind.namespaced else "", reference["name"]
 
     def decide(self, key: str, now: float) -> Plan:
-        resource, obj = self._get(key)
-        if obj is None:
+        found = self._get(key)
+        if found is None:
             return NOTHING
+        resource, obj = found
         fates = [self._fate(reference, resource, obj) for reference in meta.owner_references(obj)]
         if not meta.deleting(obj) and all(fate is Fate.LIVES for fate in fates):
             return NOTHING  # by far the most frequent case, and no need to look for dependents
         return reconcile(Owned(resource, obj, fates, self._dependents(obj)))
 
-    def _get(self, key: str) -> tuple[Resource, Object | None]:
+    def _get(self, key: str) -> tuple[Resource, Object] | None:
         group, plural, rest = key[1:].split("/", 2)
-        resource = _BY_PREFIX[f"/{group}/{plural}/"]
-        return resource, self._caches[resource].get(rest)
+        resource = self._by_prefix.get(f"/{group}/{plural}/")
+        obj = self._caches[resource].get(rest) if resource is not None else None
+        return (resource, obj) if resource is not None and obj is not None else None
 
     def _fate(self, reference: Mapping[str, Any], resource: Resource, obj: Object) -> Fate:
-        owner_kind = _kind_of(reference)
+        owner_kind = self._kind_of(reference)
         if owner_kind is None:
             # A kind that is not served here: the server of that kind collects its dependents.
             return Fate.LIVES
@@ -77,6 +94,9 @@ class GarbageCollector:
         if owner is None:
             return Fate.GONE
         return Fate.WAITS if waits_for_dependents(owner) else Fate.LIVES
+
+    def _kind_of(self, reference: Mapping[str, Any]) -> Resource | None:
+        return self._by_group_kind.get((reference["apiVersion"].rpartition("/")[0], reference["kind"]))
 
     def _owner(self, kind: Resource, reference: Mapping[str, Any], obj: Object) -> Object | None:
         space = f"{meta.namespace(obj)}/" if kind.namespaced else ""
@@ -99,7 +119,7 @@ class GarbageCollector:
             if current is not None and waits_for_dependents(current):
                 self._waiting.add(meta.uid(current))
             for reference in meta.owner_references(obj) if self._waiting else ():
-                kind = _kind_of(reference) if reference["uid"] in self._waiting else None
+                kind = self._kind_of(reference) if reference["uid"] in self._waiting else None
                 owner = self._owner(kind, reference, obj) if kind else None
                 if kind and owner and waits_for_dependents(owner):
                     yield kind.prefix + meta.key(owner)
@@ -108,10 +128,6 @@ class GarbageCollector:
                     yield dependent_kind.prefix + meta.key(dependent)
 
         return keys
-
-
-def _kind_of(reference: Mapping[str, Any]) -> Resource | None:
-    return _BY_GROUP_KIND.get((reference["apiVersion"].rpartition("/")[0], reference["kind"]))
 
 
 def _owner_uids(obj: Object) -> Iterable[str]:

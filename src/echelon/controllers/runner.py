@@ -73,6 +73,15 @@ class Surveying(Protocol):
         ...
 
 
+@runtime_checkable
+class AllKinds(Protocol):
+    """A controller of every kind: kinds that are defined later are among its sources."""
+
+    def follow_kinds(self, listen: Callable[[Source], None]) -> None:
+        """Call `listen` with the source of every custom kind, now and later."""
+        ...
+
+
 def own_key(obj: Object) -> Iterable[str]:
     """A change of the object concerns the object."""
     return (meta.key(obj),)
@@ -97,6 +106,7 @@ class Runner:
         self._controller = controller
         self._doubts = controller.doubts if isinstance(controller, Doubting) else None
         self._surveys = controller if isinstance(controller, Surveying) else None
+        self._follow_kinds = controller.follow_kinds if isinstance(controller, AllKinds) else None
         self._verbs = verbs
         self._caches = caches
         self._clock = clock
@@ -110,6 +120,9 @@ class Runner:
         """Work until cancelled; begins once all caches are filled."""
         for resource, handler in self._handlers:
             self._caches.of(resource).add_handler(handler, f"{self._controller.name}-controller")
+        if self._follow_kinds is not None:
+            self._follow_kinds(self._listen)
+            self._follow_kinds = None
         await self._caches.wait_synced()
         try:
             async with asyncio.TaskGroup() as group:
@@ -117,6 +130,10 @@ class Runner:
                     group.create_task(self._work(), name=f"{self._controller.name}-{number}")
         finally:
             self.queue.close()
+
+    def _listen(self, source: Source) -> None:
+        """Take a source that comes while the controller runs."""
+        self._caches.of(source.resource).add_handler(self._enqueuer(source), f"{self._controller.name}-controller")
 
     def _enqueuer(self, source: Source) -> Callable[[Object | None, Object | None], None]:
         def enqueue(old: Object | None, new: Object | None) -> None:
