@@ -19,6 +19,7 @@ from ..decide.job.model import Observed, managed_elsewhere, tracked
 from ..decide.job.reconcile import abandon, reconcile
 from ..decide.job.scheduling_groups import controller_reference
 from ..decide.plan import NOTHING, Plan
+from .orphan_index import ORPHANS, SELECTORS, orphan_labels, selected_labels
 from .runner import Source, controller_key, own_key
 
 #: Pods of one Job change in bursts, and each time its status follows; deciding on every change alone would cost the
@@ -32,8 +33,8 @@ class JobController:
     name = "job"
 
     def __init__(self, caches: Caches) -> None:
-        self._jobs = caches.views(JobView, {"selected-label": _selected_labels})
-        self._pods = caches.views(PodView, {"job": _job_of_pod, "orphan-label": _orphan_labels})
+        self._jobs = caches.views(JobView, {SELECTORS: selected_labels})
+        self._pods = caches.views(PodView, {"job": _job_of_pod, ORPHANS: orphan_labels})
         self._workloads = caches.views(WorkloadView, {"controller-ref": _controller_ref})
         self._groups = caches.views(PodGroupView, {"controller": by_controller})
         self._namespaces = caches.of(NAMESPACES)
@@ -75,14 +76,12 @@ class JobController:
 
     def _orphans(self, job: JobView) -> list[PodView]:
         """Pods without a controller that carry one of the labels the Job selects; the selector itself decides."""
-        for value in _selected_labels(job.obj):
-            return self._pods.find("orphan-label", value)
-        return []
+        return self._pods.find(ORPHANS, selected_labels(job.obj)[0])
 
     def _jobs_of_pod(self, pod: Object) -> Iterable[str]:
         yield from _job_of_pod(pod)
-        for value in _orphan_labels(pod):
-            for job in self._jobs.find("selected-label", value):
+        for value in orphan_labels(pod):
+            for job in self._jobs.find(SELECTORS, value):
                 yield job.key
 
 
@@ -105,17 +104,6 @@ def _job_of_pod(pod: Object) -> Iterable[str]:
         yield from _job_of(pod)
     elif JOB_TRACKING in meta.finalizers(pod) and JOB_NAME in meta.labels(pod):
         yield f"{meta.namespace(pod)}/{meta.labels(pod)[JOB_NAME]}"
-
-
-def _orphan_labels(pod: Object) -> Iterable[str]:
-    if meta.controller_of(pod) is not None:
-        return ()
-    return [f"{meta.namespace(pod)}/{key}={value}" for key, value in meta.labels(pod).items()]
-
-
-def _selected_labels(job: Object) -> Iterable[str]:
-    labels = (job["spec"].get("selector") or {}).get("matchLabels") or {}
-    return [f"{meta.namespace(job)}/{key}={value}" for key, value in sorted(labels.items())]
 
 
 def _controller_ref(workload_object: Object) -> Iterable[str]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from ..client.informer import Caches
+from .apps.replicas import ReplicaSetController, ReplicationControllerController
 from .disruption_budgets import DisruptionController
 from .garbage import GarbageCollector
 from .job import JobController
@@ -31,6 +32,8 @@ _ALL: tuple[ControllerClass, ...] = (
     TrainJobController,
     JobSetController,
     JobController,
+    ReplicaSetController,
+    ReplicationControllerController,
     PodGroupProtection,
     CompositePodGroupProtection,
     DisruptionController,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from ..api.errors import ApiError
@@ -22,7 +22,7 @@ from ..base.clock import Clock
 from ..client.events import Recorder
 from ..client.informer import Caches
 from ..client.workqueue import WorkQueue
-from ..decide.plan import Action, ApplyPatch, Create, Delete, Note, Plan
+from ..decide.plan import Action, ApplyPatch, Create, Delete, Note, Plan, StatusWrite
 
 log = logging.getLogger(__name__)
 
@@ -196,17 +196,17 @@ class Runner:
     async def _enact(self, plan: Plan) -> None:
         for stage in plan.stages:
             outcomes = await asyncio.gather(*map(self._apply, stage), return_exceptions=True)
-            for outcome in outcomes:
+            for action, outcome in zip(stage, outcomes, strict=True):
+                if isinstance(outcome, ApiError) and plan.refused is not None and not isinstance(action, ApplyPatch):
+                    await self._write_status(_with_error(plan.refused, str(outcome)))
                 if isinstance(outcome, BaseException):
                     raise outcome
         if plan.status is not None:
-            await self._write_status(plan)
+            await self._write_status(plan.status)
         for note in plan.notes:
             self._say(note)
 
-    async def _write_status(self, plan: Plan) -> None:
-        write = plan.status
-        assert write is not None
+    async def _write_status(self, write: StatusWrite) -> None:
         updated = await self._verbs.update(
             write.resource, {**write.obj, "status": write.status}, meta.namespace(write.obj), "status"
         )
@@ -256,3 +256,12 @@ class Runner:
         # One that lingers is seen as deleting at once; of one that is gone the watch will tell.
         if "deletionTimestamp" in marked.get("metadata", {}) and meta.uid(marked) == action.uid:
             self._caches.observe(action.resource, marked)
+
+
+def _with_error(write: StatusWrite, error: str) -> StatusWrite:
+    """The status for a refused action, with the refusal in place of `{error}`."""
+    conditions = [
+        {**one, "message": error} if one.get("message") == "{error}" else one
+        for one in write.status.get("conditions", ())
+    ]
+    return replace(write, status={**write.status, "conditions": conditions})

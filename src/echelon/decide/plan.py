@@ -1,7 +1,8 @@
 """A controller's decision as a value: what to write, in which order, and when to look again.
 
 `controllers.runner` enacts a plan: stages one after the other, the actions of a stage side by side, then the
-status, then the events.  A failed action ends the plan; nothing after it happens and the key is retried.
+status, then the events.  A failed action ends the plan; nothing after it happens but the status for that case, and the
+key is retried.
 """
 
 from __future__ import annotations
@@ -87,6 +88,8 @@ class Plan:
     stages: tuple[tuple[Action, ...], ...] = ()
     status: StatusWrite | None = None
     notes: tuple[Note, ...] = ()
+    #: The status to write instead if a creation or deletion is refused; `{error}` is the message of its condition.
+    refused: StatusWrite | None = None
     #: Seconds after which to decide again even if nothing changes.
     requeue_after: float | None = None
 
@@ -105,6 +108,7 @@ class Draft:
     _stages: list[tuple[Action, ...]] = field(default_factory=list)
     _notes: list[Note] = field(default_factory=list)
     _status: StatusWrite | None = None
+    _refused: StatusWrite | None = None
     _requeue: float | None = None
 
     def stage(self, *actions: Action) -> None:
@@ -117,9 +121,12 @@ class Draft:
     def status(self, write: StatusWrite) -> None:
         self._status = write
 
+    def refused(self, write: StatusWrite) -> None:
+        self._refused = write
+
     def requeue(self, after: float) -> None:
         """The soonest of all requests wins."""
         self._requeue = after if self._requeue is None else min(self._requeue, after)
 
     def done(self) -> Plan:
-        return Plan(tuple(self._stages), self._status, tuple(self._notes), self._requeue)
+        return Plan(tuple(self._stages), self._status, tuple(self._notes), self._refused, self._requeue)

@@ -1,0 +1,88 @@
+"""ReplicaSets, ReplicationControllers and Deployments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..objects.selectors import LabelSelector
+from ..scheme import DEPLOYMENTS, REPLICA_SETS, REPLICATION_CONTROLLERS
+from .object_view import Conditioned, ObjectView, ViewPart
+from .pod_views import PodTemplate
+
+
+class ReplicaSetSpec(ViewPart, frozen=True):
+    replicas: int = 1
+    min_ready_seconds: int = 0
+    #: A label selector, or for ReplicationControllers a map of labels.
+    selector: dict[str, Any] | None = None
+    template: PodTemplate = PodTemplate()
+
+
+class ReplicaSetStatus(Conditioned, frozen=True):
+    replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    terminating_replicas: int | None = None
+    observed_generation: int = 0
+
+
+class ReplicaSetView(
+    ObjectView[ReplicaSetSpec, ReplicaSetStatus], resource=REPLICA_SETS, spec=ReplicaSetSpec, status=ReplicaSetStatus
+):
+    __slots__ = ()
+
+    @property
+    def selector(self) -> LabelSelector:
+        return LabelSelector.from_object(self.spec.selector)
+
+
+class ReplicationControllerView(
+    ObjectView[ReplicaSetSpec, ReplicaSetStatus],
+    resource=REPLICATION_CONTROLLERS,
+    spec=ReplicaSetSpec,
+    status=ReplicaSetStatus,
+):
+    __slots__ = ()
+
+    @property
+    def selector(self) -> LabelSelector:
+        return LabelSelector.from_object({"matchLabels": self.spec.selector or {}})
+
+
+class RollingUpdate(ViewPart, frozen=True):
+    max_unavailable: int | str = 0
+    max_surge: int | str = 0
+
+
+class DeploymentStrategy(ViewPart, frozen=True):
+    type: str = "RollingUpdate"
+    rolling_update: RollingUpdate = RollingUpdate()
+
+
+class DeploymentSpec(ViewPart, frozen=True):
+    replicas: int = 1
+    min_ready_seconds: int = 0
+    paused: bool = False
+    revision_history_limit: int | None = None
+    progress_deadline_seconds: int | None = None
+    selector: dict[str, Any] | None = None
+    strategy: DeploymentStrategy = DeploymentStrategy()
+
+
+class DeploymentStatus(Conditioned, frozen=True):
+    replicas: int = 0
+    updated_replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    observed_generation: int = 0
+    collision_count: int = 0
+
+
+class DeploymentView(
+    ObjectView[DeploymentSpec, DeploymentStatus], resource=DEPLOYMENTS, spec=DeploymentSpec, status=DeploymentStatus
+):
+    __slots__ = ()
+
+    @property
+    def selector(self) -> LabelSelector:
+        return LabelSelector.from_object(self.spec.selector)

@@ -1,0 +1,1 @@
+"""Controllers of the kinds that keep pods running."""

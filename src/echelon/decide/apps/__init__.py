@@ -1,0 +1,1 @@
+"""Decisions about kinds that keep pods running: ReplicaSet, ReplicationController, Deployment."""
