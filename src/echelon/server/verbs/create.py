@@ -98,13 +98,14 @@ def place(resource: Resource, metadata: Object, namespace: str) -> None:
 
 
 async def _stored(access: Access, resource: Resource, tree: Object, options: WriteOptions) -> bool:
-    """Store the object; False if the name already exists."""
+    """Store the object; False if the name already exists, which readers can then see."""
     metadata = tree["metadata"]
     if options.dry_run:
         return access.get(resource, metadata["name"], metadata.get("namespace", "")) is None
     try:
         await access.insert(resource, tree)
-    except RevisionMismatch:
+    except RevisionMismatch as taken:
+        await access.store.settled(taken.key)
         return False
     return True
 

@@ -57,8 +57,7 @@ async def update(
         try:
             return at_version(resource, await store_revision(access, resource, record, new, options))
         except RevisionMismatch:
-            if metadata.get("resourceVersion"):
-                raise stale(resource, name) from None
+            # A conflict is told when readers can see what caused it.
             await access.store.settled(record.key)
 
 
