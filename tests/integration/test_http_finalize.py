@@ -27,3 +27,9 @@ def test_annotations_of_a_binding_go_onto_the_pod(https: Https) -> None:
     }
     assert https("POST", f"{pods}/p/binding", binding).status == 201
     assert https("GET", f"{pods}/p").json()["metadata"]["annotations"] == {"example.com/by": "me"}
+
+
+def test_a_finalize_whose_spec_is_no_object_is_refused(https: Https) -> None:
+    assert https("POST", "/api/v1/namespaces", {"metadata": {"name": "odd"}}).status == 201
+    body = {"metadata": {"name": "odd"}, "spec": [None]}
+    assert https("PUT", "/api/v1/namespaces/odd/finalize", body).status == 400

@@ -58,7 +58,7 @@ def collection(obj: Tree) -> str:
 
 def objects() -> list[Odd]:
     found: list[Odd] = []
-    for make in (_pods, _jobs, _job_sets, _nodes, _groups, _others, _large):
+    for make in (_pods, _jobs, _job_sets, _nodes, _budgets, _others, _definitions, _large):
         found += make()
     return found
 
@@ -126,14 +126,23 @@ def _nodes() -> Iterator[Odd]:
         yield named(f"node-{index}", "v1", "Node", {"spec": {"unschedulable": True}, **tree})
 
 
-def _groups() -> Iterator[Odd]:
+def _budgets() -> Iterator[Odd]:
     for index, spec in enumerate(_PIECES["budgets"]):
         yield named(f"budget-{index}", "policy/v1", "PodDisruptionBudget", {"spec": spec})
 
 
 def _others() -> Iterator[Odd]:
-    for index, tree in enumerate(_PIECES["others"]):
-        yield named(f"other-{index}", tree["apiVersion"], tree["kind"], tree)
+    for prefix, pieces in (("other", "others"), ("group", "groups"), ("training", "training"), ("cluster", "cluster")):
+        for index, tree in enumerate(_PIECES[pieces]):
+            rest = {field: value for field, value in tree.items() if field != "status"}
+            yield named(f"{prefix}-{index}", tree["apiVersion"], tree["kind"], rest, tree.get("status"))
+
+
+def _definitions() -> Iterator[Odd]:
+    for index, spec in enumerate(_PIECES["definitions"]):
+        name = f"{spec['names']['plural']}.{spec['group']}"
+        tree = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": spec}
+        yield Odd(f"definition-{index}", {**tree, "metadata": {"name": name}})
 
 
 def _large() -> Iterator[Odd]:

@@ -231,7 +231,8 @@ class Grammar:
         namespace = self.rng.choice(("", *_NAMESPACES))
         query = self._query(_LIST_PARAMETERS, 0.2)
         if self.rng.random() < 0.01:
-            query += ("&" if query else "?") + "watch=true&timeoutSeconds=1"
+            # Last, because a watch without a timeout, or with 0, would not end.
+            query = query.replace("timeoutSeconds", "x") + ("&" if query else "?") + "watch=true&timeoutSeconds=1"
         return FuzzRequest("GET", kind.path(namespace) + query, accept=self.rng.choice(_ACCEPT))
 
     def _delete(self, kind: FuzzKind) -> FuzzRequest:

@@ -291,3 +291,9 @@ def test_namespaced_kinds_print_what_a_real_server_prints() -> None:
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u", "controller": True}
     revision = {"metadata": {"name": "r", "ownerReferences": [owner]}, "revision": 3}
     assert row(scheme.CONTROLLER_REVISIONS, revision)[1:3] == ["daemonset.apps/d", 3]
+
+
+def test_a_cell_that_cannot_be_told_does_not_hide_the_others() -> None:
+    node: Object = {"metadata": {"name": "n", "labels": "odd"}, "status": {"conditions": [{"type": "Ready"}]}}
+    (row,) = shown(scheme.NODES, [node])["rows"]
+    assert row["cells"][:3] == ["n", "NotReady", "<unknown>"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import pairwise
 
 Interval = tuple[int, int]
@@ -76,10 +77,12 @@ class IndexSet:
         """Ascending and comma separated, runs of three or more as `a-b`."""
         parts: list[str] = []
         for first, last in self._intervals:
-            if last - first > 1:
+            if first == last:
+                parts.append(str(first))
+            elif last - first > 1:
                 parts.append(f"{first}-{last}")
             else:
-                parts.extend(map(str, range(first, last + 1)))
+                parts += str(first), str(last)
         return ",".join(parts)
 
 
@@ -90,6 +93,7 @@ def of(indexes: Iterable[int]) -> IndexSet:
     return IndexSet((index, index) for index in indexes)
 
 
+@lru_cache(maxsize=64)  # a Job is looked at again and again while its text stays the same
 def members(text: str, below: int) -> IndexSet:
     """The indexes in a text that the server has accepted, as far as they are smaller than `below`."""
     found: list[Interval] = []
@@ -116,6 +120,8 @@ def parse(text: str, completions: int) -> list[Interval]:
 
 
 def _interval(part: str) -> Interval:
+    if part.isdigit() and part.isascii():  # by far the most frequent in a long text
+        return (only := int(part)), only
     ends = part.split("-")
     if len(ends) > 2 or not all(end.isascii() and end.isdigit() for end in ends):
         raise ValueError(f"cannot convert {part!r} to an index or an interval a-b")

@@ -191,13 +191,6 @@ class JobSetStatus(Conditioned, frozen=True):
     restarts_count_towards_max: int = 0
     replicated_jobs_status: tuple[ReplicatedJobStatus, ...] = ()
 
-    def of(self, replicated_job: str) -> ReplicatedJobStatus:
-        """The counters of one replicated job, all zero if there are none yet."""
-        for entry in self.replicated_jobs_status:
-            if entry.name == replicated_job:
-                return entry
-        return ReplicatedJobStatus()
-
 
 class JobSetView(ObjectView[JobSetSpec, JobSetStatus], resource=JOB_SETS, spec=JobSetSpec, status=JobSetStatus):
     __slots__ = ()

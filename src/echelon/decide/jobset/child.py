@@ -59,7 +59,7 @@ def _keys(js: JobSet, rj: ReplicatedJob, index: int, name: str) -> dict[str, str
         JOBSET_PREFIX + "job-key": child_names.job_key(js.namespace, name),
         RESTART_ATTEMPT: str(js.restarts),
         JOBSET_PREFIX + "group-name": rj.group,
-        JOBSET_PREFIX + "group-replicas": str(js.jobs_in_group(rj.group)),
+        JOBSET_PREFIX + "group-replicas": str(js.jobs_by_group[rj.group]),
         JOBSET_PREFIX + "job-group-index": str(rj.first_in_group + index),
     }
     if uses_job_restarts(js):

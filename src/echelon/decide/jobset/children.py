@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from ...api.objects.vocabulary import JOBSET_PREFIX, REPLICATED_JOB_NAME
 from ...api.scheme import Object
-from ...api.views.job_views import JobView
+from ...api.views.job_views import JobView, ReplicatedJobStatus
 from ...base.decimals import read_count
-from .model import JobSet, ReplicatedJob
+from .model import JobSet
 
 RESTART_ATTEMPT = JOBSET_PREFIX + "restart-attempt"
 JOB_RESTART_ATTEMPT = JOBSET_PREFIX + "job-restart-attempt"
 JOB_INDEX = JOBSET_PREFIX + "job-index"
+
+
+_NOTHING_YET = ReplicatedJobStatus()
 
 
 @dataclass(frozen=True)
@@ -84,8 +88,8 @@ def _restarts_of(js: JobSet, job: JobView) -> int:
 
 def job_restarts(js: JobSet, replicated_job: str, index: int) -> int:
     """How often one Job alone has been restarted."""
-    counters = js.view.status.of(replicated_job).job_restarts
-    return counters[index] if index < len(counters) else 0
+    known = js.status_by_name.get(replicated_job)
+    return known.job_restarts[index] if known is not None and index < len(known.job_restarts) else 0
 
 
 def parent(job: JobView) -> str:
@@ -95,18 +99,20 @@ def parent(job: JobView) -> str:
 
 def count(js: JobSet, jobs: SortedJobs) -> dict[str, Counts]:
     """Counts by replicated job, over Jobs of the current attempt."""
-    return {rj.name: _count_one(rj, jobs) for rj in js.replicated}
-
-
-def _count_one(rj: ReplicatedJob, jobs: SortedJobs) -> Counts:
-    active = [job for job in jobs.active if parent(job) == rj.name]
-    return Counts(
-        ready=sum(map(_is_ready, active)),
-        succeeded=sum(parent(job) == rj.name for job in jobs.succeeded),
-        failed=sum(parent(job) == rj.name for job in jobs.failed),
-        active=sum(job.status.active > 0 for job in active),
-        suspended=sum(job.spec.suspend for job in active),
-    )
+    active: defaultdict[str, list[JobView]] = defaultdict(list)
+    for job in jobs.active:
+        active[parent(job)].append(job)
+    succeeded, failed = (Counter(map(parent, ended)) for ended in (jobs.succeeded, jobs.failed))
+    return {
+        rj.name: Counts(
+            ready=sum(map(_is_ready, active[rj.name])),
+            succeeded=succeeded[rj.name],
+            failed=failed[rj.name],
+            active=sum(job.status.active > 0 for job in active[rj.name]),
+            suspended=sum(job.spec.suspend for job in active[rj.name]),
+        )
+        for rj in js.replicated
+    }
 
 
 def _is_ready(job: JobView) -> bool:
@@ -127,7 +133,7 @@ def status_of(js: JobSet, counts: Mapping[str, Counts]) -> list[Object]:
             "active": number.active,
             "suspended": number.suspended,
         }
-        old = js.view.status.of(rj.name)
+        old = js.status_by_name.get(rj.name, _NOTHING_YET)
         if old.job_restarts:
             entry["jobRestarts"] = list(old.job_restarts)
         if old.job_restarts_count_towards_max:

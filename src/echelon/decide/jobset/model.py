@@ -6,13 +6,22 @@ Complete, so nothing behind this file knows a third way of ordering.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ...api.objects.vocabulary import JOBSET_EXCLUSIVE_TOPOLOGY
 from ...api.scheme import Object, Resource
 from ...api.views.group_views import CompositePodGroupView, PodGroupView, WorkloadView
-from ...api.views.job_views import Dependency, JobSetSpec, JobSetView, JobTemplate, JobView, ReplicatedJobSpec
+from ...api.views.job_views import (
+    Dependency,
+    JobSetSpec,
+    JobSetView,
+    JobTemplate,
+    JobView,
+    ReplicatedJobStatus,
+)
 from ...api.views.object_view import read as decode
 from ...api.views.pod_views import PodSpec
 
@@ -96,7 +105,7 @@ class JobSet:
     def has_hostnames(self) -> bool:
         return self.spec.network.enable_dns_hostnames
 
-    @property
+    @cached_property
     def jobs_in_total(self) -> int:
         return sum(rj.replicas for rj in self.replicated)
 
@@ -105,8 +114,17 @@ class JobSet:
         """Whether some pods are created only after others have reached a state."""
         return self.starts_in_order or any(rj.depends_on for rj in self.replicated)
 
-    def jobs_in_group(self, group: str) -> int:
-        return sum(rj.replicas for rj in self.replicated if rj.group == group)
+    @cached_property
+    def status_by_name(self) -> Mapping[str, ReplicatedJobStatus]:
+        """The counters of each replicated job that has some."""
+        return {entry.name: entry for entry in reversed(self.view.status.replicated_jobs_status)}
+
+    @cached_property
+    def jobs_by_group(self) -> Mapping[str, int]:
+        found: Counter[str] = Counter()
+        for rj in self.replicated:
+            found[rj.group] += rj.replicas
+        return found
 
 
 def managed_elsewhere(jobset: JobSetView) -> bool:
@@ -129,6 +147,8 @@ def read(view: JobSetView) -> JobSet:
 def _replicated_jobs(jobset: JobSetView) -> tuple[ReplicatedJob, ...]:
     chained = jobset.spec.execution_policy.execution_policy_order == "InOrder"
     result: list[ReplicatedJob] = []
+    earlier: list[Dependency] = []
+    in_total, in_group = 0, Counter[str]()
     for entry in jobset.spec.replicated_jobs:
         group = entry.group_name or "default"
         template = decode(JobTemplate, entry.template)
@@ -140,21 +160,19 @@ def _replicated_jobs(jobset: JobSetView) -> tuple[ReplicatedJob, ...]:
                 group=group,
                 template=template,
                 tree=entry.template,
-                depends_on=_dependencies(entry, result, chained),
-                first_global=sum(rj.replicas for rj in result),
-                first_in_group=sum(rj.replicas for rj in result if rj.group == group),
+                # All earlier ones: an entry with no replicas is Complete at once and must not open the way.
+                depends_on=tuple(earlier) if chained else entry.depends_on,
+                first_global=in_total,
+                first_in_group=in_group[group],
                 exclusive_key=exclusive_key,
                 by_node_selector=by_node_selector,
             )
         )
+        in_total += entry.replicas
+        in_group[group] += entry.replicas
+        if chained:
+            earlier.append(Dependency(entry.name, "Complete"))
     return tuple(result)
-
-
-def _dependencies(entry: ReplicatedJobSpec, earlier: Sequence[ReplicatedJob], chained: bool) -> tuple[Dependency, ...]:
-    if chained:
-        # All earlier ones, not only the last: an entry with no replicas is Complete at once and must not open the way.
-        return tuple(Dependency(rj.name, "Complete") for rj in earlier)
-    return entry.depends_on
 
 
 def _exclusive(jobset: JobSetView, template: JobTemplate) -> tuple[str, bool]:

@@ -104,7 +104,7 @@ def revise(
     if resource.custom is not None:
         old = at_version(resource, old)
     if subresource == "finalize":
-        return _finalized(resource, old, sent)
+        return _finalized(resource, old, decode(resource, sent, options))
     if subresource == "status":
         new = _with_status(resource, old, sent, options, patched=patched)
     else:

@@ -68,8 +68,8 @@ def _pairs(pairs: Any) -> str:
 
 def _node_status(node: Object, _now: float) -> str:
     found = meta.find_condition(node, "Ready")
-    words = {"True": "Ready", "False": "NotReady", None: "Unknown"}
-    word = words.get(found["status"], "NotReady") if found else words[None]
+    ready = "Ready" if found and found.get("status") == "True" else "NotReady"
+    word = ready if found else "Unknown"
     return f"{word},SchedulingDisabled" if (node.get("spec") or {}).get("unschedulable") else word
 
 

@@ -78,4 +78,17 @@ def row(resource: Resource, item: Object, now: float, include: IncludeObject, ve
         carried = partial_metadata(item, version)
     elif include == "Object":
         carried = item
-    return {"cells": [column.cell(item, now) for column in _columns(resource)], "object": carried}
+    columns = _columns(resource)
+    try:
+        cells = [column.cell(item, now) for column in columns]
+    except Exception:  # an odd object must not hide the others of its list
+        cells = [_cell(column, item, now) for column in columns]
+    return {"cells": cells, "object": carried}
+
+
+def _cell(column: Column, item: Object, now: float) -> Any:
+    """A cell, or what kubectl prints for a value that cannot be told."""
+    try:
+        return column.cell(item, now)
+    except Exception:
+        return "<unknown>"
