@@ -54,7 +54,7 @@ class GroupStep:
     actions: tuple[Action, ...] = ()
     #: The PodGroup that new pods join; "" for none.
     group: str = ""
-    #: MemberPods must wait until the actions are seen.
+    #: Pods must wait until the actions are seen.
     blocked: bool = False
     problem: GroupProblem | None = None
 
@@ -322,7 +322,7 @@ def _being_deleted(job: Job, group: PodGroupView) -> GroupProblem | None:
 
 
 def _lost_group(pods: MemberPods) -> GroupStep:
-    """MemberPods run in a group that is there no more; their replacements cannot join it."""
+    """Pods run in a group that is there no more; their replacements cannot join it."""
     if not pods.joined:
         return UNGROUPED
     name = pods.joined[0]
