@@ -112,8 +112,10 @@ def _root(job: Job, pods: MemberPods, workloads: Sequence[WorkloadView], groups:
     template = _wanted_template(job, workload)
     if template is None:
         return _ungrouped("UnsupportedWorkload", _no_template(job, workload))
-    if not own and pods.may_create and (template.min_count or 0) > job.parallelism:
-        return _ungrouped("UnsupportedWorkload", _too_few_pods(job, workload, template))
+    if not own and not any(one.spec.workload_ref.workload_name == workload.name for one in groups):
+        unused = _unused(job, pods, workload, template)
+        if unused is not None:
+            return GroupStep(problem=unused)
     owners = [meta.owner_reference(job.obj, JOBS), meta.owner_reference(workload.obj, WORKLOADS, controller=False)]
     found = _use_group(job, pods, workload, template, owners, groups)
     if found.blocked or not found.group:
@@ -157,11 +159,20 @@ def _no_template(job: Job, workload: WorkloadView) -> str:
     )
 
 
-def _too_few_pods(job: Job, workload: WorkloadView, template: GroupTemplate) -> str:
-    return (
-        f"minCount {template.min_count} of template {template.name} in Workload {workload.name} is more than "
-        f"spec.parallelism {job.parallelism}; pods start without a group"
+def _unused(job: Job, pods: MemberPods, workload: WorkloadView, template: GroupTemplate) -> GroupProblem | None:
+    """Why no group is made from a Workload that the user brought."""
+    if (template.min_count or 0) > job.parallelism:
+        message = (
+            f"minCount {template.min_count} of template {template.name} in Workload {workload.name} is more than "
+            f"spec.parallelism {job.parallelism}; pods start without a group"
+        )
+        return GroupProblem("UnsupportedWorkload", message)
+    if pods.may_create or pods.joined:
+        return None
+    message = (
+        f"Workload {workload.name} names this Job and is not used: the Job began before; create the Workload first"
     )
+    return GroupProblem("WorkloadIgnored", message)
 
 
 def _second_workload(used: WorkloadView, workloads: Sequence[WorkloadView]) -> GroupProblem | None:

@@ -226,10 +226,15 @@ def brought(*templates: Object) -> Object:
 BASIC = {"name": "plain", "schedulingPolicy": {"basic": {}}}
 
 
-def problems(result: Plan) -> list[tuple[str, str]]:
-    """The reason of the condition that says what is wrong, and the reason of the event."""
+def problem_of(result: Plan) -> Object:
     assert result.status is not None
     [condition] = [one for one in result.status.status["conditions"] if one["type"] == GROUPING_DEGRADED]
+    return dict(condition)
+
+
+def problems(result: Plan) -> list[tuple[str, str]]:
+    """The reason of the condition that says what is wrong, and the reason of the event."""
+    condition = problem_of(result)
     return [(condition["reason"], note.reason) for note in result.notes if note.type == "Warning"]
 
 
@@ -298,10 +303,16 @@ def test_a_problem_is_told_once_and_taken_back_when_it_is_solved() -> None:
     pods = [job_pod("a", index=0), job_pod("b", index=1)]
     again = plan(the_job, *pods, workloads=[brought()])
     assert [note.reason for note in again.notes] == []
-    solved = plan(the_job, *pods)
-    assert solved.status is not None
-    [condition] = [one for one in solved.status.status["conditions"] if one["type"] == GROUPING_DEGRADED]
-    assert condition["status"] == "False"
+    assert again.status is None or problem_of(again)["status"] == "True"
+    assert problem_of(plan(the_job, *pods))["status"] == "False"
+
+
+def test_a_workload_that_was_of_no_use_when_the_job_began_stays_so() -> None:
+    big = brought({"name": "big", "schedulingPolicy": {"gang": {"minCount": 9}}})
+    the_job = gang_job(2)
+    the_job["status"] = running(active=1)
+    assert problems(plan(the_job, job_pod("a", index=0), workloads=[big])) == [("UnsupportedWorkload",) * 2]
+    assert problems(plan(the_job, job_pod("a", index=0), workloads=[brought(BASIC)])) == [("WorkloadIgnored",) * 2]
 
 
 @pytest.mark.conformance("JOB-W31")
