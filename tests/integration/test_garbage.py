@@ -25,8 +25,8 @@ from echelon.api.scheme import (
 from echelon.client.informer import Caches
 from echelon.controllers.garbage import GarbageCollector
 from echelon.controllers.job import JobController
-from echelon.controllers.lost_pods import LostPodController
 from echelon.controllers.namespaces import NamespaceController
+from echelon.controllers.nodes.lost_pods import LostPodController
 from echelon.controllers.protection import CompositePodGroupProtection, PodGroupProtection
 from echelon.controllers.runner import Controller
 from echelon.controllers.service_accounts import ServiceAccountController

@@ -18,6 +18,8 @@ ROOT = Path(__file__).parents[2] / "src" / "echelon"
 SAME_SUBJECT: dict[str, str] = {
     "disruption_budgets": "decide computes their status, the controller writes it, the scheduler reads them",
     "garbage": "decide says what has lost its owners, the controller deletes it",
+    "lifecycle": "decide says how a node is, the controller writes it",
+    "taint_eviction": "decide says when a taint ends a pod, the controller deletes it",
     "lost_pods": "decide says which pods have lost their node, the controller deletes them",
     "namespaces": "admission refuses, decide says what goes, the controller deletes",
     "protection": "admission adds the finalizer of a group, decide says when it goes, the controller removes it",

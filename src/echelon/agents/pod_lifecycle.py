@@ -27,9 +27,22 @@ _FIRST_RESTART_SECONDS = 10.0
 _LAST_RESTART_SECONDS = 300.0
 _TERMINAL = ("Succeeded", "Failed")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-#: What is read of a command in search of a sleep; a command can be a megabyte long.
+#: What is read of a command; a command can be a megabyte long.
 _MOST_WORDS, _MOST_LETTERS = 1_000, 20_000
-_SLEEP = re.compile(r"(?:^|[\s;&|/])sleep\s+(?:(infinity)|(\d+(?:\.\d+)?)([smhd]?))")
+#: Where a word of a shell command begins.
+_WORD = r"(?:^|[\s;&|/({])"
+_SLEEP = re.compile(_WORD + r"sleep\s+(\d+(?:\.\d+)?)([smhd]?)(?![\w.])")
+_ENDLESS = re.compile(
+    _WORD
+    + r"""(?:
+        while\s+(?:true|:|1|\[\[?\s+(?:1|true)\s+\]\]?)\s*(?:;|$)
+      | until\s+(?:false|!\s*true)\s*(?:;|$)
+      | for\s*\(\(\s*;\s*;\s*\)\)
+      | sleep\s+inf(?:inity)?(?!\w)
+      | tail\s[^;&|]{0,80}?(?<=\s)(?:-[fF]|--follow)(?!\w)
+    )""",
+    re.VERBOSE | re.MULTILINE,
+)
 
 
 @dataclass(frozen=True)
@@ -58,11 +71,19 @@ class Script:
     exit_code: int
 
 
+@dataclass(frozen=True)
+class Host:
+    """The node of a pod."""
+
+    address: str = ""
+    ready: bool = True
+
+
 class BadScript(ValueError):
     """An annotation with an invalid value."""
 
 
-def next_step(pod: Object, now: float) -> Step:
+def next_step(pod: Object, now: float, host: Host = Host()) -> Step:
     """What to do next for a pod that is bound to a simulated node; None: nothing until the pod changes."""
     phase = (pod.get("status") or {}).get("phase", "Pending")
     if phase in _TERMINAL:
@@ -74,8 +95,11 @@ def next_step(pod: Object, now: float) -> Step:
     if meta.deleting(pod):
         return _stop(pod, script, now)
     if phase == "Pending":
-        return WriteStatus(pod_status.running(pod, now))
-    return _run(pod, script, now)
+        return WriteStatus(pod_status.running(pod, now, host.address))
+    step = _run(pod, script, now)
+    if host.ready and not isinstance(step, WriteStatus) and pod_status.is_doubted(pod):
+        return WriteStatus(pod_status.ready_again(now))
+    return step
 
 
 def read_script(pod: Object) -> Script:
@@ -84,10 +108,11 @@ def read_script(pod: Object) -> Script:
 
 
 def _run_seconds(pod: Object, annotations: Mapping[str, str]) -> float | None:
+    """As docs/reference/simulated-nodes.md says: the annotation, else a guess from the commands, else by the owner."""
     if RUN_SECONDS in annotations:
         return _number(annotations, RUN_SECONDS, 0, 1e9)
-    sleeps = [_sleep(container) for container in pod["spec"]["containers"]]
-    asked = [seconds for seconds in sleeps if seconds is not None]
+    guesses = [_guess(container) for container in pod["spec"]["containers"]]
+    asked = [seconds for seconds in guesses if seconds is not None]
     if asked:
         longest = max(asked)
         return None if longest == float("inf") else longest
@@ -102,12 +127,14 @@ def _number(annotations: Mapping[str, str], key: str, low: float, high: float) -
     return float(text)
 
 
-def _sleep(container: Mapping[str, Any]) -> float | None:
-    words = islice(chain(container.get("command") or (), container.get("args") or ()), _MOST_WORDS)
-    found = _SLEEP.search(" ".join(words), 0, _MOST_LETTERS)
-    if found is None:
-        return None
-    return float("inf") if found[1] else float(found[2]) * _UNITS[found[3]]
+def _guess(container: Mapping[str, Any]) -> float | None:
+    """How long a command runs: without end, the sum of its sleeps, or None if it has none."""
+    first = islice(chain(container.get("command") or (), container.get("args") or ()), _MOST_WORDS)
+    words = " ".join(first)[:_MOST_LETTERS]
+    if _ENDLESS.search(words):
+        return float("inf")
+    sleeps = [float(number) * _UNITS[unit] for number, unit in _SLEEP.findall(words)]
+    return sum(sleeps) if sleeps else None
 
 
 def _end(pod: Object, script: Script) -> float | None:

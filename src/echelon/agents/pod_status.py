@@ -13,8 +13,8 @@ from ..base.instants import to_time
 TERMINATED_BY_SIGNAL = 143
 
 
-def running(pod: Object, now: float) -> Object:
-    """All init containers have completed, all containers run."""
+def running(pod: Object, now: float, host: str = "") -> Object:
+    """All init containers have completed, all containers run; `host` is the address of the node."""
     stamp = to_time(now)
     address = _address(meta.uid(pod))
     status: Object = {
@@ -30,6 +30,8 @@ def running(pod: Object, now: float) -> Object:
             _container(one, {"running": {"startedAt": stamp}}, ready=True) for one in pod["spec"]["containers"]
         ],
     }
+    if host:
+        status |= {"hostIP": host, "hostIPs": [{"ip": host}]}
     init = pod["spec"].get("initContainers")
     if init:
         done = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": stamp, "finishedAt": stamp}}
@@ -80,6 +82,11 @@ def restarted(pod: Object, now: float) -> Object:
     }
 
 
+def ready_again(now: float) -> Object:
+    """The node was unreachable and is back."""
+    return {"conditions": [_condition("Ready", True, now)]}
+
+
 # -- reading back --------------------------------------------------------------------------------------------
 
 
@@ -90,6 +97,11 @@ def running_since(pod: Object) -> float | None:
         if begin:
             return instant(begin)
     return None
+
+
+def is_doubted(pod: Object) -> bool:
+    """Whether all containers are ready and yet the pod is said not to be."""
+    return meta.condition_is(pod, "ContainersReady") and meta.condition_is(pod, "Ready", "False")
 
 
 def restarts(pod: Object) -> int:

@@ -1,8 +1,10 @@
 """Simulated nodes: Node objects whose pods start, run and end by the clock alone.
 
     pods bound to a known node ─► work queue ─► pod_lifecycle.next_step(pod, now) ─► status write, deletion or timer
+    nodes ─► heartbeats ─► leases, conditions
 
-One component replaces all kubelets.  It keeps no state about pods: `pod_lifecycle` reads it from their status.
+One component replaces all kubelets.  It keeps no state about pods: `pod_lifecycle` reads it from their status.  A node
+that is lost (annotation `echelon.dev/node-failure`) writes nothing; once back it goes on as if it had run meanwhile.
 """
 
 from __future__ import annotations
@@ -14,32 +16,21 @@ from collections.abc import Iterable
 from ..api.cluster.pools import Cluster, nodes
 from ..api.errors import ApiError
 from ..api.objects import meta
+from ..api.objects.vocabulary import NODE_FAILURE
 from ..api.scheme import NODES, PODS, Object
 from ..api.verbs import DeleteOptions, Patch, PatchType, Verbs
 from ..base.clock import Clock
-from ..base.instants import to_time
 from ..client.informer import Caches
 from ..client.workqueue import WorkQueue
-from .pod_lifecycle import Remove, Wait, WriteStatus, next_step
+from .heartbeats import Heartbeats
+from .node_objects import free_address, internal_address, registered
+from .pod_lifecycle import Host, Remove, Wait, WriteStatus, next_step
 
 log = logging.getLogger(__name__)
 
 #: Number of concurrent workers, so that the store can commit their writes together.
 _WORKERS = 64
 _INDEX = "node"
-
-_NODE_INFO = {
-    "architecture": "amd64",
-    "bootID": "",
-    "containerRuntimeVersion": "simulated://1",
-    "kernelVersion": "",
-    "kubeProxyVersion": "",
-    "kubeletVersion": "v1.37.1+echelon",
-    "machineID": "",
-    "operatingSystem": "linux",
-    "osImage": "simulated",
-    "systemUUID": "",
-}
 
 
 class SimulatedNodes:
@@ -53,6 +44,7 @@ class SimulatedNodes:
         self._pods = caches.of(PODS, {_INDEX: _node_of})
         self._nodes = caches.of(NODES)
         self._queue = WorkQueue(clock)
+        self._heartbeats = Heartbeats(verbs, caches, clock, [meta.name(node) for node in nodes(cluster)])
 
     async def run(self) -> None:
         """Register the nodes, then run their pods until cancelled."""
@@ -62,6 +54,7 @@ class SimulatedNodes:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._register(), name="register-nodes")
+                group.create_task(self._heartbeats.run(), name="heartbeats")
                 for number in range(_WORKERS):
                     group.create_task(self._work(), name=f"simulated-nodes-{number}")
         finally:
@@ -72,29 +65,24 @@ class SimulatedNodes:
             self._queue.add(meta.key(pod))
 
     def _node_changed(self, old: Object | None, node: Object | None) -> None:
-        if old is None and node is not None:
+        if node is not None and (old is None or _state(old) != _state(node)):
             for pod in self._pods.find(_INDEX, meta.name(node)):
                 self._queue.add(meta.key(pod))
 
     async def _register(self) -> None:
-        missing = [node for node in nodes(self._cluster) if self._nodes.get(meta.name(node)) is None]
+        used = {internal_address(node) for node in self._nodes.all()}
+        missing: list[Object] = []
+        for node in nodes(self._cluster):
+            if self._nodes.get(meta.name(node)) is None:
+                address = free_address(meta.name(node), used)
+                used.add(address)
+                missing.append(registered(node, address, self._clock.now()))
         for begin in range(0, len(missing), _WORKERS):
             await asyncio.gather(*map(self._create, missing[begin : begin + _WORKERS]))
 
     async def _create(self, node: Object) -> None:
-        stamp = to_time(self._clock.now())
-        ready = {
-            "type": "Ready",
-            "status": "True",
-            "reason": "KubeletReady",
-            "message": "simulated node is ready",
-            "lastHeartbeatTime": stamp,
-            "lastTransitionTime": stamp,
-        }
-        addresses = [{"type": "Hostname", "address": meta.name(node)}]
-        status = {**node["status"], "conditions": [ready], "addresses": addresses, "nodeInfo": _NODE_INFO}
         try:
-            self._caches.observe(NODES, await self._verbs.create(NODES, {**node, "status": status}))
+            self._caches.observe(NODES, await self._verbs.create(NODES, node))
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
@@ -120,9 +108,11 @@ class SimulatedNodes:
 
     async def _advance(self, key: str) -> None:
         pod = self._pods.get(key)
-        if pod is None or self._nodes.get(pod["spec"].get("nodeName", "")) is None:
+        node = None if pod is None else self._nodes.get(pod["spec"].get("nodeName", ""))
+        if pod is None or node is None or _is_lost(node):
             return
-        match next_step(pod, self._clock.now()):
+        host = Host(internal_address(node), meta.condition_is(node, "Ready"))
+        match next_step(pod, self._clock.now(), host):
             case WriteStatus(status):
                 body = {"metadata": {"uid": meta.uid(pod)}, "status": status}
                 patch = Patch(PatchType.STRATEGIC, body)
@@ -133,6 +123,15 @@ class SimulatedNodes:
                 await self._verbs.delete(PODS, meta.name(pod), meta.namespace(pod), options)
             case Wait(seconds):
                 self._queue.add_after(key, seconds)
+
+
+def _is_lost(node: Object) -> bool:
+    return meta.annotations(node).get(NODE_FAILURE) == "lost"
+
+
+def _state(node: Object) -> tuple[bool, bool]:
+    """What about a node matters to its pods."""
+    return _is_lost(node), meta.condition_is(node, "Ready")
 
 
 def _node_of(pod: Object) -> Iterable[str]:

@@ -11,8 +11,10 @@ from .disruption_budgets import DisruptionController
 from .garbage import GarbageCollector
 from .job import JobController
 from .jobset import JobSetController
-from .lost_pods import LostPodController
 from .namespaces import NamespaceController
+from .nodes.lifecycle import NodeLifecycleController
+from .nodes.lost_pods import LostPodController
+from .nodes.taint_eviction import TaintEvictionController
 from .protection import CompositePodGroupProtection, PodGroupProtection
 from .runner import Controller
 from .service_accounts import ServiceAccountController
@@ -38,6 +40,8 @@ _ALL: tuple[ControllerClass, ...] = (
     CompositePodGroupProtection,
     DisruptionController,
     LostPodController,
+    NodeLifecycleController,
+    TaintEvictionController,
     NamespaceController,
     ServiceAccountController,
     GarbageCollector,

@@ -11,6 +11,10 @@ PREFIX = "echelon.dev/"
 RUN_SECONDS = PREFIX + "run-seconds"
 #: Pod annotation: the exit code with which a simulated pod ends.
 EXIT_CODE = PREFIX + "exit-code"
+#: Node annotation: how a simulated node fails: `lost` or `not-ready`.
+NODE_FAILURE = PREFIX + "node-failure"
+#: Label of the leases that simulated nodes renew.
+SIMULATED = PREFIX + "simulated"
 #: PodGroup annotation: topology key of which this group takes whole domains, one group per domain and priority.
 EXCLUSIVE_TOPOLOGY = PREFIX + "exclusive-topology"
 #: Annotation of a TrainJob, or of a Job template in its runtime: the topology key whose domain must hold the gang.
@@ -21,6 +25,8 @@ PREFERRED_TOPOLOGY = PREFIX + "preferred-topology"
 EVICTED_BY = PREFIX + "evicted-by"
 
 HOSTNAME = "kubernetes.io/hostname"
+OS = "kubernetes.io/os"
+ARCH = "kubernetes.io/arch"
 REGION = "topology.kubernetes.io/region"
 ZONE = "topology.kubernetes.io/zone"
 BLOCK = "topology.kubernetes.io/block"
@@ -38,6 +44,13 @@ GROUP_TEMPLATE_NAME = "scheduling.k8s.io/group-template-name"
 PARENT_COMPOSITE = "scheduling.k8s.io/parent-compositepodgroup"
 #: Job condition, True while its pods lack the group that its user asked for.
 GROUPING_DEGRADED = "GroupingDegraded"
+NODE_LEASES = "kube-node-lease"
+#: Taints that say how a node is.
+NODE_STATE_TAINTS = "node.kubernetes.io/"
+NOT_READY = NODE_STATE_TAINTS + "not-ready"
+UNREACHABLE = NODE_STATE_TAINTS + "unreachable"
+UNSCHEDULABLE = NODE_STATE_TAINTS + "unschedulable"
+OUT_OF_SERVICE = NODE_STATE_TAINTS + "out-of-service"
 JOB_TRACKING = "batch.kubernetes.io/job-tracking"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 JOB_NAME = "batch.kubernetes.io/job-name"

@@ -1,4 +1,4 @@
-"""Nodes, namespaces and PodDisruptionBudgets."""
+"""Nodes, leases, namespaces and PodDisruptionBudgets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..scheme import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS
+from ..scheme import LEASES, NAMESPACES, NODES, POD_DISRUPTION_BUDGETS
 from .object_view import Conditioned, ObjectView, ViewPart
 
 
@@ -14,6 +14,7 @@ class NodeTaint(ViewPart, frozen=True):
     key: str = ""
     value: str = ""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = "NoSchedule"
+    time_added: str = ""
 
 
 class NodeSpec(ViewPart, frozen=True):
@@ -21,13 +22,28 @@ class NodeSpec(ViewPart, frozen=True):
     taints: tuple[NodeTaint, ...] = ()
 
 
-class NodeStatus(ViewPart, frozen=True):
+class NodeStatus(Conditioned, frozen=True):
     #: Quantities as written.
     allocatable: dict[str, str | int | float] = msgspec.field(default_factory=dict)
     capacity: dict[str, str | int | float] = msgspec.field(default_factory=dict)
 
 
 class NodeView(ObjectView[NodeSpec, NodeStatus], resource=NODES, spec=NodeSpec, status=NodeStatus):
+    __slots__ = ()
+
+    @property
+    def ready(self) -> str:
+        """The status of the condition Ready: True, False or Unknown; "" if the node has never said."""
+        found = self.condition("Ready")
+        return "" if found is None else found.status
+
+
+class LeaseSpec(ViewPart, frozen=True):
+    renew_time: str = ""
+    lease_duration_seconds: int = 0
+
+
+class LeaseView(ObjectView[LeaseSpec, ViewPart], resource=LEASES, spec=LeaseSpec, status=ViewPart):
     __slots__ = ()
 
 

@@ -35,6 +35,17 @@ class PodToleration(ViewPart, frozen=True):
     effect: str = ""
 
 
+class TimedToleration(PodToleration, frozen=True):
+    #: How long a taint with the effect NoExecute is tolerated; None: for ever.
+    toleration_seconds: int | None = None
+
+
+class TolerationSpec(ViewPart, frozen=True):
+    """What a pod's spec says about when a taint ends the pod."""
+
+    tolerations: tuple[TimedToleration, ...] = ()
+
+
 class SelectorExpression(ViewPart, frozen=True):
     key: str = ""
     operator: str = ""

@@ -20,6 +20,11 @@ from ...base.instants import parse
 from ...engine import Node, Taint
 
 _NO_INDEX = 1 << 31
+#: By the status of the condition Ready.
+_STATES = {
+    "False": Taint(vocabulary.NOT_READY, "", "NoSchedule"),
+    "Unknown": Taint(vocabulary.UNREACHABLE, "", "NoSchedule"),
+}
 
 
 def node_of(node: NodeView) -> Node:
@@ -29,13 +34,30 @@ def node_of(node: NodeView) -> Node:
         name=node.name,
         labels=dict(node.labels),
         allocatable={name: quantity.parse(amount, name) for name, amount in sorted(allocatable.items())},
-        taints=tuple(Taint(taint.key, taint.value, taint.effect) for taint in node.spec.taints),
+        taints=_taints(node),
         unschedulable=node.spec.unschedulable,
     )
 
 
+def _taints(node: NodeView) -> tuple[Taint, ...]:
+    """The taints of a node, and the one that a node that is not ready is about to get.
+
+    The taint of a cordon is left out where the node itself says that it is cordoned.
+    """
+    cordoned = node.spec.unschedulable
+    found = [
+        Taint(taint.key, taint.value, taint.effect)
+        for taint in node.spec.taints
+        if not (cordoned and taint.key == vocabulary.UNSCHEDULABLE)
+    ]
+    state = _STATES.get(node.ready)
+    if state is not None and state not in found:
+        found.append(state)
+    return tuple(found)
+
+
 def node_facts(node: NodeView) -> tuple[Any, ...]:
-    return node.labels, node.spec, node.status.allocatable, node.status.capacity
+    return node.labels, node.spec, node.ready, node.status.allocatable, node.status.capacity
 
 
 def group_facts(group: GroupView) -> tuple[Any, ...]:

@@ -1,0 +1,1 @@
+"""Controllers of nodes: health, taints, evictions, pods whose node is gone."""

@@ -1,0 +1,1 @@
+"""Decisions about nodes and the pods on them."""
