@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from ..client.informer import Caches
+from .apps.deployment import DeploymentController
 from .apps.replicas import ReplicaSetController, ReplicationControllerController
 from .disruption_budgets import DisruptionController
 from .garbage import GarbageCollector
@@ -34,6 +35,7 @@ _ALL: tuple[ControllerClass, ...] = (
     TrainJobController,
     JobSetController,
     JobController,
+    DeploymentController,
     ReplicaSetController,
     ReplicationControllerController,
     PodGroupProtection,

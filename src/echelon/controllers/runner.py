@@ -261,7 +261,7 @@ class Runner:
 def _with_error(write: StatusWrite, error: str) -> StatusWrite:
     """The status for a refused action, with the refusal in place of `{error}`."""
     conditions = [
-        {**one, "message": error} if one.get("message") == "{error}" else one
+        {**one, "message": one.get("message", "").replace("{error}", error)}
         for one in write.status.get("conditions", ())
     ]
     return replace(write, status={**write.status, "conditions": conditions})

@@ -88,7 +88,7 @@ class Plan:
     stages: tuple[tuple[Action, ...], ...] = ()
     status: StatusWrite | None = None
     notes: tuple[Note, ...] = ()
-    #: The status to write instead if a creation or deletion is refused; `{error}` is the message of its condition.
+    #: The status to write instead if a creation or deletion is refused; `{error}` in its conditions says why.
     refused: StatusWrite | None = None
     #: Seconds after which to decide again even if nothing changes.
     requeue_after: float | None = None

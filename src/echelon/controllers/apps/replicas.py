@@ -17,12 +17,12 @@ from ..runner import Source, controller_key, own_key
 #: Pods of one owner change in bursts; deciding on every change alone would cost the square of their number.
 _BATCH_SECONDS = 0.1
 #: Index of pods by the uid of a controller of these kinds.
-_REPLICAS = "replicated-by"
+REPLICAS = "replicated-by"
 _Owners = ViewCache[ReplicaSetView] | ViewCache[ReplicationControllerView]
 _KINDS = (REPLICA_SETS.kind, REPLICATION_CONTROLLERS.kind)
 
 
-def _replicated_by(pod: Object) -> Iterable[str]:
+def replicated_by(pod: Object) -> Iterable[str]:
     owner = meta.controller_of(pod)
     return (str(owner["uid"]),) if owner is not None and owner["kind"] in _KINDS else ()
 
@@ -38,7 +38,7 @@ class _ReplicasController:
     ) -> None:
         self._resource = resource
         self._owners = owners
-        self._pods = caches.views(PodView, {_REPLICAS: _replicated_by, ORPHANS: orphan_labels})
+        self._pods = caches.views(PodView, {REPLICAS: replicated_by, ORPHANS: orphan_labels})
         self._namespaces = caches.of(NAMESPACES)
         self._owner_of = controller_key(resource.kind)
 
@@ -52,7 +52,7 @@ class _ReplicasController:
         namespace = self._namespaces.get(owner.namespace)
         observed = ObservedReplicas(
             owner=owner,
-            owned=self._pods.find(_REPLICAS, owner.uid),
+            owned=self._pods.find(REPLICAS, owner.uid),
             orphans=() if owner.deleting else self._pods.find(ORPHANS, selected_labels(owner.obj)[0]),
             related=lambda: self._related(owner),
             namespace_closed=namespace is not None and meta.deleting(namespace),
@@ -60,7 +60,7 @@ class _ReplicasController:
         return reconcile(observed, now)
 
     def _related(self, owner: Owner) -> Iterable[PodView]:
-        return self._pods.find(_REPLICAS, owner.uid)
+        return self._pods.find(REPLICAS, owner.uid)
 
     def _owners_of_pod(self, pod: Object) -> Iterable[str]:
         yield from self._owner_of(pod)
@@ -80,7 +80,7 @@ class ReplicaSetController(_ReplicasController):
         """The pods of all ReplicaSets with the same controller."""
         controller = owner.controller
         siblings = self._sets.find("controller", controller.uid) if controller is not None else [owner]
-        return [pod for one in siblings for pod in self._pods.find(_REPLICAS, one.uid)]
+        return [pod for one in siblings for pod in self._pods.find(REPLICAS, one.uid)]
 
 
 class ReplicationControllerController(_ReplicasController):
