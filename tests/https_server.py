@@ -17,6 +17,7 @@ import uvloop
 
 from echelon.base.rng import Rng
 from echelon.runtime.clocks import RealClock
+from echelon.server.http.application import FlightLimits
 from echelon.server.https_server import Authorization, Server, ServerSettings, serve
 from echelon.server.objects.object_cache import header_of
 from echelon.server.pipeline import Pipeline
@@ -26,7 +27,10 @@ from echelon.store.watch_history import Window
 
 @asynccontextmanager
 async def running(
-    directory: Path, window: Window = Window(), authorization: Authorization = "allow-all"
+    directory: Path,
+    window: Window = Window(),
+    authorization: Authorization = "allow-all",
+    limits: FlightLimits = FlightLimits(),
 ) -> AsyncIterator[tuple[Server, Pipeline]]:
     """The server and the pipeline behind it, for as long as the block lasts; `window` bounds what watches remember."""
     clock = RealClock()
@@ -34,7 +38,7 @@ async def running(
     try:
         pipeline = Pipeline(store, clock, Rng(1))
         await pipeline.bootstrap()
-        server = await serve(pipeline, ServerSettings(directory, authorization=authorization), clock)
+        server = await serve(pipeline, ServerSettings(directory, authorization=authorization, limits=limits), clock)
         background = asyncio.create_task(pipeline.run())
         try:
             yield server, pipeline
@@ -47,7 +51,10 @@ async def running(
 
 @contextmanager
 def in_thread(
-    directory: Path, window: Window = Window(), authorization: Authorization = "allow-all"
+    directory: Path,
+    window: Window = Window(),
+    authorization: Authorization = "allow-all",
+    limits: FlightLimits = FlightLimits(),
 ) -> Iterator[Server]:
     """The same on an event loop in a thread of its own, for clients that block."""
     handed = threading.Event()
@@ -56,7 +63,7 @@ def in_thread(
 
     async def main() -> None:
         try:
-            async with running(directory, window, authorization) as (server, _):
+            async with running(directory, window, authorization, limits) as (server, _):
                 finish = asyncio.Event()
                 stop.append((asyncio.get_running_loop(), finish))
                 box.append(server)

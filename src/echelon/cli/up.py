@@ -54,6 +54,20 @@ if TYPE_CHECKING:
     help="Append a JSON line per request: who did what, when, with which result; never bodies or tokens.",
 )
 @click.option(
+    "--max-requests-inflight",
+    type=click.IntRange(min=0),
+    default=400,
+    show_default=True,
+    help="Reading requests held at a time; beyond it clients with many are told to wait.  0: no limit.",
+)
+@click.option(
+    "--max-mutating-requests-inflight",
+    type=click.IntRange(min=0),
+    default=200,
+    show_default=True,
+    help="The same for requests that write.",
+)
+@click.option(
     "--nodes",
     type=click.Choice(["none", "simulated", "process"]),
     metavar="[none|simulated]",
@@ -79,6 +93,8 @@ def up(
     bind: str,
     authorization: Literal["allow-all", "rbac"] | None,
     audit_log: Path | None,
+    max_requests_inflight: int,
+    max_mutating_requests_inflight: int,
     nodes: str,
     controllers: str,
     no_scheduler: bool,
@@ -119,6 +135,8 @@ def up(
             bind=_address(bind),
             authorization=authorization,
             audit_log=audit_log,
+            max_requests_inflight=max_requests_inflight,
+            max_mutating_requests_inflight=max_mutating_requests_inflight,
             nodes="none" if nodes == "none" else "simulated",
             cluster=cluster,
             speed=speed,

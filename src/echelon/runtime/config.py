@@ -8,6 +8,7 @@ from typing import Literal
 
 from ..api.cluster.pools import Cluster, default_cluster
 from ..controllers.registry import ALL_CONTROLLERS, UnknownController, select
+from ..server.http.application import DEFAULT_LIMITS, FlightLimits
 from ..server.https_server import Authorization, ServerSettings, is_loopback
 
 __all__ = ["EMBEDDED_SCHEDULER_NAMES", "NodeMode", "PlaneSettings", "UnknownController", "select"]
@@ -38,6 +39,9 @@ class PlaneSettings:
     authorization: Authorization | None = None
     #: Where to append the audit log; None: nowhere.
     audit_log: Path | None = None
+    #: Requests that are held at a time; 0: no limit.
+    max_requests_inflight: int = DEFAULT_LIMITS.requests_in_flight
+    max_mutating_requests_inflight: int = DEFAULT_LIMITS.mutating_requests_in_flight
     #: Empty: no scheduler runs.
     scheduler_names: tuple[str, ...] = EMBEDDED_SCHEDULER_NAMES
     #: The controllers that run.
@@ -48,7 +52,13 @@ class PlaneSettings:
         """May raise ValueError: an address that is not loopback needs RBAC."""
         default: Authorization = "allow-all" if is_loopback(self.bind) else "rbac"
         return ServerSettings(
-            self.data, self.port, self.kubeconfig_path, self.bind, self.authorization or default, self.audit_log
+            self.data,
+            self.port,
+            self.kubeconfig_path,
+            self.bind,
+            self.authorization or default,
+            self.audit_log,
+            FlightLimits(self.max_requests_inflight, self.max_mutating_requests_inflight),
         )
 
     @property

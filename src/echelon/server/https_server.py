@@ -23,11 +23,11 @@ import uvicorn
 from ..api.access.attributes import Authorizer
 from ..api.access.authorizers import AllowAll, Rbac
 from ..base.clock import Clock
-from .http.application import Application
+from .connections import BoundedProtocol
+from .http.application import DEFAULT_LIMITS, Application, FlightLimits
 from .http.audit import AuditLog
 from .http.requests.gate import Gate
 from .identity.authenticator import Authenticator
-from .identity.client_certificates import CertificateProtocol
 from .identity.service_account_tokens import ServiceAccountTokens
 from .identity.user_file import UserFile
 from .pipeline import Pipeline
@@ -60,6 +60,7 @@ class ServerSettings:
 
     #: Where to append the audit log; None: nowhere.
     audit_log: Path | None = None
+    limits: FlightLimits = DEFAULT_LIMITS
 
     def __post_init__(self) -> None:
         if not is_loopback(self.host) and self.authorization != "rbac":
@@ -130,7 +131,14 @@ async def serve(
         gate = Gate(credentials.names, _authenticator(pipeline, credentials, pki), authorizer)
         audit = AuditLog(settings.audit_log) if settings.audit_log else None
         app = Application(
-            pipeline, pipeline.kinds, gate, clock, f"{_bracketed(settings.host)}:{port}", more_metrics, audit
+            pipeline,
+            pipeline.kinds,
+            gate,
+            clock,
+            f"{_bracketed(settings.host)}:{port}",
+            more_metrics,
+            settings.limits,
+            audit,
         )
         listener = _Listener(app, credentials)
         await listener.start(bound)
@@ -192,7 +200,7 @@ class _Listener(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=CertificateProtocol,
+                http=BoundedProtocol,
                 ws="none",
                 lifespan="off",
                 log_config=None,

@@ -15,6 +15,10 @@ from .. import errors
 from ..scheme import EVENTS_V1, Object, Resource
 from . import event_forms, name_formats
 
+#: A selector is compared with every object of a list and every event of a watch, so its number of terms is bounded; the
+#: values of an `in` are not counted.
+MOST_REQUIREMENTS = 250
+
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 _TOKEN = re.compile(r"\s*(!=|==|=|!|,|\(|\)|[^\s!=,()]+)\s*")
 
@@ -96,6 +100,7 @@ class _LabelParser:
         while self._peek():
             self._expect(",")
             found.append(self._requirement())
+        _check_number(len(found))
         return found
 
     def _requirement(self) -> LabelRequirement:
@@ -205,7 +210,13 @@ class FieldSelector:
                 raise errors.bad_request(_unknown_field(resource, term.field))
         if resource is EVENTS_V1:
             terms = tuple(FieldTerm(event_forms.FIELD_LABELS[one.field], one.value, one.equal) for one in terms)
+        _check_number(len(terms))
         return FieldSelector(terms)
+
+
+def _check_number(requirements: int) -> None:
+    if requirements > MOST_REQUIREMENTS:
+        raise errors.bad_request(f"the selector has {requirements} requirements: limit is {MOST_REQUIREMENTS}")
 
 
 def _split_terms(text: str) -> list[str]:

@@ -1,6 +1,6 @@
 """The ASGI application: routes a request to its handler and sends the reply.
 
-    check origin → authenticate → authorize → handler (reads, watching, mutations, …) → encode
+    check origin → authenticate → authorize → in flight → handler (reads, watching, mutations, …) → encode
 
 Handlers use `encoded.EncodedVerbs` only.  An `ApiError` is sent as its Status; other exceptions are logged and sent as
 500.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ...api.access.attributes import ANONYMOUS, User
@@ -26,14 +27,16 @@ from .handlers.call import Call
 from .handlers.documents import Documents
 from .handlers.request_metrics import RequestMetrics
 from .handlers.watching import Watches
-from .replies.encode import error_response, text_response
+from .replies.encode import error_response, text_response, too_many_requests
 from .requests import routes
 from .requests.content_negotiation import only_protobuf
 from .requests.gate import Caller, Gate, attributes_of, is_watch
+from .requests.in_flight import InFlight, Place, TooManyRequests
 from .requests.request import Disconnected, Receive, Reply, Request, Send
 from .requests.routes import BINDINGS, PageNotFound, Target
 
 _log = logging.getLogger(__name__)
+_READING = ("GET", "HEAD")
 _Handler = Callable[[Call], Awaitable[Reply]]
 
 _OBJECT: Mapping[str, _Handler] = {
@@ -54,6 +57,17 @@ _POD_SUBRESOURCES: Mapping[str, Mapping[str, _Handler]] = {
 }
 
 
+@dataclass(frozen=True)
+class FlightLimits:
+    """Requests in flight at a time, those that write apart from those that read; 0: no limit."""
+
+    requests_in_flight: int = 400
+    mutating_requests_in_flight: int = 200
+
+
+DEFAULT_LIMITS = FlightLimits()
+
+
 class Application:
     """The HTTP API over any `EncodedVerbs`."""
 
@@ -65,6 +79,7 @@ class Application:
         clock: Clock,
         address: str,
         more_metrics: Callable[[], bytes],
+        limits: FlightLimits = DEFAULT_LIMITS,
         audit: AuditLog | None = None,
     ) -> None:
         self._verbs = verbs
@@ -76,6 +91,8 @@ class Application:
         self._audit = audit
         self._watches = Watches()
         self._turns = Turns()
+        self._reading = InFlight(limits.requests_in_flight)
+        self._writing = InFlight(limits.mutating_requests_in_flight)
         self._metrics = RequestMetrics(lambda: self._watches.open, more_metrics)
 
     def close(self) -> None:
@@ -85,7 +102,13 @@ class Application:
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        request = Request.from_scope(scope, receive)
+        place = Place()
+        try:
+            await self._serve(Request.from_scope(scope, receive), place, send)
+        finally:
+            place.leave()
+
+    async def _serve(self, request: Request, place: Place, send: Send) -> None:
         target: Target | None = None
         caller, received = Caller(ANONYMOUS, ANONYMOUS), time.time()
         try:
@@ -95,11 +118,15 @@ class Application:
             self._gate.authorize(caller.user, request, target)
             if unroutable is not None:
                 raise unroutable
-            reply = await self._answer(request, target, caller.user)
+            client = f"{caller.user.name} {request.headers.get('user-agent', '')}"
+            await place.take(self._counted(request, target), client)
+            reply = await self._answer(request, target, caller.user, client)
         except ApiError as error:
             reply = error_response(error, protobuf=only_protobuf(request.headers.get("accept", "")))
         except PageNotFound:
             reply = text_response("404 page not found\n", 404)
+        except TooManyRequests:
+            reply = too_many_requests()
         except Disconnected:
             return
         except Exception as error:
@@ -111,13 +138,20 @@ class Application:
             self._audit.write(request, target, attributes, caller.sender, received, reply.code)
         await reply.send(send)
 
-    async def _answer(self, request: Request, target: Target | None, user: User) -> Reply:
+    def _counted(self, request: Request, target: Target | None) -> InFlight | None:
+        """Where a request is counted; None for watches and for paths that must answer whatever happens."""
+        if target is None:
+            return None
+        if request.method not in _READING:
+            return self._writing
+        return None if is_watch(request, target) else self._reading
+
+    async def _answer(self, request: Request, target: Target | None, user: User, client: str) -> Reply:
         if target is None:
             found = nonresource.answer(request, self._address, self._metrics, self._documents)
             if found is None:
                 raise PageNotFound
             return found
-        client = f"{user.name} {request.headers.get('user-agent', '')}"
         call = Call(self._verbs, request, target, self._clock.now(), user, self._gate, self._turns, client)
         handler = _handler(request.method, target)
         if is_watch(request, target):

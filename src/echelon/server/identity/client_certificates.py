@@ -5,12 +5,9 @@ The certificate is verified by the TLS handshake against the CA of this server: 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ...api.access.attributes import AUTHENTICATED, User
 
@@ -37,20 +34,3 @@ def parse(certificate: Mapping[str, Any] | None) -> PeerCertificate | None:
     groups = tuple(value for key, value in parts if key == "organizationName")
     added = ("organizationalUnitName", ADDED_USER) in parts
     return PeerCertificate(User(names[0], (*groups, AUTHENTICATED)), certificate.get("serialNumber", ""), added)
-
-
-class CertificateProtocol(HttpToolsProtocol):
-    """HTTP/1.1 connections whose requests have the certificate of the client, and a way to abort, in their scope."""
-
-    _certificate: PeerCertificate | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        tls = transport.get_extra_info("ssl_object")
-        self._certificate = parse(tls.getpeercert()) if tls is not None else None
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self.scope["echelon.abort"] = self.transport.abort  # type: ignore[typeddict-unknown-key]
-        if self._certificate is not None:
-            self.scope["echelon.certificate"] = self._certificate  # type: ignore[typeddict-unknown-key]

@@ -22,8 +22,8 @@ from ..objects.stored_objects import Access, at_version, encoded_at_version, pre
 
 #: How long a list waits for a resourceVersion that does not exist yet.
 _PATIENCE_SECONDS = 3.0
-#: Objects that are decoded, and records that are compared with selectors, in one step of the event loop.
-_SLICE, _FILTERED = 200, 2_000
+#: Objects that are decoded, and comparisons of records with terms of selectors, in one step of the event loop.
+_SLICE, _FILTERED = 200, 4_000
 _TOKEN_VERSION = "meta.k8s.io/v1"  # noqa: S105 - the format of a page token, no secret
 
 
@@ -131,10 +131,11 @@ async def _select(
 ) -> tuple[list[Record], int]:
     """Up to `limit` matching records from a position on, and whether there are more (1 or 0)."""
     found: list[Record] = []
-    for begin in range(start, len(records), _FILTERED):
+    step = max(1, _FILTERED // (1 + len(wanted.labels.requirements) + len(wanted.fields.terms)))
+    for begin in range(start, len(records), step):
         if begin > start:
             await access.turns.next()
-        found += filter(wanted.matches, records[begin : begin + _FILTERED])
+        found += filter(wanted.matches, records[begin : begin + step])
         if len(found) > limit:
             return found[:limit], 1
     return found, 0

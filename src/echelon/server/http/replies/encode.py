@@ -91,6 +91,12 @@ def text_response(text: str, code: int = 200) -> Response:
     return Response(text.encode(), code, "text/plain; charset=utf-8", headers)
 
 
+def too_many_requests() -> Response:
+    """429, in the words of a real server."""
+    told = text_response("Too many requests, please try again later.\n", 429)
+    return replace(told, headers=(*told.headers, ("retry-after", "1")))
+
+
 def success(code: int | None = None, details: Object | None = None) -> Object:
     """`Status: Success`, for replies without an object."""
     body: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}

@@ -22,6 +22,8 @@ Abort = Callable[[], None]
 
 MAX_BODY = 3 * 1024 * 1024
 NO_CACHE = ("cache-control", "no-cache, private")
+#: How long the body of a request may take to arrive.
+BODY_SECONDS = 60.0
 #: How long a client may read nothing of a streamed reply.
 STUCK_SECONDS = 60.0
 
@@ -75,10 +77,18 @@ class Request:
         return name in self.query and self.query[name][0].lower() not in ("0", "false")
 
     async def body(self) -> bytes:
-        """The whole body; 413 beyond the limit."""
+        """The whole body; 413 beyond the limit, 504 if it does not arrive in time."""
         declared = self.headers.get("content-length", "")
         if declared.isdigit() and int(declared) > MAX_BODY:
             raise _too_large()
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                return await self._received()
+        except TimeoutError:
+            text = "Timeout: request did not complete within the allotted timeout"
+            raise ApiError(504, "Timeout", text) from None
+
+    async def _received(self) -> bytes:
         chunks = bytearray()
         while True:
             message = await self.receive()
