@@ -310,3 +310,23 @@ def test_a_custom_kind_is_scaled_by_the_paths_of_its_definition(https: Https) ->
     assert {one["name"] for one in https("GET", f"{GROUP}/v1").json()["resources"]} == {
         "crontabs", "crontabs/status", "crontabs/scale",
     }  # fmt: skip
+
+
+def test_objects_are_selected_by_the_fields_that_the_definition_names(https: Https, tmp_path: Path) -> None:
+    selectable = [{"jsonPath": ".spec.image"}, {"jsonPath": ".spec.replicas"}]
+    https("POST", CRDS, definition(version(selectableFields=selectable)))
+    for name, image in (("a", "a"), ("b", "b"), ("c", "b")):
+        https("POST", CRONTABS, crontab(name, image=image, replicas=len(name) + ord(name) - ord("a")))
+
+    def found(selector: str) -> list[str]:
+        answer = https("GET", f"{CRONTABS}?fieldSelector={selector}")
+        assert answer.status == 200, answer.body
+        return [one["metadata"]["name"] for one in answer.json()["items"]]
+
+    assert found("spec.image%3Db") == ["b", "c"]
+    assert found("spec.image%3Db,spec.replicas%3D3") == ["c"]
+    assert found("spec.image!%3Db,metadata.namespace%3Ddefault") == ["a"]
+    refused = https("GET", f"{CRONTABS}?fieldSelector=spec.cronSpec%3Dx")
+    assert (refused.status, refused.json()["message"]) == (400, "field label not supported: spec.cronSpec")
+    events = https("GET", f"{CRONTABS}?watch=1&timeoutSeconds=1&fieldSelector=spec.image%3Da").body.splitlines()
+    assert [json.loads(line)["object"]["metadata"]["name"] for line in events] == ["a"]

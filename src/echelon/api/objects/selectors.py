@@ -7,7 +7,7 @@ requirements.  Field selectors know the selectable fields of each kind; any othe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -301,7 +301,21 @@ def _known_fields(resource: Resource) -> set[str]:
     if resource is EVENTS_V1:
         return set(event_forms.FIELD_LABELS)
     common = {"metadata.name", "metadata.namespace"} if resource.namespaced else {"metadata.name"}
+    if resource.custom is not None:
+        return common | set(resource.custom.selectable)
     return common | set(_FIELDS.get((resource.group, resource.plural), ()))
+
+
+def custom_fields_of(paths: Iterable[str], obj: Object) -> dict[str, str]:
+    """The values of the selectable fields of a custom object, and its name and namespace."""
+    metadata = obj["metadata"]
+    found = {f"metadata.{part}": str(metadata.get(part, "")) for part in ("name", "namespace")}
+    for path in paths:
+        value: Any = obj
+        for part in path.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        found[path] = str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
+    return found
 
 
 def fields_of(resource: Resource, obj: Object) -> dict[str, str]:

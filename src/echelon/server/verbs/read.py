@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from ...api.errors import ApiError, FieldError, bad_request, expired, forbidden_field
-from ...api.objects.selectors import FieldSelector, LabelSelector
+from ...api.objects.selectors import FieldSelector, LabelSelector, custom_fields_of
 from ...api.scheme import Object, Resource
 from ...api.verbs import ListOptions, ObjectList
 from ...base.decimals import read_count
@@ -34,6 +34,8 @@ class Filter:
     prefix: str
     labels: LabelSelector
     fields: FieldSelector
+    #: Fields that a definition makes selectable; the store does not index them, because a definition may change.
+    custom_fields: tuple[str, ...] = ()
 
     @staticmethod
     def parse(resource: Resource, namespace: str, label_selector: str, field_selector: str) -> Filter:
@@ -42,6 +44,7 @@ class Filter:
             prefix_of(resource, namespace),
             LabelSelector.parse(label_selector),
             FieldSelector.parse(field_selector, resource),
+            resource.custom.selectable if resource.custom is not None and field_selector else (),
         )
 
     @property
@@ -49,7 +52,11 @@ class Filter:
         return self.labels.empty and self.fields.empty
 
     def matches(self, record: Record) -> bool:
-        return self.labels.matches(record.header.labels) and self.fields.matches(record.header.fields)
+        if not self.labels.matches(record.header.labels):
+            return False
+        if self.custom_fields:
+            return self.fields.matches(custom_fields_of(self.custom_fields, msgspec.json.decode(record.value)))
+        return self.fields.matches(record.header.fields)
 
 
 class _Token(msgspec.Struct, rename={"version": "v", "revision": "rv"}):
