@@ -11,7 +11,7 @@ from ..errors import FieldError, forbidden_field, invalid, not_supported, requir
 from ..objects import meta
 from ..objects.name_formats import dns1035_label, dns1123_subdomain
 from ..scheme import Object
-from . import fields, structural_schemas
+from . import fields, structural_schemas, validation_rules
 from .kind import KindRules
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
@@ -314,6 +314,8 @@ def _warnings(obj: Object) -> list[str]:
             "spec.conversion.strategy: conversion webhooks are not called; versions differ in apiVersion alone, as "
             "with None"
         )
+    for version in spec.get("versions") or ():
+        found += validation_rules.warnings((version.get("schema") or {}).get("openAPIV3Schema") or {})
     return found
 
 

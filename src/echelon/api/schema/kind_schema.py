@@ -18,7 +18,7 @@ from functools import cache
 from .. import errors
 from ..errors import ApiError, FieldError
 from ..scheme import Object, Resource
-from . import decoding, defaulting, definitions, pruning, schema_validation, structural
+from . import decoding, defaulting, definitions, expression_rules, pruning, schema_validation, structural
 from .definitions import Schema
 from .json_bodies import duplicate_fields, parse
 from .openapi import document as openapi_v3
@@ -94,10 +94,14 @@ def _known_filler(resource: Resource) -> defaulting.Filler:
     return defaulting.filler(definitions.name_of(resource), custom=not resource.builtin)
 
 
-def check(resource: Resource, obj: Object) -> list[FieldError]:
-    """Errors of a custom kind against its schema; none for built-in kinds, which `rules` validates."""
+def check(resource: Resource, obj: Object, old: Object | None = None) -> list[FieldError]:
+    """Errors of a custom kind against its schema; none for built-in kinds, which `rules` validates.
+
+    `old` is the stored object of an update: kinds that are defined by others may have become stricter since.
+    """
     if resource.custom is not None:
-        return schema_validation.validate_custom(resource.custom.schema, obj)
+        problems = schema_validation.validate_custom(resource.custom.schema, obj, old)
+        return problems or expression_rules.check(resource.custom, obj, old)
     return (
         [] if resource.builtin else schema_validation.validate(definitions.lookup(definitions.name_of(resource)), obj)
     )

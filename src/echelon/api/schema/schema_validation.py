@@ -7,7 +7,7 @@ what their published schemas contain applies: enums and limits of native types a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -30,6 +30,8 @@ SPECIAL: dict[str, Schema] = {
     definitions.TIME: {"type": "string", "format": "date-time"},
     definitions.MICRO_TIME: {"type": "string", "format": "date-time"},
 }
+#: The old value of something new.
+ABSENT: Any = object()
 _PYTHON_TYPES: dict[str, type] = {"object": dict, "array": list, "string": str, "boolean": bool}
 _INTEGER_LIMITS = {"int32": 2**31 - 1, "int64": 2**63 - 1}
 
@@ -44,12 +46,16 @@ def validate(schema: Schema, obj: Any) -> list[FieldError]:
     return problems
 
 
-def validate_custom(schema: Mapping[str, Any], obj: Any) -> list[FieldError]:
-    """Every error of an object against the structural schema of its CustomResourceDefinition."""
+def validate_custom(schema: Mapping[str, Any], obj: Any, old: Any = None) -> list[FieldError]:
+    """Every error of an object against the structural schema of its CustomResourceDefinition.
+
+    What an update leaves as it is in `old` is not an error: a schema may have become stricter since.
+    """
     properties = schema.get("properties", {})
     own = {name: inner for name, inner in properties.items() if name not in ("apiVersion", "kind", "metadata")}
     required = [name for name in schema.get("required", ()) if name not in ("apiVersion", "kind", "metadata")]
-    problems = list(_walk({**schema, "properties": own, "required": required}, obj, "", native=False))
+    before = ABSENT if old is None else old
+    problems = list(_walk({**schema, "properties": own, "required": required}, obj, "", native=False, old=before))
     named = properties.get("metadata", {}).get("properties", {})
     for name, inner in named.items():
         if name in obj["metadata"]:
@@ -62,7 +68,9 @@ def validate_value(schema: Mapping[str, Any], value: Any, path: str) -> list[Fie
     return list(_walk(dict(schema), value, path, native=False))
 
 
-def _walk(schema: Schema, value: Any, path: str, *, native: bool) -> Iterator[FieldError]:
+def _walk(schema: Schema, value: Any, path: str, *, native: bool, old: Any = ABSENT) -> Iterator[FieldError]:
+    if old is not ABSENT and old == value and type(old) is type(value):
+        return
     name = schema.get("$ref")
     if name is not None:
         native = native or definitions.is_native(name)
@@ -78,9 +86,9 @@ def _walk(schema: Schema, value: Any, path: str, *, native: bool) -> Iterator[Fi
     if not _JUNCTORS.isdisjoint(schema):
         yield from _junctors(schema, value, path)
     if isinstance(value, dict):
-        yield from _object(schema, value, path, native=native)
+        yield from _object(schema, value, path, native=native, old=old)
     elif isinstance(value, list):
-        yield from _list(schema, value, path, native=native)
+        yield from _list(schema, value, path, native=native, old=old)
     elif isinstance(value, str):
         yield from _string(schema, value, path)
     elif not isinstance(value, bool):
@@ -111,7 +119,7 @@ def _type_error(schema: Schema, value: Any, path: str) -> FieldError | None:
     return errors.type_invalid(path, kind, f'{_body(path)} must be of type {wanted}: "{kind}"')
 
 
-def _object(schema: Schema, value: dict[str, Any], path: str, *, native: bool) -> Iterator[FieldError]:
+def _object(schema: Schema, value: dict[str, Any], path: str, *, native: bool, old: Any) -> Iterator[FieldError]:
     if len(value) < schema.get("minProperties", 0):
         detail = f"{_body(path)} should have at least {schema['minProperties']} properties"
         yield errors.invalid(path, len(value), detail)
@@ -125,10 +133,11 @@ def _object(schema: Schema, value: dict[str, Any], path: str, *, native: bool) -
     for field, item in value.items():
         inner = properties.get(field, entries if isinstance(entries, dict) else None)
         if inner is not None:
-            yield from _walk(inner, item, _below(path, field), native=native)
+            before = old.get(field, ABSENT) if isinstance(old, dict) else ABSENT
+            yield from _walk(inner, item, _below(path, field), native=native, old=before)
 
 
-def _list(schema: Schema, value: list[Any], path: str, *, native: bool) -> Iterator[FieldError]:
+def _list(schema: Schema, value: list[Any], path: str, *, native: bool, old: Any) -> Iterator[FieldError]:
     if len(value) > schema.get("maxItems", len(value)):
         yield errors.too_many(path, len(value), schema["maxItems"])
     if len(value) < schema.get("minItems", 0):
@@ -136,8 +145,22 @@ def _list(schema: Schema, value: list[Any], path: str, *, native: bool) -> Itera
     yield from _duplicates(schema, value, path)
     items = schema.get("items")
     if items is not None:
+        before = correlated(schema, old)
         for index, item in enumerate(value):
-            yield from _walk(items, item, f"{path}[{index}]", native=native)
+            yield from _walk(items, item, f"{path}[{index}]", native=native, old=before(item))
+
+
+def correlated(schema: Mapping[str, Any], old: Any) -> Callable[[Any], Any]:
+    """From an item of a list to the item with the same keys in the old list; only lists that are maps have keys."""
+    keys = schema.get("x-kubernetes-list-map-keys") if schema.get("x-kubernetes-list-type") == "map" else None
+    if not keys or not isinstance(old, list):
+        return lambda _item: ABSENT
+
+    def identity(item: Any) -> Any:
+        return tuple(str(item.get(key)) for key in keys) if isinstance(item, dict) else None
+
+    known = {identity(item): item for item in old}
+    return lambda item: known.get(identity(item), ABSENT)
 
 
 def _duplicates(schema: Schema, value: list[Any], path: str) -> Iterator[FieldError]:

@@ -109,7 +109,7 @@ def revise(
         new = _with_status(resource, old, sent, options, patched=patched)
     else:
         new = _with_spec(access, resource, old, sent, options, patched=patched)
-    problems = kind_schema.check(resource, new)
+    problems = kind_schema.check(resource, new, old)
     problems += rules.validate_update(resource, new, old, "" if subresource == "scale" else subresource)
     refuse_if(problems, resource, name_of(old))
     _count_generation(resource, new, old)
@@ -143,6 +143,8 @@ def _with_status(resource: Resource, old: Object, sent: Object, options: WriteOp
     """Decode only metadata and status; the rest is taken from the stored object."""
     narrow: Object = {field: sent[field] for field in _NOT_SPEC if field in sent}
     new = decode(resource, narrow, options, patched=patched)
+    if resource.custom is not None:
+        kind_schema.apply_defaults(resource, new)
     new = {field: value for field, value in new.items() if field in _NOT_SPEC}
     _keep_identity(new["metadata"], old["metadata"])
     refuse_wrong_types(resource, new, name_of(old))
