@@ -7,7 +7,7 @@ DEV := $(VENV)/.installed-dev
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long fuzz soak lint bench bench-engine bench-cluster conformance reference cluster-tools test-cluster docs clean
+.PHONY: help install demo test test-long fuzz durability soak lint bench bench-engine bench-cluster conformance reference cluster-tools test-cluster docs clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -53,6 +53,9 @@ fuzz: $(DEV) ## Mutated odd objects against a running plane; SECONDS_LONG=60 SEE
 
 reference: $(DEV) ## Write the generated pages of docs/reference
 	@$(PY) -m tests.integration.api_coverage
+
+durability: $(DEV) ## A plane killed 200 times under 64 writers, 1,000 histories, every byte damaged; ROUNDS=20 SEED=1
+	@$(PY) -m tests.durability
 
 soak: $(DEV) ## A hundred seeded cluster lives in virtual time; SEED=n tells the story of one
 	@$(PY) -m tests.soak

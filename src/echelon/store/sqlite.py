@@ -116,7 +116,7 @@ def _open(path: Path) -> sqlite3.Connection:
         except BaseException:
             connection.close()
             raise
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise StoreFailed(f"cannot open {damage(path, str(error))}") from error
     return connection
 
@@ -144,15 +144,18 @@ class SqliteJournal:
         self._checkpointer = Checkpointer(path)
 
     def load(self) -> JournalContents:
-        marks = dict(self._connection.execute("SELECT name, revision FROM mark").fetchall())
+        try:
+            marks = dict(self._connection.execute("SELECT name, revision FROM mark").fetchall())
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise StoreFailed(damage(self._path, str(error))) from error
         if set(marks) != set(_MARKS) or len(set(marks.values())) != 1:
             raise StoreFailed(damage(self._path, "the compaction mark is not as it was written"))
         return JournalContents(marks[_MARKS[0]], self._entries())
 
     def _entries(self) -> Iterator[Entry]:
-        rows = self._connection.execute("SELECT revision, key, value, deleted, checksum FROM log ORDER BY revision")
+        read = "SELECT revision, key, value, deleted, checksum FROM log ORDER BY revision"
         try:
-            for revision, key, value, deleted, checksum in rows:
+            for revision, key, value, deleted, checksum in self._connection.execute(read):
                 entry = Entry(revision, key, value, bool(deleted))
                 if checksum is not None and checksum != _checksum(entry):
                     raise StoreFailed(damage(self._path, f"revision {revision} does not match its checksum"))
