@@ -9,6 +9,7 @@ from echelon.api.errors import ApiError
 from echelon.api.protobuf.from_protobuf import MAGIC
 from echelon.api.protobuf.messages import UNKNOWN, message
 from echelon.api.protobuf.to_protobuf import encode
+from echelon.api.schema import kind_schema
 from echelon.api.verbs import PatchType, WriteOptions
 from echelon.server.http.requests.body import patch_type, read_delete_body, read_object, read_patch
 from echelon.server.http.requests.body_records import DeleteBody
@@ -218,3 +219,16 @@ async def test_patch_that_is_no_json_is_a_bad_request() -> None:
     with pytest.raises(ApiError) as refused:
         await read_patch(request("PATCH", body=b"{"), PatchType.MERGE, WriteOptions())
     assert refused.value.code == 400
+
+
+@pytest.mark.parametrize("size", [10, 50_000])
+def test_duplicate_fields_are_found_in_short_and_long_bodies(size: int) -> None:
+    many = ",".join(f'"k{index}":"v"' for index in range(size))
+    body = f'{{"data":{{{many},"k7":"x"}},"list":[{{"a":1,"a":2}}]}}'.encode()
+    assert kind_schema.duplicate_fields(body) == ["data.k7", "list[0].a"]
+
+
+@pytest.mark.parametrize("filler", ["", "x" * 200_000])
+def test_a_deep_body_has_no_duplicate_fields(filler: str) -> None:
+    body = ('{"f":"' + filler + '","d":' + '{"a":' * 900 + "1" + "}" * 901).encode()
+    assert kind_schema.duplicate_fields(body) == []

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
+
 from .. import errors
 from ..scheme import EVENTS_V1, Object, Resource
 from . import event_forms, name_formats
@@ -23,9 +25,8 @@ Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 _TOKEN = re.compile(r"\s*(!=|==|=|!|,|\(|\)|[^\s!=,()]+)\s*")
 
 
-@dataclass(frozen=True, slots=True)
-class LabelRequirement:
-    """One condition on one label."""
+class LabelRequirement(msgspec.Struct, frozen=True):
+    """One condition on one label; a struct, because a selector can have tens of thousands."""
 
     key: str
     operator: Operator

@@ -115,6 +115,10 @@ class JobSet:
         return self.starts_in_order or any(rj.depends_on for rj in self.replicated)
 
     @cached_property
+    def by_name(self) -> Mapping[str, ReplicatedJob]:
+        return {rj.name: rj for rj in reversed(self.replicated)}
+
+    @cached_property
     def status_by_name(self) -> Mapping[str, ReplicatedJobStatus]:
         """The counters of each replicated job that has some."""
         return {entry.name: entry for entry in reversed(self.view.status.replicated_jobs_status)}

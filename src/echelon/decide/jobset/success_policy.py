@@ -10,7 +10,7 @@ def succeeded(js: JobSet, jobs: SortedJobs) -> bool:
     if not jobs.succeeded:
         return False
     policy = js.spec.success_policy
-    targets = policy.target_replicated_jobs or [rj.name for rj in js.replicated]
+    targets = frozenset(policy.target_replicated_jobs or (rj.name for rj in js.replicated))
     done = sum(parent(job) in targets for job in jobs.succeeded)
     if policy.operator == "Any":
         return done >= 1

@@ -6,7 +6,7 @@ annotations, node selector, tolerations, scheduling gates) goes to its Jobs in t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
 from typing import Any
 
 from ...api.objects.subtree import items, mapping
@@ -41,8 +41,8 @@ def _group(job: JobView) -> str:
 def _wanted_group(js: JobSet, job: JobView, members: dict[str, Membership]) -> str:
     if job.name in members:
         return members[job.name].group
-    own = (rj.pod_spec.scheduling_group.pod_group_name for rj in js.replicated if rj.name == parent(job))
-    return next(own, "")
+    rj = js.by_name.get(parent(job))
+    return "" if rj is None else rj.pod_spec.scheduling_group.pod_group_name
 
 
 def resume(
@@ -51,8 +51,12 @@ def resume(
     """Resume the Jobs whose turn has come; the condition follows once none is left behind a startup order."""
     changes: list[ApplyPatch] = []
     held = False
+    suspended: defaultdict[str, list[JobView]] = defaultdict(list)
+    for job in jobs.active:
+        if job.spec.suspend and not job.deleting:
+            suspended[parent(job)].append(job)
     for rj in startable.open:
-        for job in _suspended_jobs(jobs.active, rj):
+        for job in suspended[rj.name]:
             template = _template_patch(js, rj, job, members)
             if template and not _template_can_change(job):
                 held = True
@@ -61,10 +65,6 @@ def resume(
     if not held and startable.starting is None:
         status.set_false(SUSPENDED, "ResumeJobs", "jobset is resumed")
     return changes
-
-
-def _suspended_jobs(active: Sequence[JobView], rj: ReplicatedJob) -> list[JobView]:
-    return [job for job in active if parent(job) == rj.name and job.spec.suspend and not job.deleting]
 
 
 def _template_can_change(job: JobView) -> bool:

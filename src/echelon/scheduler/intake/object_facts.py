@@ -25,15 +25,19 @@ _STATES = {
     "False": Taint(vocabulary.NOT_READY, "", "NoSchedule"),
     "Unknown": Taint(vocabulary.UNREACHABLE, "", "NoSchedule"),
 }
+#: What placement looks at of one node; real nodes have a few dozen.
+_MOST_RESOURCES, _MOST_TAINTS = 1_000, 1_000
 
 
 def node_of(node: NodeView) -> Node:
     """A Node as the engine sees it."""
     allocatable = node.status.allocatable or node.status.capacity
+    # Native resources (without a slash) come first: they are not among those left out.
+    counted = sorted(sorted(allocatable, key=lambda name: ("/" in name, name))[:_MOST_RESOURCES])
     return Node(
         name=node.name,
         labels=dict(node.labels),
-        allocatable={name: quantity.parse(amount, name) for name, amount in sorted(allocatable.items())},
+        allocatable={name: quantity.parse(allocatable[name], name) for name in counted},
         taints=_taints(node),
         unschedulable=node.spec.unschedulable,
     )
@@ -42,8 +46,11 @@ def node_of(node: NodeView) -> Node:
 def _taints(node: NodeView) -> tuple[Taint, ...]:
     """The taints of a node, and the one that a node that is not ready is about to get.
 
-    The taint of a cordon is left out where the node itself says that it is cordoned.
+    The taint of a cordon is left out where the node itself says that it is cordoned.  More taints than can be compared
+    with every pod become one that only a toleration of everything tolerates.
     """
+    if len(node.spec.taints) > _MOST_TAINTS:
+        return (Taint(f"{len(node.spec.taints)} taints", "", "NoSchedule"),)
     cordoned = node.spec.unschedulable
     found = [
         Taint(taint.key, taint.value, taint.effect)
