@@ -32,7 +32,7 @@ from ..api.verbs import (
 from ..base.clock import Clock
 from ..base.rng import Rng
 from ..store.interface import Store
-from . import event_expiry
+from . import event_expiry, quota_status
 from .custom_resources import CustomResources
 from .objects.encoded import EncodedEvent, EncodedList
 from .objects.stored_objects import Access
@@ -60,9 +60,13 @@ class Pipeline:
         await self._custom.settle()
 
     async def run(self) -> None:
-        """Background work of the server, until cancelled: deletes old events, and objects whose kind is deleted."""
+        """Background work of the server, until cancelled.
+
+        Deletes old events, and objects whose kind is deleted; keeps the status of quotas.
+        """
         async with asyncio.TaskGroup() as group:
             group.create_task(event_expiry.expire_events(self._access))
+            group.create_task(quota_status.keep_quota_status(self._access))
             group.create_task(self._custom.run())
 
     @property

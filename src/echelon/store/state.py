@@ -84,9 +84,9 @@ class State:
 
     def scan(self, prefix: str) -> list[Record]:
         """Records under a prefix in order of keys."""
-        kind = self._kinds.get(_kind_prefix(prefix)) if prefix.count("/") >= 3 else None
-        if kind is not None:
-            return list(kind.scan(prefix))
+        if prefix.count("/") >= 3:
+            kind = self._kinds.get(_kind_prefix(prefix))
+            return [] if kind is None else list(kind.scan(prefix))
         found = (s for name, s in sorted(self._kinds.items()) if name.startswith(prefix))
         return [record for one in found for record in one.scan(prefix)]
 

@@ -1,6 +1,6 @@
 """Admission: checks and defaults that depend on *other* objects, as pure functions of (object, old, reader).
 
-    create   namespace active → priority → protection finalizer → per kind
+    create   namespace active → priority → protection finalizer → per kind; once it is valid: limit ranges
     update   per kind
     delete   protected namespaces
 
@@ -9,6 +9,7 @@ Errors are `ApiError`s (403, or 404 for a missing namespace); changes are made i
 
 from __future__ import annotations
 
+from ..objects import meta
 from ..scheme import (
     CLUSTER_TRAINING_RUNTIMES,
     COMPOSITE_POD_GROUPS,
@@ -18,13 +19,14 @@ from ..scheme import (
     PRIORITY_CLASSES,
     TRAIN_JOBS,
     TRAINING_RUNTIMES,
+    VOLUME_CLAIMS,
     Object,
     Resource,
 )
-from . import namespaces, pod_defaults, priority, protection, trainjob
+from . import limit_ranges, namespaces, pod_defaults, priority, protection, trainjob
 from .reader import Reader
 
-__all__ = ["Reader", "admit_create", "admit_delete", "admit_update", "warnings"]
+__all__ = ["Reader", "admit_create", "admit_delete", "admit_update", "check_create", "check_update", "warnings"]
 
 _GROUPS = (POD_GROUPS.kind, COMPOSITE_POD_GROUPS.kind)
 _RUNTIMES = (TRAINING_RUNTIMES.kind, CLUSTER_TRAINING_RUNTIMES.kind)
@@ -42,6 +44,7 @@ def admit_create(resource: Resource, obj: Object, reader: Reader) -> None:
     if kind in _GROUPS:
         protection.protect(resource, obj)
     elif kind == PODS.kind:
+        limit_ranges.complete(obj, reader)
         pod_defaults.tolerate_failing_nodes(obj)
         pod_defaults.label_priority(obj)
     elif kind == PRIORITY_CLASSES.kind:
@@ -50,6 +53,12 @@ def admit_create(resource: Resource, obj: Object, reader: Reader) -> None:
         trainjob.create(obj, reader)
     elif kind in _RUNTIMES:
         trainjob.runtime(resource, obj)
+
+
+def check_create(resource: Resource, obj: Object, reader: Reader) -> None:
+    """`ApiError` if a valid new object is not allowed beside others."""
+    if resource is PODS or resource is VOLUME_CLAIMS:
+        limit_ranges.check(resource, obj, reader)
 
 
 def admit_update(resource: Resource, new: Object, old: Object, reader: Reader) -> None:
@@ -62,6 +71,12 @@ def admit_update(resource: Resource, new: Object, old: Object, reader: Reader) -
         trainjob.update(new, old, reader)
     elif resource.kind in _RUNTIMES and new.get("spec") != old.get("spec"):
         trainjob.runtime(resource, new)
+
+
+def check_update(resource: Resource, new: Object, old: Object, reader: Reader) -> None:
+    """`ApiError` if a valid change is not allowed beside other objects; pods keep their requests and limits."""
+    if resource is VOLUME_CLAIMS and not meta.deleting(old):
+        limit_ranges.check(resource, new, reader)
 
 
 def admit_delete(resource: Resource, obj: Object, reader: Reader) -> None:

@@ -7,6 +7,7 @@ was first, and `Store.settled` waits until that write can be read.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
 from ...api.errors import ApiError, not_found
@@ -21,8 +22,10 @@ from . import off_loop
 from .encoded import decode_json, encode_object
 from .object_cache import ObjectCache, header
 from .turns import Turns
+from .quota_ledger import QuotaLedger
 
 T = TypeVar("T")
+_NOT_COUNTED = nullcontext()
 
 
 def at_version(resource: Resource, tree: Object) -> Object:
@@ -70,6 +73,7 @@ class Access:
         self.rng = rng
         self.trees = ObjectCache()
         self.turns = Turns()
+        self.quotas = QuotaLedger(store, self.trees)
 
     # -- reading ---------------------------------------------------------------------------------------
 
@@ -91,20 +95,35 @@ class Access:
     # -- writing ---------------------------------------------------------------------------------------
 
     async def insert(self, resource: Resource, tree: Object) -> None:
-        """Store a new object; `RevisionMismatch` if it already exists.  The tree is shared from now on."""
+        """Store a new object; `RevisionMismatch` if it already exists, 403 if it exceeds a quota.
+
+        The tree is shared from now on.
+        """
         key = _key(resource, tree)
-        await _durable(self.store.put(key, self._stamp(key, tree), 0, header(resource, tree)))
+        with self._counted(resource, key, None, tree, tree):
+            await _durable(self.store.put(key, self._stamp(key, tree), 0, header(resource, tree)))
 
     async def replace(self, resource: Resource, tree: Object, base: Record) -> Record:
-        """Replace the record that a changed object is based on."""
+        """Replace the record that a changed object is based on; 403 if the change exceeds a quota."""
         stamp = self._stamp(base.key, tree)
-        return await _durable(self.store.put(base.key, stamp, base.revision, header(resource, tree)))
+        with self._counted(resource, base.key, base, tree, tree):
+            return await _durable(self.store.put(base.key, stamp, base.revision, header(resource, tree)))
 
     async def remove(self, tree: Object, base: Record) -> Object:
         """Delete an object; returns its last state at the revision of the deletion."""
         last = {**tree, "metadata": {**tree["metadata"]}}
-        await _durable(self.store.delete(base.key, self._stamp(base.key, last), base.revision))
+        with self._counted(None, base.key, base, None, last):
+            await _durable(self.store.delete(base.key, self._stamp(base.key, last), base.revision))
         return last
+
+    def _counted(
+        self, resource: Resource | None, key: str, base: Record | None, new: Object | None, written: Object
+    ) -> AbstractContextManager[None]:
+        """Charges a write to the quotas of its namespace; most namespaces have none."""
+        if not self.quotas.concern(key, written):
+            return _NOT_COUNTED
+        old = self.trees.of_record(base) if base is not None else None
+        return self.quotas.counted(resource, key, old, new, written)
 
     def _stamp(self, key: str, tree: Object) -> Encode:
         """The encoder of a tree: sets its resourceVersion and puts it into the cache."""

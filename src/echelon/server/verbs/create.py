@@ -63,6 +63,7 @@ def _new_object(access: Access, resource: Resource, sent: Object, namespace: str
     admission.admit_create(resource, tree, access)
     rules.prepare_create(resource, tree, access.clock.now())
     refuse_if(kind_schema.check(resource, tree) + rules.validate_create(resource, tree), resource, name)
+    admission.check_create(resource, tree, access)
     for warning in rules.warnings(resource, tree) + admission.warnings(resource, tree, access):
         options.warn(warning)
     if options.large:
@@ -101,6 +102,7 @@ async def _stored(access: Access, resource: Resource, tree: Object, options: Wri
     """Store the object; False if the name already exists, which readers can then see."""
     metadata = tree["metadata"]
     if options.dry_run:
+        access.quotas.check(resource, tree)
         return access.get(resource, metadata["name"], metadata.get("namespace", "")) is None
     try:
         await access.insert(resource, tree)

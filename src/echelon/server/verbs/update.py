@@ -112,6 +112,8 @@ def revise(
     problems = kind_schema.check(resource, new, old)
     problems += rules.validate_update(resource, new, old, "" if subresource == "scale" else subresource)
     refuse_if(problems, resource, name_of(old))
+    if not subresource:
+        admission.check_update(resource, new, old, access)
     _count_generation(resource, new, old)
     if options.large or len(record.value) > LARGEST_OBJECT // 2:
         refuse_too_large(new)
