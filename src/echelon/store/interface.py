@@ -105,6 +105,10 @@ class Store(Protocol):
 
     def get(self, key: str) -> Record | None: ...
 
+    def holds(self, prefix: str) -> bool:
+        """Whether there is any durable record of a kind; `prefix` is `/group/plural/`."""
+        ...
+
     def scan(self, prefix: str, at: int | None = None) -> Sequence[Record]:
         """Durable records under a prefix in bytewise order of keys: a snapshot at `revision`, or at an older one.
 

@@ -49,6 +49,9 @@ class Log:
     def get(self, key: str) -> Record | None:
         return self._state.get(key)
 
+    def holds(self, prefix: str) -> bool:
+        return self._state.holds(prefix)
+
     def scan(self, prefix: str, at: int | None = None) -> Sequence[Record]:
         check_prefix(prefix)
         if at is None:

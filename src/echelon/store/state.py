@@ -82,6 +82,10 @@ class State:
         self._disown(key, record.header.owners)
         return record
 
+    def holds(self, prefix: str) -> bool:
+        kind = self._kinds.get(prefix)
+        return kind is not None and bool(kind.keys)
+
     def scan(self, prefix: str) -> list[Record]:
         """Records under a prefix in order of keys."""
         if prefix.count("/") >= 3:

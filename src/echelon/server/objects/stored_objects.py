@@ -89,6 +89,8 @@ class Access:
         return self.trees.of_record(record) if record else None
 
     def list(self, resource: Resource, namespace: str = "") -> Iterator[Object]:
+        if not self.store.holds(resource.prefix):
+            return iter(())
         found = off_loop.on_loop(lambda: self.store.scan(prefix_of(resource, namespace)))
         return map(self.trees.of_record, found)
 
