@@ -8,6 +8,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from echelon.api import scheme
@@ -16,7 +17,7 @@ from echelon.api.scheme import Object, Resource
 from echelon.api.verbs import DeleteOptions, Patch, PatchType, WriteOptions
 from echelon.base.rng import Rng
 from echelon.runtime.clocks import RealClock
-from echelon.server.objects.object_cache import ObjectCache, encode_json, header_of
+from echelon.server.objects.object_cache import ObjectCache, header_of
 from echelon.server.objects.quota_ledger import QuotaLedger
 from echelon.server.pipeline import Pipeline
 from echelon.store.interface import RevisionMismatch, Store
@@ -133,7 +134,7 @@ async def test_a_write_that_is_under_way_while_its_quota_comes_is_counted(
     with suppress(RevisionMismatch), ExitStack() as writing:
         with ledger.counted(scheme.RESOURCE_QUOTAS, key, None, made, made):
             writing.enter_context(change)
-            await store.put(key, lambda _: encode_json(made), 0)
+            await store.put(key, lambda _: msgspec.json.encode(made), 0)
         assert ledger.used(NS, "q") == {"configmaps": "1"}
         if failed:
             raise RevisionMismatch("c", 1)

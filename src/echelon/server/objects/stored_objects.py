@@ -21,8 +21,8 @@ from ...store.interface import Encode, Record, Store, StoreFailed
 from . import off_loop
 from .encoded import decode_json, encode_object
 from .object_cache import ObjectCache, header
-from .turns import Turns
 from .quota_ledger import QuotaLedger
+from .turns import Turns
 
 T = TypeVar("T")
 _NOT_COUNTED = nullcontext()
