@@ -326,7 +326,7 @@ def test_leases_of_well_nodes_are_written_seldom() -> None:
         begin = int(plane.api.resource_version)
         await plane.wait(3600)
         assert [ready(node) for node in await plane.all(NODES)] == ["True"] * 4
-        assert 4 * 12 <= int(plane.api.resource_version) - begin <= 4 * 24
+        assert 4 * 6 <= int(plane.api.resource_version) - begin <= 4 * 12
 
     virtually(scenario)
 

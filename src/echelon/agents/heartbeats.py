@@ -5,7 +5,7 @@
                      └─ lost ────────► one short lease and then nothing, so that it expires
 
 All nodes are in this process, so their heartbeats need no writes: a lease is written for a long time in advance, and a
-short one is written only when a node is lost.  However many nodes there are, that is about two writes a second at most.
+short one is written only when a node is lost.  However many nodes there are, that is less than one write a second.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 
 _WORKERS = 8
 #: Seconds between two renewals: at least this, and longer the more nodes there are.
-_RENEW_SECONDS = 300.0
-_RENEW_SECONDS_PER_NODE = 0.5
+_RENEW_SECONDS = 600.0
+_RENEW_SECONDS_PER_NODE = 2.0
 #: A lease lasts for this many renewals.
 _RENEWALS = 3
 #: The last lease of a node that is lost, as long as that of a kubelet.

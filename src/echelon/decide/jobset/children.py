@@ -30,7 +30,7 @@ class SortedJobs:
     active: tuple[JobView, ...]
     succeeded: tuple[JobView, ...]
     failed: tuple[JobView, ...]
-    #: Without readable attempt label: not ours to judge, only its name is taken.
+    #: Labels do not say which of our Jobs it is, or of which attempt: not ours to judge, only its name is taken.
     unreadable: tuple[JobView, ...]
 
     @cached_property
@@ -71,7 +71,12 @@ def _class_of(js: JobSet, job: JobView) -> str:
     attempt = _number(job, RESTART_ATTEMPT)
     if attempt is None:
         return "unreadable"
-    if attempt < js.restarts or (_number(job, JOB_RESTART_ATTEMPT) or 0) < _restarts_of(js, job):
+    if attempt < js.restarts:
+        return "previous"
+    index, rj = _number(job, JOB_INDEX), js.by_name.get(parent(job))
+    if index is None or rj is None or index >= rj.replicas:
+        return "unreadable"
+    if (_number(job, JOB_RESTART_ATTEMPT) or 0) < job_restarts(js, parent(job), index):
         return "previous"
     if job.is_true("Complete"):
         return "succeeded"
@@ -82,8 +87,9 @@ def _number(job: JobView, label: str) -> int | None:
     return read_count(job.labels.get(label, ""))
 
 
-def _restarts_of(js: JobSet, job: JobView) -> int:
-    return job_restarts(js, parent(job), _number(job, JOB_INDEX) or 0)
+def job_index(job: JobView) -> int:
+    """The place of a Job among those of its replicated job; of unreadable Jobs 0."""
+    return _number(job, JOB_INDEX) or 0
 
 
 def job_restarts(js: JobSet, replicated_job: str, index: int) -> int:

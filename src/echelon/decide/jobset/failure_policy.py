@@ -14,7 +14,7 @@ from ...api.objects.subtree import items
 from ...api.views.job_views import JobFailureRule, JobSetFailurePolicy, JobView
 from ...api.views.object_view import Condition
 from ...base.instants import parse
-from .children import JOB_INDEX, parent
+from .children import job_index, parent
 from .model import JobSet
 from .status import RESTARTING, JobSetStatusDraft
 
@@ -133,9 +133,9 @@ def _restart_job_uncounted(
 
 def _raise_counter(js: JobSet, job: JobView, status: JobSetStatusDraft, counter: str) -> None:
     entry = next(one for one in status.body["replicatedJobsStatus"] if one["name"] == parent(job))
-    replicas = next(rj.replicas for rj in js.replicated if rj.name == parent(job))
-    numbers = list(entry.get(counter) or [0] * replicas)
-    numbers[int(job.labels[JOB_INDEX])] += 1
+    numbers = list(items(entry, counter))
+    numbers += [0] * (js.by_name[parent(job)].replicas - len(numbers))
+    numbers[job_index(job)] += 1
     entry[counter] = numbers
 
 

@@ -15,7 +15,7 @@ from ...api.verbs import Patch, PatchType
 from ...api.views.job_views import JobView
 from ..plan import ApplyPatch
 from .child import build
-from .children import JOB_INDEX, SortedJobs, parent
+from .children import SortedJobs, job_index, parent
 from .model import JobSet, ReplicatedJob
 from .scheduling_groups import Membership
 from .startup import Startable
@@ -79,7 +79,7 @@ def _patch(job: JobView, spec: Object) -> ApplyPatch:
 
 def _template_patch(js: JobSet, rj: ReplicatedJob, job: JobView, members: dict[str, Membership]) -> Object:
     """The merge patch that brings the parts of a Job's pod template that may change up to date; {} if they are."""
-    wanted = build(js, rj, int(job.labels[JOB_INDEX]), members.get(job.name))["spec"]["template"]
+    wanted = build(js, rj, job_index(job), members.get(job.name))["spec"]["template"]
     current = job.spec.template.metadata
     patch: Object = {}
     # Others add labels and annotations of their own: ours are merged in, theirs stay.

@@ -306,6 +306,41 @@ def test_a_job_with_an_unreadable_attempt_is_ignored() -> None:
     assert stage.counts("a") == {}
 
 
+@pytest.mark.parametrize(
+    ("label", "value"),
+    [
+        ("jobset.sigs.k8s.io/job-index", "²"),
+        ("jobset.sigs.k8s.io/job-index", "9" * 60),
+        ("jobset.sigs.k8s.io/job-index", "1"),
+        ("jobset.sigs.k8s.io/job-index", None),
+        ("jobset.sigs.k8s.io/replicatedjob-name", "another"),
+        ("jobset.sigs.k8s.io/replicatedjob-name", None),
+    ],
+)
+@pytest.mark.parametrize("action", ["RestartJob", "RestartJobSet", "FailJobSet"])
+def test_a_job_whose_labels_no_longer_say_which_it_is_is_ignored(label: str, value: str | None, action: str) -> None:
+    rules = [{"name": "r", "action": action}]
+    stage = Stage(jobset(replicated("a"), failurePolicy={"maxRestarts": 3, "rules": rules}, suspend=True))
+    labels = stage.get(JOBS, "test-js-a-0")["metadata"]["labels"]
+    if value is None:
+        del labels[label]
+    else:
+        labels[label] = value
+    stage.edit_jobset(suspend=False)
+    stage.fail("test-js-a-0")
+    assert stage.is_active()
+    assert stage.counts("a") == {}
+
+
+def test_counters_of_single_restarts_that_are_too_short_are_filled_up() -> None:
+    rules = [{"name": "r", "action": "RestartJob"}]
+    stage = Stage(jobset(replicated("a", 3), failurePolicy={"maxRestarts": 3, "rules": rules}))
+    (entry,) = stage.status["replicatedJobsStatus"]
+    entry["jobRestarts"] = [1]
+    stage.fail("test-js-a-2")
+    assert stage.status["replicatedJobsStatus"][0]["jobRestarts"] == [1, 0, 1]
+
+
 @pytest.mark.conformance("JS-U16")
 def test_condition_rules() -> None:
     obj = jobset()
