@@ -11,14 +11,50 @@ import pytest
 
 from echelon.api.errors import ApiError, expired
 from echelon.api.objects.vocabulary import HOSTNAME, RACK
-from echelon.api.scheme import COMPOSITE_POD_GROUPS, NODES, POD_GROUPS, PODS, Resource
+from echelon.api.scheme import COMPOSITE_POD_GROUPS, EVENTS, NODES, POD_GROUPS, PODS, Resource
 from echelon.api.verbs import Verbs, WatchEvent, WatchOptions
 from echelon.base.clock import Clock
+from echelon.engine import Demand
+from echelon.scheduler.queueing.root_state import RootState
 from echelon.testing.builders import make_composite, make_node, make_pod, make_pod_group
 from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
 from tests.integration.altered_api import AlteredApi
 
 SCHEDULED = ("True", "Scheduled", "")
+
+
+@in_virtual_time
+async def test_a_root_that_the_scheduler_fails_on_is_set_aside_with_an_event_and_tried_again(
+    world: SchedulerPlane,
+) -> None:
+    await world.create(make_node("n1"))
+    await world.settle(1)
+    assert world.scheduler is not None
+    assert world.caches is not None
+    readiness = world.scheduler._readiness
+    ask = readiness.demand
+    broken = True
+
+    def fails(state: RootState) -> Demand | None:
+        if broken and state.root.path in ("default/odd", "default/g"):
+            raise ZeroDivisionError("no such thing")
+        return ask(state)
+
+    readiness.demand = fails  # type: ignore[method-assign]
+    await world.create(make_pod("odd"), make_pod_group("g", gang=1), make_pod("p", group="g"), make_pod("bystander"))
+    await world.settle()
+    assert await world.scheduled("bystander")
+    told = [
+        (event["involvedObject"]["kind"], event["involvedObject"]["name"], event["type"], event["message"])
+        for event in (await world.verbs.list(EVENTS, "default")).items
+        if event["reason"] == "SetAside"
+    ]
+    why = "scheduler cannot process this object and leaves it aside: ZeroDivisionError: no such thing"
+    assert sorted(told) == [("Pod", "odd", "Warning", why), ("PodGroup", "g", "Warning", why)]
+    broken = False
+    world.caches.set_aside.errors.clear()
+    await world.settle(60)
+    assert await world.scheduled("odd", "p")
 
 
 # -- people --------------------------------------------------------------------------------------------------

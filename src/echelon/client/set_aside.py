@@ -1,9 +1,10 @@
 """Objects that a component failed on: set aside for that component alone, counted, told by an event on the object.
 
-    informer handlers and indexes ─┐
-    controllers, simulated nodes  ─┴─ fail on an object ─► SetAside.report ─► log line, metric, event
+    informer handlers and indexes            ─┐
+    controllers, scheduler, simulated nodes  ─┴─ fail on an object ─► SetAside.report ─► log line, metric, event
 
-Everything else goes on.  The object is tried again when it changes; controllers also try again after a while.
+Everything else goes on.  The object is tried again when it changes; controllers and scheduler also try again after a
+while.
 """
 
 from __future__ import annotations

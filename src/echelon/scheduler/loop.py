@@ -151,9 +151,10 @@ class Scheduler:
                     self._cycle(state, explain)
                     if state.phase is Phase.DECIDING:
                         self._states.left_undecided(state)
-                except Exception:
+                except Exception as error:
                     # One root must not stop the others, whatever is wrong with it.
-                    log.exception("scheduling %s failed", state.root.path)
+                    root = state.root
+                    self._caches.set_aside.report("scheduler", error, root.resource, root.obj, root.path)
                     self.metrics.attempted(state.root, "error", state.attempt_seconds(self._clock.now()))
                     self._states.failed(state)
             # 7. Let bindings start and events come in before the next decision.
