@@ -113,9 +113,12 @@ def _jobs() -> Iterator[Odd]:
     set_version, job = "jobset.x-k8s.io/v1alpha2", {"spec": {"template": TEMPLATE}}
     jobs = [{"name": f"r{index}", "replicas": 1, "template": job} for index in range(1_900)]
     yield named("largest-jobset", set_version, "JobSet", {"spec": {"replicatedJobs": jobs, "suspend": True}})
-    environment = _many(lambda i: {"name": f"E{i}", "value": "v"})
-    trainer = {"runtimeRef": {"name": "torch-distributed"}, "suspend": True, "trainer": {"env": environment}}
-    yield named("largest-trainjob", "trainer.kubeflow.org/v1alpha1", "TrainJob", {"spec": trainer})
+    running = {"spec": {"template": template, "parallelism": 3, "completions": 3}}
+    yield named("largest-running-job", "batch/v1", "Job", running)
+    labels = _pairs(lambda i: (f"l{i}", "v"))
+    trainer = {"runtimeRef": {"name": "torch-distributed"}, "suspend": True}
+    tree = {"metadata": {"labels": labels}, "spec": trainer}
+    yield named("largest-trainjob", "trainer.kubeflow.org/v1alpha1", "TrainJob", tree)
 
 
 def _cluster_kinds() -> Iterator[Odd]:

@@ -9,6 +9,8 @@ from ..api.scheme import Object
 from ..base.instants import parse as instant
 from ..base.instants import to_time
 
+#: Containers that a status tells of: the statuses of thousands would not fit into an object beside their spec.
+_MOST_STATUSES = 500
 #: 128 + SIGTERM.
 TERMINATED_BY_SIGNAL = 143
 
@@ -27,7 +29,8 @@ def running(pod: Object, now: float, host: str = "") -> Object:
             for type_ in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
         ],
         "containerStatuses": [
-            _container(one, {"running": {"startedAt": stamp}}, ready=True) for one in pod["spec"]["containers"]
+            _container(one, {"running": {"startedAt": stamp}}, ready=True)
+            for one in pod["spec"]["containers"][:_MOST_STATUSES]
         ],
     }
     if host:
@@ -35,7 +38,7 @@ def running(pod: Object, now: float, host: str = "") -> Object:
     init = pod["spec"].get("initContainers")
     if init:
         done = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": stamp, "finishedAt": stamp}}
-        status["initContainerStatuses"] = [_container(one, done, ready=True) for one in init]
+        status["initContainerStatuses"] = [_container(one, done, ready=True) for one in init[:_MOST_STATUSES]]
     return status
 
 
@@ -119,7 +122,9 @@ def last_end(pod: Object) -> float:
 def _containers(pod: Object) -> list[Object]:
     """Container statuses as stored, or those of a pod that never started."""
     stored = (pod.get("status") or {}).get("containerStatuses")
-    return list(stored) if stored else [_container(one, {}, ready=False) for one in pod["spec"]["containers"]]
+    if stored:
+        return list(stored)
+    return [_container(one, {}, ready=False) for one in pod["spec"]["containers"][:_MOST_STATUSES]]
 
 
 def _container(spec: Object, state: Object, *, ready: bool) -> Object:

@@ -79,8 +79,8 @@ class WriteOptions:
     warn: Callable[[str], None] = _ignore_warning
     #: Called if an update or an apply creates the object.
     created: Callable[[], None] = _ignore_creation
-    #: Whether the request is so large that working on it would hold up others.
-    large: bool = False
+    #: Whether the request is so large that working on it would hold up others; None if nobody has measured it.
+    large: bool | None = None
 
 
 @dataclass(frozen=True)

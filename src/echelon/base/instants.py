@@ -14,12 +14,12 @@ def to_time(seconds: float) -> str:
 @lru_cache(maxsize=256)
 def _whole(seconds: int) -> str:
     """Cached: a busy server writes the same second thousands of times."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def to_micro_time(seconds: float) -> str:
     """`metav1.MicroTime`: six digits of fraction."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def parse(text: str) -> float:

@@ -154,3 +154,11 @@ def test_a_container_status_without_a_restart_count_counts_from_zero() -> None:
     waiting = {"name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
     the_pod = {**bound_pod(), "status": {"phase": "Running", "containerStatuses": [waiting]}}
     assert advance(the_pod, NOW)["status"]["containerStatuses"][0]["restartCount"] == 1
+
+
+def test_a_pod_of_thousands_of_containers_has_a_status_that_fits_beside_its_spec_and_ends() -> None:
+    pod = bound_pod(owners=JOB)
+    pod["spec"]["containers"] = [{"name": f"c{index}", "image": "i"} for index in range(5_000)]
+    running = advance(pod, NOW)
+    assert len(running["status"]["containerStatuses"]) == 500
+    assert advance(running, NOW + 1_000)["status"]["phase"] == "Succeeded"

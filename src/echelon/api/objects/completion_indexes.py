@@ -20,15 +20,21 @@ class IndexSet:
 
     def __init__(self, intervals: Iterable[Interval] = ()) -> None:
         merged: list[Interval] = []
+        begin, end, size = 0, -2, 0
         for first, last in sorted(intervals):
-            if merged and first <= merged[-1][1] + 1:
-                if last > merged[-1][1]:
-                    merged[-1] = (merged[-1][0], last)
-            else:
-                merged.append((first, last))
+            if first > end + 1:
+                if end >= 0:
+                    merged.append((begin, end))
+                    size += end - begin + 1
+                begin, end = first, last
+            elif last > end:
+                end = last
+        if end >= 0:
+            merged.append((begin, end))
+            size += end - begin + 1
         self._intervals = merged
         self._firsts = [first for first, _ in merged]
-        self._size = sum(last - first + 1 for first, last in merged)
+        self._size = size
 
     def __len__(self) -> int:
         return self._size

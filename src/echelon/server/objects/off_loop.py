@@ -29,7 +29,7 @@ _worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="large-bodies")
 _home = threading.local()
 
 
-async def run(large: bool, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+async def run(large: bool | None, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
     """The result of `work`, from the worker thread if it is about something large."""
     if not large:
         return work(*args, **named)

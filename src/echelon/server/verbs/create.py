@@ -14,6 +14,7 @@ from ...api.verbs import WriteOptions
 from ...base.instants import to_time
 from ...store.interface import RevisionMismatch
 from ..objects import off_loop
+from ..objects.encoded import encode_json
 from ..objects.incoming import decode, refuse_if, refuse_too_large, refuse_wrong_types
 from ..objects.stored_objects import Access, at_version
 
@@ -38,6 +39,9 @@ async def create(
     """`managed_fields` are those of an apply; other creations are not tracked."""
     metadata = sent.get("metadata")
     generated = not (isinstance(metadata, dict) and metadata.get("name"))
+    if options.large is None:
+        # Of this process: a controller makes a pod of a template, which can be as large as any object.
+        options = replace(options, large=len(encode_json(sent)) > off_loop.LARGE)
     for _ in range(_NAME_TRIES):
         tree = await off_loop.run(options.large, _new_object, access, resource, sent, namespace, options)
         if managed_fields:
