@@ -152,7 +152,10 @@ def test_server_stops_promptly_and_ends_open_watches(tmp_path: Path) -> None:
 
 
 def test_open_watches_are_counted(https: Https) -> None:
-    gauge = 'apiserver_longrunning_requests{verb="WATCH"} '
+    gauge = (
+        'apiserver_longrunning_requests{component="apiserver",group="",resource="configmaps",scope="namespace",'
+        'subresource="",verb="WATCH",version="v1"} '
+    )
     with watching(https, "labelSelector=test%3Dnothing"):
         assert f"{gauge}1" in https("GET", "/metrics").body.decode()
     deadline = time.monotonic() + 30

@@ -75,13 +75,14 @@ async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
         stack.callback(clock.close)
         pipeline = Pipeline(store, clock, Rng(secrets.randbits(64)))
         await pipeline.bootstrap(builtin_runtimes())
-        registry = metrics_registry()
+        registry, synced = metrics_registry(), asyncio.Event()
         try:
             server = await serve(
                 pipeline,
                 settings.server,
                 clock,
                 lambda: generate_latest(registry),
+                {"informer-sync": lambda: "" if synced.is_set() else "caches are not synced yet"},
             )
         except (PortInUse, OSError, ValueError) as error:
             raise CannotStart(str(error)) from error
@@ -103,6 +104,7 @@ async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
         )
         await caches.wait_synced()
         await _wait_for_nodes(caches, settings)
+        synced.set()
         yield Plane(pipeline, caches, clock, server.url, settings.kubeconfig_path)
 
 

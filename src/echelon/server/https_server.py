@@ -13,9 +13,10 @@ import ipaddress
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 import uvicorn
@@ -26,6 +27,7 @@ from ..base.clock import Clock
 from .connections import BoundedProtocol
 from .http.application import DEFAULT_LIMITS, Application, FlightLimits
 from .http.audit import AuditLog
+from .http.handlers.health import Check, Health
 from .http.requests.gate import Gate
 from .identity.authenticator import Authenticator
 from .identity.service_account_tokens import ServiceAccountTokens
@@ -116,11 +118,15 @@ class Server:
 
 
 async def serve(
-    pipeline: Pipeline, settings: ServerSettings, clock: Clock, more_metrics: Callable[[], bytes] = bytes
+    pipeline: Pipeline,
+    settings: ServerSettings,
+    clock: Clock,
+    more_metrics: Callable[[], bytes] = bytes,
+    ready: Mapping[str, Check] = MappingProxyType({}),
 ) -> Server:
     """Start the server; returns when connections are accepted and the kubeconfig is written; may raise `PortInUse`.
 
-    The text of `more_metrics` is appended to `/metrics`.
+    The text of `more_metrics` is appended to `/metrics`; `ready` are checks of `/readyz`.
     """
     bound = _bind(settings.host, settings.port)
     try:
@@ -137,6 +143,7 @@ async def serve(
             clock,
             f"{_bracketed(settings.host)}:{port}",
             more_metrics,
+            Health({"etcd": lambda: pipeline.failure}, ready),
             settings.limits,
             audit,
         )

@@ -75,6 +75,11 @@ class Pipeline:
         return self._access
 
     @property
+    def failure(self) -> str:
+        """Why the store accepts no writes; "" if it does."""
+        return self._access.store.failure
+
+    @property
     def resource_version(self) -> str:
         """The newest durable resourceVersion."""
         return str(self._access.store.revision)

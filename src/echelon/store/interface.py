@@ -103,6 +103,11 @@ class Store(Protocol):
         """The newest durable revision."""
         ...
 
+    @property
+    def failure(self) -> str:
+        """Why no writes are accepted; "" if they are."""
+        ...
+
     def get(self, key: str) -> Record | None: ...
 
     def holds(self, prefix: str) -> bool:

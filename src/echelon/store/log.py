@@ -46,6 +46,10 @@ class Log:
     def revision(self) -> int:
         return self._revision
 
+    @property
+    def failure(self) -> str:
+        return str(self._failed or "")
+
     def get(self, key: str) -> Record | None:
         return self._state.get(key)
 

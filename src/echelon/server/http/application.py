@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,8 @@ from .audit import AuditLog
 from .handlers import deletes, mutations, nonresource, reads, review_answers, subresources
 from .handlers.call import Call
 from .handlers.documents import Documents
-from .handlers.request_metrics import RequestMetrics
+from .handlers.health import Health
+from .handlers.request_metrics import RequestMetrics, labels_of
 from .handlers.watching import Watches
 from .replies.encode import error_response, text_response, too_many_requests
 from .requests import routes
@@ -79,6 +80,7 @@ class Application:
         clock: Clock,
         address: str,
         more_metrics: Callable[[], bytes],
+        health: Health,
         limits: FlightLimits = DEFAULT_LIMITS,
         audit: AuditLog | None = None,
     ) -> None:
@@ -89,14 +91,16 @@ class Application:
         self._clock = clock
         self._address = address
         self._audit = audit
-        self._watches = Watches()
+        self._health = health
         self._turns = Turns()
         self._reading = InFlight(limits.requests_in_flight)
         self._writing = InFlight(limits.mutating_requests_in_flight)
-        self._metrics = RequestMetrics(lambda: self._watches.open, more_metrics)
+        self._metrics = RequestMetrics(self._reading, self._writing, more_metrics)
+        self._watches = Watches(self._metrics)
 
     def close(self) -> None:
         """End all watches, so that the server can stop."""
+        self._health.close()
         self._watches.close()
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
@@ -110,7 +114,7 @@ class Application:
 
     async def _serve(self, request: Request, place: Place, send: Send) -> None:
         target: Target | None = None
-        caller, received = Caller(ANONYMOUS, ANONYMOUS), time.time()
+        caller, received, begun = Caller(ANONYMOUS, ANONYMOUS), time.time(), time.perf_counter()
         try:
             target, unroutable = _route(request, self._kinds)
             self._gate.check_origin(request)
@@ -130,13 +134,17 @@ class Application:
         except Disconnected:
             return
         except Exception as error:
-            _log.exception("%s %s failed", request.method, request.path)
+            _log.exception("%s %s failed, request %s", request.method, request.path, request.audit_id)
             reply = error_response(_internal(error))
-        self._count(request, target, reply.code)
         if self._audit is not None:
             attributes = attributes_of(caller.user, request, target)
             self._audit.write(request, target, attributes, caller.sender, received, reply.code)
-        await reply.send(send)
+        sending = _Sending(send, request.audit_id)
+        try:
+            await reply.send(sending)
+        finally:
+            labels = labels_of(request, target)
+            self._metrics.count(labels, reply.code, time.perf_counter() - begun, sending.size)
 
     def _counted(self, request: Request, target: Target | None) -> InFlight | None:
         """Where a request is counted; None for watches and for paths that must answer whatever happens."""
@@ -148,7 +156,7 @@ class Application:
 
     async def _answer(self, request: Request, target: Target | None, user: User, client: str) -> Reply:
         if target is None:
-            found = nonresource.answer(request, self._address, self._metrics, self._documents)
+            found = nonresource.answer(request, self._address, self._metrics, self._health, self._documents)
             if found is None:
                 raise PageNotFound
             return found
@@ -158,12 +166,23 @@ class Application:
             return self._watches.begin(call)
         return await handler(call)
 
-    def _count(self, request: Request, target: Target | None, code: int) -> None:
-        if target is None:
-            self._metrics.count(request.method, "", "", code)
-            return
-        verb = "WATCH" if is_watch(request, target) else request.method
-        self._metrics.count(verb, target.resource.group, target.resource.plural, code)
+
+class _Sending:
+    """Sends the parts of a reply: adds the id of the request to its head and counts the bytes of its body."""
+
+    __slots__ = ("_id", "_send", "size")
+
+    def __init__(self, send: Send, audit_id: str) -> None:
+        self._send = send
+        self._id = (b"audit-id", audit_id.encode("latin-1"))
+        self.size = 0
+
+    def __call__(self, message: MutableMapping[str, Any]) -> Awaitable[None]:
+        if message["type"] == "http.response.start":
+            message["headers"].append(self._id)
+        else:
+            self.size += len(message["body"])
+        return self._send(message)
 
 
 def _route(request: Request, kinds: ServedKinds) -> tuple[Target | None, Exception | None]:

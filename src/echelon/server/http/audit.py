@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import os
 import time
-import uuid
 from pathlib import Path
 
 import msgspec
@@ -20,6 +19,8 @@ from .requests.request import Request
 from .requests.routes import Target
 
 _log = logging.getLogger(__name__)
+#: As upstream: a longer id of a client is cut here, but not in its reply.
+_LONGEST_ID = 64
 
 
 class AuditLog:
@@ -55,7 +56,7 @@ def _event(request: Request, attributes: Attributes, sender: User, received: flo
         "kind": "Event",
         "apiVersion": "audit.k8s.io/v1",
         "level": "Metadata",
-        "auditID": str(uuid.uuid4()),
+        "auditID": request.audit_id[:_LONGEST_ID],
         "stage": "ResponseStarted" if attributes.verb == "watch" and code < 300 else "ResponseComplete",
         "requestURI": request.uri,
         "verb": attributes.verb,

@@ -7,14 +7,14 @@ import time
 
 from ....api.errors import method_not_allowed
 from ....api.scheme import Object
-from ..replies.encode import json_response, text_response
+from ..replies.encode import json_response
 from ..requests.content_negotiation import wants_aggregated_discovery
 from ..requests.request import Request, Response
 from . import discovery
 from .documents import Documents
+from .health import PATHS, Health
 from .request_metrics import RequestMetrics
 
-_HEALTH = ("/healthz", "/livez", "/readyz")
 #: The Kubernetes version of the API, with a suffix for this implementation.
 VERSION: Object = {
     "major": "1",
@@ -29,18 +29,22 @@ VERSION: Object = {
 }
 
 
-def answer(request: Request, address: str, metrics: RequestMetrics, documents: Documents) -> Response | None:
+def answer(
+    request: Request, address: str, metrics: RequestMetrics, health: Health, documents: Documents
+) -> Response | None:
     """The reply to a non-resource path; None if it is not served."""
-    reply = _answer(request, address, metrics, documents)
+    reply = _answer(request, address, metrics, health, documents)
     if reply is not None and request.method != "GET":
         raise method_not_allowed()
     return reply
 
 
-def _answer(request: Request, address: str, metrics: RequestMetrics, documents: Documents) -> Response | None:
+def _answer(
+    request: Request, address: str, metrics: RequestMetrics, health: Health, documents: Documents
+) -> Response | None:
     path = request.path
-    if path.startswith(_HEALTH):
-        return _health(request)
+    if path.startswith(PATHS):
+        return health.answer(request)
     if path == "/version":
         return json_response(VERSION)
     if path == "/metrics":
@@ -57,15 +61,6 @@ def _answer(request: Request, address: str, metrics: RequestMetrics, documents: 
     if path == "/":
         return json_response({"paths": _paths(documents)})
     return _legacy(path, documents)
-
-
-def _health(request: Request) -> Response | None:
-    head, _, check = request.path[1:].partition("/")
-    if f"/{head}" not in _HEALTH or check not in ("", "ping"):
-        return None
-    if check or "verbose" not in request.query:
-        return text_response("ok")
-    return text_response(f"[+]ping ok\n{head} check passed\n")
 
 
 def _roots(request: Request, address: str, documents: Documents) -> Response:
@@ -92,5 +87,5 @@ def _legacy(path: str, documents: Documents) -> Response | None:
 
 
 def _paths(documents: Documents) -> list[str]:
-    paths = ["/api", "/api/v1", "/apis", *_HEALTH, "/metrics", "/openapi/v2", "/openapi/v3", "/version"]
+    paths = ["/api", "/api/v1", "/apis", *PATHS, "/metrics", "/openapi/v2", "/openapi/v3", "/version"]
     return sorted([*paths, *documents.group_paths()])

@@ -23,6 +23,7 @@ from ..replies.encode import EventLines, Presentation, error_line, watch_type
 from ..requests.query_options import watch_options
 from ..requests.request import Receive, Send, send_patiently
 from .call import Call
+from .request_metrics import RequestMetrics, labels_of
 
 _log = logging.getLogger(__name__)
 #: Watches without timeoutSeconds last 30 to 60 minutes, spread so that they do not end at the same time.
@@ -36,11 +37,11 @@ _JOINED_BYTES = 64 * 1024
 class Watches:
     """All watch streams of one server."""
 
-    def __init__(self) -> None:
+    def __init__(self, metrics: RequestMetrics) -> None:
         self._lines = EventLines()
         self._closing = asyncio.Event()
         self._count = itertools.count()
-        self.open = 0
+        self.metrics = metrics
 
     def close(self) -> None:
         """End every stream; later ones end at once."""
@@ -80,7 +81,8 @@ class WatchStream:
         media_type = watch_type(self._presentation.form).encode()
         headers = [(b"content-type", media_type), (b"cache-control", b"no-cache, private")]
         await send({"type": "http.response.start", "status": self.code, "headers": headers})
-        self._watches.open += 1
+        metrics, labels = self._watches.metrics, labels_of(self._call.request, self._call.target)
+        metrics.watches[labels] += 1
         ends = [
             asyncio.create_task(self._pump(send)),
             asyncio.create_task(_disconnected(self._call.request.receive)),
@@ -89,7 +91,7 @@ class WatchStream:
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._watches.open -= 1
+            metrics.watches[labels] -= 1
             for end in ends:
                 end.cancel()
             await asyncio.gather(*ends, return_exceptions=True)
@@ -98,9 +100,11 @@ class WatchStream:
                 await send({"type": "http.response.body", "body": b""})
 
     async def _pump(self, send: Send) -> None:
-        first = True
+        first, resource, events = True, self._call.resource, self._watches.metrics.events
+        series = (resource.group, resource.version, resource.plural)
         try:
             async for batch in self._events:
+                events[series] += len(batch)
                 for body in self._bodies(batch, first=first):
                     if not await self._send(send, body):
                         return
@@ -108,7 +112,7 @@ class WatchStream:
         except ApiError as error:
             await self._send(send, error_line(error, self._presentation.form))
         except Exception:
-            _log.exception("watch of %s failed", self._call.resource.qualified)
+            _log.exception("watch of %s failed, request %s", resource.qualified, self._call.request.audit_id)
         finally:
             await _release(self._events)
 

@@ -35,6 +35,11 @@ class InFlight:
         self._begun = 0
         self._scheduled = False
 
+    @property
+    def waiting(self) -> int:
+        """Requests that have not begun yet."""
+        return len(self._waiting)
+
     async def enter(self, client: str) -> None:
         """Wait until the request may begin; `leave` must follow, unless this raises."""
         own = self._held_of.get(client, 0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from random import getrandbits
 from typing import Any, Protocol
 from urllib.parse import parse_qs
 
@@ -36,6 +37,12 @@ def _no_connection() -> None:
     """The default of `Request.abort`."""
 
 
+def _random_id() -> str:
+    """A random uuid.  It names a request and protects nothing, so the cheap generator will do."""
+    text = f"{getrandbits(128):032x}"
+    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}"
+
+
 @dataclass(frozen=True)
 class Request:
     method: str
@@ -51,6 +58,8 @@ class Request:
     client: str = ""
     certificate: PeerCertificate | None = None
     abort: Abort = _no_connection
+    #: Names the request in the reply and in logs: chosen by the client, or random.
+    audit_id: str = ""
 
     @staticmethod
     def from_scope(scope: Mapping[str, Any], receive: Receive) -> Request:
@@ -65,7 +74,8 @@ class Request:
         uri = f"{scope['path']}?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else scope["path"]
         client = scope.get("client") or ("",)
         certificate, abort = scope.get("echelon.certificate"), scope.get("echelon.abort") or _no_connection
-        return Request(scope["method"], path, query, headers, receive, uri, client[0], certificate, abort)
+        audit_id = headers.get("audit-id") or _random_id()
+        return Request(scope["method"], path, query, headers, receive, uri, client[0], certificate, abort, audit_id)
 
     def parameter(self, name: str) -> str:
         """The first value of a query parameter, or ""."""
