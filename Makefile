@@ -7,7 +7,7 @@ DEV := $(VENV)/.installed-dev
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long fuzz durability soak lint bench bench-engine bench-cluster conformance reference cluster-tools test-cluster docs clean
+.PHONY: help install demo test test-long fuzz durability soak lint bench bench-engine bench-cluster conformance reference cluster-tools test-cluster test-clients e2e-upstream docs clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -37,13 +37,19 @@ test: $(DEV) lint ## Lint and all tests but the long ones and those on a real cl
 	@$(PY) -m pytest -n 2 --dist loadfile
 
 test-long: $(DEV) ## The same with more rounds and examples
-	@ECHELON_LONG=1 $(PY) -m pytest -n 2 --dist worksteal -m "not cluster" -o timeout=7200
+	@ECHELON_LONG=1 $(PY) -m pytest -n 2 --dist worksteal -m "not cluster and not clients" -o timeout=7200
 
 cluster-tools: ## Build etcd, kube-apiserver and friends 1.37.1, once, where Go is present
 	@tools/controlplane/build
 
 test-cluster: $(DEV) ## The tests on a real kube-apiserver, where Go is present to build it
-	@home=$$(tools/controlplane/build) && if [ -n "$$home" ]; then $(PY) -m pytest -p tests.conformance.report -m cluster tests/cluster tests/clients $(ARGS); fi
+	@home=$$(tools/controlplane/build) && if [ -n "$$home" ]; then $(PY) -m pytest -p tests.conformance.report -m cluster tests/cluster $(ARGS); fi
+
+test-clients: $(DEV) ## Real clients against a whole plane: fetched or built once; those that cannot be are told
+	@$(PY) -m pytest -m clients -rs tests/clients $(ARGS)
+
+e2e-upstream: $(DEV) ## Kubernetes' own end-to-end suite on the embedded plane, where Go is present; ARGS="--area apps"
+	@suite=$$(tools/e2e/build) && if [ -n "$$suite" ]; then $(PY) -m tests.upstream $(ARGS); fi
 
 conformance: $(DEV) ## Count covered, passing and missing behaviours of every list
 	@$(PY) -m pytest -p tests.conformance.report -m "conformance and not cluster" $(ARGS)

@@ -9,6 +9,7 @@ import pytest
 
 from echelon.api.errors import ApiError
 from echelon.api.objects import meta
+from echelon.api.objects.root_certificate import root_certificate
 from echelon.api.scheme import (
     COMPOSITE_POD_GROUPS,
     CONFIG_MAPS,
@@ -22,6 +23,7 @@ from echelon.api.scheme import (
     WORKLOADS,
     Object,
 )
+from echelon.api.verbs import Patch, PatchType
 from echelon.client.informer import Caches
 from echelon.controllers.garbage import GarbageCollector
 from echelon.controllers.job import JobController
@@ -29,7 +31,7 @@ from echelon.controllers.namespaces import NamespaceController
 from echelon.controllers.nodes.lost_pods import LostPodController
 from echelon.controllers.protection import CompositePodGroupProtection, PodGroupProtection
 from echelon.controllers.runner import Controller
-from echelon.controllers.service_accounts import ServiceAccountController
+from echelon.controllers.service_accounts import RootCertificateController, ServiceAccountController
 from echelon.testing.builders import bare_pod
 from tests.controller_plane import ControllerPlane, in_virtual_time
 from tests.integration.test_job_runs import ends, job, no_finalizer_left
@@ -405,3 +407,26 @@ def test_every_namespace_has_a_default_service_account() -> None:
             await plane.api.get(NAMESPACES, "new")
 
     in_virtual_time(scenario, controllers=_with_accounts)
+
+
+def test_every_namespace_has_the_certificate_of_the_server() -> None:
+    async def scenario(plane: ControllerPlane) -> None:
+        async def copy(namespace: str) -> str:
+            found = await plane.api.get(CONFIG_MAPS, "kube-root-ca.crt", namespace)
+            return str(found["data"]["ca.crt"])
+
+        await plane.api.create(CONFIG_MAPS, root_certificate("one"), "kube-system")
+        await plane.api.create(NAMESPACES, {"metadata": {"name": "new"}})
+        await plane.wait(5)
+        assert [await copy("default"), await copy("new")] == ["one", "one"]
+        changed = Patch(PatchType.MERGE, {"data": {"ca.crt": "other"}})
+        await plane.api.patch(CONFIG_MAPS, "kube-root-ca.crt", changed, "new")
+        await plane.api.delete(CONFIG_MAPS, "kube-root-ca.crt", "default")
+        await plane.wait(5)
+        assert [await copy("default"), await copy("new")] == ["one", "one"]
+        renewed = Patch(PatchType.MERGE, {"data": {"ca.crt": "two"}})
+        await plane.api.patch(CONFIG_MAPS, "kube-root-ca.crt", renewed, "kube-system")
+        await plane.wait(5)
+        assert [await copy("default"), await copy("new")] == ["two", "two"]
+
+    in_virtual_time(scenario, controllers=lambda caches: [RootCertificateController(caches)])

@@ -26,6 +26,7 @@ async def test_a_port_in_use_is_one_clear_error(tmp_path: Path) -> None:
 async def test_kubeconfig_is_written_when_the_port_is_known(tmp_path: Path) -> None:
     store = open_sqlite(tmp_path, header_of)
     pipeline = Pipeline(store, RealClock(), Rng(1))
+    await pipeline.bootstrap()
     server = await serve(pipeline, ServerSettings(tmp_path, kubeconfig=tmp_path / "kubeconfig"), RealClock())
     try:
         written = yaml.safe_load((tmp_path / "kubeconfig").read_text())

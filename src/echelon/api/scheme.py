@@ -105,6 +105,7 @@ _TRAINER = "trainer.kubeflow.org"
 _RBAC = "rbac.authorization.k8s.io"
 _AUTHORIZATION = "authorization.k8s.io"
 _AUTHENTICATION = "authentication.k8s.io"
+_NETWORKING = "networking.k8s.io"
 _ALL = ("all",)
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False, has_status=True, short_names=("ns",))
@@ -210,6 +211,24 @@ REPLICA_SETS = Resource(
     scale=ScalePaths(),
 )
 JOBS = Resource("batch", "v1", "jobs", "Job", has_status=True, has_generation=True, categories=_ALL)
+CRON_JOBS = Resource(
+    "batch",
+    "v1",
+    "cronjobs",
+    "CronJob",
+    has_status=True,
+    has_generation=True,
+    short_names=("cj",),
+    categories=_ALL,
+)
+INGRESSES = Resource(
+    _NETWORKING, "v1", "ingresses", "Ingress", has_status=True, has_generation=True, short_names=("ing",)
+)
+INGRESS_CLASSES = Resource(_NETWORKING, "v1", "ingressclasses", "IngressClass", namespaced=False, has_generation=True)
+NETWORK_POLICIES = Resource(
+    _NETWORKING, "v1", "networkpolicies", "NetworkPolicy", has_generation=True, short_names=("netpol",)
+)
+RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 JOB_SETS = Resource(
     _JOBSET,
     "v1alpha2",
@@ -317,6 +336,11 @@ RESOURCES: tuple[Resource, ...] = (
     DEPLOYMENTS,
     REPLICA_SETS,
     JOBS,
+    CRON_JOBS,
+    INGRESSES,
+    INGRESS_CLASSES,
+    NETWORK_POLICIES,
+    RUNTIME_CLASSES,
     LEASES,
     ENDPOINT_SLICES,
     EVENTS_V1,

@@ -18,7 +18,7 @@ from .nodes.lost_pods import LostPodController
 from .nodes.taint_eviction import TaintEvictionController
 from .protection import CompositePodGroupProtection, PodGroupProtection
 from .runner import Controller
-from .service_accounts import ServiceAccountController
+from .service_accounts import RootCertificateController, ServiceAccountController
 from .trainjob import TrainJobController
 
 
@@ -46,6 +46,7 @@ _ALL: tuple[ControllerClass, ...] = (
     TaintEvictionController,
     NamespaceController,
     ServiceAccountController,
+    RootCertificateController,
     GarbageCollector,
 )
 ALL_CONTROLLERS = tuple(kind.name for kind in _ALL)

@@ -23,6 +23,10 @@ import uvicorn
 
 from ..api.access.attributes import Authorizer
 from ..api.access.authorizers import AllowAll, Rbac
+from ..api.errors import ApiError
+from ..api.objects.root_certificate import SOURCE_NAMESPACE, root_certificate
+from ..api.scheme import CONFIG_MAPS
+from ..api.verbs import Patch, PatchType
 from ..base.clock import Clock
 from .connections import BoundedProtocol
 from .http.application import DEFAULT_LIMITS, Application, FlightLimits
@@ -154,9 +158,22 @@ async def serve(
         raise
     server = Server(listener, app, credentials, _reachable(settings.host), port, audit)
     certificates.write_secret(pki / "url", server.url.encode())
+    await _publish_certificate(pipeline, credentials)
     if settings.kubeconfig is not None:
         server.write_kubeconfig(settings.kubeconfig)
     return server
+
+
+async def _publish_certificate(pipeline: Pipeline, credentials: Credentials) -> None:
+    """Keep the original of `kube-root-ca.crt`; a controller copies it to every namespace."""
+    made = root_certificate(credentials.authority_pem.decode())
+    try:
+        await pipeline.create(CONFIG_MAPS, made, SOURCE_NAMESPACE)
+    except ApiError as error:
+        if error.reason != "AlreadyExists":
+            raise
+        patch = Patch(PatchType.MERGE, {"data": made["data"]})
+        await pipeline.patch(CONFIG_MAPS, made["metadata"]["name"], patch, SOURCE_NAMESPACE)
 
 
 def _authenticator(pipeline: Pipeline, credentials: Credentials, directory: Path) -> Authenticator:

@@ -49,7 +49,7 @@ def _default(obj: Object, old: Object | None) -> None:
 
 
 def _validate(obj: Object) -> list[FieldError]:
-    return _generated(obj, None) + _spec(obj.get("spec") or {}) + _hostnames(obj)
+    return _generated(obj, None) + check_spec(obj.get("spec") or {}) + _hostnames(obj)
 
 
 def _generated(obj: Object, old: Object | None) -> list[FieldError]:
@@ -92,7 +92,7 @@ def _hostnames(obj: Object) -> list[FieldError]:
     return [invalid("metadata.name", name, f"will not able to create pod with invalid DNS label: {last}")]
 
 
-def _spec(spec: Part) -> list[FieldError]:
+def check_spec(spec: Part) -> list[FieldError]:
     problems = _selector(spec)
     for field in ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished",
                   "backoffLimitPerIndex", "maxFailedIndexes"):  # fmt: skip
@@ -225,7 +225,7 @@ def _scheduling(spec: Part) -> list[FieldError]:
 
 def _validate_update(new: Object, old: Object) -> list[FieldError]:
     now, was = new.get("spec") or {}, old.get("spec") or {}
-    problems = _generated(new, old) + _spec(now) + _hostnames(new) + _completions(now, was)
+    problems = _generated(new, old) + check_spec(now) + _hostnames(new) + _completions(now, was)
     for field in IMMUTABLE:
         if now.get(field) != was.get(field):
             problems.append(invalid(f"spec.{field}", now.get(field), "field is immutable"))

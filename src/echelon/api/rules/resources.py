@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -96,6 +97,21 @@ def port(path: str, value: Any) -> list[FieldError]:
     if isinstance(value, int) and 1 <= value <= 65535:
         return []
     return [invalid(path, value, "must be between 1 and 65535, inclusive")]
+
+
+def port_name(path: str, value: Any) -> list[FieldError]:
+    text = str(value)
+    sentences = (
+        (len(text) > 15, "must be no more than 15 characters"),
+        (
+            not re.fullmatch("[-a-z0-9]+", text),
+            "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+        ),
+        (not re.search("[a-z]", text), "must contain at least one letter (a-z)"),
+        ("--" in text, "must not contain consecutive hyphens"),
+        (text.startswith("-") or text.endswith("-"), "must not begin or end with a hyphen"),
+    )
+    return [invalid(path, value, sentence) for wrong, sentence in sentences if wrong]
 
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")

@@ -222,7 +222,13 @@ def _service_spec(spec: Object) -> None:
         spec.setdefault("externalTrafficPolicy", "Cluster")
 
 
+_JOB_CONSTANTS = {"completionMode": "NonIndexed", "suspend": False, "manualSelector": False}
+
+
 def _job_spec(spec: Object) -> None:
+    """Only of a Job: a CronJob keeps its template as it is written."""
+    for field, value in _JOB_CONSTANTS.items():
+        spec.setdefault(field, value)
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
@@ -232,6 +238,7 @@ def _job_spec(spec: Object) -> None:
 
 def _job(job: Object) -> None:
     """A Job without labels takes those of its template."""
+    _job_spec(job["spec"])
     labels = job["spec"].get("template", {}).get("metadata", {}).get("labels")
     if labels and not job["metadata"].get("labels"):
         job["metadata"]["labels"] = dict(labels)
@@ -268,6 +275,5 @@ _DERIVED: dict[str, Filler] = {
     _CORE + "ServiceSpec": _service_spec,
     _CORE + "ReplicationController": _replication_controller,
     _APPS + "DeploymentStrategy": _deployment_strategy,
-    "io.k8s.api.batch.v1.JobSpec": _job_spec,
     "io.k8s.api.batch.v1.Job": _job,
 }

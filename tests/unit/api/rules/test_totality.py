@@ -133,6 +133,55 @@ BODIES: dict[Resource, Object] = {
             ]
         }
     },
+    scheme.CRON_JOBS: {
+        "spec": {
+            "schedule": "0 1-5/2 * jan mon",
+            "timeZone": "Etc/UTC",
+            "concurrencyPolicy": "Forbid",
+            "startingDeadlineSeconds": 1,
+            "jobTemplate": {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c"}]}}}},
+        }
+    },
+    scheme.INGRESSES: {
+        "spec": {
+            "ingressClassName": "c",
+            "defaultBackend": {"resource": {"kind": "K", "name": "n"}},
+            "tls": [{"hosts": ["a.b"], "secretName": "s"}],
+            "rules": [
+                {
+                    "host": "*.a.b",
+                    "http": {
+                        "paths": [
+                            {
+                                "path": "/a",
+                                "pathType": "Prefix",
+                                "backend": {"service": {"name": "s", "port": {"name": "p"}}},
+                            }
+                        ]
+                    },
+                }
+            ],
+        }
+    },
+    scheme.INGRESS_CLASSES: {
+        "spec": {
+            "controller": "a.b/c",
+            "parameters": {"apiGroup": "a.b", "kind": "K", "name": "n", "scope": "Namespace", "namespace": "m"},
+        }
+    },
+    scheme.NETWORK_POLICIES: {
+        "spec": {
+            "podSelector": {"matchLabels": {"a": "b"}},
+            "policyTypes": ["Ingress"],
+            "ingress": [
+                {
+                    "ports": [{"port": 1, "endPort": 2, "protocol": "TCP"}, {"port": "p"}],
+                    "from": [{"podSelector": {"matchLabels": {"a": "b"}}}, {"ipBlock": {"cidr": "10.0.0.0/8"}}],
+                }
+            ],
+        }
+    },
+    scheme.RUNTIME_CLASSES: {"handler": "h"},
     scheme.STORAGE_CLASSES: {"provisioner": "a/b", "parameters": {"a": "b"}, "volumeBindingMode": "Immediate"},
     scheme.POD_DISRUPTION_BUDGETS: {"spec": {"minAvailable": "5%", "selector": {"matchLabels": {"a": "b"}}}},
 }

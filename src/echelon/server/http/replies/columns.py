@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ....api.objects import event_forms, meta
+from ....api.objects.selectors import selector_text
 from ....api.objects.subtree import items, mapping
 from ....api.scheme import Object, Resource
-from . import endpoint_cells, pod_cells, storage_cells
+from . import endpoint_cells, network_cells, pod_cells, storage_cells
 from .durations import since
 from .group_cells import composite_status, group_status, policy, workload
 from .job_cells import (
@@ -366,6 +367,20 @@ def _template_field(field: str) -> Cell:
     return cell
 
 
+def _selected_pods(policy: Object, _now: float) -> str:
+    return selector_text(mapping(policy, "spec", "podSelector")) or "<none>"
+
+
+def _last_schedule(cron_job: Object, now: float) -> str:
+    last = mapping(cron_job, "status").get("lastScheduleTime")
+    return since(last, now) if last else "<none>"
+
+
+def _of_job_template(cell: Cell) -> Cell:
+    """The cell of the Job that a CronJob would make."""
+    return lambda cron_job, now: cell(mapping(cron_job, "spec", "jobTemplate"), now)
+
+
 def _of_core_event(column: Column) -> Column:
     """The column for events in the form of events.k8s.io/v1."""
     return replace(column, cell=lambda event, now: column.cell(event_forms.to_core(event), now))
@@ -396,6 +411,36 @@ _NAMESPACE_KINDS = {
         Column("Containers", _template_field("name"), "Names of the containers."),
         Column("Images", _template_field("image"), "Images of the containers."),
         Column("Pod Labels", lambda obj, _now: _pairs(mapping(obj, "template", "metadata", "labels")), "Its labels."),
+    ),
+    ("networking.k8s.io", "Ingress"): (
+        _NAME,
+        Column("Class", _field("spec", "ingressClassName", default="<none>"), "Which controller acts on it."),
+        Column("Hosts", network_cells.hosts, "Host names that it is for."),
+        Column("Address", network_cells.address, "Where it is reached."),
+        Column("Ports", network_cells.ports, "Ports that it is reached at."),
+        _AGE,
+    ),
+    ("networking.k8s.io", "IngressClass"): (
+        Column("Name", network_cells.class_name, _NAME.description, format="name"),
+        Column("Controller", _field("spec", "controller"), "Who acts on its Ingresses."),
+        Column("Parameters", network_cells.parameters, "The object with further parameters."),
+        _AGE,
+    ),
+    ("networking.k8s.io", "NetworkPolicy"): (
+        _NAME,
+        Column("Pod-Selector", _selected_pods, "Pods that it is about."),
+        _AGE,
+    ),
+    ("node.k8s.io", "RuntimeClass"): (_NAME, Column("Handler", _field("handler"), "What runs its containers."), _AGE),
+    ("batch", "CronJob"): (
+        _NAME,
+        Column("Schedule", _field("spec", "schedule"), "When it runs."),
+        Column("Timezone", _field("spec", "timeZone", default="<none>"), "The zone of the schedule."),
+        Column("Suspend", network_cells.suspended, "Whether it is held back.", type="boolean"),
+        Column("Active", network_cells.active, "Jobs that run now.", type="integer"),
+        Column("Last Schedule", _last_schedule, "When it ran last."),
+        _AGE,
+        *(replace(column, cell=_of_job_template(column.cell)) for column in _TEMPLATE),
     ),
     ("apps", "ControllerRevision"): (
         _NAME,
