@@ -278,7 +278,7 @@ class _Shortage:
         if node.unschedulable and not covered(cordon, shape):
             yield Reason(ReasonKind.CORDONED)
         for taint in sorted(hard_taints(node), key=lambda taint: (taint.key, taint.value, taint.effect)):
-            if taint != cordon and not covered(taint, shape):
+            if not (taint == cordon and node.unschedulable) and not covered(taint, shape):
                 yield Reason(ReasonKind.TAINT, (taint.key, taint.value))
         for key, value in shape.node_selector:
             if node.labels.get(key) != value:

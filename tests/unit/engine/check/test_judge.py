@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from echelon.engine import Blocked, Bound, Composite, Demand, Evict, Leaf, Placed, problems
+from echelon.engine import Blocked, Bound, Composite, Demand, Evict, Leaf, Placed, ReasonKind, Taint, problems
 from echelon.testing.placement import NOW, ClusterBuilder, composite, exclusive, fresh_id, gang, pods
 
 
@@ -125,3 +125,17 @@ def test_groups_that_run_in_one_exclusive_rack_are_not_said_to_fit() -> None:
     verdict = cluster.decide(composite(2, leaves[0], composite(1, leaves[1])), may_preempt=False)
     assert isinstance(verdict, Blocked)
     assert verdict.proved
+
+
+@pytest.mark.parametrize("cordoned", [True, False])
+def test_the_taint_of_a_cordon_counts_with_and_without_the_cordon(cordoned: bool) -> None:
+    cluster = ClusterBuilder()
+    taint = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+    cluster.node("n", gpu=8, taints=(taint,), cordoned=cordoned)
+    demand = Demand(gang(1, pods(1, gpu=1)))
+    verdict = cluster.decide(demand.root, demand.priority)
+    assert isinstance(verdict, Blocked)
+    (shortage,) = verdict.shortages
+    kind = ReasonKind.CORDONED if cordoned else ReasonKind.TAINT
+    assert {reason.kind: number for reason, number in shortage.exclusions.items()} == {kind: 1}
+    assert problems(cluster.view, demand, verdict, NOW) == []
