@@ -370,3 +370,15 @@ async def test_custom_kinds_refuse_strategic_patches(pipeline: Pipeline) -> None
     with pytest.raises(ApiError) as refused:
         await pipeline.patch(JOB_SETS, "js", Patch(PatchType.STRATEGIC, {"spec": {}}), "default")
     assert refused.value.code == 415
+
+
+@pytest.mark.timeout(60)
+async def test_applies_of_the_same_new_object_wait_for_one_another(pipeline: Pipeline) -> None:
+    def applied(manager: str) -> Any:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", **config("fresh", **{manager: "x"})}
+        options = WriteOptions(field_manager=manager)
+        return pipeline.patch(CONFIG_MAPS, "fresh", Patch(PatchType.APPLY, body), "default", options=options)
+
+    await asyncio.gather(*(applied(f"m{number}") for number in range(5)))
+    stored = await pipeline.get(CONFIG_MAPS, "fresh", "default")
+    assert sorted(stored["data"]) == [f"m{number}" for number in range(5)]

@@ -3,8 +3,9 @@
     largest   every largest allowed object is written in every way: how soon a GET beside it answers, what held the loop
     mutated   objects of the corpus with random pieces exchanged
     grammar   random requests along the OpenAPI documents of the plane
+    direct    the same without sockets and controllers: many more of them
 
-SECONDS_LONG and REQUESTS bound the last two, SEED makes them the same again, PARTS chooses.
+SECONDS_LONG and REQUESTS bound the last three, SEED makes them the same again, PARTS chooses.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from . import grammar_run
+from . import direct, grammar_run
 from .corpus import MERGE, STRATEGIC, collection, objects
 from .largest import largest, writes
 from .plane import Latencies, Plane
@@ -96,13 +97,24 @@ def _grammar(plane: Plane, seed: int, seconds: float, most: int, directory: Path
     return not result.failures
 
 
+def _direct(seed: int, seconds: float, most: int) -> bool:
+    with tempfile.TemporaryDirectory() as directory:
+        result = direct.run(Path(directory), seed, seconds, most)
+    print(f"seed {seed}: {result.requests} requests, answers {dict(sorted(result.codes.items()))}")
+    print(f"{len(result.failures)} failures")
+    return not result.failures
+
+
 def main() -> int:
     seconds, seed = float(os.environ.get("SECONDS_LONG", "60")), int(os.environ.get("SEED", "1"))
     most = int(os.environ.get("REQUESTS", "1000000000"))
-    parts = os.environ.get("PARTS", "largest,mutated,grammar").split(",")
+    parts = os.environ.get("PARTS", "largest,mutated,grammar,direct").split(",")
     good = True
     for part in parts:
         print(f"== {part}", flush=True)
+        if part == "direct":
+            good &= _direct(seed, seconds, most)
+            continue
         with tempfile.TemporaryDirectory() as directory:
             plane = Plane(Path(directory) / "plane", watchdog=True)
             plane.start()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -17,7 +18,7 @@ from urllib.parse import quote
 from echelon.api.protobuf import to_protobuf
 
 from .corpus import APPLY, JSON_PATCH, MERGE, STRATEGIC, Tree, objects
-from .plane import Connection
+from .plane import Answer
 
 _NAMES = ("a", "b", "c", "target", "odd-jobset-0")
 _NAMESPACES = ("default", "default", "default", "fuzz", "none")
@@ -131,7 +132,7 @@ class Grammar:
     definitions: dict[str, Tree] = field(default_factory=dict)
 
     @staticmethod
-    def of(connection: Connection, rng: random.Random) -> Grammar:
+    def of(connection: Callable[[str, str], Answer], rng: random.Random) -> Grammar:
         """The grammar of a running plane."""
         definitions: dict[str, Tree] = {}
         kinds: list[FuzzKind] = []

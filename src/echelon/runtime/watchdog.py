@@ -27,6 +27,8 @@ _VARIABLE = "ECHELON_WATCHDOG"
 _EVERY = 0.02
 #: Seconds between two looks at a loop that gives none.
 _LOOK_AGAIN = 0.02
+#: Seconds after which a loop that is still held is told, and told again.
+_TELL_AGAIN = 5.0
 #: Callers that are told of a stack.
 _FRAMES = 6
 
@@ -96,12 +98,19 @@ def _watch(
         if sign.wait(limit):
             continue
         seen: Counter[str] = Counter(_places(loop_thread))
+        tell_at = begun[0] + _TELL_AGAIN
         while not sign.wait(_LOOK_AGAIN) and not ended.is_set():
             seen.update(_places(loop_thread))
-        places = tuple(place for place, _ in seen.most_common(3))
-        ended_at = time.monotonic(), time.clock_gettime(clock), time.process_time()
-        seconds, loop_cpu, process_cpu = (late - early for early, late in zip(begun, ended_at, strict=True))
-        report(Held(seconds, loop_cpu, process_cpu, places))
+            if time.monotonic() > tell_at:  # it may never come back
+                report(_held(begun, clock, seen))
+                tell_at += _TELL_AGAIN
+        report(_held(begun, clock, seen))
+
+
+def _held(begun: tuple[float, float, float], clock: int, seen: Counter[str]) -> Held:
+    now = time.monotonic(), time.clock_gettime(clock), time.process_time()
+    seconds, loop_cpu, process_cpu = (late - early for early, late in zip(begun, now, strict=True))
+    return Held(seconds, loop_cpu, process_cpu, tuple(place for place, _ in seen.most_common(3)))
 
 
 def _places(loop_thread: int) -> list[str]:
