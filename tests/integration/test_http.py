@@ -382,3 +382,10 @@ def test_openapi_v2_has_an_etag(https: Https) -> None:
         assert answer.headers["vary"] == "Accept"
         same = https("GET", "/openapi/v2", accept=accept, if_none_match=answer.headers["etag"])
         assert (same.status, same.body, same.headers["etag"]) == (304, b"", answer.headers["etag"])
+
+
+def test_a_review_has_no_table(https: Https) -> None:
+    review = {"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}}
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    assert https("POST", path, review).status == 201
+    assert https("POST", path, review, accept=TABLE).status == 406

@@ -309,4 +309,4 @@ def test_repeated_fields_are_found_wherever_they_are() -> None:
     body = b'{"a":1,"spec":{"x":[{"n":1,"n":2}],"y":{},"y":{}},"a":2}'
     assert kind_schema.duplicate_fields(body) == ["spec.x[0].n", "spec.y", "a"]
     error = kind_schema.unknown_fields(scheme.PODS, ["z"], ["spec.y"])
-    assert error.message.endswith('strict decoding error: duplicate field "spec.y", unknown field "z"')
+    assert error.message.endswith('strict decoding error: unknown field "z", duplicate field "spec.y"')

@@ -142,7 +142,7 @@ async def test_duplicate_fields_are_named_when_asked_to_be_strict() -> None:
     error = await refusal({}, body, strict=True)
     assert error.message == (
         'Job in version "v1" cannot be handled as a Job: strict decoding error: '
-        'duplicate field "metadata.name", duplicate field "spec.template.x[0].y"'
+        'unknown field "spec.template.x", duplicate field "metadata.name", duplicate field "spec.template.x[0].y"'
     )
     assert (await read_object(request(body=body), scheme.JOBS))["metadata"] == {"name": "b"}
 
@@ -197,6 +197,15 @@ async def test_duplicate_fields_of_an_apply_configuration_are_errors_or_warnings
     with pytest.raises(ApiError) as refused:
         await read_patch(request("PATCH", body=body), PatchType.APPLY, WriteOptions(field_validation="Strict"))
     assert refused.value.message == 'error strict decoding patch: key "data.a" already set in map'
+
+
+async def test_duplicate_keys_of_yaml_are_told_with_their_line() -> None:
+    body, warnings = b"data:\n  a: 1\n  b: 2\n  a: 3\n", list[str]()
+    patch = await read_patch(request("PATCH", body=body), PatchType.APPLY, WriteOptions(warn=warnings.append))
+    assert patch.body == {"data": {"a": 3, "b": 2}}
+    assert warnings == ['line 4: key "a" already set in map']
+    with pytest.raises(ApiError, match='line 4: key "a" already set in map'):
+        await read_patch(request("PATCH", body=body), PatchType.APPLY, WriteOptions(field_validation="Strict"))
 
 
 @pytest.mark.conformance("API-86")

@@ -32,6 +32,11 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
         ("application/vnd.kubernetes.protobuf", Form(protobuf=True)),
         ("application/vnd.kubernetes.protobuf, text/foo", Form(protobuf=True)),
         (f"{PROTOBUF};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", Form("metadata", protobuf=True)),
+        (
+            f"{PROTOBUF};as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json;as=PartialObjectMetadata;v=v1;"
+            "g=meta.k8s.io,application/json",
+            Form("metadata", protobuf=True),
+        ),
         (f"{PROTOBUF};as=Table;v=v1;g=meta.k8s.io,{PROTOBUF}", Form(protobuf=True)),
     ],
 )

@@ -143,5 +143,5 @@ def cannot_handle(resource: Resource, detail: str) -> ApiError:
 
 def unknown_fields(resource: Resource, paths: list[str], duplicates: list[str] | None = None) -> ApiError:
     """400 for unknown and duplicate fields under strict field validation."""
-    listed = [f'duplicate field "{path}"' for path in duplicates or ()] + [f'unknown field "{path}"' for path in paths]
+    listed = [f'unknown field "{path}"' for path in paths] + [f'duplicate field "{path}"' for path in duplicates or ()]
     return cannot_handle(resource, f"strict decoding error: {', '.join(listed)}")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....api.access.attributes import User
-from ....api.scheme import SCALES, Resource
+from ....api.scheme import REVIEWS, SCALES, Resource
 from ...objects.encoded import EncodedVerbs
 from ...objects.turns import Turns
 from ..replies.encode import Presentation
 from ..replies.tables import include_object
-from ..requests.content_negotiation import form_of
+from ..requests.content_negotiation import form_of, not_acceptable
 from ..requests.gate import Gate
 from ..requests.request import Request
 from ..requests.routes import Target
@@ -40,5 +40,7 @@ class Call:
     def presentation(self) -> Presentation:
         """The form of the reply by the Accept header; 406 if none is supported."""
         form = form_of(self.request.headers.get("accept", ""), custom=not self.kind.builtin)
+        if form.shape != "object" and self.resource in REVIEWS:
+            raise not_acceptable(custom=False)  # what is never stored has neither rows nor metadata
         include = include_object(self.request) if form.shape == "table" else "Metadata"
         return Presentation(self.kind, self.now, form, include)

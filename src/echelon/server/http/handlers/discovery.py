@@ -5,6 +5,8 @@ Both are derived from the table of served kinds.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Iterable
 
 from ....api.scheme import NAMESPACES, PODS, REVIEWS, SCALES, SERVICE_ACCOUNTS, TOKEN_REQUESTS, Object, Resource
@@ -149,7 +151,15 @@ def _listed(resource: Resource) -> Object:
         "verbs": verbs_of(resource),
     }
     entry |= _other_names(resource)
+    if resource is not BINDINGS and resource not in REVIEWS:
+        entry["storageVersionHash"] = _storage_version_hash(resource.stored_as or resource)
     return entry
+
+
+def _storage_version_hash(resource: Resource) -> str:
+    """Differs when the version that objects are stored at does, computed as a real server does."""
+    told = f"{resource.group}/{resource.storage_version or resource.version}/{resource.kind}"
+    return base64.b64encode(hashlib.sha256(told.encode()).digest()[:8]).decode()
 
 
 def _other_names(resource: Resource) -> Object:

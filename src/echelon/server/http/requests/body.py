@@ -47,7 +47,7 @@ async def read_object(request: Request, resource: Resource, *, strict: bool = Fa
         repeated = await off_loop.run(len(data) > off_loop.LARGE, kind_schema.duplicate_fields, data)
     if repeated:
         # The parser keeps the last duplicate; strict validation reports all.
-        raise kind_schema.unknown_fields(resource, [], repeated)
+        raise kind_schema.unknown_fields(resource, kind_schema.decode(resource, tree).unknown, repeated)
     return tree
 
 
@@ -90,15 +90,17 @@ def _apply_configuration(data: bytes, options: WriteOptions) -> Any:
     try:
         tree = _bounded(msgspec.json.decode(data), len(data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        repeated: list[str] = []
         try:
-            return _yaml_tree(data) or {}
+            tree = _yaml_tree(data, repeated) or {}
         except _NOT_YAML as problem:
             raise errors.bad_request(f"error decoding patch: error converting YAML to JSON: {problem}") from None
-    if options.field_validation != "Ignore" and (repeated := kind_schema.duplicate_fields(data)):
-        texts = [f'key "{path}" already set in map' for path in repeated]
-        if options.field_validation == "Strict":
-            raise errors.bad_request(f"error strict decoding patch: {', '.join(texts)}")
-        for text in texts:
+    else:
+        repeated = [f'key "{path}" already set in map' for path in kind_schema.duplicate_fields(data)]
+    if repeated and options.field_validation == "Strict":
+        raise errors.bad_request(f"error strict decoding patch: {', '.join(repeated)}")
+    if options.field_validation == "Warn":
+        for text in repeated:
             options.warn(text)
     return tree
 
@@ -160,9 +162,22 @@ class _Loader(yaml.composer.Composer, yaml.CSafeLoader):
     def __init__(self, stream: bytes) -> None:
         yaml.CSafeLoader.__init__(self, stream)
         yaml.composer.Composer.__init__(self)
+        #: Where a mapping has a key again.
+        self.repeated: list[str] = []
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        node = yaml.composer.Composer.compose_mapping_node(self, anchor)
+        seen: set[Any] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                self.repeated.append(f'line {key.start_mark.line + 1}: key "{key.value}" already set in map')
+            elif isinstance(key.value, str):
+                seen.add(key.value)
+        return node
 
 
-def _yaml_tree(data: bytes) -> Any:
+def _yaml_tree(data: bytes, repeated: list[str] | None = None) -> Any:
+    """The tree of a document; keys that a mapping has again are added to `repeated`."""
     depth = count = 0
     for event in yaml.parse(data, yaml.CSafeLoader):
         if isinstance(event, yaml.AliasEvent):
@@ -175,7 +190,13 @@ def _yaml_tree(data: bytes) -> Any:
         if depth > _DEEPEST:
             # The loader calls itself at every level and would end the process.
             raise yaml.YAMLError(f"exceeded max depth of {_DEEPEST}")
-    tree = yaml.load(data, _Loader)  # noqa: S506 - constructs plain values only
+    loader = _Loader(data)
+    try:
+        tree = loader.get_single_data()
+    finally:
+        loader.dispose()
+    if repeated is not None:
+        repeated += loader.repeated
     # Converts the timestamps and binary values of YAML to JSON strings.
     return msgspec.json.decode(msgspec.json.encode(tree))
 

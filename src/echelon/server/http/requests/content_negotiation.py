@@ -26,8 +26,9 @@ PLAIN = Form()
 def form_of(accept: str, *, custom: bool = False) -> Form:
     """The first supported JSON clause of an Accept header, else the first of protobuf; 406 if there is none.
 
-    JSON comes first because it is the cheaper one here, and clients that prefer protobuf list JSON too.  Objects of
-    custom kinds have no protobuf form, but their metadata has.
+    JSON comes first because it is the cheaper one here, and clients that prefer protobuf list JSON too.  Metadata comes
+    as it is preferred: in protobuf its items have no kind, which Go's metadata client relies on.  Objects of custom
+    kinds have no protobuf form, but their metadata has.
     """
     if not accept.strip():
         return PLAIN
@@ -39,12 +40,18 @@ def form_of(accept: str, *, custom: bool = False) -> Form:
             continue
         if media_type in _JSON_TYPES:
             return form
+        if media_type == PROTOBUF and form.shape == "metadata":
+            return replace(form, protobuf=True)
         if media_type == PROTOBUF and in_protobuf is None and _has_protobuf(form, custom):
             in_protobuf = replace(form, protobuf=True)
     if in_protobuf is None:
-        accepted = "application/json" if custom else f"application/json, {PROTOBUF}"
-        raise ApiError(406, "NotAcceptable", f"only the following media types are accepted: {accepted}")
+        raise not_acceptable(custom=custom)
     return in_protobuf
+
+
+def not_acceptable(*, custom: bool) -> ApiError:
+    accepted = "application/json" if custom else f"application/json, {PROTOBUF}"
+    return ApiError(406, "NotAcceptable", f"only the following media types are accepted: {accepted}")
 
 
 def _form(parameters: dict[str, str]) -> Form | None:
@@ -60,7 +67,7 @@ def _form(parameters: dict[str, str]) -> Form | None:
 
 
 def _has_protobuf(form: Form, custom: bool) -> bool:
-    return form.shape == "metadata" or (form.shape == "object" and not custom)
+    return form.shape == "object" and not custom
 
 
 def only_protobuf(accept: str) -> bool:
