@@ -70,8 +70,11 @@ class ControlPlane:
 
 
 @contextmanager
-def control_plane(directory: Path, *, manager: bool = True) -> Iterator[ControlPlane]:
-    """One that is ready, for as long as the block lasts; without its controllers if they are not wanted."""
+def control_plane(directory: Path, *, manager: bool = True, durable: bool = False) -> Iterator[ControlPlane]:
+    """One that is ready, for as long as the block lasts; without its controllers if they are not wanted.
+
+    `durable` lets etcd wait for its disk, as it does in production.
+    """
     client, peer, secure = _free_ports(3)
     token = secrets.token_hex(16)
     key = directory / "service-account.key"
@@ -79,7 +82,7 @@ def control_plane(directory: Path, *, manager: bool = True) -> Iterator[ControlP
     (directory / "tokens.csv").write_text(f"{token},admin,admin,system:masters\n")
     plane = ControlPlane(f"https://127.0.0.1:{secure}", directory / "kubeconfig", directory)
     with ExitStack() as stack:
-        etcd = stack.enter_context(_process(directory, "etcd", _etcd(directory, client, peer)))
+        etcd = stack.enter_context(_process(directory, "etcd", _etcd(directory, client, peer, durable)))
         _wait("etcd", etcd, plane, lambda: _answers(f"http://127.0.0.1:{client}/health"))
         server = stack.enter_context(_process(directory, "kube-apiserver", _apiserver(directory, client, secure, key)))
         certificate = directory / "certificates" / "apiserver.crt"
@@ -91,7 +94,7 @@ def control_plane(directory: Path, *, manager: bool = True) -> Iterator[ControlP
         yield plane
 
 
-def _etcd(directory: Path, client: int, peer: int) -> list[str]:
+def _etcd(directory: Path, client: int, peer: int, durable: bool) -> list[str]:
     own, other = f"http://127.0.0.1:{client}", f"http://127.0.0.1:{peer}"
     return [
         f"--data-dir={directory / 'etcd'}",
@@ -100,7 +103,7 @@ def _etcd(directory: Path, client: int, peer: int) -> list[str]:
         f"--listen-peer-urls={other}",
         f"--initial-advertise-peer-urls={other}",
         f"--initial-cluster=default={other}",
-        "--unsafe-no-fsync",
+        f"--unsafe-no-fsync={'false' if durable else 'true'}",
         "--log-level=warn",
     ]
 
