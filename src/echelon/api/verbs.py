@@ -68,6 +68,10 @@ class WatchOptions:
     timeout_seconds: float | None = None
 
 
+def _permit_everything(new: Object, old: Object | None) -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class WriteOptions:
     dry_run: bool = False
@@ -79,6 +83,8 @@ class WriteOptions:
     warn: Callable[[str], None] = _ignore_warning
     #: Called if an update or an apply creates the object.
     created: Callable[[], None] = _ignore_creation
+    #: Called with the new object and the one that it replaces; raises if the caller may not write it.
+    permit: Callable[[Object, Object | None], None] = _permit_everything
     #: Whether the request is so large that working on it would hold up others; None if nobody has measured it.
     large: bool | None = None
 

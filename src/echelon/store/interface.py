@@ -114,6 +114,10 @@ class Store(Protocol):
         """Whether there is any durable record of a kind; `prefix` is `/group/plural/`."""
         ...
 
+    def changes(self, prefix: str) -> int:
+        """A number that is another one after every change under the prefix of a whole kind."""
+        ...
+
     def scan(self, prefix: str, at: int | None = None) -> Sequence[Record]:
         """Durable records under a prefix in bytewise order of keys: a snapshot at `revision`, or at an older one.
 

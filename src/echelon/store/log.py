@@ -56,6 +56,9 @@ class Log:
     def holds(self, prefix: str) -> bool:
         return self._state.holds(prefix)
 
+    def changes(self, prefix: str) -> int:
+        return self._state.changes(prefix)
+
     def scan(self, prefix: str, at: int | None = None) -> Sequence[Record]:
         check_prefix(prefix)
         if at is None:

@@ -18,9 +18,11 @@ _END = "\U0010ffff"
 class _KindRecords:
     """The records of one kind, by key and in order."""
 
-    __slots__ = ("keys", "records")
+    __slots__ = ("changes", "keys", "records")
 
     def __init__(self) -> None:
+        #: How often a record was put or dropped.
+        self.changes = 0
         self.keys: list[str] = []
         self.records: dict[str, Record] = {}
 
@@ -28,10 +30,12 @@ class _KindRecords:
         if record.key not in self.records:
             insort(self.keys, record.key)
         self.records[record.key] = record
+        self.changes += 1
 
     def drop(self, key: str) -> None:
         del self.records[key]
         del self.keys[bisect_left(self.keys, key)]
+        self.changes += 1
 
     def under(self, prefix: str) -> list[str]:
         """Keys under a prefix, in order."""
@@ -85,6 +89,10 @@ class State:
     def holds(self, prefix: str) -> bool:
         kind = self._kinds.get(prefix)
         return kind is not None and bool(kind.keys)
+
+    def changes(self, prefix: str) -> int:
+        kind = self._kinds.get(prefix)
+        return 0 if kind is None else kind.changes
 
     def scan(self, prefix: str) -> list[Record]:
         """Records under a prefix in order of keys."""

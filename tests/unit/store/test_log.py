@@ -43,6 +43,19 @@ async def test_one_counter_for_all_keys_and_values_carry_their_revision(store: L
     assert store.get("/core/pods/a/x") == first
 
 
+async def test_changes_of_a_kind_are_counted_and_those_of_others_not(store: Log) -> None:
+    seen = [store.changes("/core/pods/")]
+    await store.put("/core/pods/a/x", value("1"), 0)
+    seen.append(store.changes("/core/pods/"))
+    await store.put("/core/pods/a/x", value("2"), None)
+    seen.append(store.changes("/core/pods/"))
+    await store.delete("/core/pods/a/x", value(), None)
+    seen.append(store.changes("/core/pods/"))
+    assert len(set(seen)) == 4
+    await store.put("/core/podtemplates/a/x", value("1"), 0)
+    assert store.changes("/core/pods/") == seen[-1]
+
+
 @pytest.mark.parametrize("expect", [0, 7])
 async def test_a_write_that_expects_another_revision_is_refused(store: Log, expect: int) -> None:
     await store.put("/core/pods/a/x", value(), None)

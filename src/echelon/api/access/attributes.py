@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..errors import ApiError
 from ..scheme import Object
 
+#: A PolicyRule, or a part of one.
+Rule = Mapping[str, Any]
 MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
@@ -67,6 +69,10 @@ class Authorizer(Protocol):
 
     def rules(self, user: User, namespace: str) -> list[Object]:
         """All PolicyRules that apply to a user in a namespace."""
+        ...
+
+    def role_rules(self, reference: Rule, namespace: str) -> Sequence[Rule] | None:
+        """The PolicyRules of the role that a binding in a namespace refers to; None if it does not exist."""
         ...
 
 

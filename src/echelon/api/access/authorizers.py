@@ -1,22 +1,26 @@
 """The two authorizers: everything for every authenticated user, or what roles and bindings grant.
 
     AllowAll  the default of a plane on a loopback address: who has a credential may do everything
-    Rbac      Roles, ClusterRoles and their bindings, read on every request; system:masters may do everything
+    Rbac      Roles, ClusterRoles and their bindings; system:masters may do everything
 
-Both are functions of the attributes and, for RBAC, of the current objects.
+Both are functions of the attributes and, for RBAC, of the current objects.  What a user is granted in a namespace is
+kept until a role or a binding changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..admission.reader import Reader
 from ..objects.selectors import LabelSelector
 from ..scheme import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, Object
-from .attributes import AUTHENTICATED, MASTERS, SERVICE_ACCOUNT_PREFIX, AccessDecision, Attributes, User
+from .attributes import AUTHENTICATED, MASTERS, SERVICE_ACCOUNT_PREFIX, AccessDecision, Attributes, Rule, User
 
-Rule = Mapping[str, Any]
+#: Binding, matching subject, rules.
+_Grant = tuple[Object, Rule, Sequence[Rule]]
+_RBAC_KINDS = (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS)
+#: Users and namespaces for which grants are kept at a time.
+_MOST_KEPT = 1_000
 _EVERYTHING: tuple[Object, ...] = (
     {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
     {"verbs": ["*"], "nonResourceURLs": ["*"]},
@@ -39,12 +43,20 @@ class AllowAll:
     def rules(self, user: User, namespace: str) -> list[Object]:
         return list(_EVERYTHING) if AUTHENTICATED in user.groups else [_PUBLIC]
 
+    def role_rules(self, reference: Rule, namespace: str) -> Sequence[Rule] | None:
+        """Roles mean nothing here."""
+        return ()
+
 
 class Rbac:
     """What roles and bindings grant."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
+        #: By name and groups of a user, and namespace.
+        self._kept: dict[tuple[str, tuple[str, ...], str], list[_Grant]] = {}
+        #: The state of roles and bindings that they are from.
+        self._as_of: tuple[int, ...] = ()
 
     def decide(self, attributes: Attributes) -> AccessDecision:
         if MASTERS in attributes.user.groups:
@@ -59,28 +71,36 @@ class Rbac:
             return list(_EVERYTHING)
         return [dict(rule) for _, _, rules in self._grants(user, namespace) for rule in rules]
 
-    def _grants(self, user: User, namespace: str) -> Iterator[tuple[Object, Rule, Sequence[Rule]]]:
-        """Binding, matching subject and rules, cluster-wide ones first."""
+    def _grants(self, user: User, namespace: str) -> Sequence[_Grant]:
+        """What a user is granted, cluster-wide first."""
+        as_of = tuple(map(self._reader.changes, _RBAC_KINDS))
+        if as_of != self._as_of or len(self._kept) >= _MOST_KEPT:
+            self._kept.clear()
+            self._as_of = as_of
+        key = (user.name, user.groups, namespace)
+        found = self._kept.get(key)
+        if found is None:
+            found = self._kept[key] = list(self._read_grants(user, namespace))
+        return found
+
+    def _read_grants(self, user: User, namespace: str) -> Iterator[_Grant]:
         bindings: Iterable[Object] = self._reader.list(CLUSTER_ROLE_BINDINGS)
         yield from self._matching(bindings, user, "")
         if namespace:
             yield from self._matching(self._reader.list(ROLE_BINDINGS, namespace), user, namespace)
 
-    def _matching(
-        self, bindings: Iterable[Object], user: User, namespace: str
-    ) -> Iterator[tuple[Object, Rule, Sequence[Rule]]]:
+    def _matching(self, bindings: Iterable[Object], user: User, namespace: str) -> Iterator[_Grant]:
         for binding in bindings:
             subject = next((one for one in binding.get("subjects") or () if _is(one, user, namespace)), None)
             if subject is not None:
-                yield binding, subject, self.rules_of(binding["roleRef"], namespace)
+                yield binding, subject, self.role_rules(binding["roleRef"], namespace) or ()
 
-    def rules_of(self, reference: Rule, namespace: str) -> Sequence[Rule]:
-        """The rules of the role that a binding refers to; none if it does not exist."""
+    def role_rules(self, reference: Rule, namespace: str) -> Sequence[Rule] | None:
         if reference["kind"] == ROLES.kind:
             role = self._reader.get(ROLES, reference["name"], namespace)
-            return (role or {}).get("rules") or ()
+            return None if role is None else role.get("rules") or ()
         found = self._reader.get(CLUSTER_ROLES, reference["name"])
-        return list(self._with_aggregated(found)) if found else ()
+        return list(self._with_aggregated(found)) if found else None
 
     def _with_aggregated(self, role: Object) -> Iterator[Rule]:
         """The rules of a ClusterRole and of all that it aggregates, each role once."""

@@ -15,6 +15,10 @@ class Reader(Protocol):
         """The object, or None."""
         ...
 
+    def changes(self, resource: Resource) -> int:
+        """A number that is another one after every change of an object of a kind: for what is kept of them."""
+        ...
+
     def list(self, resource: Resource, namespace: str = "") -> Iterable[Object]:
         """All objects of a kind, in one namespace or in all."""
         ...

@@ -88,6 +88,9 @@ class Access:
         record = self.store.get(resource.key(name, namespace))
         return self.trees.of_record(record) if record else None
 
+    def changes(self, resource: Resource) -> int:
+        return self.store.changes(resource.prefix)
+
     def list(self, resource: Resource, namespace: str = "") -> Iterator[Object]:
         if not self.store.holds(resource.prefix):
             return iter(())

@@ -67,6 +67,7 @@ def _new_object(access: Access, resource: Resource, sent: Object, namespace: str
     admission.admit_create(resource, tree, access)
     rules.prepare_create(resource, tree, access.clock.now())
     refuse_if(kind_schema.check(resource, tree) + rules.validate_create(resource, tree), resource, name)
+    options.permit(tree, None)
     admission.check_create(resource, tree, access)
     for warning in rules.warnings(resource, tree) + admission.warnings(resource, tree, access):
         options.warn(warning)

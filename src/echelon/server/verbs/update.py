@@ -113,6 +113,7 @@ def revise(
     problems += rules.validate_update(resource, new, old, "" if subresource == "scale" else subresource)
     refuse_if(problems, resource, name_of(old))
     if not subresource:
+        options.permit(new, old)
         admission.check_update(resource, new, old, access)
     _count_generation(resource, new, old)
     if options.large or len(record.value) > LARGEST_OBJECT // 2:

@@ -21,6 +21,9 @@ class Objects:
     def __init__(self, objects: Iterable[Object]) -> None:
         self._objects = list(objects)
 
+    def changes(self, resource: Resource) -> int:
+        return 0
+
     def list(self, resource: Resource, namespace: str = "") -> Iterable[Object]:
         found = [one for one in self._objects if by_kind(one["apiVersion"], one["kind"]) is resource]
         return [one for one in found if not namespace or one["metadata"].get("namespace") == namespace]
@@ -128,3 +131,46 @@ def test_both_authorizers_know_the_administrator_and_the_anonymous(authorizer: A
 def test_nothing_is_allowed_by_no_bindings() -> None:
     assert not Rbac(Objects([])).decide(wants()).allowed
     assert Rbac(Objects([])).rules(ANN, "a") == []
+
+
+class Changing(Objects):
+    """Objects that change, and how often they are listed."""
+
+    def __init__(self, objects: Iterable[Object]) -> None:
+        super().__init__(objects)
+        self.version = 0
+        self.lists = 0
+
+    def put(self, *objects: Object) -> None:
+        self._objects += objects
+        self.version += 1
+
+    def changes(self, resource: Resource) -> int:
+        return self.version
+
+    def list(self, resource: Resource, namespace: str = "") -> Iterable[Object]:
+        self.lists += 1
+        return super().list(resource, namespace)
+
+
+def test_grants_are_kept_until_a_role_or_a_binding_changes() -> None:
+    objects = Changing(default_roles())
+    rbac = Rbac(objects)
+    assert not rbac.decide(wants(namespace="a")).allowed
+    before = objects.lists
+    for _ in range(100):
+        assert not rbac.decide(wants(namespace="a")).allowed
+    assert objects.lists == before
+    subject = {"kind": "User", "name": "ann"}
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "b", "namespace": "a"},
+        "roleRef": {"kind": "ClusterRole", "name": "view"},
+        "subjects": [subject],
+    }
+    objects.put(binding)
+    assert rbac.decide(wants(namespace="a")).allowed
+    assert not rbac.decide(wants(namespace="b")).allowed
+    other = Attributes(User("bob", ANN.groups), "get", resource="pods", namespace="a")
+    assert not rbac.decide(other).allowed

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....api import errors
+from ....api.access import escalation
 from ....api.access.attributes import forbidden
 from ....api.scheme import Object
-from ....api.verbs import PatchType, Subresource
+from ....api.verbs import PatchType, Subresource, WriteOptions
 from ..requests.body import patch_type, read_object, read_patch
 from ..requests.gate import attributes_of
 from ..requests.query_options import patch_options, write_options
@@ -21,6 +22,7 @@ async def create(call: Call) -> Response:
     options = write_options(call.request, "CreateOptions", warnings.append)
     obj = await read_object(call.request, call.resource, strict=options.field_validation == "Strict")
     _settle_namespace(obj, call.target)
+    options = _with_escalation_check(call, options)
     created = await call.verbs.create(call.resource, obj, call.target.namespace, options)
     return presentation.reply(presentation.object(created), 201, warnings)
 
@@ -34,7 +36,7 @@ async def update(call: Call) -> Response:
     if call.resource.create_on_update:
         await _check_create(call)
     created = list[bool]()
-    options = replace(options, created=lambda: created.append(True))
+    options = _with_escalation_check(call, replace(options, created=lambda: created.append(True)))
     updated = await call.verbs.update(call.resource, obj, call.target.namespace, _subresource(call.target), options)
     return presentation.reply(presentation.object(updated), 201 if created else 200, warnings)
 
@@ -47,12 +49,21 @@ async def patch(call: Call) -> Response:
     if type_ is PatchType.APPLY:
         await _check_create(call)
     created = list[bool]()
-    options = replace(options, created=lambda: created.append(True))
+    options = _with_escalation_check(call, replace(options, created=lambda: created.append(True)))
     target = call.target
     patched = await call.verbs.patch(
         call.resource, target.name, change, target.namespace, _subresource(target), options
     )
     return presentation.reply(presentation.object(patched), 201 if created else 200, warnings)
+
+
+def _with_escalation_check(call: Call, options: WriteOptions) -> WriteOptions:
+    """Nobody grants by a role or binding what they may not do themselves."""
+    if call.resource not in escalation.KINDS:
+        return options
+    target, check = call.target, escalation.check
+    subject = escalation.Granting(call.user, call.gate.authorizer, call.resource, target.name, target.namespace)
+    return replace(options, permit=lambda new, old: check(subject, new, old))
 
 
 async def _check_create(call: Call) -> None:
