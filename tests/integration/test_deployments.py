@@ -253,6 +253,30 @@ def test_an_orphaned_replica_set_is_adopted_and_one_that_no_longer_matches_is_re
     in_virtual_time(scenario, controllers=deployments)
 
 
+def test_the_revision_follows_that_of_an_adopted_replica_set() -> None:
+    async def scenario(plane: ControllerPlane) -> None:
+        await plane.create(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "ReplicaSet",
+                "metadata": {
+                    "name": "old",
+                    "namespace": "default",
+                    "labels": {"app": "a"},
+                    "annotations": {REVISION: "3546343826724305832"},
+                },
+                "spec": {"selector": {"matchLabels": {"app": "a"}}, "template": template("old")},
+            }
+        )
+        await plane.wait(5)
+        await plane.create(deployment())
+        done = await complete(plane)
+        assert done["metadata"]["annotations"][REVISION] == "3546343826724305833"
+        assert await sizes(plane) == {"old": 0, "one": 1}
+
+    in_virtual_time(scenario, controllers=deployments)
+
+
 def test_a_name_that_is_taken_leads_to_another() -> None:
     async def scenario(plane: ControllerPlane) -> None:
         await plane.create(deployment())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -26,6 +27,7 @@ _OWN_ANNOTATIONS = {
     "kubectl.kubernetes.io/last-applied-configuration", REVISION, REVISION_HISTORY, DESIRED_REPLICAS, MAX_REPLICAS,
     "deprecated.deployment.rollback.to",
 }  # fmt: skip
+_REVISION_NUMBER = re.compile(r"[0-9]{1,19}")
 _LONGEST_HISTORY = 2000
 _LONGEST_NAME = 253
 #: Characters that spell no words.
@@ -153,7 +155,13 @@ def split(deployment: DeploymentView, sets: Iterable[ReplicaSetView]) -> tuple[W
 
 
 def revision(obj: ReplicaSetView) -> int:
-    return read_count(obj.metadata.annotations.get(REVISION, "")) or 0
+    return _revision_number(obj.metadata.annotations.get(REVISION, "")) or 0
+
+
+def _revision_number(text: str) -> int | None:
+    """A number of 64 bits; None for any other text."""
+    number = int(text) if _REVISION_NUMBER.fullmatch(text) else None
+    return number if number is not None and number < 2**63 else None
 
 
 def next_revision(old: Iterable[WorkingSet]) -> int:
@@ -171,7 +179,7 @@ def annotate(deployment: DeploymentView, new: WorkingSet, number: int) -> None:
     new.annotations |= {key: value for key, value in copied if key not in _OWN_ANNOTATIONS}
     new.min_ready_seconds = deployment.spec.min_ready_seconds
     text = new.annotations.get(REVISION, "")
-    before = read_count(text)
+    before = _revision_number(text)
     if (text and before is None) or (before or 0) >= number:
         return
     new.annotations[REVISION] = str(number)
