@@ -97,9 +97,20 @@ def next_step(pod: Object, now: float, host: Host = Host()) -> Step:
     if phase == "Pending":
         return WriteStatus(pod_status.running(pod, now, host.address))
     step = _run(pod, script, now)
-    if host.ready and not isinstance(step, WriteStatus) and pod_status.is_doubted(pod):
-        return WriteStatus(pod_status.ready_again(now))
+    if host.ready and not isinstance(step, WriteStatus):
+        return _settle_readiness(pod, step, now)
     return step
+
+
+def _settle_readiness(pod: Object, step: Step, now: float) -> Step:
+    """Say that a running pod is ready once it is."""
+    begin = pod_status.running_since(pod)
+    if begin is None or pod_status.is_settled(pod):
+        return step
+    wait = begin + pod_status.delay(pod) - now
+    if wait <= 0:
+        return WriteStatus(pod_status.became_ready(pod, now))
+    return Wait(min(wait, step.seconds) if isinstance(step, Wait) else wait)
 
 
 def read_script(pod: Object) -> Script:

@@ -25,11 +25,11 @@ def running(pod: Object, now: float, host: str = "") -> Object:
         "podIP": address,
         "podIPs": [{"ip": address}],
         "conditions": [
-            _condition(type_, True, now)
-            for type_ in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+            *(_condition(type_, True, now) for type_ in ("PodReadyToStartContainers", "Initialized")),
+            *_readiness(pod, not delay(pod), now),
         ],
         "containerStatuses": [
-            _container(one, {"running": {"startedAt": stamp}}, ready=True)
+            {**_container(one, {"running": {"startedAt": stamp}}, ready=not _delay(one)), "started": True}
             for one in pod["spec"]["containers"][:_MOST_STATUSES]
         ],
     }
@@ -76,18 +76,22 @@ def waiting_to_restart(pod: Object, exit_code: int, end: float) -> Object:
 
 def restarted(pod: Object, now: float) -> Object:
     begun = {"running": {"startedAt": to_time(now)}}
+    ready = not delay(pod)
     return {
-        "conditions": [_condition(type_, True, now) for type_ in ("Ready", "ContainersReady")],
+        "conditions": _readiness(pod, ready, now),
         "containerStatuses": [
-            {**one, "state": begun, "ready": True, "started": True, "restartCount": one.get("restartCount", 0) + 1}
+            {**one, "state": begun, "ready": ready, "started": True, "restartCount": one.get("restartCount", 0) + 1}
             for one in _containers(pod)
         ],
     }
 
 
-def ready_again(now: float) -> Object:
-    """The node was unreachable and is back."""
-    return {"conditions": [_condition("Ready", True, now)]}
+def became_ready(pod: Object, now: float) -> Object:
+    """Readiness probes succeed, a readiness gate opened or closed, or the node was unreachable and is back."""
+    return {
+        "conditions": _readiness(pod, True, now),
+        "containerStatuses": [{**one, "ready": True} for one in _containers(pod)],
+    }
 
 
 # -- reading back --------------------------------------------------------------------------------------------
@@ -102,9 +106,15 @@ def running_since(pod: Object) -> float | None:
     return None
 
 
-def is_doubted(pod: Object) -> bool:
-    """Whether all containers are ready and yet the pod is said not to be."""
-    return meta.condition_is(pod, "ContainersReady") and meta.condition_is(pod, "Ready", "False")
+def delay(pod: Object) -> float:
+    """Seconds from the start of the containers until all are ready: readiness probes succeed when they begin."""
+    return max(map(_delay, pod["spec"]["containers"]), default=0.0)
+
+
+def is_settled(pod: Object) -> bool:
+    """Whether the conditions say what holds for a pod whose containers have run for long enough to be ready."""
+    said = "True" if _gates_open(pod) else "False"
+    return meta.condition_is(pod, "ContainersReady") and meta.condition_is(pod, "Ready", said)
 
 
 def restarts(pod: Object) -> int:
@@ -117,6 +127,28 @@ def last_end(pod: Object) -> float:
 
 
 # -- parts ---------------------------------------------------------------------------------------------------
+
+
+def _delay(container: Object) -> float:
+    return float((container.get("readinessProbe") or {}).get("initialDelaySeconds") or 0)
+
+
+def _gates_open(pod: Object) -> bool:
+    return all(
+        meta.condition_is(pod, gate.get("conditionType", "")) for gate in pod["spec"].get("readinessGates") or ()
+    )
+
+
+def _readiness(pod: Object, ready: bool, now: float) -> list[Object]:
+    """`Ready` and `ContainersReady`, written when they change."""
+    closed = "ReadinessGatesNotReady" if ready else "ContainersNotReady"
+    conditions: list[Object] = []
+    for type_, holds in (("Ready", ready and _gates_open(pod)), ("ContainersReady", ready)):
+        written = _condition(type_, holds, now, "" if holds else closed)
+        if holds and "reason" in (meta.find_condition(pod, type_) or {}):
+            written |= {"reason": None, "message": None}  # of the time when it did not hold
+        conditions.append(written)
+    return conditions
 
 
 def _containers(pod: Object) -> list[Object]:

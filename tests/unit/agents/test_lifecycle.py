@@ -162,3 +162,36 @@ def test_a_pod_of_thousands_of_containers_has_a_status_that_fits_beside_its_spec
     running = advance(pod, NOW)
     assert len(running["status"]["containerStatuses"]) == 500
     assert advance(running, NOW + 1_000)["status"]["phase"] == "Succeeded"
+
+
+def test_a_pod_is_ready_when_its_probes_have_begun() -> None:
+    the_pod = bound_pod(["sleep", "60"])
+    the_pod["spec"]["containers"][0]["readinessProbe"] = {"initialDelaySeconds": 20}
+    begun = advance(the_pod, NOW)
+    (status,) = begun["status"]["containerStatuses"]
+    assert (status["ready"], status["started"]) == (False, True)
+    assert conditions(begun) == {"Ready": "False", "ContainersReady": "False"}
+    assert next_step(begun, NOW + 5) == Wait(15)
+    ready = advance(begun, NOW + 20)
+    assert ready["status"]["containerStatuses"][0]["ready"]
+    assert conditions(ready) == {"Ready": "True", "ContainersReady": "True"}
+    assert next_step(ready, NOW + 20) == Wait(40)
+
+
+def test_a_pod_is_ready_while_its_readiness_gates_are_open() -> None:
+    begun = advance(bound_pod(["sleep", "infinity"], readinessGates=[{"conditionType": "example.org/gate"}]), NOW)
+    assert conditions(begun) == {"Ready": "False", "ContainersReady": "True"}
+    assert next_step(begun, NOW) is None
+
+    def gated(the_pod: Object, status: str) -> Object:
+        gate = {"type": "example.org/gate", "status": status}
+        return {**the_pod, "status": {**the_pod["status"], "conditions": [*the_pod["status"]["conditions"], gate]}}
+
+    opened = advance(gated(begun, "True"), NOW + 1)
+    assert conditions(opened) == {"Ready": "True", "ContainersReady": "True"}
+    assert conditions(advance(gated(opened, "False"), NOW + 2)) == {"Ready": "False", "ContainersReady": "True"}
+
+
+def conditions(the_pod: Object) -> dict[str, str]:
+    listed = the_pod["status"]["conditions"]
+    return {one["type"]: one["status"] for one in listed if one["type"] in ("Ready", "ContainersReady")}
