@@ -95,7 +95,10 @@ def _walk(node: _Node, value: Any, old: Any, path: str, *, root: bool = False) -
             below = node.fields.get(name) or node.entries
             if below is not None:
                 before = old.get(name, ABSENT) if isinstance(old, dict) else ABSENT
-                yield from _walk(below, item, before, f"{path}.{name}" if path else name)
+                if name not in node.fields:
+                    yield from _walk(below, item, before, f"{path}[{name}]")
+                else:
+                    yield from _walk(below, item, before, f"{path}.{name}" if path else name)
     elif isinstance(value, list) and node.items is not None:
         match = correlated(node.schema, old)
         for index, item in enumerate(value):

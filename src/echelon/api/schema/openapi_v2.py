@@ -16,6 +16,7 @@ import msgspec
 from ..scheme import SERVED_VERSION, Object
 
 _V3, _V2 = "#/components/schemas/", "#/definitions/"
+_GVK = "x-kubernetes-group-version-kind"
 _METHODS = ("get", "put", "post", "delete", "patch")
 #: Keywords that v2 does not have.
 _UNKNOWN = ("oneOf", "anyOf", "not", "nullable")
@@ -27,13 +28,20 @@ def document(parts: Iterable[Object]) -> Object:
     definitions: Object = {}
     for part in parts:
         paths |= {path: _item(item) for path, item in part["paths"].items()}
-        definitions |= {name: _schema(schema) for name, schema in part["components"]["schemas"].items()}
+        definitions |= {name: _definition(schema) for name, schema in part["components"]["schemas"].items()}
     return {
         "swagger": "2.0",
         "info": {"title": "Echelon", "version": SERVED_VERSION},
         "paths": paths,
         "definitions": dict(sorted(definitions.items())),
     }
+
+
+def _definition(schema: Any) -> Any:
+    """A schema of the document; kinds that keep unknown fields have none, because v2 could not say so."""
+    if schema.get("x-kubernetes-preserve-unknown-fields") and _GVK in schema:
+        return {"type": "object", _GVK: schema[_GVK]}
+    return _schema(schema)
 
 
 def _item(item: Object) -> Object:

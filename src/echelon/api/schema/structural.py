@@ -25,7 +25,26 @@ _MOST_COMPILED = 4096
 _ROOT_FIELDS = ("apiVersion", "kind", "metadata")
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _EMBEDDED = "x-kubernetes-embedded-resource"
-_TEXT: Schema = {"type": "string"}
+_CONVENTIONS = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
+#: The fields of every object, with upstream's words.
+_OBJECT_FIELDS: dict[str, Schema] = {
+    "apiVersion": {
+        "type": "string",
+        "description": "APIVersion defines the versioned schema of this representation of an object. Servers should "
+        "convert recognized schemas to the latest internal value, and may reject unrecognized values. "
+        f"More info: {_CONVENTIONS}#resources",
+    },
+    "kind": {
+        "type": "string",
+        "description": "Kind is a string value representing the REST resource this object represents. Servers may "
+        "infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. "
+        f"More info: {_CONVENTIONS}#types-kinds",
+    },
+    "metadata": {
+        "$ref": definitions.OBJECT_META,
+        "description": f"Standard object's metadata. More info: {_CONVENTIONS}#metadata",
+    },
+}
 
 
 @lru_cache(maxsize=_MOST_COMPILED)
@@ -49,8 +68,7 @@ def _embedding(schema: Mapping[str, Any]) -> Schema:
 def _with_object_fields(schema: Schema) -> Schema:
     own = schema.get("properties", {})
     described = {field: text for field in _ROOT_FIELDS if (text := own.get(field, {}).get("description"))}
-    above: dict[str, Schema] = {"apiVersion": _TEXT, "kind": _TEXT, "metadata": {"$ref": definitions.OBJECT_META}}
-    above = {field: {**inner, **_said(described.get(field))} for field, inner in above.items()}
+    above = {field: {**inner, **_said(described.get(field))} for field, inner in _OBJECT_FIELDS.items()}
     return {**schema, "type": "object", "properties": {**above, **_without_object_fields(own)}}
 
 
