@@ -97,6 +97,7 @@ class Server:
         self._listener = listener
         self._app = app
         self._credentials = credentials
+        self.host = host
         self.port = port
         self.url = f"https://{_bracketed(host)}:{port}"
 

@@ -36,7 +36,7 @@ from . import event_expiry, quota_status
 from .custom_resources import CustomResources
 from .objects.encoded import EncodedEvent, EncodedList
 from .objects.stored_objects import Access
-from .setup import bootstrap
+from .setup import bootstrap, own_service
 from .verbs import binding, create, delete, delete_collection, eviction, read, scale_writes, update, watch
 from .verbs import patch as patching
 from .verbs.watch import WatchPlan
@@ -58,6 +58,10 @@ class Pipeline:
         """Create the first namespaces, priority classes and `objects` where they are missing."""
         await bootstrap.bootstrap(self._access, objects)
         await self._custom.settle()
+
+    async def publish(self, address: str, port: int) -> None:
+        """Say in the Service `default/kubernetes` where the server listens."""
+        await own_service.publish(self._access, address, port)
 
     async def run(self) -> None:
         """Background work of the server, until cancelled.

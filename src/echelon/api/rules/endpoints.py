@@ -25,14 +25,20 @@ def _parsed(address: str) -> IPv4Address | IPv6Address | None:
         return None
 
 
-def _reachable(path: str, address: str) -> list[FieldError]:
+def _is_own(obj: Object) -> bool:
+    """Whether these are the endpoints of this server, which may listen on a loopback address."""
+    metadata = obj["metadata"]
+    return (metadata.get("namespace"), metadata.get("name")) == ("default", "kubernetes")
+
+
+def _reachable(path: str, address: str, *, own: bool) -> list[FieldError]:
     """An IP address that another host can be reached at."""
     ip = _parsed(address)
     if ip is None:
         return [invalid(path, address, _NO_ADDRESS)]
     if ip.is_unspecified:
         return [invalid(path, address, f"may not be unspecified ({address})")]
-    if ip.is_loopback:
+    if ip.is_loopback and not own:
         return [invalid(path, address, "may not be in the loopback range (127.0.0.0/8, ::1/128)")]
     if ip.is_link_local:
         return [invalid(path, address, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")]
@@ -60,18 +66,18 @@ def _endpoints(obj: Object) -> list[FieldError]:
             problems.append(required(path, "must specify `addresses` or `notReadyAddresses`"))
         for part in ("addresses", "notReadyAddresses"):
             for number, address in enumerate(subset.get(part) or ()):
-                problems += _subset_address(f"{path}.{part}[{number}]", address)
+                problems += _subset_address(f"{path}.{part}[{number}]", address, own=_is_own(obj))
         ports = subset.get("ports") or ()
         for number, port in enumerate(ports):
             problems += _subset_port(f"{path}.ports[{number}]", port, named=len(ports) > 1)
     return problems
 
 
-def _subset_address(path: str, address: Object) -> list[FieldError]:
+def _subset_address(path: str, address: Object, *, own: bool) -> list[FieldError]:
     return [
         *fields.optional(f"{path}.hostname", address.get("hostname"), fields.short_name),
         *_node_name(f"{path}.nodeName", address.get("nodeName")),
-        *_reachable(f"{path}.ip", address.get("ip", "")),
+        *_reachable(f"{path}.ip", address.get("ip", ""), own=own),
     ]
 
 
@@ -97,7 +103,7 @@ ENDPOINTS = KindRules(validate_create=_endpoints, validate_update=_endpoints_upd
 
 
 def _slice(obj: Object) -> list[FieldError]:
-    return _slice_frame(obj) + _slice_endpoints(obj.get("endpoints") or (), obj.get("addressType", ""))
+    return _slice_frame(obj) + _slice_endpoints(obj)
 
 
 def _slice_frame(obj: Object) -> list[FieldError]:
@@ -118,13 +124,15 @@ def _slice_frame(obj: Object) -> list[FieldError]:
     return problems
 
 
-def _slice_endpoints(endpoints: Sequence[Object], kind: str) -> list[FieldError]:
+def _slice_endpoints(obj: Object) -> list[FieldError]:
+    endpoints: Sequence[Object] = obj.get("endpoints") or ()
+    kind, own = obj.get("addressType", ""), _is_own(obj)
     if len(endpoints) > _MOST_ENDPOINTS:
         return [too_many("endpoints", len(endpoints), _MOST_ENDPOINTS)]
     problems: list[FieldError] = []
     for index, endpoint in enumerate(endpoints):
         path = f"endpoints[{index}]"
-        problems += _addresses(f"{path}.addresses", endpoint.get("addresses") or (), kind)
+        problems += _addresses(f"{path}.addresses", endpoint.get("addresses") or (), kind, own=own)
         problems += _node_name(f"{path}.nodeName", endpoint.get("nodeName"))
         topology = endpoint.get("deprecatedTopology") or {}
         problems += fields.no_more_than(f"{path}.deprecatedTopology", list(topology), _MOST_TOPOLOGY)
@@ -135,7 +143,7 @@ def _slice_endpoints(endpoints: Sequence[Object], kind: str) -> list[FieldError]
     return problems
 
 
-def _addresses(path: str, addresses: Sequence[str], kind: str) -> list[FieldError]:
+def _addresses(path: str, addresses: Sequence[str], kind: str, *, own: bool) -> list[FieldError]:
     if not addresses:
         return [required(path, "must contain at least 1 address")]
     problems = fields.no_more_than(path, addresses, _MOST_ADDRESSES)
@@ -147,7 +155,7 @@ def _addresses(path: str, addresses: Sequence[str], kind: str) -> list[FieldErro
             ip = _parsed(address)
             if ip is not None and f"IPv{ip.version}" != kind:
                 problems.append(invalid(path, address, f"must be an {kind} address"))
-            problems += _reachable(where, address)
+            problems += _reachable(where, address, own=own)
     return problems
 
 
@@ -184,7 +192,7 @@ def _hints(path: str, hints: Object) -> list[FieldError]:
 def _slice_update(new: Object, old: Object) -> list[FieldError]:
     problems = _slice_frame(new)
     if new.get("endpoints") != old.get("endpoints"):
-        problems += _slice_endpoints(new.get("endpoints") or (), new.get("addressType", ""))
+        problems += _slice_endpoints(new)
     if new.get("addressType") != old.get("addressType"):
         problems.append(invalid("addressType", new.get("addressType"), "field is immutable"))
     return problems
