@@ -335,6 +335,23 @@ def test_a_hierarchy_goes_bottom_up() -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("asked", [1, 3])
+def test_objects_that_own_one_another_in_a_circle_go_in_the_foreground(asked: int) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
+        made = [await plane.create(config_map(f"c{number}")) for number in range(3)]
+        for obj, owner in zip(made, (*made[1:], made[0]), strict=True):
+            references = {"ownerReferences": [meta.owner_reference(owner, CONFIG_MAPS)]}
+            await plane.api.patch(
+                CONFIG_MAPS, meta.name(obj), Patch(PatchType.MERGE, {"metadata": references}), "default"
+            )
+        for obj in made[:asked]:
+            await plane.delete(CONFIG_MAPS, meta.name(obj), "Foreground")
+        await plane.wait(10)
+        assert [meta.name(one) for one in await plane.all(CONFIG_MAPS) if meta.name(one).startswith("c")] == []
+
+    run(scenario)
+
+
 # -- namespaces and nodes ------------------------------------------------------------------------------------
 
 
@@ -357,6 +374,45 @@ def test_a_deleted_namespace_is_emptied_and_goes() -> None:
             assert await plane.all(resource, "team") == [], resource.kind
 
     run(scenario)
+
+
+@pytest.mark.conformance("API-78")
+def test_pods_of_a_deleted_namespace_go_first_and_what_remains_is_told() -> None:
+    async def scenario(plane: ControllerPlane) -> None:
+        await plane.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+        for obj in (bare_pod("p", namespace="team"), config_map("c", namespace="team")):
+            obj["metadata"]["finalizers"] = ["example.com/held"]
+            await plane.create({"apiVersion": "v1", **obj})
+        await plane.delete(NAMESPACES, "team")
+        await plane.wait(60)
+        assert meta.deleting(await plane.api.get(PODS, "p", "team"))
+        assert not meta.deleting(await plane.api.get(CONFIG_MAPS, "c", "team"))
+        namespace = await plane.get(NAMESPACES, "team")
+        assert conditions(namespace) == {
+            "NamespaceDeletionDiscoveryFailure": ("False", "ResourcesDiscovered"),
+            "NamespaceDeletionGroupVersionParsingFailure": ("False", "ParsedGroupVersions"),
+            "NamespaceDeletionContentFailure": ("False", "ContentDeleted"),
+            "NamespaceContentRemaining": ("True", "SomeResourcesRemain"),
+            "NamespaceFinalizersRemaining": ("True", "SomeFinalizersRemain"),
+        }
+        messages = [one["message"] for one in namespace["status"]["conditions"]]
+        assert messages[3] == "Some resources are remaining: pods. has 1 resource instances"
+        assert messages[4] == (
+            "Some content in the namespace has finalizers remaining: example.com/held in 1 resource instances"
+        )
+        free = Patch(PatchType.MERGE, {"metadata": {"finalizers": None}})
+        await plane.api.patch(PODS, "p", free, "team")
+        await plane.wait(5)
+        assert meta.deleting(await plane.api.get(CONFIG_MAPS, "c", "team"))
+        await plane.api.patch(CONFIG_MAPS, "c", free, "team")
+        await plane.wait(5)
+        assert await plane.find(NAMESPACES, "team") is None
+
+    run(scenario)
+
+
+def conditions(obj: Object) -> dict[str, tuple[str, str]]:
+    return {one["type"]: (one["status"], one["reason"]) for one in obj["status"]["conditions"]}
 
 
 def test_pods_of_a_vanished_node_are_failed_and_replaced() -> None:

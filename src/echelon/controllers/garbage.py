@@ -75,7 +75,26 @@ class GarbageCollector:
         fates = [self._fate(reference, resource, obj) for reference in meta.owner_references(obj)]
         if not meta.deleting(obj) and all(fate is Fate.LIVES for fate in fates):
             return NOTHING  # by far the most frequent case, and no need to look for dependents
-        return reconcile(Owned(resource, obj, fates, self._dependents(obj)))
+        dependents = self._dependents(obj)
+        circular = self._circular(obj, dependents) if waits_for_dependents(obj) else ()
+        return reconcile(Owned(resource, obj, fates, dependents, circular))
+
+    def _circular(self, obj: Object, dependents: Iterable[tuple[Resource, Object]]) -> list[str]:
+        """Dependents that cannot go before the object: it is among what they wait for."""
+        waiting = [one for _, one in dependents if waits_for_dependents(one)]
+        return [meta.uid(one) for one in waiting if self._waits_for(one, meta.uid(obj))]
+
+    def _waits_for(self, obj: Object, uid: str) -> bool:
+        """Whether an object in foreground deletion waits, directly or through others, for that one."""
+        seen, open_ = {meta.uid(obj)}, [obj]
+        while open_:
+            for _, dependent in self._dependents(open_.pop()):
+                if meta.uid(dependent) == uid:
+                    return True
+                if meta.uid(dependent) not in seen and waits_for_dependents(dependent):
+                    seen.add(meta.uid(dependent))
+                    open_.append(dependent)
+        return False
 
     def _get(self, key: str) -> tuple[Resource, Object] | None:
         group, plural, rest = key[1:].split("/", 2)

@@ -2,13 +2,14 @@
 
 an object whose owners are all gone          → deleted
 with a living owner left                     → keeps that one, loses the references to the others
-an owner deleted in the foreground           → stays until no dependent that blocks it is left
+an owner deleted in the foreground           → stays until no dependent that blocks it is left; one that waits for the
+                                               owner in turn does not block it
 an owner deleted with orphaning              → its dependents lose the reference, then it goes
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -40,6 +41,8 @@ class Owned:
     fates: Sequence[Fate]
     #: (resource, object) of everything that refers to it as an owner.
     dependents: Sequence[tuple[Resource, Object]]
+    #: Uids of dependents that wait for this object themselves, because they own one another in a circle.
+    circular: Collection[str] = ()
 
 
 def reconcile(seen: Owned) -> Plan:
@@ -87,6 +90,7 @@ def _release_foreground(seen: Owned) -> Plan:
     blocking = any(
         reference.get("blockOwnerDeletion")
         for _, dependent in seen.dependents
+        if meta.uid(dependent) not in seen.circular
         for reference in meta.owner_references(dependent)
         if reference["uid"] == uid
     )
