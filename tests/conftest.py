@@ -1,6 +1,6 @@
 """What holds for all tests: no scheduler under test acts on a verdict that the engine's judge refuses, no root goes a
-way that the table of phases does not have, and no random example fails for taking long, since that is a matter of the
-machine.
+way that the table of phases does not have, no tree that objects share is changed, and no random example fails for
+taking long, since that is a matter of the machine.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from echelon.scheduler.queueing.root_state import RootState, RootStates
+from echelon.server.objects.sharing import LABELS, TREES
 from tests.judging import Judge
 
 #: A fixture lives as long as its test, over all examples; counters of reached branches rely on that.
@@ -41,3 +42,10 @@ def every_transition_is_legal(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
     monkeypatch.setattr(RootStates, "refuse", refuse)
     yield wrong
     assert not wrong
+
+
+@pytest.fixture(autouse=True, scope="module")
+def shared_trees_stay_as_they_are() -> Iterator[None]:
+    """Whoever changes a tree of the server's cache changes it for all objects that have the same part."""
+    yield
+    assert not [*TREES.changed(), *LABELS.changed()]

@@ -1,13 +1,36 @@
-"""Tuning of Python's garbage collector: with large caches it should run rarely."""
+"""Tuning of Python's garbage collector: with large caches it should run rarely, and never for long."""
 
 from __future__ import annotations
 
 import gc
+import time
+from collections.abc import Mapping
 
 #: The caches hold hundreds of thousands of objects and few cycles; Python's default threshold scans them too often.
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
+#: A full collection that takes longer than this would be noticed by clients.
+_LONG_SECONDS = 0.02
+_OLDEST_GENERATION = 2
 
 
 def collect_rarely() -> None:
-    """Raise the collection thresholds of this process."""
+    """Raise the collection thresholds of this process, and do not look again at what survived a long collection.
+
+    Cached objects are freed by their reference counts.  Only cycles among them would stay, and caches have none.
+    """
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, 20, 20)
+    if _freeze_after_long_ones not in gc.callbacks:
+        gc.callbacks.append(_freeze_after_long_ones)
+
+
+_began = 0.0
+
+
+def _freeze_after_long_ones(phase: str, info: Mapping[str, int]) -> None:
+    global _began
+    if info["generation"] != _OLDEST_GENERATION:
+        return
+    if phase == "start":
+        _began = time.thread_time()
+    elif time.thread_time() - _began > _LONG_SECONDS:
+        gc.freeze()

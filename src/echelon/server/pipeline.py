@@ -32,7 +32,7 @@ from ..api.verbs import (
 from ..base.clock import Clock
 from ..base.rng import Rng
 from ..store.interface import Store
-from . import event_expiry, quota_status
+from . import event_expiry, part_sharing, quota_status
 from .custom_resources import CustomResources
 from .objects.encoded import EncodedEvent, EncodedList
 from .objects.stored_objects import Access
@@ -66,11 +66,12 @@ class Pipeline:
     async def run(self) -> None:
         """Background work of the server, until cancelled.
 
-        Deletes old events, and objects whose kind is deleted; keeps the status of quotas.
+        Deletes old events, and objects whose kind is deleted; keeps the status of quotas; shares parts of objects.
         """
         async with asyncio.TaskGroup() as group:
             group.create_task(event_expiry.expire_events(self._access))
             group.create_task(quota_status.keep_quota_status(self._access))
+            group.create_task(part_sharing.share_written_parts(self._access))
             group.create_task(self._custom.run())
 
     @property

@@ -6,7 +6,7 @@ import pytest
 
 from echelon.api import scheme
 from echelon.api.errors import ApiError
-from echelon.api.objects.selectors import FieldSelector, LabelSelector, fields_of
+from echelon.api.objects.selectors import FieldSelector, LabelSelector, fields_of, own_fields_of
 
 LABELS = {"app": "web", "tier": "front"}
 
@@ -87,7 +87,7 @@ POD = {
 )
 def test_field_selectors_on_pods(text: str, matches: bool) -> None:
     selector = FieldSelector.parse(text, scheme.PODS)
-    assert selector.matches(fields_of(scheme.PODS, POD)) is matches
+    assert selector.matches({**fields_of(scheme.PODS, POD), **own_fields_of(POD)}) is matches
 
 
 @pytest.mark.conformance("API-46")

@@ -270,6 +270,9 @@ def _event_source(obj: Object) -> str:
     return str((obj.get("source") or {}).get("component") or obj.get("reportingComponent") or "")
 
 
+_POD_ADDRESS = "status.podIP"
+#: Fields that hardly two objects have in common; the others can be kept once for many objects.
+OWN_FIELDS = ("metadata.name", "metadata.namespace", _POD_ADDRESS)
 _INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 #: (group, plural) → selectable fields besides metadata.name and metadata.namespace.
 _FIELDS: dict[tuple[str, str], dict[str, Callable[[Object], str]]] = {
@@ -280,7 +283,6 @@ _FIELDS: dict[tuple[str, str], dict[str, Callable[[Object], str]]] = {
         "spec.serviceAccountName": _text_at("spec", "serviceAccountName"),
         "spec.hostNetwork": _flag_at("spec", "hostNetwork"),
         "status.phase": _text_at("status", "phase"),
-        "status.podIP": _text_at("status", "podIP"),
         "status.nominatedNodeName": _text_at("status", "nominatedNodeName"),
     },
     ("", "nodes"): {"spec.unschedulable": _flag_at("spec", "unschedulable")},
@@ -304,6 +306,8 @@ def _known_fields(resource: Resource) -> set[str]:
     common = {"metadata.name", "metadata.namespace"} if resource.namespaced else {"metadata.name"}
     if resource.custom is not None:
         return common | set(resource.custom.selectable)
+    if (resource.group, resource.plural) == ("", "pods"):
+        common |= {_POD_ADDRESS}
     return common | set(_FIELDS.get((resource.group, resource.plural), ()))
 
 
@@ -320,11 +324,12 @@ def custom_fields_of(paths: Iterable[str], obj: Object) -> dict[str, str]:
 
 
 def fields_of(resource: Resource, obj: Object) -> dict[str, str]:
-    """Every selectable field of this kind with the object's value as text."""
+    """Every selectable field of this kind with the object's value as text, but for `OWN_FIELDS`."""
+    return {field: read(obj) for field, read in _FIELDS.get((resource.group, resource.plural), {}).items()}
+
+
+def own_fields_of(obj: Object) -> dict[str, str]:
+    """The values of `OWN_FIELDS`."""
     metadata = obj["metadata"]
-    fields = {"metadata.name": str(metadata.get("name", ""))}
-    if resource.namespaced:
-        fields["metadata.namespace"] = str(metadata.get("namespace", ""))
-    for field, read in _FIELDS.get((resource.group, resource.plural), {}).items():
-        fields[field] = read(obj)
-    return fields
+    found = {f"metadata.{part}": str(metadata.get(part, "")) for part in ("name", "namespace")}
+    return {**found, _POD_ADDRESS: _text_at("status", "podIP")(obj)}

@@ -9,15 +9,20 @@ so it is usually never decoded.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 
 from ...api.objects.selectors import fields_of
 from ...api.scheme import RESOURCES, Object, Resource
 from ...store.interface import Header, Record
-from .encoded import decode_json
+from .sharing import decode_indexed, decode_shared
 
 #: ObjectCache are about five times as large as their bytes, so only the newest ones are kept.
 _CAPACITY = 20_000
 _BY_PREFIX = {resource.prefix: resource for resource in RESOURCES if resource.stored_as is None}
+_NO_LABELS: Mapping[str, str] = {}
+#: Selectable fields that were seen lately, by their values.
+_fields: dict[tuple[str, ...], dict[str, str]] = {}
+_MOST_FIELDS = 16_384
 
 
 class ObjectCache:
@@ -36,7 +41,7 @@ class ObjectCache:
         """The decoded tree of a value at that revision."""
         found = self._kept.get((key, revision))
         if found is None:
-            found = decode_json(value)
+            found = decode_shared(value)
             self.keep(key, revision, found)
         else:
             try:  # noqa: SIM105 - every read of an object comes here
@@ -55,10 +60,22 @@ def header(resource: Resource, tree: Object) -> Header:
     owners = metadata.get("ownerReferences")
     return Header(
         metadata["uid"],
-        metadata.get("labels") or {},
+        metadata.get("labels") or _NO_LABELS,
         tuple(owner["uid"] for owner in owners) if owners else (),
-        fields_of(resource.stored_as or resource, tree),
+        _shared_fields(fields_of(resource.stored_as or resource, tree)),
     )
+
+
+def _shared_fields(fields: dict[str, str]) -> Mapping[str, str]:
+    """Equal fields are kept once: many pods of a node differ in none."""
+    values = tuple(fields.values())
+    known = _fields.get(values)
+    # Another kind may have the same values of other fields.
+    if known is None or known.keys() != fields.keys():
+        if len(_fields) >= _MOST_FIELDS:
+            _fields.clear()
+        known = _fields[values] = fields
+    return known
 
 
 def resource_of(key: str) -> Resource:
@@ -71,4 +88,4 @@ def header_of(key: str, value: bytes) -> Header:
     """The `HeaderOf` for stores of API objects; kinds that are not known in advance are custom ones."""
     group, plural, *place = key.split("/")[1:]
     known = _BY_PREFIX.get(f"/{group}/{plural}/")
-    return header(known or Resource(group, "", plural, "", namespaced=len(place) > 1), decode_json(value))
+    return header(known or Resource(group, "", plural, "", namespaced=len(place) > 1), decode_indexed(value))

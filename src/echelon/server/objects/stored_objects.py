@@ -6,6 +6,8 @@ was first, and `Store.settled` waits until that write can be read.
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Awaitable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
@@ -22,9 +24,11 @@ from . import off_loop
 from .encoded import decode_json, encode_object
 from .object_cache import ObjectCache, header
 from .quota_ledger import QuotaLedger
+from .sharing import WrittenTree
 from .turns import Turns
 
 T = TypeVar("T")
+_MOST_WRITTEN = 50_000
 _NOT_COUNTED = nullcontext()
 
 
@@ -74,6 +78,9 @@ class Access:
         self.trees = ObjectCache()
         self.turns = Turns()
         self.quotas = QuotaLedger(store, self.trees)
+        #: Trees that `part_sharing` has not seen yet.
+        self.written: deque[WrittenTree] = deque(maxlen=_MOST_WRITTEN)
+        self.has_written = asyncio.Event()
 
     # -- reading ---------------------------------------------------------------------------------------
 
@@ -136,7 +143,11 @@ class Access:
         def encode(revision: int) -> bytes:
             tree["metadata"]["resourceVersion"] = str(revision)
             self.trees.keep(key, revision, tree)
-            return encode_object(tree)
+            value = encode_object(tree)
+            self.written.append(WrittenTree(key, revision, tree, value))
+            if not self.has_written.is_set():
+                self.has_written.set()
+            return value
 
         return encode
 

@@ -47,6 +47,10 @@ def _first_objects() -> Iterable[Object]:
     }
 
 
+#: What the bytes of a marked object contain, so that not every pod is decoded.
+_MARK = b'"deletionTimestamp"'
+
+
 async def bootstrap(access: Access, objects: Iterable[Object]) -> None:
     """Create missing initial objects and `objects`; complete deletions that a crash interrupted."""
     for obj in (*_first_objects(), *objects):
@@ -59,7 +63,8 @@ async def bootstrap(access: Access, objects: Iterable[Object]) -> None:
             if error.reason != "AlreadyExists":
                 raise
     for record in access.store.scan(PODS.prefix):
-        await _finish_deletion(access, record)
+        if _MARK in record.value:
+            await _finish_deletion(access, record)
 
 
 async def _finish_deletion(access: Access, record: Record) -> None:

@@ -12,18 +12,19 @@ from dataclasses import dataclass
 import msgspec
 
 from ...api.errors import ApiError, FieldError, bad_request, expired, forbidden_field
-from ...api.objects.selectors import FieldSelector, LabelSelector, custom_fields_of
+from ...api.objects.selectors import OWN_FIELDS, FieldSelector, LabelSelector, custom_fields_of, own_fields_of
 from ...api.scheme import Object, Resource
 from ...api.verbs import ListOptions, ObjectList
 from ...base.decimals import read_count
 from ...store.interface import Compacted, Record
-from ..objects.encoded import EncodedList
+from ..objects.encoded import EncodedList, decode_json
 from ..objects.stored_objects import Access, at_version, encoded_at_version, prefix_of
 
 #: How long a list waits for a resourceVersion that does not exist yet.
 _PATIENCE_SECONDS = 3.0
 #: Objects that are decoded, and comparisons of records with terms of selectors, in one step of the event loop.
 _SLICE, _FILTERED = 200, 4_000
+_IN_KEY = frozenset(("metadata.name", "metadata.namespace"))
 _TOKEN_VERSION = "meta.k8s.io/v1"  # noqa: S105 - the format of a page token, no secret
 
 
@@ -36,15 +37,19 @@ class Filter:
     fields: FieldSelector
     #: Fields that a definition makes selectable; the store does not index them, because a definition may change.
     custom_fields: tuple[str, ...] = ()
+    #: Fields of the selector that the store does not index, because no two objects have them in common.
+    own_fields: frozenset[str] = frozenset()
 
     @staticmethod
     def parse(resource: Resource, namespace: str, label_selector: str, field_selector: str) -> Filter:
         """`ApiError` 400 for an invalid selector."""
+        fields = FieldSelector.parse(field_selector, resource)
         return Filter(
             prefix_of(resource, namespace),
             LabelSelector.parse(label_selector),
-            FieldSelector.parse(field_selector, resource),
+            fields,
             resource.custom.selectable if resource.custom is not None and field_selector else (),
+            frozenset(term.field for term in fields.terms).intersection(OWN_FIELDS),
         )
 
     @property
@@ -54,9 +59,20 @@ class Filter:
     def matches(self, record: Record) -> bool:
         if not self.labels.matches(record.header.labels):
             return False
+        if self.fields.empty:
+            return True
         if self.custom_fields:
-            return self.fields.matches(custom_fields_of(self.custom_fields, msgspec.json.decode(record.value)))
+            return self.fields.matches(custom_fields_of(self.custom_fields, decode_json(record.value)))
+        if self.own_fields:
+            return self.fields.matches({**record.header.fields, **self._own_fields_of(record)})
         return self.fields.matches(record.header.fields)
+
+    def _own_fields_of(self, record: Record) -> dict[str, str]:
+        """Name and namespace by the key; what else is needed is decoded."""
+        if self.own_fields - _IN_KEY:
+            return own_fields_of(decode_json(record.value))
+        place, _, name = record.key.rpartition("/")
+        return {"metadata.name": name, "metadata.namespace": place.rpartition("/")[2]}
 
 
 class _Token(msgspec.Struct, rename={"version": "v", "revision": "rv"}):
