@@ -41,6 +41,7 @@ _BODIES: dict[str, Object] = {
     "ReplicationController": {"spec": {"template": _TEMPLATE}},
     "ReplicaSet": {"spec": _REPLICATED_SPEC},
     "Deployment": {"spec": _REPLICATED_SPEC},
+    "StatefulSet": {"spec": _REPLICATED_SPEC},
     "Job": {"spec": _JOB_SPEC},
     "CronJob": {"spec": {"schedule": "*/5 * * * *", "jobTemplate": {"spec": _JOB_SPEC}}},
     "Ingress": {"spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}},

@@ -210,6 +210,17 @@ REPLICA_SETS = Resource(
     categories=_ALL,
     scale=ScalePaths(),
 )
+STATEFUL_SETS = Resource(
+    "apps",
+    "v1",
+    "statefulsets",
+    "StatefulSet",
+    has_status=True,
+    has_generation=True,
+    short_names=("sts",),
+    categories=_ALL,
+    scale=ScalePaths(),
+)
 JOBS = Resource("batch", "v1", "jobs", "Job", has_status=True, has_generation=True, categories=_ALL)
 CRON_JOBS = Resource(
     "batch",
@@ -335,6 +346,7 @@ RESOURCES: tuple[Resource, ...] = (
     REPLICATION_CONTROLLERS,
     DEPLOYMENTS,
     REPLICA_SETS,
+    STATEFUL_SETS,
     JOBS,
     CRON_JOBS,
     INGRESSES,

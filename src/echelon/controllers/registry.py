@@ -8,6 +8,7 @@ from typing import Protocol
 from ..client.informer import Caches
 from .apps.deployment import DeploymentController
 from .apps.replicas import ReplicaSetController, ReplicationControllerController
+from .apps.stateful import StatefulSetController
 from .disruption_budgets import DisruptionController
 from .garbage import GarbageCollector
 from .job import JobController
@@ -38,6 +39,7 @@ _ALL: tuple[ControllerClass, ...] = (
     DeploymentController,
     ReplicaSetController,
     ReplicationControllerController,
+    StatefulSetController,
     PodGroupProtection,
     CompositePodGroupProtection,
     DisruptionController,

@@ -56,6 +56,7 @@ _KINDS: dict[tuple[str, str], KindRules] = {
         (scheme.REPLICATION_CONTROLLERS, apps.REPLICATION_CONTROLLER),
         (scheme.REPLICA_SETS, apps.REPLICA_SET),
         (scheme.DEPLOYMENTS, apps.DEPLOYMENT),
+        (scheme.STATEFUL_SETS, apps.STATEFUL_SET),
         (scheme.EVENTS, event.EVENT),
         (scheme.EVENTS_V1, event.EVENT_V1),
         (scheme.JOBS, job.JOB),

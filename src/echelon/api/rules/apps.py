@@ -29,14 +29,14 @@ def replicas(spec: Part) -> list[FieldError]:
     return fields.at_least("spec.replicas", count, 0) + fields.at_most("spec.replicas", count, MOST_REPLICAS)
 
 
-def selector(spec: Part) -> list[FieldError]:
+def selector(spec: Part, kind: str = "deployment") -> list[FieldError]:
     """A selector in object form, which must not be empty."""
     found = spec.get("selector")
     if found is None:
         return [required("spec.selector")]
     problems = pod_placement.label_selector("spec.selector", found)
     if not found.get("matchLabels") and not found.get("matchExpressions"):
-        problems.append(invalid("spec.selector", found, "empty selector is invalid for deployment"))
+        problems.append(invalid("spec.selector", found, f"empty selector is invalid for {kind}"))
     return problems
 
 
@@ -44,7 +44,7 @@ def _readable(spec: Part) -> bool:
     return not pod_placement.label_selector("spec.selector", spec.get("selector"))
 
 
-def template(spec: Part, selects: LabelSelector | None) -> list[FieldError]:
+def template(spec: Part, selects: LabelSelector | None, kind: str = "ReplicaSet") -> list[FieldError]:
     """A template of pods that run for ever, with labels that the selector matches."""
     made = spec.get("template") or {}
     about, pods = made.get("metadata") or {}, made.get("spec") or {}
@@ -58,7 +58,7 @@ def template(spec: Part, selects: LabelSelector | None) -> list[FieldError]:
     if pods.get("restartPolicy", "Always") != "Always":
         problems.append(not_supported("spec.template.spec.restartPolicy", pods["restartPolicy"], ("Always",)))
     if "activeDeadlineSeconds" in pods:
-        detail = "activeDeadlineSeconds in ReplicaSet is not Supported"
+        detail = f"activeDeadlineSeconds in {kind} is not Supported"
         problems.append(forbidden_field("spec.template.spec.activeDeadlineSeconds", detail))
     return problems
 
@@ -177,6 +177,96 @@ def _count_annotations(new: Object, old: Object, _now: float) -> None:
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
+# -- StatefulSet ---------------------------------------------------------------------------------------------
+
+
+def _stateful_set(obj: Object) -> list[FieldError]:
+    spec, path = obj.get("spec") or {}, "spec.podManagementPolicy"
+    problems = fields.short_name("metadata.name", meta.name(obj))
+    if spec.get("podManagementPolicy") not in ("OrderedReady", "Parallel"):
+        problems.append(invalid(path, spec.get("podManagementPolicy"), "must be 'OrderedReady' or 'Parallel'"))
+    problems += _update_strategy(spec.get("updateStrategy") or {}) + _retention(spec)
+    problems += _claim_templates(spec) + replicas(spec)
+    problems += fields.not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
+    problems += fields.not_negative("spec.ordinals.start", (spec.get("ordinals") or {}).get("start"))
+    problems += fields.optional("spec.serviceName", spec.get("serviceName"), fields.short_name)
+    problems += selector(spec, "statefulset")
+    selects = LabelSelector.from_object(spec.get("selector")) if _readable(spec) else None
+    return problems + template(_with_claims(spec), selects, "StatefulSet")
+
+
+def _update_strategy(strategy: Part) -> list[FieldError]:
+    path, type_, rolling = "spec.updateStrategy", strategy.get("type"), strategy.get("rollingUpdate")
+    if type_ == "OnDelete":
+        detail = "only allowed for updateStrategy 'RollingUpdate'"
+        return [] if rolling is None else [invalid(f"{path}.rollingUpdate", rolling, detail)]
+    if type_ != "RollingUpdate":
+        return [invalid(path, dict(strategy), "must be 'RollingUpdate' or 'OnDelete'")]
+    problems = fields.not_negative(f"{path}.rollingUpdate.partition", (rolling or {}).get("partition"))
+    most = (rolling or {}).get("maxUnavailable")
+    if most is not None:
+        where = f"{path}.rollingUpdate.maxUnavailable"
+        problems += fields.int_or_percent(where, most)
+        if fields.number_of(most) == 0:
+            problems.append(invalid(where, most, "cannot be 0"))
+        problems += fields.at_most_all(where, most)
+    return problems
+
+
+def _retention(spec: Part) -> list[FieldError]:
+    policy, path = spec.get("persistentVolumeClaimRetentionPolicy") or {}, "spec.persistentVolumeClaimRetentionPolicy"
+    allowed = ("Retain", "Delete")
+    return [
+        problem
+        for field in ("whenDeleted", "whenScaled")
+        for problem in fields.one_of(f"{path}.{field}", policy.get(field, "Retain"), allowed)
+    ]
+
+
+def _claim_templates(spec: Part) -> list[FieldError]:
+    return [
+        problem
+        for index, claim in enumerate(spec.get("volumeClaimTemplates") or ())
+        for problem in fields.needed(
+            f"spec.volumeClaimTemplates[{index}].metadata.name", meta.name({"metadata": {}, **claim}), fields.short_name
+        )
+    ]
+
+
+def _with_claims(spec: Part) -> Part:
+    """The spec with the volumes that its pods get from the claim templates."""
+    claims = [meta.name({"metadata": {}, **claim}) for claim in spec.get("volumeClaimTemplates") or ()]
+    made = spec.get("template") or {}
+    if not claims or not isinstance(made.get("spec"), dict):
+        return spec
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims if name]
+    volumes += [one for one in made["spec"].get("volumes") or () if one.get("name") not in claims]
+    return {**spec, "template": {**made, "spec": {**made["spec"], "volumes": volumes}}}
+
+
+def _stateful_set_update(new: Object, old: Object) -> list[FieldError]:
+    problems = _stateful_set(new) + _same_selector(new, old)
+    for field in ("volumeClaimTemplates", "serviceName", "podManagementPolicy"):
+        if new["spec"].get(field) != old["spec"].get(field):
+            problems.append(immutable(f"spec.{field}", new["spec"].get(field)))
+    return problems
+
+
+def _stateful_set_status(new: Object, old: Object) -> list[FieldError]:
+    names = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
+    return counters(new.get("status") or {}, *names)
+
+
+def _start_stateful(obj: Object, _now: float) -> None:
+    obj["status"] = {"replicas": 0, "availableReplicas": 0}
+
+
+STATEFUL_SET = KindRules(
+    start=_start_stateful,
+    validate_create=_stateful_set,
+    validate_update=_stateful_set_update,
+    validate_status=_stateful_set_status,
+)
 REPLICATION_CONTROLLER = KindRules(
     start=_start,
     validate_create=_replication_controller,

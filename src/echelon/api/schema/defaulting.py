@@ -251,6 +251,12 @@ def _deployment_strategy(strategy: Object) -> None:
         rolling.setdefault("maxSurge", "25%")
 
 
+def _stateful_set_strategy(strategy: Object) -> None:
+    if "type" not in strategy:
+        strategy["type"] = "RollingUpdate"
+        strategy.setdefault("rollingUpdate", {})
+
+
 def _replication_controller(controller: Object) -> None:
     """Selector and labels are those of the template where there are none."""
     labels = ((controller["spec"].get("template") or {}).get("metadata") or {}).get("labels")
@@ -275,5 +281,6 @@ _DERIVED: dict[str, Filler] = {
     _CORE + "ServiceSpec": _service_spec,
     _CORE + "ReplicationController": _replication_controller,
     _APPS + "DeploymentStrategy": _deployment_strategy,
+    _APPS + "StatefulSetUpdateStrategy": _stateful_set_strategy,
     "io.k8s.api.batch.v1.Job": _job,
 }

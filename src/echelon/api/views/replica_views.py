@@ -1,11 +1,11 @@
-"""ReplicaSets, ReplicationControllers and Deployments."""
+"""ReplicaSets, ReplicationControllers, Deployments and StatefulSets."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..objects.selectors import LabelSelector
-from ..scheme import DEPLOYMENTS, REPLICA_SETS, REPLICATION_CONTROLLERS
+from ..scheme import CONTROLLER_REVISIONS, DEPLOYMENTS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS, Object
 from .object_view import Conditioned, ObjectView, ViewPart
 from .pod_views import PodTemplate
 
@@ -86,3 +86,65 @@ class DeploymentView(
     @property
     def selector(self) -> LabelSelector:
         return LabelSelector.from_object(self.spec.selector)
+
+
+class StatefulRollingUpdate(ViewPart, frozen=True):
+    partition: int = 0
+    max_unavailable: int | str = 1
+
+
+class StatefulStrategy(ViewPart, frozen=True):
+    type: str = "RollingUpdate"
+    rolling_update: StatefulRollingUpdate | None = None
+
+
+class StatefulOrdinals(ViewPart, frozen=True):
+    start: int = 0
+
+
+class StatefulSetSpec(ViewPart, frozen=True):
+    replicas: int = 1
+    min_ready_seconds: int = 0
+    pod_management_policy: str = "OrderedReady"
+    revision_history_limit: int = 10
+    service_name: str = ""
+    selector: dict[str, Any] | None = None
+    update_strategy: StatefulStrategy = StatefulStrategy()
+    ordinals: StatefulOrdinals = StatefulOrdinals()
+    #: As written, to be copied into claims.
+    volume_claim_templates: tuple[dict[str, Any], ...] = ()
+
+
+class StatefulSetStatus(Conditioned, frozen=True):
+    current_replicas: int = 0
+    current_revision: str = ""
+    collision_count: int = 0
+
+
+class StatefulSetView(
+    ObjectView[StatefulSetSpec, StatefulSetStatus],
+    resource=STATEFUL_SETS,
+    spec=StatefulSetSpec,
+    status=StatefulSetStatus,
+):
+    __slots__ = ()
+
+    @property
+    def selector(self) -> LabelSelector:
+        return LabelSelector.from_object(self.spec.selector)
+
+
+class ControllerRevisionView(ObjectView[ViewPart, Conditioned], resource=CONTROLLER_REVISIONS):
+    """A stored template of a StatefulSet."""
+
+    __slots__ = ()
+
+    @property
+    def number(self) -> int:
+        found = self.obj.get("revision")
+        return found if isinstance(found, int) else 0
+
+    @property
+    def data(self) -> Object:
+        found = self.obj.get("data")
+        return found if isinstance(found, dict) else {}

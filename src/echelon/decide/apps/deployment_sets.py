@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
-
 from ...api.objects import meta
 from ...api.objects.subtree import mapping
 from ...api.scheme import DEPLOYMENTS, REPLICA_SETS, Object
@@ -16,6 +14,7 @@ from ...api.verbs import Patch, PatchType
 from ...api.views.replica_views import DeploymentView, ReplicaSetView
 from ...base.decimals import read_count
 from ..plan import ApplyPatch
+from .template_hash import short_hash
 
 REVISION = "deployment.kubernetes.io/revision"
 REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
@@ -30,8 +29,6 @@ _OWN_ANNOTATIONS = {
 _REVISION_NUMBER = re.compile(r"[0-9]{1,19}")
 _LONGEST_HISTORY = 2000
 _LONGEST_NAME = 253
-#: Characters that spell no words.
-_SAFE = "bcdfghjklmnpqrstvwxz2456789"
 
 
 @dataclass
@@ -199,13 +196,7 @@ def _history(known: str, revision_: str) -> str:
 
 
 def template_hash(deployment: DeploymentView) -> str:
-    """A short name of the template; collisions of names change it."""
-    text = msgspec.json.encode(mapping(deployment.obj, "spec", "template"), order="deterministic")
-    collisions = deployment.status.collision_count
-    number = 0x811C9DC5
-    for byte in text + (collisions.to_bytes(8, "little") if collisions else b""):
-        number = (number ^ byte) * 0x01000193 & 0xFFFFFFFF
-    return "".join(_SAFE[ord(digit) % len(_SAFE)] for digit in str(number))
+    return short_hash(mapping(deployment.obj, "spec", "template"), deployment.status.collision_count)
 
 
 def new_name(deployment: DeploymentView) -> str:

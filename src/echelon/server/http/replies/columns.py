@@ -19,10 +19,10 @@ from .durations import since
 from .group_cells import composite_status, group_status, policy, workload
 from .job_cells import (
     completions,
-    deployment_ready,
     job_duration,
     job_status,
     pod_selector,
+    ready_of_wanted,
     template_containers,
     template_images,
 )
@@ -235,9 +235,15 @@ _REPLICAS = (
     _AGE,
     *_TEMPLATE,
 )
+_STATEFUL_SETS = (
+    _NAME,
+    Column("Ready", ready_of_wanted, "Pods that are ready, of those wanted."),
+    _AGE,
+    *_TEMPLATE[:2],
+)
 _DEPLOYMENTS = (
     _NAME,
-    Column("Ready", deployment_ready, "Pods that are ready, of those wanted."),
+    Column("Ready", ready_of_wanted, "Pods that are ready, of those wanted."),
     Column("Up-to-date", _field("status", "updatedReplicas", default=0), "Pods of the newest template."),
     Column("Available", _field("status", "availableReplicas", default=0), "Pods that are ready for long enough."),
     _AGE,
@@ -474,6 +480,7 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("", "ReplicationController"): _REPLICAS,
     ("apps", "ReplicaSet"): _REPLICAS,
     ("apps", "Deployment"): _DEPLOYMENTS,
+    ("apps", "StatefulSet"): _STATEFUL_SETS,
     ("batch", "Job"): _JOBS,
     ("coordination.k8s.io", "Lease"): (
         _NAME,

@@ -61,7 +61,7 @@ def pod_selector(obj: Object, _now: float) -> str:
     return selector_text({"matchLabels": selector} if is_map_of_labels else selector) or "<none>"
 
 
-def deployment_ready(deployment: Object, _now: float) -> str:
+def ready_of_wanted(obj: Object, _now: float) -> str:
     """Ready pods of those wanted."""
-    ready = (deployment.get("status") or {}).get("readyReplicas") or 0
-    return f"{ready}/{(deployment.get('spec') or {}).get('replicas') or 0}"
+    ready = (obj.get("status") or {}).get("readyReplicas") or 0
+    return f"{ready}/{(obj.get('spec') or {}).get('replicas') or 0}"
