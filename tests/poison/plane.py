@@ -33,7 +33,7 @@ _HELD = re.compile(r"event loop held for (\d+) ms \(CPU time: loop (\d+) ms, pro
 
 def is_failure(line: str) -> bool:
     """Whether a line of a log tells of something that failed."""
-    return any(word in line for word in _FAILURES)
+    return any(word in line for word in _FAILURES) and "event loop held" not in line
 
 
 @dataclass(frozen=True)

@@ -125,5 +125,5 @@ def test_no_odd_request_breaks_the_plane(tmp_path: Path, number: int) -> None:
 def test_the_corpus_is_large_enough() -> None:
     ids = [odd.id for odd in objects()], [odd.id for odd in requests()]
     assert all(len(set(names)) == len(names) for names in ids)
-    assert len(ids[0]) >= 330
-    assert len(ids[1]) >= 200
+    assert len(ids[0]) >= 440
+    assert len(ids[1]) >= 317

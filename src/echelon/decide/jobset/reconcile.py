@@ -34,7 +34,7 @@ from .status import COMPLETED, FAILED, RESTARTING, JobSetStatusDraft
 
 _LOOK_AGAIN_SECONDS = 10.0
 #: A decision must not hold up the process for long.
-_MOST_JOBS_PER_DECISION = 200
+_MOST_JOBS_PER_DECISION = 100
 
 
 @dataclass(frozen=True)

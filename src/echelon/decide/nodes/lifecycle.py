@@ -8,7 +8,7 @@ Conditions that anybody else writes lead to the same taints.  A node that never 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...api.objects.vocabulary import NODE_STATE_TAINTS, NOT_READY, UNREACHABLE, UNSCHEDULABLE
@@ -128,13 +128,12 @@ def _key(taint: NodeTaint) -> _Key:
 
 
 def _tree(taint: NodeTaint) -> Object:
-    fields: Iterable[tuple[str, str]] = (
-        ("key", taint.key),
-        ("value", taint.value),
-        ("effect", taint.effect),
-        ("timeAdded", taint.time_added),
-    )
-    return {name: value for name, value in fields if value}
+    made: Object = {"key": taint.key, "effect": taint.effect}
+    if taint.value:
+        made["value"] = taint.value
+    if taint.time_added:
+        made["timeAdded"] = taint.time_added
+    return made
 
 
 def _not_ready(pod: PodView, now: float) -> ApplyPatch:

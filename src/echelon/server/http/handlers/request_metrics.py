@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -74,6 +75,12 @@ def _verb(request: Request, target: Target, scope: str) -> str:
     return _VERBS.get(method, "other")
 
 
+@cache
+def _texts(bounds: tuple[float, ...]) -> tuple[str, ...]:
+    """The bounds of buckets as they are written, and that of the last one."""
+    return (*(f"{bound:g}" for bound in bounds), "+Inf")
+
+
 class _Histogram:
     __slots__ = ("bounds", "counts", "total")
 
@@ -88,8 +95,12 @@ class _Histogram:
 
     def lines(self, name: str, labels: Mapping[str, str]) -> Iterator[str]:
         up_to = list(accumulate(self.counts))
-        for bound, count in zip((*self.bounds, float("inf")), up_to, strict=True):
-            yield _line(f"{name}_bucket", {**labels, "le": "+Inf" if bound == float("inf") else f"{bound:g}"}, count)
+        # The labels around `le` are the same in all buckets, and there are tens of thousands of these lines.
+        ordered = sorted(labels.items())
+        before = "".join(f'{label}="{text}",' for label, text in ordered if label < "le")
+        after = "".join(f',{label}="{text}"' for label, text in ordered if label > "le")
+        for bound, count in zip(_texts(self.bounds), up_to, strict=True):
+            yield f'{name}_bucket{{{before}le="{bound}"{after}}} {count}'
         yield _line(f"{name}_sum", labels, self.total)
         yield _line(f"{name}_count", labels, up_to[-1])
 
