@@ -72,13 +72,16 @@ async def refused(pipeline: Pipeline, resource: Resource, obj: Object) -> str:
 
 async def test_the_status_says_what_is_allowed_and_used(served: Pipeline) -> None:
     await served.create(scheme.CONFIG_MAPS, config("before"), NS)
-    await served.create(scheme.RESOURCE_QUOTAS, quota(configmaps="3", pods="1", a_b__c="1"), NS)
-    status = await used(served, configmaps="1", pods="0")
-    assert status["hard"] == {"configmaps": "3", "pods": "1", "a.b/c": "1"}
+    devices = {"gold_deviceclass_resource_k8s_io__devices": "0"}
+    await served.create(scheme.RESOURCE_QUOTAS, quota(configmaps="3", pods="1", a_b__c="1", **devices), NS)
+    status = await used(served, configmaps="1", pods="0", **devices)
+    assert status["hard"] == {
+        "configmaps": "3", "pods": "1", "a.b/c": "1", "gold.deviceclass.resource.k8s.io/devices": "0",
+    }  # fmt: skip
     await served.create(scheme.CONFIG_MAPS, config("after"), NS)
-    await used(served, configmaps="2", pods="0")
+    await used(served, configmaps="2", pods="0", **devices)
     await served.delete(scheme.CONFIG_MAPS, "before", NS)
-    await used(served, configmaps="1", pods="0")
+    await used(served, configmaps="1", pods="0", **devices)
 
 
 async def test_a_refusal_says_what_was_asked_used_and_allowed(pipeline: Pipeline) -> None:

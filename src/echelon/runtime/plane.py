@@ -87,7 +87,6 @@ async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
         except (PortInUse, OSError, ValueError) as error:
             raise CannotStart(str(error)) from error
         stack.push_async_callback(server.stop)
-        await pipeline.publish(server.host, server.port)
         caches = Caches(pipeline, clock, registry)
         cluster = settings.cluster if settings.nodes == "simulated" else None
         parts = assemble(

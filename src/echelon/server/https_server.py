@@ -97,7 +97,6 @@ class Server:
         self._listener = listener
         self._app = app
         self._credentials = credentials
-        self.host = host
         self.port = port
         self.url = f"https://{_bracketed(host)}:{port}"
 
@@ -160,6 +159,7 @@ async def serve(
     server = Server(listener, app, credentials, _reachable(settings.host), port, audit)
     certificates.write_secret(pki / "url", server.url.encode())
     await _publish_certificate(pipeline, credentials)
+    await pipeline.publish(_reachable(settings.host), port)
     if settings.kubeconfig is not None:
         server.write_kubeconfig(settings.kubeconfig)
     return server

@@ -26,6 +26,7 @@ _POD, _SERVICE, _CLAIM = (("", one.plural) for one in (PODS, SERVICES, VOLUME_CL
 _COUNTED = ("configmaps", "replicationcontrollers", "resourcequotas", "secrets")
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _CLASS = ".storageclass.storage.k8s.io/"
+_DEVICES = ".deviceclass.resource.k8s.io/devices"
 _TERMINAL = ("Succeeded", "Failed")
 #: Compute resources that every container must state if a quota limits them.
 _DEMANDED = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
@@ -42,6 +43,8 @@ def kind_counted(name: str) -> Kind | None:
         return _SERVICE
     if name in (VOLUME_CLAIMS.plural, "requests.storage") or _CLASS in name:
         return _CLAIM
+    if name.endswith(_DEVICES):
+        return "resource.k8s.io", "resourceclaims"  # not served, so none are used
     compute = name.removeprefix("requests.").removeprefix("limits.")
     if name == PODS.plural or compute in _COMPUTE or compute.startswith(HUGE_PAGES):
         return _POD
