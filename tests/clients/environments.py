@@ -25,6 +25,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "lightkube": ("lightkube==1.0.1",),
     "pykube-ng": ("pykube-ng==23.6.0",),
     "kopf": ("kopf==1.45.2",),
+    "operator": ("kopf==1.45.2", "kubernetes==37.0.2"),
 }
 
 
