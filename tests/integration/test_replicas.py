@@ -9,11 +9,12 @@ import pytest
 
 from echelon.api.errors import ApiError
 from echelon.api.objects import meta
-from echelon.api.scheme import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, Object, Resource
+from echelon.api.scheme import EVENTS, PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, Object, Resource
 from echelon.api.verbs import Patch, PatchType
 from echelon.client.informer import Caches
 from echelon.controllers.apps.replicas import ReplicaSetController, ReplicationControllerController
 from echelon.controllers.garbage import GarbageCollector
+from echelon.controllers.nodes.lost_pods import LostPodController
 from echelon.controllers.runner import Controller
 from tests.controller_plane import ControllerPlane, in_virtual_time
 
@@ -136,6 +137,40 @@ def test_pods_that_are_refused_become_a_condition_until_they_are_not(resource: R
         await plane.wait(60)
         status = (await plane.get(resource, "web"))["status"]
         assert (status["readyReplicas"], status.get("conditions")) == (2, None)
+
+    in_virtual_time(scenario, controllers=replicated_kinds)
+
+
+@BOTH
+def test_pods_that_never_run_do_not_keep_the_plane_busy(resource: Resource) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
+        lost = body(resource, replicas=3)
+        lost["spec"]["template"]["spec"]["nodeName"] = "ghost"
+        await plane.create(lost)
+        before = int(plane.api.resource_version)
+        await plane.wait(300)
+        created = [one for one in await plane.all(EVENTS) if one["reason"] == "SuccessfulCreate"]
+        assert 3 < sum(one.get("count", 1) for one in created) < 1000
+        assert int(plane.api.resource_version) - before < 10_000
+
+    in_virtual_time(scenario, controllers=lambda caches: [*replicated_kinds(caches), LostPodController(caches)])
+
+
+@BOTH
+def test_a_pod_with_a_bad_annotation_waits_and_is_not_replaced(resource: Resource) -> None:
+    async def scenario(plane: ControllerPlane) -> None:
+        bad = body(resource, replicas=2)
+        bad["spec"]["template"]["metadata"]["annotations"] = {"echelon.dev/run-seconds": "soon"}
+        await plane.create(bad)
+        await plane.wait(60)
+        pods = await plane.pods()
+        assert [one["status"]["phase"] for one in pods] == ["Pending", "Pending"]
+        waiting = pods[0]["status"]["containerStatuses"][0]["state"]["waiting"]
+        assert waiting["reason"] == "CreateContainerConfigError"
+        assert "echelon.dev/run-seconds" in waiting["message"]
+        await plane.delete(resource, "web")
+        await plane.wait(60)
+        assert await plane.pods() == []
 
     in_virtual_time(scenario, controllers=replicated_kinds)
 

@@ -91,6 +91,10 @@ def next_step(pod: Object, now: float, host: Host = Host()) -> Step:
     try:
         script = read_script(pod)
     except BadScript as error:
+        if pod["spec"].get("restartPolicy", "Always") == "Always" and not meta.deleting(pod):
+            # Failed, it would be replaced by another one with the same annotation, again and again.
+            status = pod_status.misconfigured(pod, str(error))
+            return None if pod_status.is_misconfigured(pod) else WriteStatus(status)
         return WriteStatus(pod_status.refused(pod, str(error), now))
     if meta.deleting(pod):
         return _stop(pod, script, now)

@@ -13,6 +13,7 @@ from ..base.instants import to_time
 _MOST_STATUSES = 500
 #: 128 + SIGTERM.
 TERMINATED_BY_SIGNAL = 143
+_MISCONFIGURED = "CreateContainerConfigError"
 
 
 def running(pod: Object, now: float, host: str = "") -> Object:
@@ -61,6 +62,17 @@ def ended(pod: Object, exit_code: int, end: float, now: float) -> Object:
 def refused(pod: Object, message: str, now: float) -> Object:
     """Failed because an annotation is invalid."""
     return {"phase": "Failed", "reason": "InvalidAnnotation", "message": message, "startTime": to_time(now)}
+
+
+def misconfigured(pod: Object, message: str) -> Object:
+    """Waits for ever, because an annotation is invalid."""
+    waiting = {"waiting": {"reason": _MISCONFIGURED, "message": message}}
+    return {"containerStatuses": [_container(one, waiting, ready=False) for one in pod["spec"]["containers"]]}
+
+
+def is_misconfigured(pod: Object) -> bool:
+    states = [one.get("state") or {} for one in (pod.get("status") or {}).get("containerStatuses") or ()]
+    return any((state.get("waiting") or {}).get("reason") == _MISCONFIGURED for state in states)
 
 
 def waiting_to_restart(pod: Object, exit_code: int, end: float) -> Object:

@@ -13,6 +13,7 @@ from ...decide.apps.replicas import ObservedReplicas, Owner, reconcile
 from ...decide.plan import NOTHING, Plan
 from ..orphan_index import ORPHANS, SELECTORS, orphan_labels, selected_labels
 from ..runner import Source, controller_key, own_key
+from .creation_rate import CreationRate
 
 #: Pods of one owner change in bursts; deciding on every change alone would cost the square of their number.
 _BATCH_SECONDS = 0.1
@@ -41,6 +42,7 @@ class _ReplicasController:
         self._pods = caches.views(PodView, {REPLICAS: replicated_by, ORPHANS: orphan_labels})
         self._namespaces = caches.of(NAMESPACES)
         self._owner_of = controller_key(resource.kind)
+        self._rate = CreationRate()
 
     def sources(self) -> Sequence[Source]:
         return (Source(self._resource, own_key), Source(PODS, self._owners_of_pod, _BATCH_SECONDS))
@@ -56,8 +58,9 @@ class _ReplicasController:
             orphans=() if owner.deleting else self._pods.find(ORPHANS, selected_labels(owner.obj)[0]),
             related=lambda: self._related(owner),
             namespace_closed=namespace is not None and meta.deleting(namespace),
+            room=self._rate.room(owner.uid, owner.spec.replicas, now),
         )
-        return reconcile(observed, now)
+        return self._rate.count(owner.uid, reconcile(observed, now), now)
 
     def _related(self, owner: Owner) -> Iterable[PodView]:
         return self._pods.find(REPLICAS, owner.uid)

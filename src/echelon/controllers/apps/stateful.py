@@ -13,6 +13,7 @@ from ...decide.apps.stateful import ObservedStateful, reconcile
 from ...decide.plan import NOTHING, Plan
 from ..orphan_index import ORPHANS, SELECTORS, orphan_labels, selected_labels
 from ..runner import Source, controller_key, own_key
+from .creation_rate import CreationRate
 from .replicas import REPLICAS, replicated_by
 
 _set_of = controller_key(STATEFUL_SETS.kind)
@@ -29,6 +30,7 @@ class StatefulSetController:
         self._revisions = caches.views(ControllerRevisionView, indexes)
         self._claims = caches.of(VOLUME_CLAIMS)
         self._namespaces = caches.of(NAMESPACES)
+        self._rate = CreationRate()
 
     def sources(self) -> Sequence[Source]:
         return (
@@ -52,8 +54,9 @@ class StatefulSetController:
             revision_named=lambda name: self._revisions.get(f"{space}/{name}"),
             has_claim=lambda name: self._claims.get(f"{space}/{name}") is not None,
             namespace_closed=namespace is not None and meta.deleting(namespace),
+            room=self._rate.room(owner.uid, owner.spec.replicas, now),
         )
-        return reconcile(observed, now)
+        return self._rate.count(owner.uid, reconcile(observed, now), now)
 
     def _sets_of_pod(self, pod: Object) -> Iterable[str]:
         yield from _set_of(pod)

@@ -24,6 +24,8 @@ from .victims import is_active
 
 #: Pods created or deleted in one sync at most.
 MOST_PER_SYNC = 500
+#: When to look again if there is no room for more pods.
+FULL_WAIT_SECONDS = 10.0
 FAILURE = "ReplicaFailure"
 
 Owner = ReplicaSetView | ReplicationControllerView
@@ -39,6 +41,8 @@ class ObservedReplicas:
     related: Callable[[], Iterable[PodView]] = lambda: ()
     #: Nothing can be created in a namespace that is deleted.
     namespace_closed: bool = False
+    #: The most pods to create now.
+    room: int = MOST_PER_SYNC
 
 
 def reconcile(observed: ObservedReplicas, now: float) -> Plan:
@@ -69,8 +73,10 @@ def _manage(draft: Draft, observed: ObservedReplicas, pods: Sequence[PodView], n
         for pod in gone:
             draft.note(_note(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}"))
     elif surplus < 0 and not observed.namespace_closed:
-        for size in _slow_start(min(-surplus, MOST_PER_SYNC)):
+        for size in _slow_start(min(-surplus, MOST_PER_SYNC, observed.room)):
             draft.stage(*(_create(owner) for _ in range(size)))
+        if observed.room < -surplus:
+            draft.requeue(FULL_WAIT_SECONDS)
 
 
 def _slow_start(count: int) -> Iterator[int]:

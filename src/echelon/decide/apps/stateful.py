@@ -17,11 +17,9 @@ from ...base.decimals import read_count
 from ..plan import NOTHING, Create, Delete, Draft, Note, Plan, StatusWrite
 from . import revisions
 from .claims import claim
+from .replicas import FULL_WAIT_SECONDS, MOST_PER_SYNC
 from .revisions import REVISION_HASH
 from .stateful_pods import build, build_claim, claim_names, ordinal_of, seconds_until_available
-
-#: Pods created or deleted in one sync at most.
-_MOST_PER_SYNC = 500
 
 
 @dataclass(frozen=True)
@@ -35,6 +33,8 @@ class ObservedStateful:
     revision_named: Callable[[str], ControllerRevisionView | None]
     has_claim: Callable[[str], bool]
     namespace_closed: bool = False
+    #: The most pods to create now.
+    room: int = MOST_PER_SYNC
 
 
 def reconcile(observed: ObservedStateful, now: float) -> Plan:
@@ -76,6 +76,7 @@ class _Sync:
         self._pods = {number: pod for number, pod in by_ordinal.items() if number is not None}
         self._draft = Draft()
         self._touched: set[int] = set()
+        self._created = 0
 
     @property
     def _monotonic(self) -> bool:
@@ -117,7 +118,7 @@ class _Sync:
                 self._delete(number)
             if self._monotonic and not self._available(number):
                 return True
-            if len(self._touched) >= _MOST_PER_SYNC:
+            if len(self._touched) >= MOST_PER_SYNC:
                 return True
         return False
 
@@ -134,7 +135,7 @@ class _Sync:
             if self._monotonic and not self._available(number) and number != first:
                 return True
             self._delete(number)
-            if self._monotonic or len(self._touched) >= _MOST_PER_SYNC:
+            if self._monotonic or len(self._touched) >= MOST_PER_SYNC:
                 return True
         return bool(condemned) and self._monotonic
 
@@ -175,6 +176,10 @@ class _Sync:
         self._touched.add(number)
         if self._observed.namespace_closed:
             return
+        if self._created >= self._observed.room:
+            self._draft.requeue(FULL_WAIT_SECONDS)
+            return
+        self._created += 1
         claims = [
             Create(VOLUME_CLAIMS, build_claim(self._owner, template, name))
             for template, name in claim_names(self._owner, number).items()
