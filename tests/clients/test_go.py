@@ -24,3 +24,13 @@ def test_client_go_writes_and_watches_with_default_settings(tmp_path: Path) -> N
         )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "openapi v2 says the same in both forms"
+
+
+def test_a_manager_on_controller_runtime_reconciles(kubeconfig: Path, tmp_path: Path) -> None:
+    """Leader election, cache and index, finalizers, owned objects, patches, server-side apply, events."""
+    done = subprocess.run(
+        [program("controller-runtime"), kubeconfig], capture_output=True, text=True, timeout=100, check=False,
+        env={"HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "done"

@@ -15,12 +15,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	batchv1apply "k8s.io/client-go/applyconfigurations/batch/v1"
+	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/tools/record"
 )
 
 const namespace = "default"
@@ -55,6 +69,10 @@ func main() {
 	leases(client)
 	informed(events)
 	protobufOnly(rest.CopyConfig(config))
+	applyConfigurations(client)
+	leaderElection(client)
+	recorded(client)
+	metadataAndDynamic(config)
 	openAPI(client)
 }
 
@@ -171,6 +189,103 @@ func informed(events <-chan string) {
 			check("informer saw the configmap "+expected, ctx.Err())
 		}
 	}
+}
+
+// applyConfigurations applies with typed configurations, extracts what a manager owns and meets a conflict.
+func applyConfigurations(client kubernetes.Interface) {
+	maps := client.CoreV1().ConfigMaps(namespace)
+	mine := metav1.ApplyOptions{FieldManager: "go"}
+	made, err := maps.Apply(ctx, corev1apply.ConfigMap("applied", namespace).WithData(map[string]string{"a": "1"}), mine)
+	check("applied", err)
+	owned, err := corev1apply.ExtractConfigMap(made, "go")
+	check("extracted", err)
+	must("the manager owns what it applied", owned.Data["a"] == "1")
+	other := corev1apply.ConfigMap("applied", namespace).WithData(map[string]string{"a": "2"})
+	_, err = maps.Apply(ctx, other, metav1.ApplyOptions{FieldManager: "other"})
+	must("another manager's apply is a conflict", apierrors.IsConflict(err))
+	made, err = maps.Apply(ctx, other, metav1.ApplyOptions{FieldManager: "other", Force: true})
+	check("applied by force", err)
+	must("force takes the field", made.Data["a"] == "2")
+	job := batchv1apply.Job("applied", namespace).WithSpec(batchv1apply.JobSpec().WithSuspend(true).
+		WithTemplate(corev1apply.PodTemplateSpec().WithSpec(corev1apply.PodSpec().WithRestartPolicy(corev1.RestartPolicyNever).
+			WithContainers(corev1apply.Container().WithName("c").WithImage("busybox")))))
+	_, err = client.BatchV1().Jobs(namespace).Apply(ctx, job, mine)
+	check("job applied", err)
+	condition := batchv1apply.JobCondition().WithType("Told").WithStatus(corev1.ConditionTrue)
+	_, err = client.BatchV1().Jobs(namespace).ApplyStatus(ctx, batchv1apply.Job("applied", namespace).
+		WithStatus(batchv1apply.JobStatus().WithConditions(condition)), mine)
+	check("job status applied", err)
+	check("applied job deleted", client.BatchV1().Jobs(namespace).Delete(ctx, "applied", metav1.DeleteOptions{}))
+	check("applied configmap deleted", maps.Delete(ctx, "applied", metav1.DeleteOptions{}))
+}
+
+// leaderElection holds a lease, hands it over, and a second candidate takes it.
+func leaderElection(client kubernetes.Interface) {
+	for _, candidate := range []string{"first", "second"} {
+		leading, stop := context.WithCancel(ctx)
+		lock, err := resourcelock.New(resourcelock.LeasesResourceLock, namespace, "leader", client.CoreV1(), client.CoordinationV1(),
+			resourcelock.ResourceLockConfig{Identity: candidate})
+		check("lock of "+candidate, err)
+		leaderelection.RunOrDie(leading, leaderelection.LeaderElectionConfig{
+			Lock: lock, ReleaseOnCancel: true,
+			LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+			Callbacks: leaderelection.LeaderCallbacks{
+				OnStartedLeading: func(context.Context) { stop() },
+				OnStoppedLeading: func() {},
+			},
+		})
+		must(candidate+" led", ctx.Err() == nil)
+	}
+}
+
+// recorded tells events through both recorders, which aggregate with patches.
+func recorded(client kubernetes.Interface) {
+	about, err := client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+	check("namespace", err)
+	newer := events.NewEventBroadcasterAdapterWithContext(ctx, client)
+	newer.StartRecordingToSink(ctx.Done())
+	newer.NewRecorder("tests").Eventf(about, nil, corev1.EventTypeNormal, "Newer", "Test", "told")
+	broadcaster := record.NewBroadcaster()
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	older := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "tests"})
+	for range 3 {
+		older.Event(about, corev1.EventTypeNormal, "Older", "told")
+	}
+	for _, expected := range []struct {
+		reason string
+		count  int32
+	}{{"Newer", 0}, {"Older", 3}} {
+		check("event "+expected.reason, wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(context.Context) (bool, error) {
+			found, err := client.CoreV1().Events("").List(ctx, metav1.ListOptions{FieldSelector: "reason=" + expected.reason})
+			return err == nil && len(found.Items) == 1 && found.Items[0].Count >= expected.count, err
+		}))
+	}
+}
+
+// metadataAndDynamic follows objects without their types: their metadata alone, and as trees.
+func metadataAndDynamic(config *rest.Config) {
+	groups := schema.GroupVersionResource{Group: "scheduling.k8s.io", Version: "v1beta1", Resource: "podgroups"}
+	trees, err := dynamic.NewForConfig(config)
+	check("dynamic client", err)
+	informed := dynamicinformer.NewFilteredDynamicSharedInformerFactory(trees, 0, namespace, nil)
+	seen := informed.ForResource(groups).Informer()
+	informed.Start(ctx.Done())
+	must("dynamic informer has synced", cache.WaitForCacheSync(ctx.Done(), seen.HasSynced))
+	group := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": map[string]any{"name": "dynamic"},
+		"spec": map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": int64(2)}}},
+	}}
+	_, err = trees.Resource(groups).Namespace(namespace).Create(ctx, group, metav1.CreateOptions{})
+	check("tree created", err)
+	check("dynamic informer saw it", wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(context.Context) (bool, error) {
+		return len(seen.GetStore().ListKeys()) == 1, nil
+	}))
+	about, err := metadata.NewForConfig(config)
+	check("metadata client", err)
+	listed, err := about.Resource(groups).Namespace(namespace).List(ctx, metav1.ListOptions{})
+	check("metadata listed", err)
+	must("metadata has the name", len(listed.Items) == 1 && listed.Items[0].Name == "dynamic")
+	check("tree deleted", trees.Resource(groups).Namespace(namespace).Delete(ctx, "dynamic", metav1.DeleteOptions{}))
 }
 
 // protobufOnly reads, lists and watches with a client that accepts nothing but protobuf.
