@@ -58,7 +58,7 @@ async def fan_out(contender: Contender, namespace: str, watches: int = WATCHES) 
     """Requests of the figure are events delivered."""
     where = f"/api/v1/namespaces/{namespace}/configmaps"
     parts = urlsplit(contender.endpoint.url)
-    head = f"GET {where}?watch=true&fieldSelector=metadata.namespace%3D{namespace} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
+    head = f"GET {where}?watch=true HTTP/1.1\r\nHost: {parts.netloc}\r\n"
     request = f"{head}Authorization: Bearer {contender.endpoint.token}\r\nAccept: application/json\r\n\r\n".encode()
     loop, begun, seen = asyncio.get_running_loop(), asyncio.Semaphore(0), asyncio.Semaphore(0)
     streams: list[_Watch] = []

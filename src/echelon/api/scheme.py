@@ -6,7 +6,7 @@ same at every served version, so reading at another version only changes `apiVer
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -60,6 +60,14 @@ class Resource:
     list_kind_name: str = ""
     #: What a CustomResourceDefinition says of the kind; None for kinds that are known in advance.
     custom: CustomKind | None = field(default=None, compare=False, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        # Almost all kinds differ in their plural; comparing all fields takes longer.
+        if not isinstance(other, Resource) or self.plural != other.plural:
+            return False
+        return all(getattr(self, one.name) == getattr(other, one.name) for one in fields(self) if one.compare)
 
     def __hash__(self) -> int:
         return hash((self.group, self.version, self.plural))  # kinds are keys of many tables; all fields take longer

@@ -232,6 +232,8 @@ class _Listener(uvicorn.Server):
                 log_level="error",
                 access_log=False,
                 server_header=False,
+                # The address of a client is that of its connection, whatever its headers say.
+                proxy_headers=False,
                 ssl_certfile=credentials.certificate,
                 ssl_keyfile=credentials.key,
                 ssl_ca_certs=str(credentials.authority),

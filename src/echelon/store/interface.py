@@ -90,6 +90,10 @@ class Watch(Protocol):
         """Whether everything up to the store's revision has been read."""
         ...
 
+    def wake_at(self, when: float | None) -> None:
+        """At this time of the event loop the reader gets an empty batch, instead of at any time set before."""
+        ...
+
     def close(self) -> None:
         """End the iteration; safe to call twice."""
         ...

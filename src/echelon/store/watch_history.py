@@ -63,6 +63,9 @@ class Subscription:
         self._too_slow = False
         self._closed = False
         self._waiting: asyncio.Future[None] | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+        self._rings: float | None = None
+        self._rang = False
 
     def __aiter__(self) -> Subscription:
         return self
@@ -73,6 +76,9 @@ class Subscription:
                 raise Compacted(self._after, self._watch_history.oldest)
             if self._closed:
                 raise StopAsyncIteration
+            if self._rang:
+                self._rang = False
+                return ()
             self._waiting = asyncio.get_running_loop().create_future()
             try:
                 await self._waiting
@@ -97,7 +103,22 @@ class Subscription:
             self._unread.append(change)
         self._wake()
 
+    def wake_at(self, when: float | None) -> None:
+        # One timer serves many events: a reader sets the same time again and again.
+        if when == self._rings:
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._rings = when
+        self._alarm = None if when is None else asyncio.get_running_loop().call_at(when, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = self._rings = None
+        self._rang = True
+        self._wake()
+
     def close(self) -> None:
+        self.wake_at(None)
         self._closed = True
         self._watch_history.unsubscribe(self)
         self._wake()

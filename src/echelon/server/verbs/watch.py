@@ -123,17 +123,17 @@ async def _live(
     bookmark_at = _next_bookmark(loop.time(), deadline) if plan.options.allow_bookmarks else None
     changes = watch.__aiter__()
     while deadline is None or loop.time() < deadline:
-        wake = min((t for t in (deadline, bookmark_at) if t is not None), default=None)
+        wake = deadline if bookmark_at is None else bookmark_at
+        watch.wake_at(wake)
         try:
-            async with asyncio.timeout_at(wake):
-                batch = await anext(changes)
-        except TimeoutError:
+            batch = await anext(changes)
+        except StopAsyncIteration:
+            return
+        if not batch:
             if wake == bookmark_at and watch.caught_up:
                 bookmark_at = _next_bookmark(loop.time(), deadline)
                 yield [_bookmark(plan, max(after, access.store.revision))]
             continue
-        except StopAsyncIteration:
-            return
         after = batch[-1].revision
         for start in range(0, len(batch), _SLICE):
             if start:
@@ -156,8 +156,9 @@ def _next_bookmark(now: float, deadline: float | None) -> float | None:
 def _event(access: Access, plan: WatchPlan, change: Change) -> EncodedEvent | None:
     """The event of a change for this selection, if any."""
     wanted, record, previous = plan.filter, change.record, change.previous
-    was_in = previous is not None and (wanted.everything or wanted.matches(previous))
-    if record is not None and (wanted.everything or wanted.matches(record)):
+    everything = wanted.everything
+    was_in = previous is not None and (everything or wanted.matches(previous))
+    if record is not None and (everything or wanted.matches(record)):
         return EncodedEvent("MODIFIED" if was_in else "ADDED", change.key, change.revision, record.value)
     if not was_in or previous is None:
         return None

@@ -29,14 +29,14 @@ async def create(call: Call) -> Response:
 
 async def update(call: Call) -> Response:
     presentation, warnings = call.presentation(), list[str]()
-    options = write_options(call.request, "UpdateOptions", warnings.append)
+    created = list[bool]()
+    options = write_options(call.request, "UpdateOptions", warnings.append, lambda: created.append(True))
     obj = await read_object(call.request, call.kind, strict=options.field_validation == "Strict")
     _settle_namespace(obj, call.target)
     _check_name(obj, call.target.name)
     if call.resource.create_on_update:
         await _check_create(call)
-    created = list[bool]()
-    options = _with_escalation_check(call, replace(options, created=lambda: created.append(True)))
+    options = _with_escalation_check(call, options)
     updated = await call.verbs.update(call.resource, obj, call.target.namespace, _subresource(call.target), options)
     return presentation.reply(presentation.object(updated), 201 if created else 200, warnings)
 
@@ -44,12 +44,12 @@ async def update(call: Call) -> Response:
 async def patch(call: Call) -> Response:
     presentation, warnings = call.presentation(), list[str]()
     type_ = patch_type(call.request, call.resource)
-    options = patch_options(call.request, type_, warnings.append)
+    created = list[bool]()
+    options = patch_options(call.request, type_, warnings.append, lambda: created.append(True))
     change = await read_patch(call.request, type_, options)
     if type_ is PatchType.APPLY:
         await _check_create(call)
-    created = list[bool]()
-    options = _with_escalation_check(call, replace(options, created=lambda: created.append(True)))
+    options = _with_escalation_check(call, options)
     target = call.target
     patched = await call.verbs.patch(
         call.resource, target.name, change, target.namespace, _subresource(target), options

@@ -20,8 +20,9 @@ from dataclasses import replace
 from ....api.errors import ApiError
 from ...objects.encoded import EncodedEvent
 from ..replies.encode import EventLines, Presentation, error_line, watch_type
+from ..requests import request
 from ..requests.query_options import watch_options
-from ..requests.request import Receive, Send, send_patiently
+from ..requests.request import Receive, Send
 from .call import Call
 from .request_metrics import RequestMetrics, labels_of
 
@@ -76,6 +77,8 @@ class WatchStream:
         self._call = call
         self._presentation = presentation
         self._events = events
+        #: When the part that is being sent was begun, in the loop's time; 0: nothing is being sent.
+        self._sending = 0.0
 
     async def send(self, send: Send) -> None:
         media_type = watch_type(self._presentation.form).encode()
@@ -83,6 +86,7 @@ class WatchStream:
         await send({"type": "http.response.start", "status": self.code, "headers": headers})
         metrics, labels = self._watches.metrics, labels_of(self._call.request, self._call.target)
         metrics.watches[labels] += 1
+        watchdog = asyncio.create_task(self._abort_if_stuck())
         ends = [
             asyncio.create_task(self._pump(send)),
             asyncio.create_task(_disconnected(self._call.request.receive)),
@@ -92,6 +96,7 @@ class WatchStream:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
             metrics.watches[labels] -= 1
+            watchdog.cancel()
             for end in ends:
                 end.cancel()
             await asyncio.gather(*ends, return_exceptions=True)
@@ -106,8 +111,7 @@ class WatchStream:
             async for batch in self._events:
                 events[series] += len(batch)
                 for body in self._bodies(batch, first=first):
-                    if not await self._send(send, body):
-                        return
+                    await self._send(send, body)
                 first = False
         except ApiError as error:
             await self._send(send, error_line(error, self._presentation.form))
@@ -131,9 +135,18 @@ class WatchStream:
         if lines:
             yield b"".join(lines)
 
-    async def _send(self, send: Send, body: bytes) -> bool:
-        message = {"type": "http.response.body", "body": body, "more_body": True}
-        return await send_patiently(send, message, self._call.request.abort)
+    async def _send(self, send: Send, body: bytes) -> None:
+        self._sending = asyncio.get_running_loop().time()
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+        self._sending = 0.0
+
+    async def _abort_if_stuck(self) -> None:
+        """Close the connection of a client that does not read; to look now and then needs no timer per event."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(request.STUCK_SECONDS / 4)
+            if self._sending and loop.time() - self._sending >= request.STUCK_SECONDS:
+                self._call.request.abort()
 
 
 async def _disconnected(receive: Receive) -> None:

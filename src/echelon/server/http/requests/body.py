@@ -23,6 +23,8 @@ _JSON, _YAML, _PROTOBUF = "application/json", "application/yaml", "application/v
 MOST_VALUES = 120_000
 #: Most levels of lists and objects in YAML.
 _DEEPEST = 500
+_PATCH_TYPES = {type_.value: type_ for type_ in PatchType}
+_CUSTOM_PATCH_TYPES = {type_.value: type_ for type_ in PatchType if type_ is not PatchType.STRATEGIC}
 #: What reading YAML raises.
 _NOT_YAML = (yaml.YAMLError, msgspec.MsgspecError, TypeError, ValueError, RecursionError)
 
@@ -62,13 +64,13 @@ async def read_delete_body(request: Request) -> DeleteBody | None:
 
 def patch_type(request: Request, resource: Resource) -> PatchType:
     """The patch type of a request; 415 if the kind does not take it."""
-    media_type = _media_type(request)
-    accepted = [type_.value for type_ in PatchType if resource.builtin or type_ is not PatchType.STRATEGIC]
-    if media_type not in accepted:
+    accepted = _PATCH_TYPES if resource.builtin else _CUSTOM_PATCH_TYPES
+    found = accepted.get(_media_type(request))
+    if found is None:
         raise errors.unsupported_media_type(
             f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
         )
-    return PatchType(media_type)
+    return found
 
 
 async def read_patch(request: Request, type_: PatchType, options: WriteOptions) -> Patch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 from ....api.errors import ApiError
@@ -23,6 +24,7 @@ class Form:
 PLAIN = Form()
 
 
+@lru_cache(maxsize=256)
 def form_of(accept: str, *, custom: bool = False) -> Form:
     """The first supported JSON clause of an Accept header, else the first of protobuf; 406 if there is none.
 

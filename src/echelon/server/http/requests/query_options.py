@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 from ....api import errors
@@ -69,9 +68,16 @@ def watch_options(request: Request, default_timeout: float) -> WatchOptions:
 
 
 def write_options(
-    request: Request, kind: str, warn: Callable[[str], None], more_problems: Iterable[FieldError] = ()
+    request: Request,
+    kind: str,
+    warn: Callable[[str], None],
+    created: Callable[[], None] = WriteOptions.created,
+    more_problems: Iterable[FieldError] = (),
 ) -> WriteOptions:
-    """`kind` is CreateOptions, UpdateOptions or PatchOptions, for error messages."""
+    """`kind` is CreateOptions, UpdateOptions or PatchOptions, for error messages.
+
+    `warn` is called with each warning, `created` if an update or a patch creates the object.
+    """
     validation = request.parameter("fieldValidation")
     problems = [*more_problems, *_dry_run_problems(request.query.get("dryRun", [])), *_manager_problems(request)]
     if validation not in _FIELD_VALIDATIONS:
@@ -83,7 +89,9 @@ def write_options(
         dry_run="dryRun" in request.query,
         field_validation=validation or "Warn",  # type: ignore[arg-type]  # checked above
         field_manager=manager[:_LONGEST_MANAGER],
+        force=kind == "PatchOptions" and request.flag("force"),
         warn=warn,
+        created=created,
         large=_is_large(request),
     )
 
@@ -93,15 +101,16 @@ def _is_large(request: Request) -> bool:
     return declared is None or declared > off_loop.LARGE
 
 
-def patch_options(request: Request, type_: PatchType, warn: Callable[[str], None]) -> WriteOptions:
+def patch_options(
+    request: Request, type_: PatchType, warn: Callable[[str], None], created: Callable[[], None]
+) -> WriteOptions:
     """The options of a PATCH; an apply needs a manager, and only an apply can be forced."""
     problems = []
     if type_ is PatchType.APPLY and not request.parameter("fieldManager"):
         problems.append(errors.required("fieldManager", "is required for apply patch"))
     if type_ is not PatchType.APPLY and request.parameter("force"):
         problems.append(errors.forbidden_field("force", "may not be specified for non-apply patch"))
-    options = write_options(request, "PatchOptions", warn, problems)
-    return replace(options, force=request.flag("force"))
+    return write_options(request, "PatchOptions", warn, created, problems)
 
 
 def _manager_problems(request: Request) -> list[FieldError]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from random import getrandbits
 from typing import Any, Protocol
 from urllib.parse import parse_qs
@@ -70,8 +71,11 @@ class Request:
         path: str = scope["path"]
         if len(path) > 1 and path.endswith("/"):
             path = path[:-1]
-        query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        uri = f"{scope['path']}?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else scope["path"]
+        query: Mapping[str, list[str]] = {}
+        uri: str = scope["path"]
+        if scope["query_string"]:
+            text = scope["query_string"].decode("latin-1")
+            query, uri = parse_qs(text, keep_blank_values=True), f"{uri}?{text}"
         client = scope.get("client") or ("",)
         certificate, abort = scope.get("echelon.certificate"), scope.get("echelon.abort") or _no_connection
         audit_id = headers.get("audit-id") or _random_id()
@@ -135,9 +139,15 @@ class Response:
 
     async def send(self, send: Send) -> None:
         headers = [(b"content-type", self.content_type.encode()), (b"content-length", b"%d" % len(self.body))]
-        headers += [(name.encode(), value.encode("latin-1", "replace")) for name, value in self.headers]
+        headers += _encoded(self.headers)
         await send({"type": "http.response.start", "status": self.code, "headers": headers})
         await send({"type": "http.response.body", "body": self.body})
+
+
+@lru_cache(maxsize=256)
+def _encoded(headers: tuple[tuple[str, str], ...]) -> list[tuple[bytes, bytes]]:
+    """Most replies have the same few headers."""
+    return [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers]
 
 
 async def send_patiently(send: Send, message: MutableMapping[str, Any], abort: Abort) -> bool:
