@@ -300,6 +300,9 @@ class ViewCache(Generic[V]):
     def all(self) -> list[V]:
         return list(self._views.values())
 
+    def __len__(self) -> int:
+        return len(self._views)
+
     def find(self, index: str, value: str) -> list[V]:
         """Objects under an index value, by key."""
         keys = self._informer.find_keys(index, value)

@@ -59,7 +59,7 @@ class DeploymentController:
 
     def _waiting_for_pod(self, pod: Object) -> Iterable[str]:
         """A Deployment that recreates its pods waits for the last one of the old template."""
-        owner = meta.controller_of(pod)
+        owner = meta.controller_of(pod) if len(self._deployments) else None
         if owner is None or owner["kind"] != REPLICA_SETS.kind:
             return ()
         replica_set = self._sets.get(f"{meta.namespace(pod)}/{owner['name']}")

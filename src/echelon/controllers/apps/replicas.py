@@ -66,6 +66,8 @@ class _ReplicasController:
         return self._pods.find(REPLICAS, owner.uid)
 
     def _owners_of_pod(self, pod: Object) -> Iterable[str]:
+        if not len(self._owners):
+            return  # asked for every pod of the cluster
         yield from self._owner_of(pod)
         for value in orphan_labels(pod):
             for owner in self._owners.find(SELECTORS, value):

@@ -59,6 +59,8 @@ class StatefulSetController:
         return self._rate.count(owner.uid, reconcile(observed, now), now)
 
     def _sets_of_pod(self, pod: Object) -> Iterable[str]:
+        if not len(self._sets):
+            return  # asked for every pod of the cluster
         yield from _set_of(pod)
         for value in orphan_labels(pod):
             for owner in self._sets.find(SELECTORS, value):
