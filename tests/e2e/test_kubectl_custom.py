@@ -39,6 +39,7 @@ def described() -> dict[str, Any]:
 def defined(kubectl: Kubectl) -> Kubectl:
     kubectl("apply", manifest=described())
     kubectl("wait", "--for=condition=Established", "crd/crontabs.stable.example.com", "--timeout=2s")
+    kubectl("api-resources", "--cached=false")  # short names are looked up in what kubectl keeps of the API
     return kubectl
 
 

@@ -30,6 +30,13 @@ SPEC: dict[str, Any] = {
         "note": {"type": "string", "nullable": True},
         "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
         "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+        "at": {"type": "string", "format": "date-time"},
+        "wait": {"type": "string", "format": "duration"},
+        "mail": {"type": "string", "format": "email"},
+        "ip": {"type": "string", "format": "ipv4"},
+        "data": {"type": "string", "format": "byte"},
+        "id": {"type": "string", "format": "uuid"},
+        "far": {"type": "integer", "not": {"minimum": 3, "maximum": 7}},
         "template": {"type": "object", "x-kubernetes-embedded-resource": True, "properties": {"x": {"type": "string"}}},
         "ports": {
             "type": "array",
@@ -144,6 +151,14 @@ def test_objects_are_defaulted_pruned_and_checked(https: Https) -> None:
         ({"ports": [{"name": "a"}, {"name": "a"}]}, "spec.ports[1]", "Duplicate value"),
         ({"ports": [{}]}, "spec.ports[0].name", "Required value"),
         ({"labels": {"a": 1}}, "spec.labels.a", 'must be of type string: "integer"'),
+        ({"template": {"kind": "Pod"}}, "spec.template.apiVersion", "Required value"),
+        ({"at": "2026"}, "spec.at", 'must be of type date-time: "2026"'),
+        ({"wait": "1x"}, "spec.wait", 'must be of type duration: "1x"'),
+        ({"mail": "x"}, "spec.mail", 'must be of type email: "x"'),
+        ({"ip": "1.2.3"}, "spec.ip", 'must be of type ipv4: "1.2.3"'),
+        ({"data": "!"}, "spec.data", 'must be of type byte: "!"'),
+        ({"id": "x"}, "spec.id", 'must be of type uuid: "x"'),
+        ({"far": 5}, "<nil>", '"spec.far" must not validate the schema (not)'),
     ],
 )
 def test_values_that_the_schema_forbids_are_refused(https: Https, spec: dict[str, Any], field: str, said: str) -> None:
@@ -152,6 +167,22 @@ def test_values_that_the_schema_forbids_are_refused(https: Https, spec: dict[str
     assert refused.status == 422, refused.body
     causes = refused.json()["details"]["causes"]
     assert [(cause["field"], said in cause["message"]) for cause in causes] == [(field, True)]
+
+
+def test_values_of_the_right_form_are_accepted_and_embedded_metadata_is_typed(https: Https) -> None:
+    https("POST", CRDS, definition())
+    spec = {
+        "at": "2026-01-01T00:00:00Z", "wait": "1h30m", "mail": "a@b.c", "ip": "10.0.0.1", "data": "eA==", "far": 9,
+        "id": "2fa5d7a0-4b52-4b8f-9a3c-0a8a7d6c1e11",
+    }  # fmt: skip
+    template = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "foo": 1}}
+    made = https("POST", CRONTABS, crontab(**spec, template=template))
+    assert made.status == 201, made.body
+    assert made.json()["spec"]["template"]["metadata"] == {"name": "p"}
+    wrong = {**crontab("k"), "kind": "Other"}
+    assert https("POST", CRONTABS, wrong).json()["message"] == (
+        'Other.stable.example.com "k" is invalid: kind: Invalid value: "Other": must be CronTab'
+    )
 
 
 def test_columns_are_those_of_the_definition(https: Https) -> None:
@@ -330,3 +361,84 @@ def test_objects_are_selected_by_the_fields_that_the_definition_names(https: Htt
     assert (refused.status, refused.json()["message"]) == (400, "field label not supported: spec.cronSpec")
     events = https("GET", f"{CRONTABS}?watch=1&timeoutSeconds=1&fieldSelector=spec.image%3Da").body.splitlines()
     assert [json.loads(line)["object"]["metadata"]["name"] for line in events] == ["a"]
+
+
+def test_a_pattern_that_would_take_for_ever_is_matched_in_no_time(https: Https) -> None:
+    made = version()
+    made["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["cronSpec"]["pattern"] = "^(a+)+$"
+    https("POST", CRDS, definition(made))
+    began = time.monotonic()
+    refused = https("POST", CRONTABS, crontab(cronSpec="a" * 5000 + "!"))
+    assert refused.status == 422
+    assert time.monotonic() - began < 5
+    assert https("POST", CRONTABS, crontab(cronSpec="aaa")).status == 201
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "said"),
+    [
+        ({"type": "string"}, "type", "must be object at the root"),
+        ({"properties": {"spec": {}}}, "properties[spec].type", "must not be empty for specified object fields"),
+        ({"properties": {"a": {"type": "array"}}}, "properties[a].items", "must be specified"),
+        ({"properties": {"a": {"type": "string", "pattern": "("}}}, "properties[a].pattern", "regular expression"),
+        ({"properties": {"a": {"type": "integer", "default": "x"}}}, "properties[a].default", "of type integer"),
+        ({"properties": {"metadata": {"type": "object", "default": {}}}}, "properties[metadata].default", "top-level"),
+        ({"properties": {"a": {"type": "object", "additionalProperties": {"type": "string"},
+                               "properties": {"b": {"type": "string"}}}}}, "properties[a].additionalProperties",
+         "mutual"),
+        ({"properties": {"a": {"type": "string", "anyOf": [{"type": "string"}]}}}, "properties[a].anyOf[0].type",
+         "must be empty to be structural"),
+        ({"anyOf": [{"required": ["b"], "properties": {"b": {"minLength": 1}}}]}, "properties[b]", "it is defined"),
+        ({"properties": {"a": {"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "map"}}},
+         "properties[a].x-kubernetes-list-map-keys", "must not be empty"),
+        ({"$ref": "#/x"}, "$ref", "not supported"),
+    ],
+)  # fmt: skip
+def test_schemas_that_are_not_structural_are_refused(
+    https: Https, change: dict[str, Any], field: str, said: str
+) -> None:
+    made = version(schema={"openAPIV3Schema": {"type": "object", **change}})
+    refused = https("POST", CRDS, definition(made))
+    assert refused.status == 422, refused.body
+    causes = refused.json()["details"]["causes"]
+    path = "spec.versions[0].schema.openAPIV3Schema"
+    assert any(cause["field"] == f"{path}.{field}" and said in cause["message"] for cause in causes), causes
+
+
+def test_a_schema_nested_without_end_is_refused_and_deep_objects_break_nothing(https: Https) -> None:
+    deep: dict[str, Any] = {"type": "string"}
+    for _ in range(300):
+        deep = {"type": "object", "properties": {"a": deep}}
+    refused = https("POST", CRDS, definition(version(schema={"openAPIV3Schema": deep})))
+    assert refused.status in (400, 422)
+    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    free["x-kubernetes-validations"] = [{"rule": "self.metadata.name != ''"}]
+    assert https("POST", CRDS, definition(version(schema={"openAPIV3Schema": free}))).status == 201
+    nested: Any = 1
+    for _ in range(450):
+        nested = {"a": [nested]}
+    assert https("POST", CRONTABS, crontab(deep=nested)).status in (201, 400)
+    assert https("GET", CRONTABS).status == 200
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"metadata": {"name": "x.stable.example.com"}}, 'must be spec.names.plural+"."+spec.group'),
+        ({"group": "nodot"}, "should be a domain with at least one dot"),
+        ({"scope": "Everywhere"}, "supported values"),
+        ({"versions": []}, "must have exactly one version marked as storage version"),
+        ({"preserveUnknownFields": True}, "cannot set to true"),
+        ({"group": "x.k8s.io"}, "api-approved.kubernetes.io"),
+        ({"names": {"plural": "crontabs", "kind": "CronTab", "listKind": "CronTab"}}, "may not be the same"),
+    ],
+)
+def test_definitions_that_upstream_refuses_are_refused(https: Https, change: dict[str, Any], said: str) -> None:
+    sent = definition()
+    metadata = change.pop("metadata", None)
+    if metadata:
+        sent["metadata"] = metadata
+    sent["spec"] |= change
+    refused = https("POST", CRDS, sent)
+    assert refused.status == 422, refused.body
+    assert said in refused.json()["message"]

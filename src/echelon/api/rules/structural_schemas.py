@@ -7,17 +7,18 @@ defaults    a default is itself valid and has no unknown fields
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import FieldError, forbidden_field, invalid, not_supported, required
-from ..schema import schema_validation, structural
+from ..schema import expressions, schema_validation, structural
 from . import validation_rules
 
 Schema = Mapping[str, Any]
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
+#: Levels of fields; every kind of one's own needs far fewer, and each costs several calls.
+_DEEPEST = 80
 _META = ("apiVersion", "kind", "metadata")
 _UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies")
 _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
@@ -46,6 +47,8 @@ _EMPTY_TYPE = {
 
 def check(path: str, schema: Schema) -> list[FieldError]:
     """All errors of the schema of one version."""
+    if _depth(schema) > _DEEPEST:
+        return [invalid(path, "", f"schemas are nested at most {_DEEPEST} levels deep")]
     problems = sorted(_structure(path, schema, "root"), key=str)
     if not problems:
         problems = list(_complete(path, schema))
@@ -55,6 +58,18 @@ def check(path: str, schema: Schema) -> list[FieldError]:
         problems.append(forbidden_field(f"{path}.nullable", "nullable cannot be true at the root"))
     problems += _keywords(path, schema, root=True)
     return problems or list(validation_rules.check_schema(path, schema))
+
+
+def _depth(schema: Schema) -> int:
+    """Levels of lists and objects, counted without recursion."""
+    deepest, left = 0, list[tuple[int, Any]]([(1, schema)])
+    while left:
+        depth, value = left.pop()
+        deepest = max(deepest, depth)
+        if depth <= 4 * _DEEPEST and isinstance(value, (dict, list)):
+            below = value.values() if isinstance(value, dict) else value
+            left.extend((depth + 1, one) for one in below if isinstance(one, (dict, list)))
+    return deepest // 2
 
 
 # -- structure ---------------------------------------------------------------------------------------------------
@@ -140,8 +155,8 @@ def _value_checks(path: str, schema: Schema) -> Iterator[FieldError]:
         yield from _nested(f"{path}.not", schema["not"])
     if schema.get("pattern"):
         try:
-            re.compile(schema["pattern"])
-        except re.error as problem:
+            expressions.matches(schema["pattern"], "")
+        except expressions.BadExpression as problem:
             detail = f"must be a valid regular expression, but isn't: {problem}"
             yield invalid(f"{path}.pattern", schema["pattern"], detail)
 

@@ -61,6 +61,10 @@ def constant_defaults() -> dict[str, dict[str, Any]]:
     return table
 
 
+def exists(name: str) -> bool:
+    return name in _native() or name in _custom()
+
+
 def lookup(name: str) -> Schema:
     """The schema of one definition."""
     native = _native().get(name)

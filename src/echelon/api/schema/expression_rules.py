@@ -76,6 +76,8 @@ def check(kind: CustomKind, obj: Object, old: Object | None) -> list[FieldError]
         return list(_walk(root, obj, ABSENT if old is None else old, "", root=True))
     except _Exhausted as exhausted:
         return [exhausted.problem]
+    except RecursionError:
+        return [invalid("", "object", "exceeded max depth")]
 
 
 class _Exhausted(Exception):

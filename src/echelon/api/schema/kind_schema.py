@@ -100,7 +100,7 @@ def check(resource: Resource, obj: Object, old: Object | None = None) -> list[Fi
     `old` is the stored object of an update: kinds that are defined by others may have become stricter since.
     """
     if resource.custom is not None:
-        problems = schema_validation.validate_custom(resource.custom.schema, obj, old)
+        problems = schema_validation.validate_custom(structural.checkable(resource.custom), obj, old)
         return problems or expression_rules.check(resource.custom, obj, old)
     return (
         [] if resource.builtin else schema_validation.validate(definitions.lookup(definitions.name_of(resource)), obj)

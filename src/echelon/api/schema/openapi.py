@@ -168,7 +168,8 @@ def _schemas(served: list[Resource], reviews: list[Resource]) -> Object:
         waiting.append(definitions.name_of(SCALES))
     while waiting:
         name = waiting.pop()
-        if name not in found:
+        # What looks like a reference in the default of a custom kind is none.
+        if name not in found and definitions.exists(name):
             found[name] = definitions.described(name)
             waiting += definitions.references(found[name])
     return {name: _published(found[name]) for name in sorted(found)}

@@ -6,6 +6,8 @@ what their published schemas contain applies: enums and limits of native types a
 
 from __future__ import annotations
 
+import binascii
+import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -15,7 +17,7 @@ import msgspec
 from ...base import instants
 from .. import errors
 from ..errors import FieldError
-from . import definitions
+from . import definitions, expressions
 from .definitions import Schema
 
 _QUANTITY_PATTERN = (
@@ -30,6 +32,8 @@ SPECIAL: dict[str, Schema] = {
     definitions.TIME: {"type": "string", "format": "date-time"},
     definitions.MICRO_TIME: {"type": "string", "format": "date-time"},
 }
+#: The keyword of patterns that come with a CustomResourceDefinition.
+FOREIGN_PATTERN = "x-foreign-pattern"
 #: The old value of something new.
 ABSENT: Any = object()
 _PYTHON_TYPES: dict[str, type] = {"object": dict, "array": list, "string": str, "boolean": bool}
@@ -128,6 +132,8 @@ def _object(schema: Schema, value: dict[str, Any], path: str, *, native: bool, o
     for field in schema.get("required", ()):
         if field not in value:
             yield errors.required(_below(path, field))
+    if schema.get("x-kubernetes-embedded-resource"):
+        yield from (errors.required(_below(path, field)) for field in ("apiVersion", "kind") if not value.get(field))
     properties = schema.get("properties", {})
     entries = schema.get("additionalProperties")
     for field, item in value.items():
@@ -199,17 +205,22 @@ def _junctors(schema: Schema, value: Any, path: str) -> Iterator[FieldError]:
     for inner in schema.get("allOf", ()):
         yield from _walk(inner, value, path, native=False)
     if "anyOf" in schema and not any(_fits(inner, value) for inner in schema["anyOf"]):
-        yield errors.invalid(path, value, f"{_body(path)} must validate at least one schema (anyOf)")
+        yield _of_whole(path, "must validate at least one schema (anyOf)")
         yield from _of_best(schema["anyOf"], value, path)
     if "oneOf" in schema:
         fitting = sum(_fits(inner, value) for inner in schema["oneOf"])
         if fitting != 1:
             found = "Found none valid" if not fitting else f"Found {fitting} valid alternatives"
-            yield errors.invalid(path, value, f"{_body(path)} must validate one and only one schema (oneOf). {found}")
+            yield _of_whole(path, f"must validate one and only one schema (oneOf). {found}")
         if not fitting:
             yield from _of_best(schema["oneOf"], value, path)
     if "not" in schema and _fits(schema["not"], value):
-        yield errors.invalid(path, value, f"{_body(path)} must not validate the schema (not)")
+        yield _of_whole(path, "must not validate the schema (not)")
+
+
+def _of_whole(path: str, detail: str) -> FieldError:
+    """An error of a combination; upstream names its field in the message alone."""
+    return errors.invalid("<nil>", "", f'"{path}" {detail}')
 
 
 def _fits(schema: Schema, value: Any) -> bool:
@@ -229,16 +240,49 @@ def _string(schema: Schema, value: str, path: str) -> Iterator[FieldError]:
     pattern = schema.get("pattern")
     if pattern is not None and re.search(pattern, value) is None:
         yield errors.invalid(path, value, f"{path} in body should match '{pattern}'")
-    if schema.get("format") == "date-time" and not _is_instant(value):
-        yield errors.invalid(path, value, f'{path} in body must be of type date-time: "{value}"')
+    foreign = schema.get(FOREIGN_PATTERN)
+    if foreign is not None and not expressions.matches(foreign, value):
+        yield errors.invalid(path, value, f"{path} in body should match '{foreign}'")
+    form = schema.get("format")
+    if form is not None and form in _FORMATS and not _is_of(form, value):
+        yield errors.type_invalid(path, value, f'{path} in body must be of type {form}: "{value}"')
 
 
-def _is_instant(text: str) -> bool:
+def _uuid(version: str) -> Callable[[str], object]:
+    return re.compile(
+        rf"(?i)[0-9a-f]{{8}}-?[0-9a-f]{{4}}-?{version}[0-9a-f]{{3}}-?[0-9a-f]{{4}}-?[0-9a-f]{{12}}"
+    ).fullmatch
+
+
+_HOSTNAME = re.compile(r"([a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*")
+_EMAIL = re.compile(r"[^@\s<>]+@[^@\s<>]+")
+#: Formats that are checked: a check returns nothing or raises `ValueError` for a text that is not of its form.
+_FORMATS: dict[str, Callable[[str], object]] = {
+    "date-time": instants.parse,
+    "datetime": instants.parse,
+    "date": lambda text: instants.parse(f"{text}T00:00:00Z"),
+    "byte": lambda text: binascii.a2b_base64(text, strict_mode=True) or not text,
+    "duration": expressions.duration,
+    "email": _EMAIL.fullmatch,
+    "hostname": _HOSTNAME.fullmatch,
+    "ipv4": ipaddress.IPv4Address,
+    "ipv6": ipaddress.IPv6Address,
+    "cidr": lambda text: "/" in text and ipaddress.ip_interface(text),
+    "mac": re.compile(r"(?i)([0-9a-f]{2}[:-]){5}[0-9a-f]{2}").fullmatch,
+    "uri": re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*:\S+|/\S*)").fullmatch,
+    "uuid": _uuid("[0-9a-f]"),
+    "uuid3": _uuid("3"),
+    "uuid4": _uuid("4"),
+    "uuid5": _uuid("5"),
+}
+
+
+def _is_of(form: str, text: str) -> bool:
     try:
-        instants.parse(text)
-    except ValueError:
+        found = _FORMATS[form](text)
+    except (ValueError, IndexError):
         return False
-    return True
+    return found is not None and found is not False
 
 
 def _number(schema: Schema, value: int | float, path: str) -> Iterator[FieldError]:

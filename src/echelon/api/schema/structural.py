@@ -19,6 +19,7 @@ from . import definitions
 from .decoding import Decoder, TypeMismatch, copy_tree, json_kind, typed
 from .defaulting import Filler
 from .definitions import Schema
+from .schema_validation import FOREIGN_PATTERN
 
 #: More compiled schemas than any server has versions of kinds.
 _MOST_COMPILED = 4096
@@ -80,6 +81,27 @@ def _without_object_fields(properties: Mapping[str, Any]) -> Schema:
     return {name: inner for name, inner in properties.items() if name not in _ROOT_FIELDS}
 
 
+@lru_cache(maxsize=_MOST_COMPILED)
+def checkable(kind: CustomKind) -> Schema:
+    """The schema for validation: its patterns are someone else's, and are matched in bounded time."""
+    made: Schema = _with_foreign_patterns(kind.schema)
+    return made
+
+
+def _with_foreign_patterns(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_with_foreign_patterns(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: value for key, value in schema.items() if key != "pattern"}
+    if "properties" in made:
+        made["properties"] = {name: _with_foreign_patterns(inner) for name, inner in made["properties"].items()}
+    for key in ("items", "additionalProperties", "not", "allOf", "anyOf", "oneOf"):
+        if key in made:
+            made[key] = _with_foreign_patterns(made[key])
+    return {**made, FOREIGN_PATTERN: schema["pattern"]} if schema.get("pattern") else made
+
+
 # -- pruning -----------------------------------------------------------------------------------------------------
 
 
@@ -107,8 +129,10 @@ def pruner(kind: CustomKind) -> Decoder:
 def _pruned(schema: Mapping[str, Any], *, root: bool = False) -> Decoder:
     preserved = bool(schema.get(_PRESERVE))
     fields = {name: _pruned(inner) for name, inner in schema.get("properties", {}).items()}
-    if root or schema.get(_EMBEDDED):
+    if root:
         fields |= dict.fromkeys(_ROOT_FIELDS, _keep)
+    elif schema.get(_EMBEDDED):
+        fields |= {"apiVersion": _text, "kind": _text, "metadata": typed(definitions.OBJECT_META)}
     entries = schema.get("additionalProperties")
     if isinstance(entries, dict):
         others: Decoder | None = _pruned(entries)
@@ -133,6 +157,12 @@ def _pruned(schema: Mapping[str, Any], *, root: bool = False) -> Decoder:
         return int(value) if whole and type(value) is float and value.is_integer() else value
 
     return decode
+
+
+def _text(value: Any, unknown: list[str]) -> Any:
+    if value is not None and type(value) is not str:
+        raise TypeMismatch(json_kind(value), go_type="string")
+    return value
 
 
 def _keep(value: Any, unknown: list[str]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -217,6 +218,10 @@ def _settle_kind(tree: Object, resource: Resource) -> None:
         raise errors.bad_request(
             f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
         )
+    if kind != resource.kind and resource.custom is not None:
+        name = tree["metadata"].get("name", "") if isinstance(tree.get("metadata"), dict) else ""
+        problem = errors.invalid("kind", kind, f"must be {resource.kind}")
+        raise errors.invalid_object(replace(resource, kind=str(kind)), str(name), [problem])
     if kind != resource.kind:
         raise errors.bad_request(
             f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
