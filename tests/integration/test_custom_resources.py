@@ -401,7 +401,7 @@ def test_schemas_that_are_not_structural_are_refused(
     refused = https("POST", CRDS, definition(made))
     assert refused.status == 422, refused.body
     causes = refused.json()["details"]["causes"]
-    path = "spec.versions[0].schema.openAPIV3Schema"
+    path = "spec.validation.openAPIV3Schema"
     assert any(cause["field"] == f"{path}.{field}" and said in cause["message"] for cause in causes), causes
 
 

@@ -103,7 +103,7 @@ def test_definitions_with_rules_that_do_not_compile_are_refused(https: Https, ru
     spec = {"type": "object", "properties": {"x": {"type": "string"}}, "x-kubernetes-validations": [{"rule": rule}]}
     refused = defined(https, spec)
     field, message = causes(refused)[0]
-    assert field == "spec.versions[0].schema.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule"
+    assert field == "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule"
     assert said in message
 
 

@@ -104,6 +104,7 @@ def _spec(spec: Object) -> list[FieldError]:
         problems.append(invalid("spec.preserveUnknownFields", True, detail))
     for index, version in enumerate(versions):
         problems += _version(f"spec.versions[{index}]", version)
+    problems += _contents(spec)
     if len({version.get("name") for version in versions}) != len(versions):
         problems.append(invalid("spec.versions", versions, "must contain unique version names"))
     if sum(bool(version.get("storage")) for version in versions) != 1:
@@ -154,16 +155,47 @@ def _version(path: str, version: Object) -> list[FieldError]:
         problems.append(invalid(f"{path}.deprecationWarning", said, "must not be an empty string"))
     elif said is not None and len(said) > 256:
         problems.append(invalid(f"{path}.deprecationWarning", said, "must be <= 256 characters long"))
-    schema = (version.get("schema") or {}).get("openAPIV3Schema")
-    if schema is not None:
-        where = f"{path}.schema.openAPIV3Schema"
-        if "status" in (version.get("subresources") or {}):
-            problems += _root(where, schema)
-        problems += structural_schemas.check(where, schema)
-    problems += _scale(f"{path}.subresources.scale", (version.get("subresources") or {}).get("scale"))
-    for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
-        problems += _column(f"{path}.additionalPrinterColumns[{index}]", column)
-    return problems + list(_selectable(f"{path}.selectableFields", version.get("selectableFields") or (), schema or {}))
+    return problems
+
+
+def _contents(spec: Object) -> list[FieldError]:
+    """Errors of schemas, subresources, columns and selectable fields.
+
+    What is the same in all versions is checked once, and named as upstream names it: as if it stood above them.
+    """
+    versions = spec.get("versions") or []
+    problems: list[FieldError] = []
+    for field, above, check in (
+        ("schema", "spec.validation", _schema),
+        ("subresources", "spec.subresources", _subresources),
+        ("additionalPrinterColumns", "spec.additionalPrinterColumns", _columns),
+        ("selectableFields", "spec.selectableFields", _selectable),
+    ):
+        same = all(version.get(field) == versions[0].get(field) for version in versions)
+        for index, version in enumerate(versions[:1] if same else versions):
+            problems += check(above if same else f"spec.versions[{index}].{field}", version)
+    return problems
+
+
+def _schema(path: str, version: Object) -> list[FieldError]:
+    schema = _schema_of(version)
+    where = f"{path}.openAPIV3Schema"
+    problems = _root(where, schema) if "status" in (version.get("subresources") or {}) else []
+    return problems + (structural_schemas.check(where, schema) if schema else [])
+
+
+def _schema_of(version: Object) -> Object:
+    found: Object = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    return found
+
+
+def _subresources(path: str, version: Object) -> list[FieldError]:
+    return _scale(f"{path}.scale", (version.get("subresources") or {}).get("scale"))
+
+
+def _columns(path: str, version: Object) -> list[FieldError]:
+    columns = version.get("additionalPrinterColumns") or ()
+    return [problem for index, column in enumerate(columns) for problem in _column(f"{path}[{index}]", column)]
 
 
 def _root(path: str, schema: Object) -> list[FieldError]:
@@ -217,9 +249,9 @@ def _column(path: str, column: Object) -> list[FieldError]:
     return problems
 
 
-def _selectable(path: str, listed: Sequence[Object], schema: Mapping[str, Any]) -> Iterator[FieldError]:
-    seen = set[str]()
-    for index, one in enumerate(listed):
+def _selectable(path: str, version: Object) -> Iterator[FieldError]:
+    schema, seen = _schema_of(version), set[str]()
+    for index, one in enumerate(version.get("selectableFields") or ()):
         where, said = f"{path}[{index}].jsonPath", one.get("jsonPath", "")
         if not said:
             yield required(where)
@@ -315,7 +347,9 @@ def _warnings(obj: Object) -> list[str]:
             "with None"
         )
     for version in spec.get("versions") or ():
-        found += validation_rules.warnings((version.get("schema") or {}).get("openAPIV3Schema") or {})
+        schema = _schema_of(version)
+        found += [f'unrecognized format "{name}"' for name in structural_schemas.unknown_formats(schema)]
+        found += validation_rules.warnings(schema)
     return found
 
 

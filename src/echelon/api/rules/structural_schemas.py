@@ -20,6 +20,13 @@ _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 #: Levels of fields; every kind of one's own needs far fewer, and each costs several calls.
 _DEEPEST = 80
 _META = ("apiVersion", "kind", "metadata")
+_STRING_FORMATS = frozenset(
+    (
+        "bsonobjectid", "uri", "email", "hostname", "ipv4", "ipv6", "cidr", "mac", "uuid", "uuid3", "uuid4", "uuid5",
+        "isbn", "isbn10", "isbn13", "creditcard", "ssn", "hexcolor", "rgbcolor", "byte", "password", "date", "duration",
+        "datetime", "date-time", "k8s-short-name", "k8s-long-name",
+    )
+)  # fmt: skip
 _UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies")
 _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 #: Keywords that say what a value is, which value checks inside of junctors may not.
@@ -58,6 +65,14 @@ def check(path: str, schema: Schema) -> list[FieldError]:
         problems.append(forbidden_field(f"{path}.nullable", "nullable cannot be true at the root"))
     problems += _keywords(path, schema, root=True)
     return problems or list(validation_rules.check_schema(path, schema))
+
+
+def unknown_formats(schema: Schema) -> Iterator[str]:
+    """Formats of strings that nothing checks."""
+    if schema.get("type") == "string" and schema.get("format") and schema["format"] not in _STRING_FORMATS:
+        yield schema["format"]
+    for _, inner, _ in _children(schema):
+        yield from unknown_formats(inner)
 
 
 def _depth(schema: Schema) -> int:
@@ -217,8 +232,10 @@ def _defaults(path: str, schema: Schema) -> Iterator[FieldError]:
             yield invalid(where, value, "must not have unknown fields")
         else:
             filled = structural.filled_in(schema, value)
-            for problem in schema_validation.validate_value(schema, filled, "default"):
-                yield FieldError(problem.reason, f"{path}.{problem.field}", problem.message)
+            for problem in schema_validation.validate_value(schema, filled, ""):
+                yield FieldError(
+                    problem.reason, where + (f".{problem.field}" if problem.field else ""), problem.message
+                )
     for step, inner, _ in _children(schema):
         yield from _defaults(f"{path}.{step}", inner)
 
