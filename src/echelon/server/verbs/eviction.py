@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...api.errors import ApiError
-from ...api.objects.meta import condition, deleting, labels, name, namespace, with_condition
+from ...api.objects.meta import condition, condition_is, deleting, labels, name, namespace, with_condition
 from ...api.objects.selectors import LabelSelector
 from ...api.scheme import POD_DISRUPTION_BUDGETS, PODS, Object
 from ...api.verbs import DeleteOptions
@@ -42,6 +42,8 @@ async def _spend_budget(access: Access, pod: Object, options: DeleteOptions) -> 
             text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
             raise ApiError(500, "InternalError", text)
         budget = budgets[0]
+        if _harmless(budget, pod):
+            return
         spent = _spent(budget, pod, access.clock.now())
         if options.dry_run:
             return
@@ -54,11 +56,23 @@ async def _spend_budget(access: Access, pod: Object, options: DeleteOptions) -> 
             return
 
 
+def _harmless(budget: Object, pod: Object) -> bool:
+    """Whether a pod that is not ready may go without being counted: always, or while enough others are healthy."""
+    if condition_is(pod, "Ready"):
+        return False
+    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status = budget.get("status") or {}
+    desired = status.get("desiredHealthy", 0)
+    return bool(status.get("currentHealthy", 0) >= desired > 0)
+
+
 def _spent(budget: Object, pod: Object, now: float) -> Object:
     """The budget after one more disruption; 429 if it allows none."""
     status: dict[str, Any] = budget.get("status") or {}
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
-        raise _too_many(f"The disruption budget {name(budget)} is still being processed by the server.")
+        processing = f"The disruption budget {name(budget)} is still being processed by the server."
+        raise _too_many(processing, _RETRY_SECONDS)
     allowed, healthy = status.get("disruptionsAllowed", 0), status.get("currentHealthy", 0)
     if allowed <= 0:
         desired = status.get("desiredHealthy", 0)
@@ -70,11 +84,11 @@ def _spent(budget: Object, pod: Object, now: float) -> Object:
     return {**budget, "metadata": {**budget["metadata"]}, "status": spent}
 
 
-def _too_many(detail: str) -> ApiError:
-    details = {
-        "causes": [{"reason": "DisruptionBudget", "message": detail}],
-        "retryAfterSeconds": _RETRY_SECONDS,
-    }
+def _too_many(detail: str, retry_seconds: int = 0) -> ApiError:
+    """429; clients retry by themselves only if they are told when."""
+    details: dict[str, Any] = {"causes": [{"reason": "DisruptionBudget", "message": detail}]}
+    if retry_seconds:
+        details["retryAfterSeconds"] = retry_seconds
     text = "Cannot evict pod as it would violate the pod's disruption budget."
     return ApiError(429, "TooManyRequests", text, details)
 
