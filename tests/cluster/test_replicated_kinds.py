@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from echelon.api.errors import ApiError
-from echelon.api.scheme import DEPLOYMENTS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS, Object, Resource
+from echelon.api.scheme import (
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
+    Object,
+    Resource,
+)
 from echelon.api.verbs import Patch, PatchType, WriteOptions
 
 from .conftest import Side
@@ -156,6 +164,15 @@ async def test_defaults(side: Side, namespace: str) -> None:
         "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0, "maxUnavailable": 1}},
         "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
     }
+    daemons = await create(side, namespace, DAEMON_SETS)
+    assert {field: value for field, value in daemons["spec"].items() if field not in ("template", "selector")} == {
+        "revisionHistoryLimit": 10,
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+    }
+    assert daemons["metadata"]["annotations"] == {"deprecated.daemonset.template.generation": "1"}
+    assert daemons["status"] == {
+        "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0,
+    }  # fmt: skip
     bare = {"metadata": {"name": "bare"}, "spec": {"template": TEMPLATE}}
     controller = await side.verbs.create(REPLICATION_CONTROLLERS, bare, namespace)
     assert controller["spec"]["selector"] == {"app": "a"}
@@ -209,6 +226,22 @@ WRONG: list[tuple[Resource, Object, str]] = [
         "spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in ReplicaSet is not Supported",
     ),
     (REPLICA_SETS, {"minReadySeconds": -1}, "spec.minReadySeconds: Invalid value: -1: must be greater than or equal"),
+    (DAEMON_SETS, {"selector": {}}, "spec.selector: Invalid value: {}: empty selector is invalid for daemonset"),
+    (
+        DAEMON_SETS,
+        {"updateStrategy": {"rollingUpdate": {"maxSurge": 1}}},
+        "spec.updateStrategy.rollingUpdate.maxSurge: Invalid value: 1: may not be set when maxUnavailable is non-zero",
+    ),
+    (
+        DAEMON_SETS,
+        {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 0}}},
+        "spec.updateStrategy.rollingUpdate.maxUnavailable: Required value: cannot be 0 when maxSurge is 0",
+    ),
+    (
+        DAEMON_SETS,
+        {"selector": {"matchLabels": {"app": "b"}}},
+        'spec.template.metadata.labels: Invalid value: {"app":"a"}: `selector` does not match template `labels`',
+    ),
     (
         STATEFUL_SETS,
         {"updateStrategy": {"type": "OnDelete", "rollingUpdate": {"partition": 1}}},
@@ -252,7 +285,8 @@ async def test_what_may_change(side: Side, namespace: str) -> None:
         changed = {**made["spec"], "selector": {"matchLabels": {"other": "b"}}}
         changed["template"] = {**TEMPLATE, "metadata": {"labels": {"other": "b"}}}
         with pytest.raises(ApiError) as refused:
-            await side.verbs.update(resource, {**made, "spec": changed}, namespace)
+            # Without its version, because the controllers of the real server write the status meanwhile.
+            await side.verbs.update(resource, {"metadata": {"name": "x"}, "spec": changed}, namespace)
         assert "spec.selector: Invalid value" in refused.value.message
         assert "field is immutable" in refused.value.message
     annotated = {"metadata": {"annotations": {"a": "1"}}}

@@ -42,6 +42,7 @@ _BODIES: dict[str, Object] = {
     "ReplicaSet": {"spec": _REPLICATED_SPEC},
     "Deployment": {"spec": _REPLICATED_SPEC},
     "StatefulSet": {"spec": _REPLICATED_SPEC},
+    "DaemonSet": {"spec": _REPLICATED_SPEC},
     "Job": {"spec": _JOB_SPEC},
     "CronJob": {"spec": {"schedule": "*/5 * * * *", "jobTemplate": {"spec": _JOB_SPEC}}},
     "Ingress": {"spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}},

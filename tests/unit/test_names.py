@@ -26,6 +26,7 @@ SAME_SUBJECT: dict[str, str] = {
     "job": "the kind Job: its rules and its controller",
     "jobset": "the kind JobSet: its rules and its controller",
     "replicas": "ReplicaSets and ReplicationControllers: decide says which pods there should be, for the controller",
+    "daemons": "DaemonSets: decide says which nodes need a pod, for the controller",
     "stateful": "StatefulSets: decide says which pods come next, for the controller",
     "trainjob": "the kind TrainJob: its admission and its controller",
     "torchtune": "`tune run`: admission checks it, decide builds its command",

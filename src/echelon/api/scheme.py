@@ -218,6 +218,16 @@ REPLICA_SETS = Resource(
     categories=_ALL,
     scale=ScalePaths(),
 )
+DAEMON_SETS = Resource(
+    "apps",
+    "v1",
+    "daemonsets",
+    "DaemonSet",
+    has_status=True,
+    has_generation=True,
+    short_names=("ds",),
+    categories=_ALL,
+)
 STATEFUL_SETS = Resource(
     "apps",
     "v1",
@@ -355,6 +365,7 @@ RESOURCES: tuple[Resource, ...] = (
     DEPLOYMENTS,
     REPLICA_SETS,
     STATEFUL_SETS,
+    DAEMON_SETS,
     JOBS,
     CRON_JOBS,
     INGRESSES,

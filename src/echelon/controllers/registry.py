@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from ..client.informer import Caches
+from .apps.daemons import DaemonSetController
 from .apps.deployment import DeploymentController
 from .apps.replicas import ReplicaSetController, ReplicationControllerController
 from .apps.stateful import StatefulSetController
@@ -40,6 +41,7 @@ _ALL: tuple[ControllerClass, ...] = (
     ReplicaSetController,
     ReplicationControllerController,
     StatefulSetController,
+    DaemonSetController,
     PodGroupProtection,
     CompositePodGroupProtection,
     DisruptionController,

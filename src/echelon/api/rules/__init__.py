@@ -57,6 +57,7 @@ _KINDS: dict[tuple[str, str], KindRules] = {
         (scheme.REPLICA_SETS, apps.REPLICA_SET),
         (scheme.DEPLOYMENTS, apps.DEPLOYMENT),
         (scheme.STATEFUL_SETS, apps.STATEFUL_SET),
+        (scheme.DAEMON_SETS, apps.DAEMON_SET),
         (scheme.EVENTS, event.EVENT),
         (scheme.EVENTS_V1, event.EVENT_V1),
         (scheme.JOBS, job.JOB),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...base.decimals import read_count
 from ..errors import FieldError, forbidden_field, immutable, invalid, not_supported, required
 from ..objects import meta, name_formats
 from ..objects.selectors import LabelSelector
@@ -19,6 +20,7 @@ Part = Mapping[str, Any]
 
 #: The most pods of one object; more would hold up the plane.
 MOST_REPLICAS = 100_000
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
 # -- parts ---------------------------------------------------------------------------------------------------
@@ -261,6 +263,81 @@ def _start_stateful(obj: Object, _now: float) -> None:
     obj["status"] = {"replicas": 0, "availableReplicas": 0}
 
 
+# -- DaemonSet -----------------------------------------------------------------------------------------------
+
+
+def _daemon_set(obj: Object) -> list[FieldError]:
+    spec = obj.get("spec") or {}
+    problems = pod_placement.label_selector("spec.selector", spec.get("selector"))
+    found = spec.get("selector")
+    selects = LabelSelector.from_object(found) if not problems else None
+    if found is None:
+        # As upstream: none selects nothing, so no labels match it.
+        problems.append(_no_match(spec))
+    elif not found.get("matchLabels") and not found.get("matchExpressions"):
+        problems.append(invalid("spec.selector", found, "empty selector is invalid for daemonset"))
+    problems += template(spec, selects, "DaemonSet")
+    problems += fields.not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
+    problems += _daemon_strategy(spec.get("updateStrategy") or {})
+    return problems + fields.not_negative("spec.revisionHistoryLimit", spec.get("revisionHistoryLimit"))
+
+
+def _no_match(spec: Part) -> FieldError:
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    return invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+
+
+def _daemon_strategy(strategy: Part) -> list[FieldError]:
+    path, rolling = "spec.updateStrategy", strategy.get("rollingUpdate")
+    if strategy.get("type") == "OnDelete":
+        return []
+    if strategy.get("type") != "RollingUpdate":
+        return [not_supported(path, dict(strategy), ("RollingUpdate", "OnDelete"))]
+    if rolling is None:
+        return [required(f"{path}.rollingUpdate")]
+    problems: list[FieldError] = []
+    amounts = {name: rolling.get(name, 0) for name in ("maxUnavailable", "maxSurge")}
+    for check in (fields.int_or_percent, fields.at_most_all):
+        for name, amount in amounts.items():
+            problems += check(f"{path}.rollingUpdate.{name}", amount)
+    unavailable, surge = (fields.number_of(amount) != 0 for amount in amounts.values())
+    if unavailable and surge:
+        detail = "may not be set when maxUnavailable is non-zero"
+        problems.append(invalid(f"{path}.rollingUpdate.maxSurge", amounts["maxSurge"], detail))
+    elif not unavailable and not surge:
+        problems.append(required(f"{path}.rollingUpdate.maxUnavailable", "cannot be 0 when maxSurge is 0"))
+    return problems
+
+
+def _daemon_status(new: Object, old: Object) -> list[FieldError]:
+    status = new.get("status") or {}
+    names = (
+        "currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady", "observedGeneration",
+        "updatedNumberScheduled", "numberAvailable", "numberUnavailable", "collisionCount",
+    )  # fmt: skip
+    return [problem for name in names for problem in fields.not_negative(f"status.{name}", status.get(name))]
+
+
+def _start_daemons(obj: Object, _now: float) -> None:
+    names = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
+    obj["status"] = dict.fromkeys(names, 0)
+    obj["metadata"]["annotations"] = {**meta.annotations(obj), _TEMPLATE_GENERATION: "1"}
+
+
+def _count_templates(new: Object, old: Object, _now: float) -> None:
+    """The number of templates so far is an annotation that the server owns."""
+    count = read_count(meta.annotations(old).get(_TEMPLATE_GENERATION, "")) or 0
+    changed = new["spec"].get("template") != old["spec"].get("template")
+    new["metadata"]["annotations"] = {**meta.annotations(new), _TEMPLATE_GENERATION: str(count + changed)}
+
+
+DAEMON_SET = KindRules(
+    start=_start_daemons,
+    keep=_count_templates,
+    validate_create=_daemon_set,
+    validate_update=lambda new, old: _daemon_set(new) + _same_selector(new, old),
+    validate_status=_daemon_status,
+)
 STATEFUL_SET = KindRules(
     start=_start_stateful,
     validate_create=_stateful_set,

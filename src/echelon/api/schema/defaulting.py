@@ -251,6 +251,13 @@ def _deployment_strategy(strategy: Object) -> None:
         rolling.setdefault("maxSurge", "25%")
 
 
+def _daemon_set_strategy(strategy: Object) -> None:
+    if strategy["type"] == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", 1)
+        rolling.setdefault("maxSurge", 0)
+
+
 def _stateful_set_strategy(strategy: Object) -> None:
     if "type" not in strategy:
         strategy["type"] = "RollingUpdate"
@@ -281,6 +288,7 @@ _DERIVED: dict[str, Filler] = {
     _CORE + "ServiceSpec": _service_spec,
     _CORE + "ReplicationController": _replication_controller,
     _APPS + "DeploymentStrategy": _deployment_strategy,
+    _APPS + "DaemonSetUpdateStrategy": _daemon_set_strategy,
     _APPS + "StatefulSetUpdateStrategy": _stateful_set_strategy,
     "io.k8s.api.batch.v1.Job": _job,
 }

@@ -1,11 +1,19 @@
-"""ReplicaSets, ReplicationControllers, Deployments and StatefulSets."""
+"""ReplicaSets, ReplicationControllers, Deployments, StatefulSets and DaemonSets."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..objects.selectors import LabelSelector
-from ..scheme import CONTROLLER_REVISIONS, DEPLOYMENTS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS, Object
+from ..scheme import (
+    CONTROLLER_REVISIONS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
+    Object,
+)
 from .object_view import Conditioned, ObjectView, ViewPart
 from .pod_views import PodTemplate
 
@@ -134,8 +142,39 @@ class StatefulSetView(
         return LabelSelector.from_object(self.spec.selector)
 
 
+class DaemonRollingUpdate(ViewPart, frozen=True):
+    max_unavailable: int | str = 1
+    max_surge: int | str = 0
+
+
+class DaemonStrategy(ViewPart, frozen=True):
+    type: str = "RollingUpdate"
+    rolling_update: DaemonRollingUpdate = DaemonRollingUpdate()
+
+
+class DaemonSetSpec(ViewPart, frozen=True):
+    min_ready_seconds: int = 0
+    revision_history_limit: int = 10
+    selector: dict[str, Any] | None = None
+    update_strategy: DaemonStrategy = DaemonStrategy()
+
+
+class DaemonSetStatus(Conditioned, frozen=True):
+    collision_count: int = 0
+
+
+class DaemonSetView(
+    ObjectView[DaemonSetSpec, DaemonSetStatus], resource=DAEMON_SETS, spec=DaemonSetSpec, status=DaemonSetStatus
+):
+    __slots__ = ()
+
+    @property
+    def selector(self) -> LabelSelector:
+        return LabelSelector.from_object(self.spec.selector)
+
+
 class ControllerRevisionView(ObjectView[ViewPart, Conditioned], resource=CONTROLLER_REVISIONS):
-    """A stored template of a StatefulSet."""
+    """A stored template of a StatefulSet or DaemonSet."""
 
     __slots__ = ()
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ...api.objects import meta
-from ...api.scheme import NAMESPACES, PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS, Object, Resource
+from ...api.scheme import (
+    DAEMON_SETS,
+    NAMESPACES,
+    PODS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
+    Object,
+    Resource,
+)
 from ...api.views.pod_views import PodView
 from ...api.views.replica_views import ReplicaSetView, ReplicationControllerView
 from ...client.informer import Caches, ViewCache, by_controller
@@ -20,7 +29,7 @@ _BATCH_SECONDS = 0.1
 #: Index of pods by the uid of a controller of these kinds.
 REPLICAS = "replicated-by"
 _Owners = ViewCache[ReplicaSetView] | ViewCache[ReplicationControllerView]
-_KINDS = (REPLICA_SETS.kind, REPLICATION_CONTROLLERS.kind, STATEFUL_SETS.kind)
+_KINDS = (REPLICA_SETS.kind, REPLICATION_CONTROLLERS.kind, STATEFUL_SETS.kind, DAEMON_SETS.kind)
 
 
 def replicated_by(pod: Object) -> Iterable[str]:

@@ -169,6 +169,11 @@ def _suspended(obj: Object, _now: float) -> str:
     return "" if suspend is None else str(bool(suspend)).lower()
 
 
+def _node_selector(obj: Object, _now: float) -> str:
+    template = (obj.get("spec") or {}).get("template") or {}
+    return _pairs((template.get("spec") or {}).get("nodeSelector"))
+
+
 def _text(cell: Cell) -> Cell:
     """A number shown as text, as columns of custom kinds are declared."""
     return lambda obj, now: str(cell(obj, now))
@@ -240,6 +245,17 @@ _STATEFUL_SETS = (
     Column("Ready", ready_of_wanted, "Pods that are ready, of those wanted."),
     _AGE,
     *_TEMPLATE[:2],
+)
+_DAEMON_SETS = (
+    _NAME,
+    Column("Desired", _field("status", "desiredNumberScheduled", default=0), "Nodes that need one.", type="integer"),
+    Column("Current", _field("status", "currentNumberScheduled", default=0), "Nodes that have one.", type="integer"),
+    Column("Ready", _field("status", "numberReady", default=0), "Nodes where it is ready.", type="integer"),
+    Column("Up-to-date", _field("status", "updatedNumberScheduled", default=0), "Newest template.", type="integer"),
+    Column("Available", _field("status", "numberAvailable", default=0), "Ready for long enough.", type="integer"),
+    Column("Node Selector", _node_selector, "Which nodes it is for."),
+    _AGE,
+    *_TEMPLATE,
 )
 _DEPLOYMENTS = (
     _NAME,
@@ -481,6 +497,7 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("apps", "ReplicaSet"): _REPLICAS,
     ("apps", "Deployment"): _DEPLOYMENTS,
     ("apps", "StatefulSet"): _STATEFUL_SETS,
+    ("apps", "DaemonSet"): _DAEMON_SETS,
     ("batch", "Job"): _JOBS,
     ("coordination.k8s.io", "Lease"): (
         _NAME,

@@ -1,0 +1,236 @@
+"""A DaemonSet: one pod on every node that it fits, of the newest template.
+
+claim ─► revision of the template ─► missing, failed and misplaced pods ─► pods of an old template ─► status
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ...api.objects import meta
+from ...api.objects.subtree import items, mapping
+from ...api.scheme import DAEMON_SETS, PODS, Object
+from ...api.views.cluster_views import NodeView
+from ...api.views.pod_views import PodView
+from ...api.views.replica_views import ControllerRevisionView, DaemonSetView
+from ...base.decimals import read_count
+from ..plan import NOTHING, Create, Delete, Draft, Note, Plan, StatusWrite
+from . import revisions
+from .claims import claim
+from .daemon_nodes import bound_to, node_of, should_run, tolerations
+from .replicas import FULL_WAIT_SECONDS, MOST_PER_SYNC
+from .revisions import REVISION_HASH
+from .stateful_pods import seconds_until_available
+
+
+@dataclass(frozen=True)
+class ObservedDaemons:
+    owner: DaemonSetView
+    owned: Sequence[PodView]
+    orphans: Sequence[PodView]
+    nodes: Sequence[NodeView]
+    revisions: Sequence[ControllerRevisionView]
+    orphan_revisions: Sequence[ControllerRevisionView]
+    revision_named: Callable[[str], ControllerRevisionView | None]
+    namespace_closed: bool = False
+    #: The most pods to create now.
+    room: int = MOST_PER_SYNC
+
+
+def reconcile(observed: ObservedDaemons, now: float) -> Plan:
+    owner = observed.owner
+    pods, claims = claim(owner, owner.selector, observed.owned, [pod for pod in observed.orphans if not pod.ended])
+    claims += claim(owner, owner.selector, (), observed.orphan_revisions)[1]
+    if claims:
+        return Plan((tuple(claims),))
+    history = sorted(observed.revisions, key=lambda one: (one.number, one.metadata.creation_timestamp, one.name))
+    newest = revisions.newest(owner, owner.status.collision_count, history, observed.revision_named)
+    if newest.collides:
+        status = {**mapping(owner.obj, "status"), "collisionCount": owner.status.collision_count + 1}
+        return Plan(status=StatusWrite(DAEMON_SETS, owner.obj, status))
+    if newest.write is not None:
+        return NOTHING if owner.deleting or observed.namespace_closed else Plan(((newest.write,),))
+    return _Sync(observed, pods, history, newest.name, now).plan()
+
+
+class _Sync:
+    """One decision about one DaemonSet."""
+
+    def __init__(
+        self,
+        observed: ObservedDaemons,
+        pods: Sequence[PodView],
+        history: Sequence[ControllerRevisionView],
+        update: str,
+        now: float,
+    ) -> None:
+        self._observed, self._owner, self._history, self._now = observed, observed.owner, history, now
+        self._template = mapping(observed.owner.obj, "spec", "template")
+        self._hash = next(one.labels.get(REVISION_HASH, "") for one in history if one.name == update)
+        self._update = update
+        self._by_node: dict[str, list[PodView]] = defaultdict(list)
+        for pod in sorted(pods, key=lambda one: (one.metadata.creation_timestamp, one.name)):
+            self._by_node[node_of(pod.obj)].append(pod)
+        self._wanted = {node.name: should_run(self._template, node) for node in observed.nodes}
+        self._draft = Draft()
+        self._create: list[str] = []
+        self._gone: dict[str, PodView] = {}
+
+    def plan(self) -> Plan:
+        if not self._owner.deleting:
+            self._place()
+            if self._owner.spec.update_strategy.type == "RollingUpdate":
+                self._roll()
+            self._write()
+        status = self._status()
+        if status != self._owner.obj.get("status"):
+            self._draft.status(StatusWrite(DAEMON_SETS, self._owner.obj, status))
+        waits = [wait for pods in self._by_node.values() for pod in pods if (wait := self._wait(pod))]
+        if waits:
+            self._draft.requeue(min(waits))
+        return self._draft.done()
+
+    def _wait(self, pod: PodView) -> float | None:
+        return seconds_until_available(pod, self._owner.spec.min_ready_seconds, self._now)
+
+    def _is_new(self, pod: PodView) -> bool:
+        return pod.labels.get(REVISION_HASH) == self._hash
+
+    def _place(self) -> None:
+        """One pod on each node that should run one; none where none may stay."""
+        for node in sorted({*self._wanted, *self._by_node}):
+            run, stay = self._wanted.get(node, (False, False))
+            live = [pod for pod in self._by_node.get(node, ()) if not pod.deleting]
+            failed = [pod for pod in live if pod.ended]
+            running = [pod for pod in live if not pod.ended]
+            if not stay:
+                self._delete(*live)
+                continue
+            self._delete(*failed)
+            if run and not self._by_node.get(node):
+                self._create.append(node)
+            new, old = ([pod for pod in running if self._is_new(pod) is flag] for flag in (True, False))
+            # The oldest of each template stays; an old one beside a new one is the rollout's business.
+            self._delete(*new[1:], *old[1:])
+
+    def _roll(self) -> None:
+        surge, most = self._bounds()
+        nodes = sorted(node for node, (run, _) in self._wanted.items() if run)
+        unavailable = surging = 0
+        candidates: list[tuple[str, PodView]] = []
+        unfit: list[tuple[str, PodView]] = []
+        for node in nodes:
+            live = [pod for pod in self._by_node.get(node, ()) if not pod.deleting and pod.uid not in self._gone]
+            new = next((pod for pod in live if self._is_new(pod)), None)
+            old = next((pod for pod in live if not self._is_new(pod)), None)
+            available = any(self._wait(pod) == 0 for pod in live)
+            unavailable += not available
+            if new is not None and old is not None:
+                surging += 1
+                if self._wait(new) == 0:
+                    self._delete(old)
+            elif old is not None:
+                (candidates if available else unfit).append((node, old))
+        if surge:
+            room = max(0, surge - surging)
+            self._create += [node for node, _ in [*unfit, *candidates][:room]]
+            return
+        self._delete(*(pod for _, pod in unfit))
+        self._delete(*(pod for _, pod in candidates[: max(0, most - unavailable)]))
+
+    def _bounds(self) -> tuple[int, int]:
+        """maxSurge and maxUnavailable as numbers, both rounded up."""
+        rolling = self._owner.spec.update_strategy.rolling_update
+        wanted = sum(run for run, _ in self._wanted.values())
+        return _share(rolling.max_surge, wanted), _share(rolling.max_unavailable, wanted)
+
+    # -- writes ----------------------------------------------------------------------------------------
+
+    def _delete(self, *pods: PodView) -> None:
+        for pod in pods:
+            self._gone[pod.uid] = pod
+
+    def _write(self) -> None:
+        gone = list(self._gone.values())[:MOST_PER_SYNC]
+        self._draft.stage(*(Delete(PODS, pod.namespace, pod.name, pod.uid) for pod in gone))
+        for pod in gone:
+            self._draft.note(self._note("Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}"))
+        if not self._observed.namespace_closed:
+            room = min(MOST_PER_SYNC, self._observed.room)
+            self._draft.stage(*map(self._creation, self._create[:room]))
+            if len(self._create) > room:
+                self._draft.requeue(FULL_WAIT_SECONDS)
+        used = {self._update}
+        for one in self._history:
+            if any(pod.labels.get(REVISION_HASH) == one.labels.get(REVISION_HASH) for pod in self._pods()):
+                used.add(one.name)
+        self._draft.stage(*revisions.surplus(self._history, used, self._owner.spec.revision_history_limit))
+
+    def _pods(self) -> list[PodView]:
+        return [pod for pods in self._by_node.values() for pod in pods]
+
+    def _creation(self, node: str) -> Create:
+        about = mapping(self._template, "metadata")
+        copied = {field: about[field] for field in ("annotations", "finalizers") if about.get(field)}
+        spec = {**bound_to(mapping(self._template, "spec"), node), "tolerations": tolerations(self._template)}
+        pod: Object = {
+            "apiVersion": PODS.api_version,
+            "kind": PODS.kind,
+            "metadata": {
+                "generateName": f"{self._owner.name}-",
+                "namespace": self._owner.namespace,
+                "labels": {**mapping(about, "labels"), REVISION_HASH: self._hash},
+                **copied,
+                "ownerReferences": [meta.owner_reference(self._owner.obj, DAEMON_SETS)],
+            },
+            "spec": spec,
+        }
+        return Create(
+            PODS,
+            pod,
+            created=self._note("Normal", "SuccessfulCreate", "Created pod: {name}"),
+            refused=self._note("Warning", "FailedCreate", "Error creating: {error}"),
+        )
+
+    def _note(self, type_: str, reason: str, message: str) -> Note:
+        return Note(DAEMON_SETS, self._owner.obj, "Warning" if type_ == "Warning" else "Normal", reason, message)
+
+    def _status(self) -> Object:
+        desired = current = missed = ready = updated = available = 0
+        for node in {*self._wanted, *self._by_node}:
+            run, _ = self._wanted.get(node, (False, False))
+            pods = [pod for pod in self._by_node.get(node, ()) if not pod.ended]
+            desired += run
+            if not run:
+                missed += bool(pods) and node in self._wanted
+                continue
+            current += bool(pods)
+            waits = [self._wait(pod) for pod in pods if not pod.deleting]
+            ready += any(wait is not None for wait in waits)
+            available += any(wait == 0 for wait in waits)
+            updated += any(self._is_new(pod) for pod in pods)
+        counts = {
+            "updatedNumberScheduled": updated,
+            "numberAvailable": available,
+            "numberUnavailable": desired - available,
+            "observedGeneration": self._owner.metadata.generation,
+            "collisionCount": self._owner.status.collision_count,
+        }
+        conditions = items(self._owner.obj, "status", "conditions")
+        return {
+            "currentNumberScheduled": current,
+            "numberMisscheduled": missed,
+            "desiredNumberScheduled": desired,
+            "numberReady": ready,
+            **{name: count for name, count in counts.items() if count},
+            **({"conditions": conditions} if conditions else {}),
+        }
+
+
+def _share(amount: int | str, of: int) -> int:
+    if isinstance(amount, int):
+        return amount
+    return math.ceil((read_count(amount.removesuffix("%")) or 0) * of / 100)
