@@ -389,3 +389,11 @@ def test_a_review_has_no_table(https: Https) -> None:
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     assert https("POST", path, review).status == 201
     assert https("POST", path, review, accept=TABLE).status == 406
+
+
+def test_a_timeout_that_is_no_duration_is_refused(https: Https) -> None:
+    refused = https("GET", "/version?timeout=soon")
+    assert refused.status == 400
+    assert refused.body == b'invalid timeout specified in the request URL - time: invalid duration "soon"\n'
+    assert https("GET", "/version?timeout=1h30m").status == 200
+    assert https("GET", "/api/v1/namespaces?timeout=0").status == 200

@@ -85,6 +85,14 @@ class BadScript(ValueError):
 
 def next_step(pod: Object, now: float, host: Host = Host()) -> Step:
     """What to do next for a pod that is bound to a simulated node; None: nothing until the pod changes."""
+    step = _next_step(pod, now, host)
+    generation = pod["metadata"].get("generation")
+    if isinstance(step, WriteStatus) and generation is not None:
+        return WriteStatus({**step.status, "observedGeneration": generation})
+    return step
+
+
+def _next_step(pod: Object, now: float, host: Host) -> Step:
     phase = (pod.get("status") or {}).get("phase", "Pending")
     if phase in _TERMINAL:
         return Remove() if meta.deleting(pod) and pod["metadata"].get("deletionGracePeriodSeconds") != 0 else None
@@ -109,8 +117,10 @@ def next_step(pod: Object, now: float, host: Host = Host()) -> Step:
 def _settle_readiness(pod: Object, step: Step, now: float) -> Step:
     """Say that a running pod is ready once it is."""
     begin = pod_status.running_since(pod)
-    if begin is None or pod_status.is_settled(pod):
+    if begin is None:
         return step
+    if pod_status.is_settled(pod):
+        return step if pod_status.is_observed(pod) else WriteStatus({})
     wait = begin + pod_status.delay(pod) - now
     if wait <= 0:
         return WriteStatus(pod_status.became_ready(pod, now))
@@ -162,15 +172,22 @@ def _run(pod: Object, script: Script, now: float) -> Step:
     if pod_status.running_since(pod) is None:
         wait = _restart_at(pod) - now
         return WriteStatus(pod_status.restarted(pod, now)) if wait <= 0 else Wait(wait)
-    end = _end(pod, script)
-    if end is None:
-        return None
-    if end > now:
-        return Wait(end - now)
+    end, deadline = _end(pod, script), _deadline(pod)
+    if deadline is not None and deadline <= now and (end is None or deadline < end):
+        return WriteStatus(pod_status.late(pod, deadline, now))
+    if end is None or end > now:
+        first = min((one for one in (end, deadline) if one is not None), default=None)
+        return None if first is None else Wait(first - now)
     policy = pod["spec"].get("restartPolicy", "Always")
     if policy == "Always" or (policy == "OnFailure" and script.exit_code != 0):
         return WriteStatus(pod_status.waiting_to_restart(pod, script.exit_code, end))
     return WriteStatus(pod_status.ended(pod, script.exit_code, end, now))
+
+
+def _deadline(pod: Object) -> float | None:
+    """When the pod has been active for too long."""
+    allowed, begin = pod["spec"].get("activeDeadlineSeconds"), (pod.get("status") or {}).get("startTime")
+    return None if allowed is None or not begin else instant(begin) + float(allowed)
 
 
 def _restart_at(pod: Object) -> float:

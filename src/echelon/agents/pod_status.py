@@ -59,6 +59,12 @@ def ended(pod: Object, exit_code: int, end: float, now: float) -> Object:
     return status
 
 
+def late(pod: Object, deadline: float, now: float) -> Object:
+    """Failed because it was active for longer than it may be."""
+    message = "Pod was active on the node longer than the specified deadline"
+    return {**ended(pod, TERMINATED_BY_SIGNAL, deadline, now), "reason": "DeadlineExceeded", "message": message}
+
+
 def refused(pod: Object, message: str, now: float) -> Object:
     """Failed because an annotation is invalid."""
     return {"phase": "Failed", "reason": "InvalidAnnotation", "message": message, "startTime": to_time(now)}
@@ -116,6 +122,12 @@ def running_since(pod: Object) -> float | None:
         if begin:
             return instant(begin)
     return None
+
+
+def is_observed(pod: Object) -> bool:
+    """Whether the status says that it is of the current spec."""
+    generation = pod["metadata"].get("generation")
+    return generation is None or (pod.get("status") or {}).get("observedGeneration") == generation
 
 
 def delay(pod: Object) -> float:

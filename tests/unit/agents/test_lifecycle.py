@@ -195,3 +195,22 @@ def test_a_pod_is_ready_while_its_readiness_gates_are_open() -> None:
 def conditions(the_pod: Object) -> dict[str, str]:
     listed = the_pod["status"]["conditions"]
     return {one["type"]: one["status"] for one in listed if one["type"] in ("Ready", "ContainersReady")}
+
+
+def test_a_pod_that_is_active_for_too_long_fails() -> None:
+    begun = advance(bound_pod(["sleep", "60"], activeDeadlineSeconds=5), NOW)
+    assert next_step(begun, NOW) == Wait(5)
+    late = advance(begun, NOW + 5)
+    assert (late["status"]["phase"], late["status"]["reason"]) == ("Failed", "DeadlineExceeded")
+    in_time = advance(bound_pod(["sleep", "5"], activeDeadlineSeconds=60), NOW)
+    assert advance(in_time, NOW + 100)["status"]["phase"] == "Succeeded"
+
+
+def test_the_status_says_which_generation_of_the_pod_it_is_of() -> None:
+    the_pod = bound_pod(["sleep", "infinity"])
+    the_pod["metadata"]["generation"] = 1
+    begun = advance(the_pod, NOW)
+    assert begun["status"]["observedGeneration"] == 1
+    assert next_step(begun, NOW) is None
+    begun["metadata"]["generation"] = 2
+    assert advance(begun, NOW)["status"]["observedGeneration"] == 2

@@ -8,7 +8,7 @@ import pytest
 
 from echelon.api import scheme
 from echelon.api.errors import ApiError
-from echelon.api.schema import kind_schema
+from echelon.api.schema import defaulting, kind_schema
 from echelon.api.scheme import Object, Resource
 
 
@@ -310,3 +310,9 @@ def test_repeated_fields_are_found_wherever_they_are() -> None:
     assert kind_schema.duplicate_fields(body) == ["spec.x[0].n", "spec.y", "a"]
     error = kind_schema.unknown_fields(scheme.PODS, ["z"], ["spec.y"])
     assert error.message.endswith('strict decoding error: unknown field "z", duplicate field "spec.y"')
+
+
+def test_a_negative_grace_period_of_a_pod_is_one_second() -> None:
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [], "terminationGracePeriodSeconds": -1}}
+    defaulting.filler("io.k8s.api.core.v1.Pod")(pod)
+    assert pod["spec"]["terminationGracePeriodSeconds"] == 1

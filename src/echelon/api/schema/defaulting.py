@@ -182,6 +182,8 @@ def _volume(volume: Object) -> None:
 def _pod(pod: Object) -> None:
     spec = pod["spec"]
     spec.setdefault("enableServiceLinks", True)
+    if spec.get("terminationGracePeriodSeconds", 0) < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
         resources = container.get("resources") or {}
         if limits := resources.get("limits"):

@@ -33,6 +33,7 @@ from .requests import routes
 from .requests.content_negotiation import only_protobuf
 from .requests.gate import Caller, Gate, attributes_of, is_watch
 from .requests.in_flight import InFlight, Place, TooManyRequests
+from .requests.query_options import invalid_timeout
 from .requests.request import Disconnected, Receive, Reply, Request, Send
 from .requests.routes import BINDINGS, PageNotFound, Target
 
@@ -155,6 +156,8 @@ class Application:
         return None if is_watch(request, target) else self._reading
 
     async def _answer(self, request: Request, target: Target | None, user: User, client: str) -> Reply:
+        if (refused := invalid_timeout(request)) and (target is None or not is_watch(request, target)):
+            return refused
         if target is None:
             found = nonresource.answer(request, self._address, self._metrics, self._health, self._documents)
             if found is None:

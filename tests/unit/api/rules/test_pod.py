@@ -74,7 +74,6 @@ def test_one_free_container_makes_a_pod_burstable() -> None:
         ({"containers": [container(env=[{"value": "v"}])]}, "spec.containers[0].env[0].name: Required value"),
         ({"containers": [container(volumeMounts=[{"name": "v", "mountPath": "/"}])]}, 'Not found: "v"'),
         ({"restartPolicy": "Sometimes"}, 'supported values: "Always", "OnFailure", "Never"'),
-        ({"terminationGracePeriodSeconds": -1}, "must be greater than or equal to 0"),
         ({"activeDeadlineSeconds": 0}, "must be between 1 and 2147483647, inclusive"),
         ({"nodeSelector": {"a b": "c"}}, 'spec.nodeSelector: Invalid value: "a b"'),
         ({"tolerations": [{"operator": "Equal"}]}, "operator must be Exists when `key` is empty"),

@@ -16,11 +16,25 @@ from ....api.verbs import DeleteOptions, ListOptions, PatchType, WatchOptions, W
 from ....base.decimals import read_count
 from ...objects import off_loop
 from .body_records import DELETE_OPTIONS, DeleteBody, Preconditions, record
-from .request import Request
+from .request import Request, Response
 
 _FIELD_VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 _PROPAGATIONS = ("Foreground", "Background", "Orphan")
 _LONGEST_MANAGER = 128
+
+
+#: A duration as Go reads it.
+_DURATION = re.compile(r"[+-]?(0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)")
+
+
+def invalid_timeout(request: Request) -> Response | None:
+    """400 for a `timeout` that is no duration; how long a request may take is up to the server."""
+    given = request.parameter("timeout")
+    if not given or _DURATION.fullmatch(given):
+        return None
+    text = f'invalid timeout specified in the request URL - time: invalid duration "{given}"\n'
+    headers = (("x-content-type-options", "nosniff"),)
+    return Response(text.encode(), 400, "text/plain; charset=utf-8", headers)
 
 
 def _refused(kind: str, problems: list[FieldError]) -> ApiError:
