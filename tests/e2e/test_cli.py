@@ -154,7 +154,10 @@ def test_ctrl_c_ends_a_run_with_130(tmp_path: Path) -> None:
         ("metadata: {name: x}\n", "manifest.yaml:1: apiVersion is missing"),
         ("apiVersion: v1\nkind: Pod\nspec: {}\n", "manifest.yaml:1: metadata.name is missing"),
         ("apiVersion: batch/v2\nkind: Job\nmetadata: {name: x}\n", "Job is not served as batch/v2; use batch/v1"),
-        ("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n", "unknown kind Deployment in apps/v1"),
+        (
+            "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: x}\n",
+            "unknown kind HorizontalPodAutoscaler in autoscaling/v2",
+        ),
         ("- 1\n", "expected an object"),
         ("", "contains no objects"),
         (UNKNOWN_RUNTIME, "no-such-runtime"),
