@@ -15,6 +15,8 @@ from .watch_history import WatchHistory
 
 #: Lists that are read in pages at the same time; others make their snapshot again for every page.
 _KEPT = 16
+#: Smaller ones cost less to make again than the room they would take from others.
+_WORTH_KEEPING = 1_000
 
 
 class Snapshots:
@@ -33,9 +35,11 @@ class Snapshots:
         if found is not None:
             self._kept.move_to_end((prefix, at))
             return found
-        found = self._kept[prefix, at] = self._made(prefix, at)
-        if len(self._kept) > _KEPT:
-            self._kept.popitem(last=False)
+        found = self._made(prefix, at)
+        if len(found) >= _WORTH_KEEPING:
+            self._kept[prefix, at] = found
+            if len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
         return found
 
     def forget_old(self) -> None:

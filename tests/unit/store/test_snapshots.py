@@ -33,14 +33,14 @@ async def test_every_revision_of_the_history_can_be_scanned_whatever_came_after(
 
 
 async def test_pages_share_one_snapshot_until_the_history_is_cut(backend: str, opened: Open) -> None:
-    store = opened(backend, Window(events=50))
-    for number in range(10):
+    store = opened(backend, Window(events=1_100))
+    for number in range(1_000):
         await store.put(f"/core/pods/a/{number}", value(), 0)
     at = store.revision
     first = store.scan("/core/pods/", at)
     await store.put("/core/pods/a/0", value("new"), None)
     assert store.scan("/core/pods/", at) is first
-    for _ in range(60):
+    for _ in range(1_200):
         await store.put("/core/pods/a/0", value("newer"), None)
     with pytest.raises(Compacted):
         store.scan("/core/pods/", at)

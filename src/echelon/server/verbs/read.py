@@ -8,6 +8,7 @@ import binascii
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import msgspec
 
@@ -108,6 +109,27 @@ class Page:
     remaining: int | None = None
 
 
+class _Values(Sequence[bytes]):
+    """The values of records, without a list of them."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._records = records
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @overload
+    def __getitem__(self, position: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, position: slice) -> Sequence[bytes]: ...
+
+    def __getitem__(self, position: int | slice) -> bytes | Sequence[bytes]:
+        if isinstance(position, slice):
+            return [record.value for record in self._records[position]]
+        return self._records[position].value
+
+
 async def list_objects(access: Access, resource: Resource, namespace: str, options: ListOptions) -> ObjectList:
     page = await select_page(access, resource, namespace, options)
     items: list[Object] = []
@@ -122,8 +144,7 @@ async def list_objects(access: Access, resource: Resource, namespace: str, optio
 async def list_encoded(access: Access, resource: Resource, namespace: str, options: ListOptions) -> EncodedList:
     """The same list as stored bytes."""
     page = await select_page(access, resource, namespace, options)
-    values = [record.value for record in page.records]
-    return EncodedList(values, str(page.revision), page.continue_token, page.remaining)
+    return EncodedList(_Values(page.records), str(page.revision), page.continue_token, page.remaining)
 
 
 async def select_page(access: Access, resource: Resource, namespace: str, options: ListOptions) -> Page:
@@ -136,8 +157,8 @@ async def select_page(access: Access, resource: Resource, namespace: str, option
         records, start = _page_source(access, wanted, at, token.start)
     else:
         at, start = await _revision(access, options), 0
-        # A snapshot that further pages will ask for is kept by the store.
-        records = _at(access, wanted.prefix, at if options.limit > 0 or at < access.store.revision else None)
+        # A named revision: other pages, and others' lists while nothing is written, ask for the same snapshot.
+        records = _at(access, wanted.prefix, at)
     limit = options.limit if options.limit > 0 else len(records)
     if wanted.everything:
         page, rest = records[start : start + limit], max(0, len(records) - start - limit)
@@ -208,7 +229,7 @@ async def _wait_for(access: Access, revision: int) -> None:
     raise ApiError(504, "Timeout", f"Timeout: {text}", {**details, "retryAfterSeconds": 1})
 
 
-def _at(access: Access, prefix: str, revision: int | None) -> Sequence[Record]:
+def _at(access: Access, prefix: str, revision: int) -> Sequence[Record]:
     try:
         return access.store.scan(prefix, revision)
     except Compacted as error:
