@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -73,6 +74,9 @@ def test_pods_are_made_and_deleted_in_order() -> None:
         assert pod["metadata"]["labels"]["apps.kubernetes.io/pod-index"] == "1"
         (revision,) = await plane.all(CONTROLLER_REVISIONS)
         assert pod["metadata"]["labels"][REVISION] == meta.name(revision)
+        stored = json.dumps(revision["data"])
+        assert stored == json.dumps(revision["data"], sort_keys=True)
+        assert stored.startswith('{"spec": {"template": {"$patch": "replace", "metadata"')
         assert (await plane.get(STATEFUL_SETS, "db"))["status"] == {
             "observedGeneration": 1,
             "replicas": 3,

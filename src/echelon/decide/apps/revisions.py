@@ -30,8 +30,18 @@ class Newest:
 
 
 def stored_template(obj: Object) -> Object:
-    """The template of an object as a strategic merge patch, the form that `kubectl rollout undo` applies."""
-    return {"spec": {"template": {**mapping(obj, "spec", "template"), "$patch": "replace"}}}
+    """The template of an object as a strategic merge patch, the form that `kubectl rollout undo` applies.
+
+    Its fields are in order: clients compare it with the text that Go makes of an object.
+    """
+    found: Object = _ordered({"spec": {"template": {**mapping(obj, "spec", "template"), "$patch": "replace"}}})
+    return found
+
+
+def _ordered(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {key: _ordered(value) for key, value in sorted(tree.items())}
+    return [_ordered(item) for item in tree] if isinstance(tree, list) else tree
 
 
 def template_of_revision(revision: ControllerRevisionView) -> Object:
