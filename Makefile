@@ -54,7 +54,7 @@ e2e-upstream: $(DEV) ## Kubernetes' own end-to-end suite on the embedded plane, 
 conformance: $(DEV) ## Count covered, passing and missing behaviours of every list
 	@$(PY) -m pytest -p tests.conformance.report -m "conformance and not cluster" $(ARGS)
 
-fuzz: $(DEV) ## Largest objects, odd objects, random requests; PARTS=largest,mutated,grammar,direct SECONDS_LONG=60 SEED=1
+fuzz: $(DEV) ## Largest objects, odd objects, random requests; PARTS=largest,mutated,grammar,direct,decoders SECONDS_LONG=60 SEED=1
 	@$(PY) -m tests.poison
 
 reference: $(DEV) ## Write the generated pages of docs/reference

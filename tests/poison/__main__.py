@@ -4,8 +4,9 @@
     mutated   objects of the corpus with random pieces exchanged
     grammar   random requests along the OpenAPI documents of the plane
     direct    the same without sockets and controllers: many more of them
+    decoders  bent bytes into decoders, patches and parsers
 
-SECONDS_LONG and REQUESTS bound the last three, SEED makes them the same again, PARTS chooses.
+SECONDS_LONG and REQUESTS bound the last four, SEED makes them the same again, PARTS chooses.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from . import direct, grammar_run
+from . import decoders, direct, grammar_run
 from .corpus import MERGE, STRATEGIC, collection, objects
 from .largest import largest, writes
 from .plane import Latencies, Plane
@@ -105,15 +106,21 @@ def _direct(seed: int, seconds: float, most: int) -> bool:
     return not result.failures
 
 
+def _decoders(seed: int, seconds: float, most: int) -> bool:
+    count, failures = decoders.run(seed, seconds, most)
+    print(f"seed {seed}: {count} inputs, {len(failures)} failures")
+    return not failures
+
+
 def main() -> int:
     seconds, seed = float(os.environ.get("SECONDS_LONG", "60")), int(os.environ.get("SEED", "1"))
     most = int(os.environ.get("REQUESTS", "1000000000"))
-    parts = os.environ.get("PARTS", "largest,mutated,grammar,direct").split(",")
+    parts = os.environ.get("PARTS", "largest,mutated,grammar,direct,decoders").split(",")
     good = True
     for part in parts:
         print(f"== {part}", flush=True)
-        if part == "direct":
-            good &= _direct(seed, seconds, most)
+        if part in ("direct", "decoders"):
+            good &= (_direct if part == "direct" else _decoders)(seed, seconds, most)
             continue
         with tempfile.TemporaryDirectory() as directory:
             plane = Plane(Path(directory) / "plane", watchdog=True)

@@ -18,6 +18,7 @@ from urllib.parse import quote
 from echelon.api.protobuf import to_protobuf
 
 from .corpus import APPLY, JSON_PATCH, MERGE, STRATEGIC, Tree, objects
+from .decoders import bent
 from .plane import Answer
 
 _NAMES = ("a", "b", "c", "target", "odd-jobset-0")
@@ -209,7 +210,7 @@ class Grammar:
         type_ = self.rng.choice(_PATCHES[:3])
         tree: Any = self._operations(kind) if type_ == JSON_PATCH else self._fragment(kind, type_ == STRATEGIC)
         if self.rng.random() < 0.03:
-            tree = self.rng.choice(_ODD)
+            tree = self._odd()
         path = kind.path(namespace, name, self._subresource(kind)) + self._query(_WRITE_PARAMETERS, 0.2)
         return FuzzRequest("PATCH", path, _encoded(tree), type_, tree=tree)
 
@@ -285,7 +286,7 @@ class Grammar:
                 return FuzzRequest(method, path, raw, "application/vnd.kubernetes.protobuf")
         body = _encoded(obj)
         if chance > 0.98:
-            body = self._bent(body)
+            body = bent(self.rng, body)
         type_ = self.rng.choice(_TYPES) if self.rng.random() < 0.03 else "application/json"
         return FuzzRequest(method, path, body, type_, tree=obj)
 
@@ -294,21 +295,7 @@ class Grammar:
             raw = to_protobuf.encode(obj)
         except Exception:  # an odd value that has no place in the message
             return None
-        return self._bent(raw) if self.rng.random() < 0.5 else raw
-
-    def _bent(self, body: bytes) -> bytes:
-        """The bytes with some of them changed, removed or repeated."""
-        bent = bytearray(body)
-        for _ in range(self.rng.randint(1, 4)):
-            at = self.rng.randrange(len(bent) + 1)
-            match self.rng.randrange(3):
-                case 0 if at < len(bent):
-                    bent[at] = self.rng.randrange(256)
-                case 1:
-                    del bent[at : at + self.rng.randrange(8)]
-                case _:
-                    bent[at:at] = bent[: self.rng.randrange(20)]
-        return bytes(bent)
+        return bent(self.rng, raw) if self.rng.random() < 0.5 else raw
 
     # -- objects ---------------------------------------------------------------------------------------
 
@@ -363,7 +350,7 @@ class Grammar:
         holder: Any = made
         for step, following in zip(path, [*path[1:], None], strict=True):
             if following is None:
-                value = value if self.rng.random() > 0.04 else self.rng.choice(_ODD)
+                value = value if self.rng.random() > 0.04 else self._odd()
             if isinstance(step, int):
                 if not isinstance(holder, list):
                     return
@@ -403,11 +390,15 @@ class Grammar:
                 break
         return (path or ["spec"]), self.value(schema, len(path), str(path[-1]) if path else "")
 
+    def _odd(self) -> Any:
+        """An odd value of its own, because trees are changed while they are made."""
+        return copy.deepcopy(self.rng.choice(_ODD))
+
     def value(self, schema: Tree, depth: int = 0, name: str = "") -> Any:
         """A value along a schema."""
         rng = self.rng
         if rng.random() < 0.02 and depth:
-            return rng.choice(_ODD)
+            return self._odd()
         schema = self._resolved(schema)
         if schema.get("enum"):
             return rng.choice(schema["enum"])

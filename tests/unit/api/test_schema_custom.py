@@ -8,7 +8,7 @@ import pytest
 
 from echelon.api import scheme
 from echelon.api.errors import ApiError
-from echelon.api.schema import definitions, kind_schema
+from echelon.api.schema import definitions, kind_schema, schema_validation
 from echelon.api.scheme import Object, Resource
 from echelon.server.http.replies.columns import columns_of
 
@@ -194,3 +194,7 @@ def test_declared_printer_columns_are_those_the_server_prints(resource: Resource
     declared = [column["name"] for column in kind_schema.printer_columns(resource)]
     assert declared == [column.name for column in columns_of(resource)][1:]
     assert declared[-1] == "Age"
+
+
+def test_a_default_beside_a_type_that_there_is_not_is_no_error_of_its_own() -> None:
+    assert schema_validation.validate_value({"type": "ob", "default": {}}, {}, "default") == []

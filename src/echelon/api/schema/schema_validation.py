@@ -117,7 +117,8 @@ def _type_error(schema: Schema, value: Any, path: str) -> FieldError | None:
     elif wanted == "number":
         right = kind in ("integer", "number")
     else:
-        right = wanted is None or isinstance(value, _PYTHON_TYPES[wanted])
+        # A definition may name a type that there is not; it is refused for that.
+        right = wanted not in _PYTHON_TYPES or isinstance(value, _PYTHON_TYPES[wanted])
     if right:
         return None
     return errors.type_invalid(path, kind, f'{_body(path)} must be of type {wanted}: "{kind}"')
