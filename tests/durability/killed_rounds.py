@@ -1,4 +1,4 @@
-"""Rounds of SIGKILL: a whole plane under 64 writers, killed at a random moment and started again on its data.
+"""Rounds of SIGKILL: a plane under 64 writers, killed after a random number of writes, started again on its data.
 
 Every writer keeps ConfigMaps of its own and notes, per object, the state that was acknowledged last and the one that an
 unanswered request would make.  After each restart every object must be in one of these two states, and the revision
@@ -119,7 +119,8 @@ async def run(directory: Path, rounds: int, seed: int = 1) -> Figures:
             with suppress(ApiError):
                 await verbs.create(JOBS, _job(f"round-{number}"), NAMESPACE)
             tasks = [asyncio.create_task(writer.write_until_killed()) for writer in writers]
-            await asyncio.sleep(chance.uniform(0.05, 1.0))
+            await _acknowledged(figures, figures.writes + chance.randint(WRITERS, 20 * WRITERS), tasks)
+            await asyncio.sleep(chance.uniform(0, 0.02))
             await asyncio.to_thread(up.kill)
             await asyncio.gather(*tasks)
             await asyncio.to_thread(up.start)
@@ -130,6 +131,14 @@ async def run(directory: Path, rounds: int, seed: int = 1) -> Figures:
         await verbs.close()
         await asyncio.to_thread(up.stop)
     return figures
+
+
+async def _acknowledged(figures: Figures, writes: int, tasks: list[asyncio.Task[None]]) -> None:
+    """Until this number of writes, or until a writer fails; a busy machine may not write anything for seconds."""
+    while figures.writes < writes:
+        ended, _ = await asyncio.wait(tasks, timeout=0.005, return_when=asyncio.FIRST_COMPLETED)
+        if ended:
+            return
 
 
 def _process(directory: Path) -> UpProcess:
