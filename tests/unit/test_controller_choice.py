@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from echelon.controllers.registry import ALL_CONTROLLERS, UnknownController, select
@@ -32,3 +34,8 @@ def test_a_list_of_controllers_is_read_as_upstream_reads_it(choice: str, expecte
 def test_an_unknown_controller_is_refused_with_the_list_of_those_known(choice: str) -> None:
     with pytest.raises(UnknownController, match="known are trainjob, jobset, job, "):
         select(choice)
+
+
+def test_the_reference_lists_every_controller() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text()
+    assert [name for name in ALL_CONTROLLERS if f"`{name}`" not in page] == []
