@@ -6,7 +6,7 @@ Evictions read and spend `disruptionsAllowed`; preemption counts how many budget
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ..api.objects import meta
 from ..api.objects.subtree import items
@@ -17,20 +17,43 @@ from ..base.decimals import read_count
 from ..base.instants import parse
 from .plan import NOTHING, Plan, StatusWrite
 
+#: The uid of a controller and how many pods it wants.
+Replicas = tuple[str, int]
 #: An eviction that was granted but whose pod is still there is forgotten after this long.
 _GRANT_SECONDS = 120.0
 
 
-def reconcile(budget: BudgetView, pods: Sequence[PodView], now: float) -> Plan:
-    """`pods` are those that the budget's selector covers; ended ones do not count."""
+def _alone(pod: PodView) -> Replicas | None:
+    return None
+
+
+def reconcile(
+    budget: BudgetView, pods: Sequence[PodView], now: float, replicas_of: Callable[[PodView], Replicas | None] = _alone
+) -> Plan:
+    """`pods` are those that the budget's selector covers; ended ones do not count.
+
+    Where the number of pods matters, it is the one that their controllers want: between the end of a pod and the
+    start of its successor a budget must not grow.  `replicas_of` is what controls a pod, if it has replicas.
+    """
     live = [pod for pod in pods if not pod.ended]
+    expected = _expected(budget.spec, live, replicas_of)
     granted, soonest = _granted(budget, live, now)
     healthy = sum(pod.is_true("Ready") and not pod.deleting and pod.name not in granted for pod in live)
-    desired = _desired(budget.spec, len(live))
-    status = _status(budget, granted, healthy, desired, len(live), now)
+    desired = _desired(budget.spec, expected)
+    status = _status(budget, granted, healthy, desired, expected, now)
     if status == budget.obj.get("status"):
         return NOTHING if soonest is None else Plan(requeue_after=soonest)
     return Plan(status=StatusWrite(POD_DISRUPTION_BUDGETS, budget.obj, status), requeue_after=soonest)
+
+
+def _expected(spec: BudgetSpec, pods: Sequence[PodView], replicas_of: Callable[[PodView], Replicas | None]) -> int:
+    if spec.max_unavailable is None and not isinstance(spec.min_available, str):
+        return len(pods)
+    wanted: dict[str, int] = {}
+    for pod in pods:
+        uid, count = replicas_of(pod) or (pod.key, 1)
+        wanted[uid] = count
+    return sum(wanted.values())
 
 
 def _granted(budget: BudgetView, pods: Sequence[PodView], now: float) -> tuple[dict[str, str], float | None]:

@@ -75,3 +75,15 @@ def test_a_status_that_is_true_is_not_written_again() -> None:
     pods = [covered_pod("p0"), covered_pod("p1")]
     first = status_of(budget(minAvailable=1), pods)
     assert plan_of(budget(first, minAvailable=1), pods, NOW + 5).status is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "allowed", "expected"),
+    [({"maxUnavailable": 1}, 0, 3), ({"minAvailable": "100%"}, 0, 3), ({"minAvailable": 1}, 1, 2)],
+)
+def test_a_pod_that_its_controller_has_yet_to_replace_counts(spec: Object, allowed: int, expected: int) -> None:
+    left = [PodView(covered_pod("a")), PodView(covered_pod("b"))]
+    plan = reconcile(BudgetView(budget(**spec)), left, NOW, lambda pod: ("uid", 3))
+    assert plan.status is not None
+    assert plan.status.status["disruptionsAllowed"] == allowed
+    assert plan.status.status["expectedPods"] == expected
