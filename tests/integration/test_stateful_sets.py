@@ -103,9 +103,11 @@ def test_pods_are_made_and_deleted_in_order() -> None:
 
 def test_parallel_pods_are_made_together_from_the_first_ordinal_on() -> None:
     async def scenario(plane: ControllerPlane) -> None:
-        await plane.create(stateful_set(podManagementPolicy="Parallel", minReadySeconds=60, ordinals={"start": 5}))
+        first = 2**31 - 1
+        await plane.create(stateful_set(podManagementPolicy="Parallel", minReadySeconds=60, ordinals={"start": first}))
         await plane.wait(3)
-        assert await names(plane) == ["db-5", "db-6", "db-7"]
+        assert await names(plane) == ["db-2147483647", "db-2147483648", "db-2147483649"]
+        assert (await plane.get(STATEFUL_SETS, "db"))["status"]["replicas"] == 3
         await scale(plane, 0)
         await plane.wait(40)
         assert await names(plane) == []

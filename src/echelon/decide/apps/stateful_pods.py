@@ -14,7 +14,8 @@ from .revisions import REVISION_HASH
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"
-_NAME = re.compile(r"(.*)-([0-9]{1,9})")
+#: Ordinals have 32 bits.
+_NAME = re.compile(r"(.*)-([0-9]{1,10})")
 
 
 def ordinal_of(owner: str, pod: str) -> int | None:
