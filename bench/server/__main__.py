@@ -57,6 +57,8 @@ async def _measured(
                 if row != "create" and row not in chosen:
                     continue
                 for contender, wire in zip(contenders, wires, strict=True):
+                    if (row, contender.name) == ("list", "uvicorn"):
+                        continue  # its answer is one pod
                     figure = await rows.measure(contender, wire, row, where, names)
                     figures.setdefault((row, contender.name), []).append(figure)
         value = b"x" * 1500
