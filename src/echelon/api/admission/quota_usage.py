@@ -86,6 +86,10 @@ class QuotaTerms:
     def matches(self, kind: Kind, obj: Object) -> bool:
         return kind in self.by_kind and all(_in_scope(scope, kind, obj) for scope in self.scopes)
 
+    def counts_only(self, kind: Kind) -> bool:
+        """Whether every object of a kind uses the same: one of each resource."""
+        return kind not in _USAGES and not self.scopes
+
     def unstated(self, kind: Kind, obj: Object) -> str:
         """`must specify cpu for: c1,c2; …`: compute resources that containers of a new pod have to state, or ""."""
         if kind != _POD or not self.matches(kind, obj) or mapping(obj, "spec", "resources"):

@@ -37,6 +37,8 @@ class Account:
             return {}
         before = self.terms.usage(kind, old) if old is not None else {}
         after = self.terms.usage(kind, new) if new is not None else {}
+        if not before:
+            return {name: amount for name, amount in after.items() if amount != "0"}
         added = {
             name: quantity.minus(after.get(name, "0"), before.get(name, "0")) for name in sorted({*before, *after})
         }
@@ -203,9 +205,13 @@ class QuotaLedger:
             self._mark(name, terms.name)
             return
         durable = self._store.revision
-        for kind in terms.by_kind:
-            for obj in self._objects(kind, name):
-                account.add(account.delta(kind, None, obj))
+        for kind, resources in terms.by_kind.items():
+            records = self._store.scan(_prefix(kind, name))
+            if terms.counts_only(kind):
+                account.add(dict.fromkeys(resources, str(len(records))))
+                continue
+            for record in records:
+                account.add(account.delta(kind, None, self._trees.of_record(record)))
         for charge in space.pending:
             charge.applied = [one for one in charge.applied if one[0] is not known]
             if int(charge.written["metadata"]["resourceVersion"]) > durable:
@@ -215,13 +221,14 @@ class QuotaLedger:
         space.accounts[terms.name] = account
         self._mark(name, terms.name)
 
-    def _objects(self, kind: Kind, namespace: str) -> Iterable[Object]:
-        group, plural = kind
-        return map(self._trees.of_record, self._store.scan(f"/{group or 'core'}/{plural}/{namespace}/"))
-
     def _mark(self, namespace: str, name: str) -> None:
         self.dirty.add((namespace, name))
         self.changed.set()
+
+
+def _prefix(kind: Kind, namespace: str) -> str:
+    group, plural = kind
+    return f"/{group or 'core'}/{plural}/{namespace}/"
 
 
 def _kind_at(key: str) -> Kind:
