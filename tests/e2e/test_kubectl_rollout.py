@@ -176,6 +176,42 @@ def test_replica_sets_and_controllers_are_scaled_and_deleted(kubectl: Kubectl, k
         time.sleep(0.2)
 
 
+@pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet"])
+def test_stateful_sets_and_daemon_sets_are_rolled_out_and_back(kubectl: Kubectl, kind: str) -> None:
+    name = f"{kind.lower()}-{BINARIES.index(kubectl.binary or '')}"
+    replicas = {"replicas": 2, "serviceName": name} if kind == "StatefulSet" else {}
+    kubectl(
+        "create",
+        manifest={
+            "apiVersion": "apps/v1",
+            "kind": kind,
+            "metadata": {"name": name},
+            "spec": {
+                **replicas,
+                "selector": {"matchLabels": {"app": name}},
+                "template": {
+                    "metadata": {"labels": {"app": name}},
+                    "spec": {"containers": [{"name": "c", "image": "registry.example/web:1"}]},
+                },
+            },
+        },
+    )
+    target, image = f"{kind}/{name}", "jsonpath={.spec.template.spec.containers[0].image}"
+    kubectl("rollout", "status", target, "--timeout=50s")
+    nodes = lines(kubectl("get", "nodes", "-o", "name"))
+    pods = lines(kubectl("get", "pods", "-l", f"app={name}", "-o", "name"))
+    assert len(pods) == (2 if kind == "StatefulSet" else len(nodes))
+    kubectl("set", "image", target, "*=registry.example/web:2")
+    kubectl("rollout", "status", target, "--timeout=50s")
+    assert [line[0] for line in lines(kubectl("rollout", "history", target))[2:]] == ["1", "2"]
+    kubectl("rollout", "undo", target)
+    kubectl("rollout", "status", target, "--timeout=50s")
+    assert kubectl("get", target, "-o", image) == "registry.example/web:1"
+    assert name in kubectl("get", "sts" if kind == "StatefulSet" else "ds", "-o", "wide")
+    assert "SuccessfulCreate" in kubectl("describe", target)
+    kubectl("delete", target, "--cascade=foreground")
+
+
 def test_a_plane_that_is_killed_goes_on_with_a_rollout(tmp_path: Path) -> None:
     up = UpProcess(tmp_path / "data")
     up.start()
