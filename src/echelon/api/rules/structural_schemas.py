@@ -57,13 +57,13 @@ def check(path: str, schema: Schema) -> list[FieldError]:
     if _depth(schema) > _DEEPEST:
         return [invalid(path, "", f"schemas are nested at most {_DEEPEST} levels deep")]
     problems = sorted(_structure(path, schema, "root"), key=str)
+    if schema.get("nullable"):
+        problems.append(forbidden_field(f"{path}.nullable", "nullable cannot be true at the root"))
+    problems += _keywords(path, schema, root=True)
     if not problems:
         problems = list(_complete(path, schema))
     if not problems:
         problems = list(_defaults(path, schema))
-    if schema.get("nullable"):
-        problems.append(forbidden_field(f"{path}.nullable", "nullable cannot be true at the root"))
-    problems += _keywords(path, schema, root=True)
     return problems or list(validation_rules.check_schema(path, schema))
 
 
@@ -232,7 +232,7 @@ def _defaults(path: str, schema: Schema) -> Iterator[FieldError]:
             yield invalid(where, value, "must not have unknown fields")
         else:
             filled = structural.filled_in(schema, value)
-            for problem in schema_validation.validate_value(schema, filled, ""):
+            for problem in schema_validation.validate_value(structural.with_foreign_patterns(schema), filled, ""):
                 yield FieldError(
                     problem.reason, where + (f".{problem.field}" if problem.field else ""), problem.message
                 )

@@ -84,21 +84,22 @@ def _without_object_fields(properties: Mapping[str, Any]) -> Schema:
 @lru_cache(maxsize=_MOST_COMPILED)
 def checkable(kind: CustomKind) -> Schema:
     """The schema for validation: its patterns are someone else's, and are matched in bounded time."""
-    made: Schema = _with_foreign_patterns(kind.schema)
+    made: Schema = with_foreign_patterns(kind.schema)
     return made
 
 
-def _with_foreign_patterns(schema: Any) -> Any:
+def with_foreign_patterns(schema: Any) -> Any:
+    """A schema whose patterns are matched in bounded time."""
     if isinstance(schema, list):
-        return [_with_foreign_patterns(one) for one in schema]
+        return [with_foreign_patterns(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
     made = {key: value for key, value in schema.items() if key != "pattern"}
     if "properties" in made:
-        made["properties"] = {name: _with_foreign_patterns(inner) for name, inner in made["properties"].items()}
+        made["properties"] = {name: with_foreign_patterns(inner) for name, inner in made["properties"].items()}
     for key in ("items", "additionalProperties", "not", "allOf", "anyOf", "oneOf"):
         if key in made:
-            made[key] = _with_foreign_patterns(made[key])
+            made[key] = with_foreign_patterns(made[key])
     return {**made, FOREIGN_PATTERN: schema["pattern"]} if schema.get("pattern") else made
 
 
