@@ -392,6 +392,7 @@ def test_a_pattern_that_would_take_for_ever_is_matched_in_no_time(https: Https) 
         ({"properties": {"a": {"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "map"}}},
          "properties[a].x-kubernetes-list-map-keys", "must not be empty"),
         ({"$ref": "#/x"}, "$ref", "not supported"),
+        ({"$ref": ""}, "$ref", "not supported"),
         ({"properties": {"a": {"type": "string", "$ref": "array", "default": "x"}}}, "properties[a].$ref", "supported"),
     ],
 )  # fmt: skip

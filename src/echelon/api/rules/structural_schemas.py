@@ -252,7 +252,7 @@ def _keywords(path: str, schema: Schema, *, root: bool = False, no_default: str 
     for keyword in _UNSUPPORTED:
         if schema.get(keyword):
             yield forbidden_field(f"{path}.{keyword}", f"{keyword} is not supported")
-    if schema.get("$ref"):
+    if "$ref" in schema:
         yield forbidden_field(f"{path}.$ref", "$ref is not supported")
     if kind == "null":
         yield forbidden_field(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
