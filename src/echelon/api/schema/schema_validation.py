@@ -85,7 +85,12 @@ def _walk(schema: Schema, value: Any, path: str, *, native: bool, old: Any = ABS
     if wrong is not None:
         yield wrong
         return
-    if not native and "enum" in schema and not _among(value, schema["enum"]):
+    if (
+        not native
+        and "enum" in schema
+        and not (type(value) is str and value in schema["enum"])
+        and not _among(value, schema["enum"])
+    ):
         yield errors.not_supported(path, value, schema["enum"])
     if not _JUNCTORS.isdisjoint(schema):
         yield from _junctors(schema, value, path)
@@ -108,8 +113,10 @@ def _json_type(value: Any) -> str:
 
 
 def _type_error(schema: Schema, value: Any, path: str) -> FieldError | None:
+    wanted: str = schema.get("type", "")
+    if type(value) is _PYTHON_TYPES.get(wanted):
+        return None  # by far the most frequent case
     kind = _json_type(value)
-    wanted = schema.get("type")
     if schema.get("x-kubernetes-int-or-string"):
         right, wanted = kind in ("integer", "string"), "integer,string"
     elif wanted == "integer":
@@ -130,18 +137,20 @@ def _object(schema: Schema, value: dict[str, Any], path: str, *, native: bool, o
         yield errors.invalid(path, len(value), detail)
     if len(value) > schema.get("maxProperties", len(value)):
         yield errors.too_many(path, len(value), schema["maxProperties"])
+    prefix = f"{path}." if path else ""
     for field in schema.get("required", ()):
         if field not in value:
-            yield errors.required(_below(path, field))
+            yield errors.required(prefix + field)
     if schema.get("x-kubernetes-embedded-resource"):
-        yield from (errors.required(_below(path, field)) for field in ("apiVersion", "kind") if not value.get(field))
+        yield from (errors.required(prefix + field) for field in ("apiVersion", "kind") if not value.get(field))
     properties = schema.get("properties", {})
     entries = schema.get("additionalProperties")
+    was_object = isinstance(old, dict)
     for field, item in value.items():
         inner = properties.get(field, entries if isinstance(entries, dict) else None)
         if inner is not None:
-            before = old.get(field, ABSENT) if isinstance(old, dict) else ABSENT
-            yield from _walk(inner, item, _below(path, field), native=native, old=before)
+            before = old.get(field, ABSENT) if was_object else ABSENT
+            yield from _walk(inner, item, prefix + field, native=native, old=before)
 
 
 def _list(schema: Schema, value: list[Any], path: str, *, native: bool, old: Any) -> Iterator[FieldError]:
@@ -152,9 +161,10 @@ def _list(schema: Schema, value: list[Any], path: str, *, native: bool, old: Any
     yield from _duplicates(schema, value, path)
     items = schema.get("items")
     if items is not None:
-        before = correlated(schema, old)
+        before = None if old is ABSENT else correlated(schema, old)
         for index, item in enumerate(value):
-            yield from _walk(items, item, f"{path}[{index}]", native=native, old=before(item))
+            was = before(item) if before is not None else ABSENT
+            yield from _walk(items, item, f"{path}[{index}]", native=native, old=was)
 
 
 def correlated(schema: Mapping[str, Any], old: Any) -> Callable[[Any], Any]:
@@ -187,10 +197,6 @@ def _duplicates(schema: Schema, value: list[Any], path: str) -> Iterator[FieldEr
 
 def _body(path: str) -> str:
     return f"{path} in body" if path else "body"
-
-
-def _below(path: str, field: str) -> str:
-    return f"{path}.{field}" if path else field
 
 
 def _among(value: Any, allowed: list[Any]) -> bool:
