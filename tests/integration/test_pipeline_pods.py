@@ -248,3 +248,11 @@ async def test_pods_that_do_not_run_are_evicted_without_a_budget(pipeline: Pipel
     await budget(pipeline, "b", 0)
     await pipeline.evict("default", "p")
     assert (await refusal(pipeline.get(PODS, "p", "default"))).code == 404
+
+
+async def test_tolerations_that_are_replaced_are_completed_as_at_creation(pipeline: Pipeline) -> None:
+    made = await pipeline.create(PODS, bare_pod(), "default")
+    added = {"key": "example.com/a", "operator": "Exists", "effect": "NoSchedule"}
+    changed = {**made, "spec": {**made["spec"], "tolerations": [added]}}
+    updated = await pipeline.update(PODS, changed, "default")
+    assert updated["spec"]["tolerations"] == [added, *made["spec"]["tolerations"]]

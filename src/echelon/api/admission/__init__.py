@@ -62,10 +62,13 @@ def check_create(resource: Resource, obj: Object, reader: Reader) -> None:
 
 
 def admit_update(resource: Resource, new: Object, old: Object, reader: Reader) -> None:
-    """`ApiError` if other objects forbid the change."""
+    """`ApiError` if other objects forbid the change; tolerations of pods are completed as at creation."""
     if resource.custom is not None:
         return
-    if resource.kind == PRIORITY_CLASSES.kind:
+    if resource is PODS:
+        if new["spec"].get("tolerations") != old["spec"].get("tolerations"):
+            pod_defaults.tolerate_failing_nodes(new)
+    elif resource.kind == PRIORITY_CLASSES.kind:
         priority.single_default(resource, new, reader)
     elif resource.kind == TRAIN_JOBS.kind:
         trainjob.update(new, old, reader)
