@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from echelon.server import connections, https_server
 from echelon.server.http.application import FlightLimits
+from echelon.server.http.requests import request
 from tests.https_server import Https, in_thread
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -88,3 +91,50 @@ def test_a_list_arrives_whole_while_its_reader_is_slow_and_others_are_answered(t
             assert https("GET", f"{MAPS}/late").status == 200
             listed = json.loads(begin + response.read())
     assert [item["metadata"]["name"] for item in listed["items"]] == [f"m{number:02}" for number in range(60)]
+
+
+def test_a_body_that_does_not_arrive_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request, "BODY_SECONDS", 0.2)
+    with in_thread(tmp_path) as server, closing(_unfinished(Https(server), "slow")) as connection:
+        answer = connection.getresponse()
+        assert (answer.status, json.loads(answer.read())["reason"]) == (504, "Timeout")
+
+
+def _is_closed(connection: http.client.HTTPSConnection) -> bool:
+    """Wait for the server to close the connection; the time limit of the socket ends a test in vain."""
+    try:
+        return connection.sock.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_a_head_that_does_not_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "_HEAD_SECONDS", 0.2)
+    with in_thread(tmp_path) as server, closing(Https(server).connect()) as connection:
+        connection.connect()
+        connection.sock.sendall(b"GET /readyz HTTP/1.1\r\nhost: 127.0.0.1\r\nx-slow: ")
+        assert _is_closed(connection)
+
+
+def test_a_connection_without_requests_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(https_server, "_KEEP_ALIVE_SECONDS", 1)
+    with in_thread(tmp_path) as server, closing(Https(server).connect()) as connection:
+        connection.request("GET", "/readyz")
+        assert connection.getresponse().read() == b"ok"
+        assert _is_closed(connection)
+
+
+def test_a_client_that_does_not_read_its_list_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request, "STUCK_SECONDS", 0.3)
+    with in_thread(tmp_path) as server:
+        https = Https(server)
+        for number in range(60):
+            body = {"metadata": {"name": f"m{number:02}"}, "data": {"text": "x" * 400_000}}
+            assert https("POST", MAPS, body).status == 201
+        with closing(https.connect()) as connection:
+            connection.request("GET", MAPS, headers=https.headers())
+            response = connection.getresponse()
+            time.sleep(1.5)
+            with pytest.raises((http.client.IncompleteRead, OSError)):
+                response.read()
+        assert https("GET", f"{MAPS}/m00").status == 200
