@@ -83,12 +83,17 @@ def _with_flags(words: tuple[str, ...], *flags: str) -> tuple[str, ...]:
 
 
 def _comparable(obj: dict[str, Any]) -> dict[str, Any]:
-    """What does not differ between two objects of the same content; node ports are given out one by one."""
+    """What does not differ between two objects of the same content.
+
+    Node ports are given out one by one, and the server writes the status of a quota in a moment of its own.
+    """
     found: dict[str, Any] = yaml.safe_load(yaml.safe_dump(obj).replace(obj["metadata"]["uid"], "UID"))
     for field in ("creationTimestamp", "resourceVersion", "managedFields"):
         found["metadata"].pop(field, None)
     for port in found.get("spec", {}).get("ports") or () if found["kind"] == "Service" else ():
         port.pop("nodePort", None)
+    if found["kind"] == "ResourceQuota":
+        found.pop("status", None)
     return found
 
 
