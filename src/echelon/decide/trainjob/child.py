@@ -14,10 +14,11 @@ from ...api.objects.subtree import items, mapping
 from ...api.scheme import JOB_SETS, TRAIN_JOBS, Object
 from ...api.verbs import Patch, PatchType
 from ..plan import ApplyPatch
-from . import overrides, runtime_patches, torch, torchtune
-from .model import DATASET_INITIALIZER, MODEL_INITIALIZER, TRAINER, CannotBuild, TrainJob, ancestor, pod_template
+from . import overrides, runtime_patches
+from .frameworks import policies
+from .frameworks.parts import Parts
+from .model import DATASET_INITIALIZER, MODEL_INITIALIZER, TRAINER, TrainJob, ancestor, pod_template
 
-_NOT_YET = ("mpi", "jax", "xgboost", "flux")
 #: What of a pod template may change while a JobSet is suspended.
 _CHANGEABLE_SPEC = ("nodeSelector", "tolerations", "schedulingGates")
 
@@ -37,21 +38,18 @@ class Built:
 
 def build(tj: TrainJob, runtime: Object) -> Built:
     policy = mapping(runtime, "spec", "mlPolicy")
-    for kind in _NOT_YET:
-        if kind in policy:
-            raise CannotBuild(f"mlPolicy.{kind} of runtime {tj.runtime_name} is not supported yet; torch is")
     template = runtime_patches.apply(tj, mapping(runtime, "spec", "template"))
     jobset_spec: Object = template.setdefault("spec", {})
     replicated_jobs = items(jobset_spec, "replicatedJobs")
     pods = {rj["name"]: _pods(tj, policy, rj) for rj in replicated_jobs}
     for rj in replicated_jobs:
         overrides.apply_resources(tj, rj)
-    if "torch" in policy:
-        _torch(tj, mapping(policy, "torch"), replicated_jobs, pods, _subdomain(tj, jobset_spec))
+    parts = Parts(tj, policy, replicated_jobs, pods, _subdomain(tj, jobset_spec))
+    policies.apply(parts)
     total: dict[str, int] = {}
     for rj in replicated_jobs:
         overrides.apply_initializer(tj, rj)
-        overrides.apply_trainer(tj, rj, has_command="torch" in policy and torchtune.wanted(tj))
+        overrides.apply_trainer(tj, rj, has_command=policies.makes_command(parts))
         total[rj["name"]] = _set_counts(rj, pods[rj["name"]])
     jobset_spec["suspend"] = tj.suspended
     return Built(_object(tj, template), total)
@@ -72,15 +70,6 @@ def _pods(tj: TrainJob, policy: Mapping[str, Any], replicated_job: Object) -> in
             return max(1, int(policy.get("numNodes") or 1))
     parallelism = mapping(replicated_job, "template", "spec").get("parallelism")
     return max(1, int(parallelism or 1))
-
-
-def _torch(
-    tj: TrainJob, policy: Mapping[str, Any], replicated_jobs: list[Object], pods: Mapping[str, int], subdomain: str
-) -> None:
-    for rj in replicated_jobs:
-        if ancestor(rj) == TRAINER:
-            variables = torch.apply(tj, rj, pods[rj["name"]], subdomain)
-            torch.inject(policy, replicated_jobs, variables)
 
 
 def _set_counts(replicated_job: Object, pods: int) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...api.objects.torchtune_models import COMMAND, MODELS, MULTI_NODE_MODELS, RUNTIME_OWNED, key_of, lora, model_of
-from .model import CannotBuild, TrainJob
+from ....api.objects.torchtune_models import COMMAND, MODELS, MULTI_NODE_MODELS, RUNTIME_OWNED, key_of, lora, model_of
+from ..model import CannotBuild, TrainJob
 
 
 @dataclass(frozen=True)
