@@ -14,6 +14,9 @@ def expire(view: ObjectView[Any, Any], ttl: int | None, terminal: tuple[str, ...
     if ttl is None or view.deleting:
         return
     ended = next(found for type_ in terminal if view.is_true(type_) and (found := view.condition(type_)))
+    if not ended.last_transition_time:
+        # Whoever wrote the condition did not say when: its time is never up.
+        return
     left = parse(ended.last_transition_time) + ttl - now
     if left > 0:
         draft.requeue(left)

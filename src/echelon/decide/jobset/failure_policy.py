@@ -49,9 +49,10 @@ def choose(policy: JobSetFailurePolicy, failed: Sequence[JobView]) -> ChosenActi
 
 
 def failed_at(job: JobView) -> tuple[float, str]:
+    """Since when a Job has failed; one whose condition does not say so counts as the first of all."""
     condition = job.condition("Failed")
-    assert condition is not None
-    return parse(condition.last_transition_time), job.name
+    since = condition.last_transition_time if condition is not None else ""
+    return parse(since) if since else 0.0, job.name
 
 
 def uses_job_restarts(js: JobSet) -> bool:

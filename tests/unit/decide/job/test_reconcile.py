@@ -554,6 +554,11 @@ def test_a_finished_job_expires_in_the_foreground(ttl: int, passed: int, gone: b
     assert result.requeue_after == (None if gone else 1)
 
 
+def test_a_job_that_finished_at_an_unknown_time_does_not_expire() -> None:
+    result = plan(job(running(conditions=[{"type": "Failed", "status": "True"}]), ttlSecondsAfterFinished=0))
+    assert not actions(result, Delete)
+
+
 @pytest.mark.conformance("JOB-J59")
 def test_matching_orphans_are_adopted_and_strangers_released() -> None:
     orphan = job_pod("o", tracked=False)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from echelon.api.objects import meta
-from echelon.api.scheme import JOB_SETS, JOBS
+from echelon.api.scheme import JOB_SETS, JOBS, Object
 from echelon.decide.jobset.status import JobSetStatusDraft
 from tests.unit.decide.jobset.stage import A, B, Stage, jobset, replicated
 
@@ -295,6 +295,17 @@ def test_ttl_of_none_and_of_nothing(ttl: int | None, deleted: bool) -> None:
     assert stage.settle() is None
     stage.complete(A_JOB, *B_JOBS)
     assert meta.deleting(stage.get(JOB_SETS, "test-js")) == deleted
+
+
+@pytest.mark.parametrize("policy", [None, MAX1, {"maxRestarts": 3, "rules": [{"name": "r", "action": "FailJobSet"}]}])
+def test_a_failure_without_a_time_counts_as_the_first(policy: Object | None) -> None:
+    """Whoever patches the status of a Job may leave lastTransitionTime out."""
+    stage = Stage(jobset(failurePolicy=policy))
+    stage.fail(A_JOB, settle=False)
+    stage.fail(B_JOBS[1], settle=False)
+    stage.get(JOBS, B_JOBS[1])["status"]["conditions"][0].pop("lastTransitionTime")
+    stage.settle()
+    assert any(f"(first failed job: {B_JOBS[1]})" in message for _, _, message in stage.events)
 
 
 def test_a_job_with_an_unreadable_attempt_is_ignored() -> None:
