@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from prometheus_client import CollectorRegistry
@@ -25,6 +26,7 @@ from .acting.context import ActingContext
 from .acting.deciding import Deciding, Decision
 from .acting.placing import Placing
 from .acting.preemption import Preemption
+from .acting.recovery import Recovery
 from .acting.reservation import Patience, Reservations
 from .asking.readiness import Readiness
 from .asking.tree_validation import domains_problem
@@ -32,6 +34,7 @@ from .intake.group_tree import GroupNode, Member, Root
 from .intake.pod_affinity import with_identities
 from .intake.rebuild_check import differences
 from .intake.translate import Translator
+from .queueing.queue import ANY_ROOM
 from .queueing.root_phases import Event, Phase
 from .queueing.root_state import RootState, RootStates
 from .reporting.metrics import Backlog, Metrics
@@ -93,6 +96,7 @@ class Scheduler:
         self._preemption = Preemption(settings.names, context, self._writer)
         self.reservations = Reservations(settings.patience, replace(settings.limits, fixes=0), context, clock)
         self._deciding = Deciding(self.view, settings.limits, self.reservations, self.metrics, clock)
+        self._recovery = Recovery(context, self._preemption, self._deciding, clock, self._demand_after)
         self._following = self._leading = False
         #: Whether capacity has appeared for which no root was woken yet.
         self._room = False
@@ -209,6 +213,10 @@ class Scheduler:
             return None
         return with_identities(demand, self._translator.members, self.view.pod_index)
 
+    def _demand_after(self, root: GroupNode, released: Collection[int]) -> Demand:
+        demand = self._readiness.demand_after(root, released)
+        return with_identities(demand, self._translator.members, self.view.pod_index)
+
     def _preempt(self, state: RootState, demand: Demand, verdict: Evict) -> None:
         """Reuse victims that the previous process already marked before choosing new ones."""
         with self._preemption.without_orphans() as any_leave:
@@ -233,6 +241,15 @@ class Scheduler:
 
     def _stay(self, state: RootState, demand: Demand, decision: Decision, knows: bool) -> None:
         """It cannot be placed now: make a reservation if it starves, and report why unless it `knows`."""
+        verdict = decision.verdict
+        assert isinstance(verdict, Blocked)
+        if self._recovery.is_broken(state):
+            # What it awaits is room where the rest of it runs; as a whole it may fit anywhere.
+            decision = decision._replace(awaits=ANY_ROOM)
+            if self._recovery.release(state, demand, verdict):
+                self._queue.cancel_reason(state.root.id)
+                self._states.blocked(state)
+                return
         kept = self.reservations.blocked(state, demand)
         if knows or not decision.brief:
             self._queue.cancel_reason(state.root.id)
@@ -247,11 +264,10 @@ class Scheduler:
             left = state.explained_at + self._between_reasons - self._clock.now()
             self._states.blocked(state, decision.awaits, min(left, kept.again))
         else:
-            self._report(state, demand, decision.verdict)
+            self._report(state, demand, verdict)
             self._states.blocked(state, decision.awaits, kept.again)
 
-    def _report(self, state: RootState, demand: Demand, verdict: Placed | Evict | Blocked) -> None:
-        assert isinstance(verdict, Blocked)
+    def _report(self, state: RootState, demand: Demand, verdict: Blocked) -> None:
         note = self.reservations.summary(state) or self.reservations.in_the_way(state, demand)
         root = state.root
         apart = domains_problem(root, self.view) if isinstance(root, GroupNode) else None
@@ -259,15 +275,11 @@ class Scheduler:
             self._reporter.broken(root, apart)
         else:
             self._reporter.blocked(root, verdict, note)
-            self._preemption.release_partial(state, verdict)
         state.explained_at = self._clock.now()
 
     def _explained_lately(self, state: RootState) -> bool:
         """Whether it reported why it is blocked and has not changed itself: then it need not report again now."""
-        root = state.root
-        if self._clock.now() - state.explained_at >= self._between_reasons:
-            return False
-        return isinstance(root, Member) or root.counts.holds or not any(leaf.holding for leaf in root.leaves())
+        return self._clock.now() - state.explained_at < self._between_reasons
 
     @property
     def _between_reasons(self) -> float:

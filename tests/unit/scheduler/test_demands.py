@@ -18,8 +18,8 @@ def _no_job(key: str) -> Object | None:
     return None
 
 
-def _demand(root: GroupNode, *, repairing: bool = False) -> Demand:
-    return demands.of_tree(root, _no_job, repairing=repairing)
+def _demand(root: GroupNode) -> Demand:
+    return demands.of_tree(root, _no_job)
 
 
 def test_equal_members_are_one_class_in_order_of_their_index() -> None:
@@ -71,7 +71,7 @@ def test_a_tree_of_which_nothing_runs_any_more_is_not_repaired() -> None:
     assert not demands.repairable(root)
     stage.put(make_pod("d", group="ready", node="n1"))
     assert demands.repairable(root)
-    assert demands.of_tree(root, _no_job, repairing=True).root
+    assert demands.of_tree(root, _no_job).root
 
 
 def test_preemption_needs_the_will_of_the_root_and_of_every_pending_pod() -> None:
@@ -89,7 +89,7 @@ def test_the_final_size_of_a_basic_group_is_its_jobs_parallelism() -> None:
     owner = {"apiVersion": JOBS.api_version, "kind": "Job", "name": "j", "uid": "u"}
     job = {"metadata": {"name": "j", "namespace": "default", "uid": "u"}, "spec": {"parallelism": 8}}
     stage.put(make_pod_group("g", owner=owner), make_pod("p", group="g"))
-    leaf = demands.of_tree(stage.group("g"), {"default/j": JobView(job)}.get, repairing=False).root
+    leaf = demands.of_tree(stage.group("g"), {"default/j": JobView(job)}.get).root
     assert isinstance(leaf, Leaf)
     assert leaf.final_size == 8
 

@@ -73,6 +73,15 @@ class Deciding:
         """Ask for a placement without evictions."""
         return self._ask(root, replace(demand, may_preempt=False), self._brief)
 
+    def would_place(self, state: RootState, demand: Demand) -> Placed | None:
+        """Where a root would go in the view as it is for a trial, if need be by preemption; None if nowhere."""
+        with self._reservations.lifted(state, demand.priority):
+            verdict = self._ask(state.root, demand, self._brief)
+        self.placed_at_once = 0
+        if isinstance(verdict, Evict):
+            return verdict.placement
+        return verdict if isinstance(verdict, Placed) else None
+
     def room(self, is_awaited: Callable[[int], bool]) -> list[int]:
         """Capacity has appeared; returns the certificates that are void now."""
         return self._blocked.room(is_awaited)

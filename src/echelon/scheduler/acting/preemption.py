@@ -1,4 +1,4 @@
-"""Preemption: which pods are evicted, the places kept for the preemptor meanwhile, and gangs that give back theirs.
+"""Preemption: which pods are evicted, and the places kept for the preemptor meanwhile.
 
     Evict ─► victims: marked, reported, deleted with grace   ┐ until all are gone the preemptor evicts no others;
          └► preemptor: its places are entered in the view   ┘ capacity that appears elsewhere it takes
@@ -14,8 +14,8 @@ from typing import Any
 
 from ...api.objects import meta
 from ...api.objects.vocabulary import EVICTED_BY
-from ...engine import Blocked, Evict, Placed, UnitName
-from ..intake.group_tree import GroupNode, Member, Root
+from ...engine import Evict, Placed, UnitName
+from ..intake.group_tree import Member, Root
 from ..queueing.root_phases import Event
 from ..queueing.root_state import Preempting, RootState
 from ..reporting.writes import ApiWriter
@@ -42,13 +42,13 @@ class Preemption:
         for member in victims:
             if not member.place:
                 self._take_kept_place(member)
-        scheduler = self._named_by(root)
+        scheduler = self.named_by(root)
         message = f"{scheduler}: preempting to accommodate a higher priority {root.kind}"
         self._mark_groups(verdict.units, message, root)
         self._await(state, leaving)
         for member in leaving:
             self._context.reporter.evicted(member, root)
-        self._evict(leaving, scheduler, message)
+        self.evict(leaving, scheduler, message)
         self._context.metrics.preempting(root, len(leaving), verdict.loss.budget_violations)
         self._nominate(state, verdict.placement.assignment)
         if leaving:
@@ -125,31 +125,11 @@ class Preemption:
         state.preempting = None
         self._context.states.again(state, Event.PLACE_LOST)
 
-    def release_partial(self, state: RootState, verdict: Blocked) -> None:
-        """A gang that cannot be completed gives back the capacity that it holds.
-
-        A gang that never was complete holds it for nothing.  One that ran and lost members is released only if its
-        disruption mode is `all` and the engine found that this lets it run again.
-        """
-        root = state.root
-        if not isinstance(root, GroupNode) or state.binding is not None or root.counts.holds:
-            return
-        if self._context.reporter.was_scheduled(root):
-            released = {fix.group for fix in verdict.fixes if fix.kind == "release"}
-            leaves = [leaf for leaf in root.leaves() if leaf.id in released and _evicted_whole(leaf)]
-        else:
-            leaves = list(root.leaves())
-        scheduler = self._named_by(root)
-        message = f"{scheduler}: releasing a gang that cannot be completed"
-        held = [member for leaf in leaves for member in leaf.holding.values()]
-        # A pod that was created on its node was never ours to place.
-        self._evict([member for member in held if meta.condition_is(member.obj, "PodScheduled")], scheduler, message)
-
     def recover(self) -> None:
         """Go on with the preemptions of the previous process: finish its evictions, keep the nominated places."""
         by_node: dict[str, list[Member]] = {}
         for (scheduler, message), victims in self._half_evicted().items():
-            self._evict([member for member in victims if not meta.deleting(member.obj)], scheduler, message)
+            self.evict([member for member in victims if not meta.deleting(member.obj)], scheduler, message)
             for member in victims:
                 by_node.setdefault(member.node, []).append(member)
         if not by_node:
@@ -164,7 +144,7 @@ class Preemption:
         every = (victim for victims in by_node.values() for victim in victims)
         self._orphans = {victim.id: victim for victim in every if victim.id not in self._awaited}
 
-    def _named_by(self, root: Root) -> str:
+    def named_by(self, root: Root) -> str:
         """The scheduler name that a root's pods ask for."""
         return next((member.scheduler for member in root.pending_pods()), self._names[0])
 
@@ -212,7 +192,8 @@ class Preemption:
                 preempting.nominated[number] = members[number]
                 self._context.translator.nominate(members[number], node)
 
-    def _evict(self, members: Collection[Member], scheduler: str, message: str) -> None:
+    def evict(self, members: Collection[Member], scheduler: str, message: str) -> None:
+        """Mark pods and delete them; from now on they hold nothing for their groups."""
         for member in members:
             self._context.translator.evict(member)
         self._writer.evict(members, scheduler, message, lambda member: member.id in self._context.translator.members)
@@ -243,12 +224,3 @@ def _bound_at(member: Member) -> str:
     """When a pod got its node; times of the API compare as text."""
     condition = meta.find_condition(member.obj, "PodScheduled")
     return str(condition.get("lastTransitionTime") or "") if condition is not None else ""
-
-
-def _evicted_whole(leaf: GroupNode) -> bool:
-    group: GroupNode | None = leaf
-    while group is not None:
-        if group.policy is not None and group.policy.whole:
-            return True
-        group = group.parent
-    return False

@@ -6,7 +6,7 @@ the engine then finds out whether the minimum is there and what could be added.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from operator import attrgetter
 
@@ -28,10 +28,13 @@ def of_pod(member: Member) -> Demand:
     return Demand(leaf, member.priority, member.may_preempt)
 
 
-def of_tree(root: GroupNode, jobs: Jobs, *, repairing: bool) -> Demand:
-    """What a tree needs now; `repairing` when it once held and some part of it is incomplete."""
+def of_tree(root: GroupNode, jobs: Jobs, released: Collection[int] = ()) -> Demand:
+    """What a tree needs now, or would need if these placed members had to be placed anew.
+
+    A tree that is not ready has held once and is being repaired: its complete parts go on.
+    """
     assert root.policy is not None
-    wanted = _group(root, jobs, repairing)
+    wanted = _group(root, jobs, not root.counts.ready, released)
     assert wanted is not None, "asked for a tree that is not ready"
     return Demand(wanted, root.policy.priority, root.policy.may_preempt and _all_may_preempt(root))
 
@@ -49,14 +52,14 @@ def _all_may_preempt(root: GroupNode) -> bool:
     return True
 
 
-def _group(group: GroupNode, jobs: Jobs, repairing: bool) -> Wanted | None:
+def _group(group: GroupNode, jobs: Jobs, repairing: bool, released: Collection[int]) -> Wanted | None:
     assert group.policy is not None
     if group.key.kind == POD_GROUP:
-        return _leaf_in_tree(group, jobs, repairing)
+        return _leaf_in_tree(group, jobs, repairing, released)
     if not group.counts.ready and not any(leaf.holding for leaf in group.leaves()):
         return None
     over = [child.key for child in group.in_order if child.is_over]
-    children = [_group(child, jobs, repairing) for child in group.in_order if child.key not in over]
+    children = [_group(child, jobs, repairing, released) for child in group.in_order if child.key not in over]
     present = tuple(child for child in children if child is not None)
     if not present:
         return None
@@ -65,11 +68,12 @@ def _group(group: GroupNode, jobs: Jobs, repairing: bool) -> Wanted | None:
     return Composite(group.id, minimum, present, group.policy.topology, group.policy.preferred)
 
 
-def _leaf_in_tree(group: GroupNode, jobs: Jobs, repairing: bool) -> Leaf | None:
+def _leaf_in_tree(group: GroupNode, jobs: Jobs, repairing: bool, released: Collection[int]) -> Leaf | None:
     """A group that is not ready is left out, unless running pods of it pin the tree to a domain."""
     if not group.counts.ready and not group.holding:
         return None
-    leaf = leaf_of(group, jobs)
+    again = any(number in released for number in group.holding)
+    leaf = _leaf(group, jobs, released) if again else leaf_of(group, jobs)
     if repairing and not group.counts.ready:
         return replace(leaf, min_count=len(leaf.bound), classes=())
     return leaf
@@ -77,28 +81,33 @@ def _leaf_in_tree(group: GroupNode, jobs: Jobs, repairing: bool) -> Leaf | None:
 
 def leaf_of(group: GroupNode, jobs: Jobs) -> Leaf:
     """A PodGroup as a leaf; cached until its pods or its object change."""
-    if group.leaf is not None:
-        return group.leaf
+    if group.leaf is None:
+        group.leaf = _leaf(group, jobs)
+    return group.leaf
+
+
+def _leaf(group: GroupNode, jobs: Jobs, released: Collection[int] = ()) -> Leaf:
     policy = group.policy
     assert policy is not None
+    held = [member for member in group.holding.values() if member.id not in released]
+    again = [member for member in group.holding.values() if member.id in released]
     # Equal shapes are one object: its number says as much as itself and is hashed faster.
     classes: dict[tuple[int, str], list[Member]] = {}
-    for member in sorted(group.pending.values(), key=_RANK):
+    for member in sorted([*group.pending.values(), *again], key=_RANK):
         classes.setdefault((id(member.shape), member.role), []).append(member)
-    group.leaf = Leaf(
+    return Leaf(
         id=group.id,
         min_count=max(1, group.need),
         classes=tuple(
             PodClass(_limited(members[0].shape, policy), tuple(m.id for m in members), role)
             for (_, role), members in classes.items()
         ),
-        bound=tuple(Bound(m.id, m.place, m.role) for m in sorted(group.holding.values(), key=_RANK)),
+        bound=tuple(Bound(m.id, m.place, m.role) for m in sorted(held, key=_RANK)),
         topology=policy.topology,
         preferred=policy.preferred,
         exclusive=group.exclusive,
         final_size=None if policy.gang else _final_size(group, jobs),
     )
-    return group.leaf
 
 
 def _limited(shape: Shape, policy: Policy) -> Shape:

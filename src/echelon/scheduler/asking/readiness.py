@@ -6,7 +6,7 @@ loop ─► Readiness ─► Demand   ask the engine
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from ...api.views.group_views import WorkloadView
 from ...api.views.job_views import JobView
@@ -63,12 +63,16 @@ class Readiness:
         elif any(leaf.leans and leaf.pending for leaf in root.leaves()):
             left = self._quiet_in(state, counts.known)
             if left <= 0:
-                return demands.of_tree(root, self._find_job, repairing=not counts.ready)
+                return demands.of_tree(root, self._find_job)
             self._states.incomplete(state, left)
         else:
             state.arrivals = None
-            return demands.of_tree(root, self._find_job, repairing=not counts.ready)
+            return demands.of_tree(root, self._find_job)
         return None
+
+    def demand_after(self, root: GroupNode, released: Collection[int]) -> Demand:
+        """What to ask the engine about a tree if these placed members of it had to be placed anew."""
+        return demands.of_tree(root, self._find_job, released)
 
     def _answers(self, root: GroupNode) -> bool:
         """Whether a tree is ours: it has no pods yet, or one of them names this scheduler."""

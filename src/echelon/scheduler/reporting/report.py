@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from ...api.objects import meta
@@ -24,7 +25,7 @@ from ...api.scheme import JOBS, PODS, WORKLOADS, Object, Resource
 from ...base.clock import Clock
 from ...base.paths import spoken
 from ...client.events import Recorder, reference_to
-from ...engine import Blocked, Origin, Placed, UnitName, for_group, sentence
+from ...engine import Blocked, Domain, Origin, Placed, UnitName, for_group, sentence
 from ..intake.group_policy import COMPOSITE, POD_GROUP, Problem
 from ..intake.group_tree import GroupNode, Member, Root
 from .writes import ApiWriter, ConditionDraft
@@ -33,6 +34,7 @@ _UNSCHEDULABLE = "Unschedulable"
 _LAYOUT_REASON = {POD_GROUP: "PodGroupError", COMPOSITE: "CompositePodGroupError"}
 _DISRUPTION = "DisruptionTarget"
 _PREEMPTED = "PreemptionByScheduler"
+_RELEASED = "ReleasedByScheduler"
 #: A change of numbers in an explanation is not worth a write to every pod of every gang that waits.
 _SECONDS_BETWEEN_TEXTS = 10.0
 #: Victims that a message names.
@@ -140,7 +142,7 @@ class Reporter:
             if not self.was_scheduled(group):
                 conditions.append(ConditionDraft(INITIALLY_SCHEDULED[group.key.kind], "True", "Scheduled"))
             if self._is_true(group.obj, _DISRUPTION):
-                conditions.append(ConditionDraft(_DISRUPTION, "False", "Scheduled", "bound again after preemption"))
+                conditions.append(ConditionDraft(_DISRUPTION, "False", "Scheduled", "bound again"))
             if conditions:
                 self._writer.set_conditions_later(group.resource, group.obj, *conditions)
 
@@ -151,13 +153,28 @@ class Reporter:
 
     def evicted_group(self, group: GroupNode, message: str, preemptor: Root) -> None:
         """A group evicted as a whole: it and all below it say so until they are bound again."""
-        for below in group.subtree():
-            if below.obj is not None:
-                self._writer.set_conditions(
-                    below.resource, below.obj, ConditionDraft(_DISRUPTION, "True", _PREEMPTED, message)
-                )
+        self._disrupt(group, _PREEMPTED, message)
         if group.obj is not None:
             self._event_of_preemption(group.resource, group.obj, _preempted_by(preemptor), preemptor)
+
+    def released(
+        self, root: Root, unit: GroupNode, held: Collection[Member], verdict: Blocked, message: str, where: Domain
+    ) -> None:
+        """A group that lost members and cannot be completed is placed anew as a whole: it and its pods say why."""
+        why = sentence(replace(verdict, fixes=()), names_of(root))
+        again = f"; as a whole it fits{f' in {spoken(where)}' if where else ''}" if self.was_scheduled(unit) else ""
+        text = f"released {_pods(len(held))} of {unit.title}, which cannot be completed: {why}{again}"
+        self._disrupt(unit, _RELEASED, message)
+        if unit.obj is not None:
+            self._recorder.record(unit.resource, unit.obj, "Warning", "Released", text, "Releasing")
+        for member in held:
+            self._recorder.record(PODS, member.obj, "Warning", "Released", text, "Releasing")
+
+    def _disrupt(self, group: GroupNode, reason: str, message: str) -> None:
+        for below in group.subtree():
+            if below.obj is not None:
+                condition = ConditionDraft(_DISRUPTION, "True", reason, message)
+                self._writer.set_conditions(below.resource, below.obj, condition)
 
     def _event_of_preemption(self, resource: Resource, obj: Object, text: str, preemptor: Root) -> None:
         cause = preemptor.obj
