@@ -82,6 +82,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="Controllers to run, separated by commas: * stands for all, NAME for one; -NAME leaves one out.",
 )
+@click.option(
+    "--no-job-workloads",
+    is_flag=True,
+    help="Make no Workloads and PodGroups for Jobs; spec.scheduling of new Jobs is dropped with a warning.",
+)
 @click.option("--no-scheduler", is_flag=True, help="Run no scheduler; pods wait until something else binds them.")
 @cluster_option
 @speed_option
@@ -97,6 +102,7 @@ def up(
     max_mutating_requests_inflight: int,
     nodes: str,
     controllers: str,
+    no_job_workloads: bool,
     no_scheduler: bool,
     cluster_file: Path | None,
     speed: float,
@@ -142,6 +148,7 @@ def up(
             speed=speed,
             scheduler_names=() if no_scheduler else config.EMBEDDED_SCHEDULER_NAMES,
             controllers=chosen,
+            job_workloads=not no_job_workloads,
         )
         try:
             run_program(_serve(settings, "data is not kept" if ephemeral else f"data is in {settings.data}"))

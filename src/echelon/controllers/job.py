@@ -32,7 +32,8 @@ _job_of = controller_key(JOBS.kind)
 class JobController:
     name = "job"
 
-    def __init__(self, caches: Caches) -> None:
+    def __init__(self, caches: Caches, *, workloads: bool = True) -> None:
+        self._grouping = workloads
         self._jobs = caches.views(JobView, {SELECTORS: selected_labels})
         self._pods = caches.views(PodView, {"job": _job_of_pod, ORPHANS: orphan_labels})
         self._workloads = caches.views(WorkloadView, {"controller-ref": _controller_ref})
@@ -70,6 +71,7 @@ class JobController:
                 workloads=self._workloads.find("controller-ref", reference),
                 groups=self._groups.find("controller", job.uid),
                 namespace_closed=namespace is not None and meta.deleting(namespace),
+                grouping=self._grouping,
             ),
             now,
         )

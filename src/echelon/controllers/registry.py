@@ -62,8 +62,14 @@ class UnknownController(ValueError):
     """A name that is not in `ALL_CONTROLLERS`; the message lists those that are."""
 
 
-def all_controllers(caches: Caches, names: Collection[str] = ALL_CONTROLLERS) -> list[Controller]:
-    return [kind(caches) for kind in _ALL if kind.name in names]
+def all_controllers(
+    caches: Caches, names: Collection[str] = ALL_CONTROLLERS, *, job_workloads: bool = True
+) -> list[Controller]:
+    """Those that are named; without `job_workloads` no Workloads are made for Jobs."""
+    chosen = [kind for kind in _ALL if kind.name in names]
+    return [
+        JobController(caches, workloads=job_workloads) if kind is JobController else kind(caches) for kind in chosen
+    ]
 
 
 def select(choice: str) -> tuple[str, ...]:

@@ -73,10 +73,12 @@ def assemble(
     names: Sequence[str],
     registry: CollectorRegistry | None = None,
     chosen: Collection[str] = ALL_CONTROLLERS,
+    *,
+    job_workloads: bool = True,
 ) -> list[Component]:
     """All components but the API server: the chosen controllers, a scheduler for the pods with these scheduler names
     (none: no scheduler), and simulated nodes if `cluster` is given."""
-    parts = controllers(verbs, caches, clock, all_controllers(caches, chosen))
+    parts = controllers(verbs, caches, clock, all_controllers(caches, chosen, job_workloads=job_workloads))
     if names:
         parts += scheduler(verbs, caches, clock, Settings(names=tuple(names), levels=levels), registry)[1]
     if cluster is not None:

@@ -46,6 +46,8 @@ class PlaneSettings:
     scheduler_names: tuple[str, ...] = EMBEDDED_SCHEDULER_NAMES
     #: The controllers that run.
     controllers: tuple[str, ...] = ALL_CONTROLLERS
+    #: Whether Jobs have Workloads and PodGroups; without them `spec.scheduling` of new Jobs is dropped.
+    job_workloads: bool = True
 
     @property
     def server(self) -> ServerSettings:

@@ -73,7 +73,7 @@ async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
         stack.push_async_callback(store.close)
         clock = _clock(settings)
         stack.callback(clock.close)
-        pipeline = Pipeline(store, clock, Rng(secrets.randbits(64)))
+        pipeline = Pipeline(store, clock, Rng(secrets.randbits(64)), job_workloads=settings.job_workloads)
         await pipeline.bootstrap(builtin_runtimes())
         registry, synced = metrics_registry(), asyncio.Event()
         try:
@@ -98,6 +98,7 @@ async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
             settings.scheduler_names,
             registry,
             settings.controllers,
+            job_workloads=settings.job_workloads,
         )
         await stack.enter_async_context(
             supervised([*parts, Component("expiry", pipeline.run), Component("clock", clock.run)])

@@ -45,13 +45,14 @@ from .verbs.watch import WatchPlan
 class Pipeline:
     """The embedded API server without HTTP.
 
-    Open the store with `object_cache.header_of`; call `bootstrap` once before serving.
+    Open the store with `object_cache.header_of`; call `bootstrap` once before serving.  Without `job_workloads` new
+    Jobs lose `spec.scheduling`.
     """
 
-    def __init__(self, store: Store, clock: Clock, rng: Rng) -> None:
+    def __init__(self, store: Store, clock: Clock, rng: Rng, *, job_workloads: bool = True) -> None:
         #: The kinds that are served: the known ones, and those of CustomResourceDefinitions.
         self.kinds = ServedKinds()
-        self._access = Access(store, clock, rng, self.kinds)
+        self._access = Access(store, clock, rng, self.kinds, job_workloads=job_workloads)
         self._custom = CustomResources(self._access, self.kinds)
 
     async def bootstrap(self, objects: Iterable[Object] = ()) -> None:

@@ -25,8 +25,18 @@ from ..scheme import (
 )
 from . import limit_ranges, namespaces, pod_defaults, priority, protection, trainjob
 from .reader import Reader
+from .switched_off import drop_job_scheduling
 
-__all__ = ["Reader", "admit_create", "admit_delete", "admit_update", "check_create", "check_update", "warnings"]
+__all__ = [
+    "Reader",
+    "admit_create",
+    "admit_delete",
+    "admit_update",
+    "check_create",
+    "check_update",
+    "drop_job_scheduling",
+    "warnings",
+]
 
 _GROUPS = (POD_GROUPS.kind, COMPOSITE_POD_GROUPS.kind)
 _RUNTIMES = (TRAINING_RUNTIMES.kind, CLUSTER_TRAINING_RUNTIMES.kind)

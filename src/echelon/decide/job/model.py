@@ -37,6 +37,8 @@ class Observed:
     groups: Sequence[PodGroupView]
     #: The namespace takes no new objects.
     namespace_closed: bool = False
+    #: Workloads and PodGroups are made for Jobs, and pods join them.
+    grouping: bool = True
 
 
 @dataclass(frozen=True)

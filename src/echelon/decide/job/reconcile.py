@@ -51,6 +51,8 @@ def abandon(owned: Sequence[PodView]) -> Plan:
 
 
 def _groups(job: Job, observed: Observed) -> scheduling_groups.GroupStep:
+    if not observed.grouping:
+        return scheduling_groups.switched_off(job)
     status = job.status
     suspended_ever = job.view.condition("Suspended") is not None
     begun = bool(observed.owned or status.start_time or status.succeeded or status.failed or suspended_ever)

@@ -97,6 +97,14 @@ def step(job: Job, pods: MemberPods, workloads: Sequence[WorkloadView], groups: 
     return _delegated(job, pods, workloads, groups) if delegated(job.view) else UNGROUPED
 
 
+def switched_off(job: Job) -> GroupStep:
+    """No groups are made or joined; a Job that asks for one, stored in other times, is told."""
+    if not job.spec.scheduling:
+        return UNGROUPED
+    message = "this control plane runs Jobs without Workloads: spec.scheduling has no effect on new pods"
+    return _ungrouped("WorkloadsSwitchedOff", message)
+
+
 # -- root ----------------------------------------------------------------------------------------------------
 
 

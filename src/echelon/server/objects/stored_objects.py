@@ -70,7 +70,7 @@ async def _durable(write: Awaitable[T]) -> T:
 class Access:
     """Store, clock and random numbers for the verbs; also the `Reader` of admission."""
 
-    def __init__(self, store: Store, clock: Clock, rng: Rng, kinds: ServedKinds) -> None:
+    def __init__(self, store: Store, clock: Clock, rng: Rng, kinds: ServedKinds, *, job_workloads: bool = True) -> None:
         self.store = store
         self.kinds = kinds
         self.clock = clock
@@ -81,6 +81,8 @@ class Access:
         #: Trees that `part_sharing` has not seen yet.
         self.written: deque[WrittenTree] = deque(maxlen=_MOST_WRITTEN)
         self.has_written = asyncio.Event()
+        #: Without it new Jobs lose their `scheduling`.
+        self.job_workloads = job_workloads
 
     # -- reading ---------------------------------------------------------------------------------------
 

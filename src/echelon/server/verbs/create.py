@@ -64,6 +64,8 @@ def _new_object(access: Access, resource: Resource, sent: Object, namespace: str
     kind_schema.apply_defaults(resource, tree)
     refuse_wrong_types(resource, tree, name)
     rules.default(resource, tree, None)
+    if not access.job_workloads:
+        admission.drop_job_scheduling(resource, tree, None, options.warn)
     admission.admit_create(resource, tree, access)
     rules.prepare_create(resource, tree, access.clock.now())
     refuse_if(kind_schema.check(resource, tree) + rules.validate_create(resource, tree), resource, name)

@@ -135,6 +135,8 @@ def _with_spec(
     kind_schema.apply_defaults(resource, new)
     refuse_wrong_types(resource, new, name_of(old))
     rules.default(resource, new, old)
+    if not access.job_workloads:
+        admission.drop_job_scheduling(resource, new, old, options.warn)
     rules.prepare_update(resource, new, old, "", access.clock.now())
     admission.admit_update(resource, new, old, access)
     for warning in rules.warnings(resource, new):
