@@ -43,7 +43,7 @@ def test_what_is_left_out_does_not_act_and_the_rest_does(tmp_path: Path) -> None
 
 
 def test_an_unknown_controller_ends_the_command_with_the_list() -> None:
-    command = [sys.executable, "-m", "echelon", "up", "--ephemeral", "--controllers", "job,cronjobs"]
+    command = [sys.executable, "-m", "echelon", "up", "--ephemeral", "--controllers", "job,crons"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
-    assert "unknown controller cronjobs; known are trainjob, jobset, job," in done.stderr
+    assert "unknown controller crons; known are trainjob, jobset, job," in done.stderr

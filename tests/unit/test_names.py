@@ -32,7 +32,7 @@ SAME_SUBJECT: dict[str, str] = {
     "torchtune": "`tune run`: admission checks it, decide builds its command",
 }
 #: Folders that tell the same story for different kinds, with the same files.
-SAME_FILES = ("decide/job", "decide/jobset", "decide/trainjob")
+SAME_FILES = ("decide/cronjob", "decide/job", "decide/jobset", "decide/trainjob")
 
 
 def _module_places() -> dict[str, list[str]]:

@@ -10,6 +10,7 @@ from .apps.daemons import DaemonSetController
 from .apps.deployment import DeploymentController
 from .apps.replicas import ReplicaSetController, ReplicationControllerController
 from .apps.stateful import StatefulSetController
+from .cronjob import CronJobController
 from .disruption_budgets import DisruptionController
 from .garbage import GarbageCollector
 from .job import JobController
@@ -37,6 +38,7 @@ _ALL: tuple[ControllerClass, ...] = (
     TrainJobController,
     JobSetController,
     JobController,
+    CronJobController,
     DeploymentController,
     ReplicaSetController,
     ReplicationControllerController,

@@ -231,7 +231,7 @@ def _validate_update(new: Object, old: Object) -> list[FieldError]:
             problems.append(invalid(f"spec.{field}", now.get(field), "field is immutable"))
     if _outside_window(now.get("template") or {}, old) != was.get("template"):
         problems.append(invalid("spec.template", now.get("template"), "field is immutable"))
-    return problems + _scheduling_update(now.get("scheduling"), was.get("scheduling"))
+    return problems + scheduling_update(now.get("scheduling"), was.get("scheduling"))
 
 
 def _completions(new: Part, old: Part) -> list[FieldError]:
@@ -282,14 +282,14 @@ def _put_back(part: Object, was: Part, names_of_fields: tuple[str, ...]) -> None
             part[field] = was[field]
 
 
-def _scheduling_update(new: Part | None, old: Part | None) -> list[FieldError]:
+def scheduling_update(new: Part | None, old: Part | None, *, policy_frozen: bool = True) -> list[FieldError]:
     path = "spec.scheduling"
     problems = fields.shape_frozen(path, new, old)
     if problems or new is None or old is None:
         return problems
     policy, policy_was = new.get("schedulingPolicy"), old.get("schedulingPolicy")
     problems = fields.shape_frozen(f"{path}.schedulingPolicy", policy, policy_was)
-    if policy is not None and policy_was is not None:
+    if policy_frozen and policy is not None and policy_was is not None:
         for member in grouping.POLICIES:
             where = f"{path}.schedulingPolicy.{member}"
             problems += fields.shape_frozen(where, policy.get(member), policy_was.get(member))

@@ -76,6 +76,7 @@ class UncountedPods(ViewPart, frozen=True):
 
 class JobStatus(Conditioned, frozen=True):
     start_time: str = ""
+    completion_time: str = ""
     active: int = 0
     ready: int = 0
     succeeded: int = 0

@@ -70,3 +70,45 @@ def test_template_stays_as_it_is_written() -> None:
     defaulting.filler("io.k8s.api.batch.v1.CronJob")(obj)
     assert obj["spec"]["jobTemplate"]["spec"].keys() == {"template"}
     assert obj["spec"]["successfulJobsHistoryLimit"] == 3
+
+
+def test_a_name_leaves_room_for_the_minute() -> None:
+    long = cron_job()
+    long["metadata"]["name"] = "c" * 53
+    assert problems(long) == [f'metadata.name: Invalid value: "{"c" * 53}": must be no more than 52 characters']
+
+
+def update(new: Object, old: Object) -> list[str]:
+    """The fields that an update is refused for."""
+    for obj in (new, old):
+        defaulting.filler("io.k8s.api.batch.v1.CronJob")(obj)
+    return [problem.field for problem in rules.validate_update(scheme.CRON_JOBS, new, old)]
+
+
+def with_scheduling(**scheduling: object) -> Object:
+    return cron_job(jobTemplate={"spec": {"template": {"spec": dict(SPEC)}, "scheduling": scheduling}})
+
+
+BASIC, GANG = {"basic": {}}, {"gang": {}}
+
+
+@pytest.mark.conformance("JOB-W45")
+def test_the_policy_of_a_template_may_change() -> None:
+    basic, gang = with_scheduling(schedulingPolicy=BASIC), with_scheduling(schedulingPolicy=GANG)
+    assert update(gang, basic) == []
+    assert update(basic, gang) == []
+
+
+@pytest.mark.parametrize(
+    ("new", "field"),
+    [
+        (cron_job(), "spec.jobTemplate.spec.scheduling"),
+        (with_scheduling(), "spec.jobTemplate.spec.scheduling.schedulingPolicy"),
+        (
+            with_scheduling(schedulingPolicy=GANG, disruptionMode={"all": {}}),
+            "spec.jobTemplate.spec.scheduling.disruptionMode",
+        ),
+    ],
+)
+def test_other_terms_of_scheduling_stay(new: Object, field: str) -> None:
+    assert update(new, with_scheduling(schedulingPolicy=GANG)) == [field]
