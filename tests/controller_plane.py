@@ -50,7 +50,7 @@ def for_training(caches: Caches) -> Sequence[Controller]:
     return [
         JobController(caches),
         JobSetController(caches),
-        TrainJobController(caches),
+        TrainJobController(caches, random_bytes=Rng(11).random_bytes),
         GarbageCollector(caches),
         PodGroupProtection(caches),
         CompositePodGroupProtection(caches),

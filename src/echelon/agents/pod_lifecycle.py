@@ -39,6 +39,7 @@ _ENDLESS = re.compile(
       | until\s+(?:false|!\s*true)\s*(?:;|$)
       | for\s*\(\(\s*;\s*;\s*\)\)
       | sleep\s+inf(?:inity)?(?!\w)
+      | sshd\s[^;&|]{0,80}?(?<=\s)-[a-zA-Z]*D
       | tail\s[^;&|]{0,80}?(?<=\s)(?:-[fF]|--follow)(?!\w)
     )""",
     re.VERBOSE | re.MULTILINE,

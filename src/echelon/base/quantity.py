@@ -51,6 +51,12 @@ def minus(first: str, second: str) -> str:
     return _added(first, second, -1)
 
 
+def times(amount: str, count: int) -> str:
+    """So many times an amount, in its own notation."""
+    nano, notation = _read(_text(amount))
+    return _spelling(min(nano * count, _LIMIT), notation)
+
+
 def _added(first: str, second: str, sign: int) -> str:
     (start, own), (change, other) = _read(_text(first)), _read(_text(second))
     return _spelling(start + sign * change, own if start else other)

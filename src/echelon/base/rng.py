@@ -27,6 +27,10 @@ class Rng:
         """A uniform integer in [0, bound); the bias for bounds far below 2**64 is negligible."""
         return self.word() % bound
 
+    def random_bytes(self, count: int) -> bytes:
+        words = b"".join(self.word().to_bytes(8, "big") for _ in range(-(-count // 8)))
+        return words[:count]
+
     def uid(self) -> str:
         """A version 4 UUID as text."""
         high, low = self.word(), self.word()

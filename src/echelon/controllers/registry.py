@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import secrets
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from ..client.informer import Caches
@@ -65,13 +66,22 @@ class UnknownController(ValueError):
 
 
 def all_controllers(
-    caches: Caches, names: Collection[str] = ALL_CONTROLLERS, *, job_workloads: bool = True
+    caches: Caches,
+    names: Collection[str] = ALL_CONTROLLERS,
+    *,
+    job_workloads: bool = True,
+    random_bytes: Callable[[int], bytes] = secrets.token_bytes,
 ) -> list[Controller]:
-    """Those that are named; without `job_workloads` no Workloads are made for Jobs."""
-    chosen = [kind for kind in _ALL if kind.name in names]
-    return [
-        JobController(caches, workloads=job_workloads) if kind is JobController else kind(caches) for kind in chosen
-    ]
+    """Those that are named; without `job_workloads` no Workloads are made for Jobs; new keys are `random_bytes`."""
+
+    def make(kind: ControllerClass) -> Controller:
+        if kind is JobController:
+            return JobController(caches, workloads=job_workloads)
+        if kind is TrainJobController:
+            return TrainJobController(caches, random_bytes=random_bytes)
+        return kind(caches)
+
+    return [make(kind) for kind in _ALL if kind.name in names]
 
 
 def select(choice: str) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from ..api.verbs import Verbs
 from ..base.clock import Clock
 from ..base.rng import Rng
 from ..client.informer import Caches
+from ..controllers.registry import all_controllers
 from ..runtime import components
 from ..runtime.clocks import LoopClock
 from ..runtime.components import Component
@@ -50,7 +51,8 @@ class Process:
         if name == "scheduler":
             self.scheduler, running = components.scheduler(verbs, self.caches, clock, settings)
         elif name == "controllers":
-            running = components.controllers(verbs, self.caches, clock)
+            chosen = all_controllers(self.caches, random_bytes=Rng(1).random_bytes)
+            running = components.controllers(verbs, self.caches, clock, chosen)
         else:
             running = [Component("nodes", SimulatedNodes(verbs, self.caches, clock, _NO_NODES).run)]
         running.append(Component("caches", self.caches.run))

@@ -10,7 +10,7 @@ from copy import deepcopy
 from typing import Any
 
 from echelon.api.objects import meta
-from echelon.api.scheme import Object, Resource, by_kind
+from echelon.api.scheme import Object, Resource
 from echelon.base.instants import to_time
 from echelon.decide.plan import Action, ApplyPatch, Create, Delete, Plan
 
@@ -94,7 +94,7 @@ class PlainApi:
     def _apply(self, action: Action) -> None:
         match action:
             case Create(resource, obj, created):
-                assert by_kind(obj["apiVersion"], obj["kind"]) == resource
+                assert (obj["apiVersion"], obj["kind"]) == (resource.api_version, resource.kind)
                 self.add(resource, obj)
                 if created is not None:
                     self.events.append((created.type, created.reason, created.message))

@@ -5,19 +5,20 @@ runtime template → runtimePatches → resources → counts → ML policy → t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...api.objects import meta
+from ...api.objects.builtin_runtimes import template_of
 from ...api.objects.subtree import items, mapping
 from ...api.scheme import JOB_SETS, TRAIN_JOBS, Object
 from ...api.verbs import Patch, PatchType
 from ..plan import ApplyPatch
 from . import overrides, runtime_patches
 from .frameworks import policies
-from .frameworks.parts import Parts
-from .model import DATASET_INITIALIZER, MODEL_INITIALIZER, TRAINER, TrainJob, ancestor, pod_template
+from .frameworks.parts import KeySecret, Parts
+from .model import DATASET_INITIALIZER, LAUNCHER, MODEL_INITIALIZER, NODE, TRAINER, TrainJob, ancestor, pod_template
 
 #: What of a pod template may change while a JobSet is suspended.
 _CHANGEABLE_SPEC = ("nodeSelector", "tolerations", "schedulingGates")
@@ -30,6 +31,9 @@ class Built:
     jobset: Object
     #: How many pods each replicated job runs at the same time.
     pods: Mapping[str, int]
+    #: What its pods mount: ConfigMaps that follow what is wanted, and Secrets that are made once.
+    objects: Sequence[Object]
+    keys: Sequence[KeySecret]
 
     @property
     def replicated_jobs(self) -> list[Object]:
@@ -38,21 +42,24 @@ class Built:
 
 def build(tj: TrainJob, runtime: Object) -> Built:
     policy = mapping(runtime, "spec", "mlPolicy")
-    template = runtime_patches.apply(tj, mapping(runtime, "spec", "template"))
+    template = runtime_patches.apply(tj, template_of(runtime))
     jobset_spec: Object = template.setdefault("spec", {})
     replicated_jobs = items(jobset_spec, "replicatedJobs")
-    pods = {rj["name"]: _pods(tj, policy, rj) for rj in replicated_jobs}
-    for rj in replicated_jobs:
+    nodes = [rj for rj in replicated_jobs if overrides.trains(rj, policy)]
+    for rj in nodes:
         overrides.apply_resources(tj, rj)
+        overrides.apply_env(tj, rj)
+    pods = {rj["name"]: _pods(tj, policy, rj) for rj in replicated_jobs}
     parts = Parts(tj, policy, replicated_jobs, pods, _subdomain(tj, jobset_spec))
     policies.apply(parts)
-    total: dict[str, int] = {}
+    for rj in nodes:
+        overrides.apply_env(tj, rj)
     for rj in replicated_jobs:
         overrides.apply_initializer(tj, rj)
-        overrides.apply_trainer(tj, rj, has_command=policies.makes_command(parts))
-        total[rj["name"]] = _set_counts(rj, pods[rj["name"]])
+        overrides.apply_trainer(tj, rj, policies.makes(parts))
+    total = {rj["name"]: _set_counts(rj, pods[rj["name"]]) for rj in replicated_jobs}
     jobset_spec["suspend"] = tj.suspended
-    return Built(_object(tj, template), total)
+    return Built(_object(tj, template), total, parts.objects, parts.keys)
 
 
 def join(built: Built, replicated_jobs: tuple[str, ...], group: str) -> None:
@@ -63,13 +70,18 @@ def join(built: Built, replicated_jobs: tuple[str, ...], group: str) -> None:
 
 
 def _pods(tj: TrainJob, policy: Mapping[str, Any], replicated_job: Object) -> int:
-    if ancestor(replicated_job) == TRAINER:
-        if tj.trainer.num_nodes is not None:
-            return tj.trainer.num_nodes
-        if policy:
-            return max(1, int(policy.get("numNodes") or 1))
-    parallelism = mapping(replicated_job, "template", "spec").get("parallelism")
-    return max(1, int(parallelism or 1))
+    """How many pods a replicated job runs at the same time."""
+    name, trains = replicated_job["name"], ancestor(replicated_job) == TRAINER
+    nodes = tj.trainer.num_nodes
+    if nodes is None and policy:
+        nodes = max(1, int(policy.get("numNodes") or 1))
+    if "mpi" in policy and name == LAUNCHER:
+        return 1
+    if nodes is not None and "mpi" in policy and name == NODE:
+        return max(0, nodes - 1) if mapping(policy, "mpi").get("runLauncherAsNode") else nodes
+    if nodes is not None and trains:
+        return nodes
+    return max(1, int(mapping(replicated_job, "template", "spec").get("parallelism") or 1))
 
 
 def _set_counts(replicated_job: Object, pods: int) -> int:

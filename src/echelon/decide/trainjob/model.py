@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...api.objects.subtree import items, mapping
@@ -17,6 +17,8 @@ DATASET_INITIALIZER = "dataset-initializer"
 MODEL_INITIALIZER = "model-initializer"
 #: The container in which training runs.
 NODE_CONTAINER = "node"
+#: Replicated jobs of mpi, found by their names: the one that starts the processes, and those that run them.
+LAUNCHER, NODE = "launcher", "node"
 
 
 class CannotBuild(Exception):
@@ -70,6 +72,10 @@ class Observed:
     pod_groups: Sequence[PodGroupView]
     #: Anything in its namespace, whoever owns it.
     find: Callable[[Resource, str], Object | None]
+    #: Random bytes for new keys, other ones at every decision.
+    entropy: bytes
+    #: Groups of other schedulers that the server serves, by API group.
+    gang_kinds: Mapping[str, Resource]
 
 
 def managed_elsewhere(trainjob: TrainJobView) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ...api.objects.subtree import items, mapping
 from ...api.scheme import Object
 from .model import (
     DATASET_INITIALIZER,
     MODEL_INITIALIZER,
+    NODE,
     NODE_CONTAINER,
     TRAINER,
     TrainJob,
@@ -18,11 +20,17 @@ from .model import (
 )
 
 
+def trains(replicated_job: Object, policy: Mapping[str, Any]) -> bool:
+    """Whether its pods are nodes of the training; workers of mpi are, beside a launcher that is one of them."""
+    as_node = replicated_job["name"] == NODE and mapping(policy, "mpi").get("runLauncherAsNode")
+    return ancestor(replicated_job) == TRAINER or bool(as_node)
+
+
 def apply_resources(tj: TrainJob, replicated_job: Object) -> None:
     """`resourcesPerNode` over the runtime's, key by key."""
     wanted = tj.trainer.resources_per_node
     node = container(replicated_job, NODE_CONTAINER)
-    if not wanted or node is None or ancestor(replicated_job) != TRAINER:
+    if not wanted or node is None:
         return
     resources = dict(mapping(node, "resources"))
     for part in ("limits", "requests"):
@@ -33,10 +41,17 @@ def apply_resources(tj: TrainJob, replicated_job: Object) -> None:
     node["resources"] = resources
 
 
-def apply_trainer(tj: TrainJob, replicated_job: Object, *, has_command: bool) -> None:
-    """Image, command and arguments replace the runtime's, each on its own; variables by name.
+def apply_env(tj: TrainJob, replicated_job: Object) -> None:
+    """Variables of the trainer: before those of the ML policy, and over them where both have one."""
+    node = container(replicated_job, NODE_CONTAINER)
+    if node is not None:
+        set_env(node, tj.trainer.env)
 
-    `has_command`: the ML policy has made the command already.
+
+def apply_trainer(tj: TrainJob, replicated_job: Object, made: Sequence[str]) -> None:
+    """Image, command and arguments replace the runtime's, each on its own.
+
+    `made`: fields that the ML policy has made of the TrainJob's already.
     """
     node = container(replicated_job, NODE_CONTAINER)
     if node is None or ancestor(replicated_job) != TRAINER:
@@ -44,11 +59,10 @@ def apply_trainer(tj: TrainJob, replicated_job: Object, *, has_command: bool) ->
     trainer = tj.trainer
     if trainer.image:
         node["image"] = trainer.image
-    if trainer.command and not has_command:
+    if trainer.command and "command" not in made:
         node["command"] = list(trainer.command)
-    if trainer.args:
+    if trainer.args and "args" not in made:
         node["args"] = list(trainer.args)
-    set_env(node, trainer.env)
 
 
 def apply_initializer(tj: TrainJob, replicated_job: Object) -> None:

@@ -1,6 +1,6 @@
 """One decision about a TrainJob.
 
-    runtime snapshot → build → Workload → PodGroups → JobSet → status from the JobSet → deadline
+    runtime snapshot → build → Secrets, ConfigMaps → Workload → PodGroups → JobSet → status from the JobSet → deadline
 
 What refers to a stored object's uid waits for the next decision, which follows as soon as that object is stored.
 """
@@ -8,13 +8,15 @@ What refers to a stored object's uid waits for the next decision, which follows 
 from __future__ import annotations
 
 from ...api.objects import meta
+from ...api.objects.foreign_gangs import ForeignGang
 from ...api.objects.subtree import mapping
-from ...api.scheme import CONFIG_MAPS, JOB_SETS, POD_GROUPS, TRAIN_JOBS, WORKLOADS, Object
+from ...api.scheme import CONFIG_MAPS, JOB_SETS, POD_GROUPS, SECRETS, TRAIN_JOBS, WORKLOADS, Object, Resource
+from ...api.verbs import Patch, PatchType
 from ...api.views.group_views import PodGroupView
 from ...api.views.job_views import JobSetView, JobTemplate
 from ...api.views.object_view import read as read_part
-from ..plan import NOTHING, Create, Delete, Draft, Note, Plan
-from . import child, runtime_snapshot, scheduling_groups
+from ..plan import NOTHING, ApplyPatch, Create, Delete, Draft, Note, Plan
+from . import child, foreign_groups, runtime_snapshot, scheduling_groups
 from .model import CannotBuild, Observed, TrainJob, managed_elsewhere, read
 from .status import TrainJobStatusDraft, missed_deadline
 
@@ -62,10 +64,53 @@ def _run(tj: TrainJob, observed: Observed, existing: JobSetView | None, draft: D
     if existing is not None and not existing.controlled_by(tj.uid):
         raise CannotBuild(f"JobSet {tj.name} exists and belongs to someone else; delete it, or rename the TrainJob")
     built = child.build(tj, resolved.runtime)
+    _sync_mounted(tj, built, observed, draft)
+    foreign = foreign_groups.wanted(resolved.runtime)
+    if foreign is not None:
+        _group_elsewhere(foreign, tj, resolved.runtime, built, observed, draft)
     policy = mapping(resolved.runtime, "spec", "podGroupPolicy")
     if "workload" in policy and not _runs_ungrouped(existing) and not _group(tj, built, observed, existing, draft):
         return
     _sync_jobset(tj, built.jobset, existing, draft)
+
+
+def _sync_mounted(tj: TrainJob, built: child.Built, observed: Observed, draft: Draft) -> None:
+    """Secrets and ConfigMaps that the pods mount; keys that exist are kept."""
+    for secret in built.keys:
+        if _own(tj, observed, SECRETS, secret.name) is None:
+            draft.stage(_create(tj, secret.make(tj, secret.name, observed.entropy)))
+    for wanted in built.objects:
+        current = _own(tj, observed, CONFIG_MAPS, meta.name(wanted))
+        if current is None:
+            draft.stage(_create(tj, wanted))
+        elif current.get("data") != wanted["data"]:
+            body = {"metadata": {"uid": meta.uid(current)}, "data": wanted["data"]}
+            patch = Patch(PatchType.MERGE, body)
+            draft.stage(ApplyPatch(CONFIG_MAPS, tj.namespace, meta.name(wanted), patch))
+
+
+def _group_elsewhere(
+    gang: ForeignGang, tj: TrainJob, runtime: Object, built: child.Built, observed: Observed, draft: Draft
+) -> None:
+    """The group for another scheduler; like the JobSet it changes only while the TrainJob is suspended."""
+    kind = foreign_groups.served(gang, observed)
+    group = foreign_groups.members(built.replicated_jobs, mapping(runtime, "spec", "mlPolicy"))
+    foreign_groups.join(gang, tj, group)
+    wanted = foreign_groups.pod_group(gang, kind, tj, runtime, built.jobset, group, built.pods)
+    current = _own(tj, observed, kind, tj.name)
+    if current is None:
+        draft.stage(_create(tj, wanted, resource=kind))
+    elif tj.suspended and (change := foreign_groups.update(kind, current, wanted)) is not None:
+        draft.stage(change)
+
+
+def _own(tj: TrainJob, observed: Observed, resource: Resource, name: str) -> Object | None:
+    """The TrainJob's object of that name; someone else's is never taken."""
+    found = observed.find(resource, name)
+    if found is not None and not meta.controlled_by(found, tj.uid):
+        kind = resource.kind
+        raise CannotBuild(f"{kind} {name} exists and belongs to someone else; delete it, or rename the TrainJob")
+    return found
 
 
 def _runs_ungrouped(existing: JobSetView | None) -> bool:
@@ -124,12 +169,12 @@ def _clean_up(tj: TrainJob, current: JobSetView | None, draft: Draft) -> None:
         draft.stage(Delete(JOB_SETS, tj.namespace, current.name, current.uid))
 
 
-_RESOURCES = {resource.kind: resource for resource in (CONFIG_MAPS, WORKLOADS, POD_GROUPS, JOB_SETS)}
+_RESOURCES = {resource.kind: resource for resource in (CONFIG_MAPS, SECRETS, WORKLOADS, POD_GROUPS, JOB_SETS)}
 
 
-def _create(tj: TrainJob, obj: Object, created: Note | None = None) -> Create:
+def _create(tj: TrainJob, obj: Object, created: Note | None = None, resource: Resource | None = None) -> Create:
     refused = Note(TRAIN_JOBS, tj.obj, "Warning", "TrainJobResourcesCreationFailed", "{error}")
-    return Create(_RESOURCES[obj["kind"]], obj, created=created, refused=refused)
+    return Create(resource or _RESOURCES[obj["kind"]], obj, created=created, refused=refused)
 
 
 def _delete(group: PodGroupView) -> Delete:

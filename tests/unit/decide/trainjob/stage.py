@@ -47,6 +47,7 @@ class Stage(PlainApi):
         self, trainjob: Object, runtime: Object | None = None, *, beside: Sequence[tuple[Resource, Object]] = ()
     ) -> None:
         super().__init__()
+        self.gang_kinds: dict[str, Resource] = {}
         self.name = meta.name(trainjob)
         self.runtime = runtime or RUNTIMES.get(trainjob["spec"]["runtimeRef"]["name"])
         self.add(TRAIN_JOBS, trainjob)
@@ -65,7 +66,8 @@ class Stage(PlainApi):
     def plan(self) -> Plan:
         workloads = [WorkloadView(obj) for obj in self.owned(WORKLOADS, self.trainjob)]
         groups = [PodGroupView(obj) for obj in self.owned(POD_GROUPS, self.trainjob)]
-        seen = Observed(TrainJobView(self.trainjob), self.runtime, workloads, groups, self.find)
+        view = TrainJobView(self.trainjob)
+        seen = Observed(view, self.runtime, workloads, groups, self.find, bytes(80), self.gang_kinds)
         return reconcile(seen, self.now)
 
     def edit_trainjob(self, **spec: Any) -> None:

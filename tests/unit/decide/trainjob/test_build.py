@@ -98,10 +98,18 @@ def test_a_missing_injection_target_is_reported() -> None:
     assert stage.settle() == 5
 
 
-def test_a_policy_that_is_not_served_yet_is_reported_and_makes_nothing() -> None:
-    stage = Stage(trainjob(), runtime(TORCH, mlPolicy={"mpi": {}}))
-    assert stage.names(JOB_SETS) == []
-    assert "mlPolicy.mpi" in stage.events[0][2]
+def test_the_trainers_variables_come_before_those_of_the_policy() -> None:
+    variables = [{"name": "LR", "value": "1"}]
+    stage = Stage(trainjob(trainer={"env": variables}))
+    assert list(stage.env("node"))[:2] == ["LR", "PET_NNODES"]
+
+
+@pytest.mark.parametrize(("policy", "image"), [({}, "busybox"), ({"jax": {}}, "nvcr.io/nvidia/jax:25.10-py3")])
+def test_a_runtime_without_a_template_has_that_of_its_framework(policy: Object, image: str) -> None:
+    bare = {**RUNTIMES[TORCH], "spec": {"mlPolicy": policy} if policy else {"podGroupPolicy": {}}}
+    stage = Stage(trainjob(trainer={"numNodes": 8}), bare)
+    assert stage.container("node")["image"] == image
+    assert stage.replicated("node")["template"]["spec"]["parallelism"] == 8
 
 
 def test_the_trainers_words_replace_the_runtimes_each_on_its_own() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ....api.objects import meta
 from ....api.objects.subtree import items, mapping
 from ....api.objects.vocabulary import COMPLETION_INDEX
-from ....api.scheme import Object
+from ....api.scheme import TRAIN_JOBS, Object, Resource
 from ....base import quantity
 from ..model import NODE_CONTAINER, TRAINER, CannotBuild, TrainJob, ancestor, container
 
@@ -16,6 +17,14 @@ from ..model import NODE_CONTAINER, TRAINER, CannotBuild, TrainJob, ancestor, co
 PORT = 29_500
 #: The rank of a node: the completion index of its pod.
 RANK = {"fieldRef": {"fieldPath": f"metadata.annotations['{COMPLETION_INDEX}']"}}
+
+
+@dataclass(frozen=True)
+class KeySecret:
+    """A Secret with keys: made from random bytes where it is missing, and then kept as it is."""
+
+    name: str
+    make: Callable[[TrainJob, str, bytes], Object]
 
 
 @dataclass
@@ -28,8 +37,9 @@ class Parts:
     #: How many pods each replicated job runs at the same time.
     pods: dict[str, int]
     subdomain: str
-    #: What pods mount: created before the JobSet.
+    #: What pods mount, made before the JobSet: ConfigMaps that follow what is wanted, and keys.
     objects: list[Object] = field(default_factory=list)
+    keys: list[KeySecret] = field(default_factory=list)
 
     @property
     def trainers(self) -> list[Object]:
@@ -41,6 +51,13 @@ class Parts:
     def first_node(self, replicated_job: Object) -> str:
         """The host name of the node of rank 0."""
         return f"{self.tj.name}-{replicated_job['name']}-0-0.{self.subdomain}"
+
+
+def owned_object(tj: TrainJob, resource: Resource, name: str, **body: Any) -> Object:
+    """An object that belongs to the TrainJob and goes with it."""
+    owners = [meta.owner_reference(tj.obj, TRAIN_JOBS)]
+    metadata = {"name": name, "namespace": tj.namespace, "ownerReferences": owners}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **body}
 
 
 def node_container(replicated_job: Object) -> Object:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from ..model import CannotBuild
-from . import torch, torchtune
+from collections.abc import Callable
+
+from . import flux, jax, mpi, torch, torchtune, xgboost
 from .parts import Parts
 
-_NOT_YET = ("mpi", "jax", "xgboost", "flux")
+_FRAMEWORKS: dict[str, Callable[[Parts], None]] = {
+    "torch": torch.apply,
+    "mpi": mpi.apply,
+    "jax": jax.apply,
+    "xgboost": xgboost.apply,
+    "flux": flux.apply,
+}
 
 
 def apply(parts: Parts) -> None:
-    for kind in _NOT_YET:
-        if kind in parts.policy:
-            raise CannotBuild(f"mlPolicy.{kind} of runtime {parts.tj.runtime_name} is not supported yet; torch is")
-    if "torch" in parts.policy:
-        torch.apply(parts)
+    for name, set_up in _FRAMEWORKS.items():
+        if name in parts.policy:
+            set_up(parts)
 
 
-def makes_command(parts: Parts) -> bool:
-    """Whether the policy has made the trainer's command itself."""
-    return "torch" in parts.policy and torchtune.wanted(parts.tj)
+def makes(parts: Parts) -> tuple[str, ...]:
+    """Which of the trainer's fields the policy has made of what the TrainJob says."""
+    if "flux" in parts.policy:
+        return ("command", "args")
+    return ("command",) if "torch" in parts.policy and torchtune.wanted(parts.tj) else ()
