@@ -101,9 +101,10 @@ class ControllerPlane:
         bind: bool = True,
         scheduler: bool = False,
         late: Resource | None = None,
+        disabled_features: frozenset[str] = frozenset(),
     ) -> None:
         self.clock = LoopClock()
-        self.api = Pipeline(open_memory(header_of), self.clock, Rng(7))
+        self.api = Pipeline(open_memory(header_of), self.clock, Rng(7), disabled_features=disabled_features)
         self._controllers = controllers
         self._cluster = cluster
         self._bind = bind and not scheduler

@@ -41,6 +41,16 @@ def exact(quantity: str | int | float) -> int:
     return _read(_text(quantity))[0]
 
 
+def same(first: object, second: object) -> bool:
+    """Whether two values are equal as amounts; what is not a quantity equals itself only."""
+    if first == second or not isinstance(first, str | int | float) or not isinstance(second, str | int | float):
+        return first == second
+    try:
+        return exact(first) == exact(second)
+    except ValueError:
+        return False
+
+
 def plus(first: str, second: str) -> str:
     """The sum in canonical spelling, in the notation of the first amount unless that is zero."""
     return _added(first, second, 1)

@@ -87,6 +87,12 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Make no Workloads and PodGroups for Jobs; spec.scheduling of new Jobs is dropped with a warning.",
 )
+@click.option(
+    "--feature-gates",
+    metavar="NAME=BOOL,...",
+    default="",
+    help="Features to switch off, as ElasticJobSet=false; all are on.",
+)
 @click.option("--no-scheduler", is_flag=True, help="Run no scheduler; pods wait until something else binds them.")
 @cluster_option
 @speed_option
@@ -103,6 +109,7 @@ def up(
     nodes: str,
     controllers: str,
     no_job_workloads: bool,
+    feature_gates: str,
     no_scheduler: bool,
     cluster_file: Path | None,
     speed: float,
@@ -124,6 +131,7 @@ def up(
     # Imported after the cluster file is read, so that bad input is reported at once.
     import tempfile
 
+    from ..api.objects.feature_gates import disabled as disabled_features
     from ..runtime import config
     from ..runtime.plane import CannotStart, run_program
 
@@ -131,6 +139,10 @@ def up(
         chosen = config.select(controllers)
     except config.UnknownController as error:
         raise Refusal(f"--controllers {controllers}: {error}") from error
+    try:
+        disabled = disabled_features(feature_gates)
+    except ValueError as error:
+        raise Refusal(f"--feature-gates {feature_gates}: {error}") from error
     with ExitStack() as stack:
         if ephemeral:
             data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="echelon-")))
@@ -149,6 +161,7 @@ def up(
             scheduler_names=() if no_scheduler else config.EMBEDDED_SCHEDULER_NAMES,
             controllers=chosen,
             job_workloads=not no_job_workloads,
+            disabled_features=disabled,
         )
         try:
             run_program(_serve(settings, "data is not kept" if ephemeral else f"data is in {settings.data}"))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..api.scheme import JOB_SETS, JOBS, SERVICES, Object, Resource
+from ..api.objects import meta
+from ..api.objects.vocabulary import JOBSET_NAME
+from ..api.scheme import JOB_SETS, JOBS, SERVICES, VOLUME_CLAIMS, Object, Resource
 from ..api.views.group_views import CompositePodGroupView, PodGroupView, WorkloadView
 from ..api.views.job_views import JobSetView, JobView
 from ..client.informer import Caches, ViewCache, by_controller
@@ -31,11 +33,11 @@ class JobSetController:
         self._jobsets = caches.views(JobSetView)
         self._jobs = caches.views(JobView, {_CONTROLLER: by_controller})
         self._groups: list[ViewCache[Any]] = [caches.views(view, {_CONTROLLER: by_controller}) for view in _GROUP_VIEWS]
-        self._owned = {resource: caches.of(resource) for resource in _OWNED}
+        self._owned = {resource: caches.of(resource) for resource in (*_OWNED, VOLUME_CLAIMS)}
 
     def sources(self) -> Sequence[Source]:
         owned = [Source(resource, controller_key("JobSet"), _BATCH_SECONDS) for resource in _OWNED]
-        return [Source(JOB_SETS, own_key), *owned]
+        return [Source(JOB_SETS, own_key), *owned, Source(VOLUME_CLAIMS, _claimed_by)]
 
     def decide(self, key: str, now: float) -> Plan:
         jobset = self._jobsets.get(key)
@@ -54,3 +56,9 @@ class JobSetController:
 
         groups = [group for cache in self._groups for group in cache.find(_CONTROLLER, jobset.uid)]
         return Observed(jobset, self._jobs.find(_CONTROLLER, jobset.uid), groups, find)
+
+
+def _claimed_by(claim: Object) -> list[str]:
+    """The JobSet that a claim was made for; one that is to outlive it has no owner."""
+    name = meta.labels(claim).get(JOBSET_NAME)
+    return [f"{meta.namespace(claim)}/{name}"] if name else []

@@ -217,16 +217,22 @@ class Runner:
             match action:
                 case Create():
                     await self._create(action)
-                case ApplyPatch(resource, namespace, name, patch, subresource, gone_is_fine):
-                    try:
-                        changed = await self._verbs.patch(resource, name, patch, namespace, subresource)
-                    except ApiError as error:
-                        if error.code == 404 and gone_is_fine:
-                            return
-                        raise
-                    self._caches.observe(resource, changed)
+                case ApplyPatch():
+                    await self._patch(action)
                 case Delete():
                     await self._delete(action)
+
+    async def _patch(self, action: ApplyPatch) -> None:
+        resource = action.resource
+        try:
+            changed = await self._verbs.patch(resource, action.name, action.patch, action.namespace, action.subresource)
+        except ApiError as error:
+            if error.code == 404 and action.gone_is_fine:
+                return
+            if error.reason != "Conflict":
+                self._say(action.refused, "{error}", str(error))
+            raise
+        self._caches.observe(resource, changed)
 
     async def _create(self, action: Create) -> None:
         try:

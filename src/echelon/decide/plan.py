@@ -43,7 +43,7 @@ class Create:
 class ApplyPatch:
     """Patch an object; conditional when the patch carries metadata.resourceVersion or metadata.uid.
 
-    A missing object counts as done when `gone_is_fine`.
+    A missing object counts as done when `gone_is_fine`.  `refused` is recorded as that of a creation.
     """
 
     resource: Resource
@@ -52,6 +52,7 @@ class ApplyPatch:
     patch: Patch
     subresource: Subresource = ""
     gone_is_fine: bool = False
+    refused: Note | None = None
 
 
 @dataclass(frozen=True)

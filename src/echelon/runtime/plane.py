@@ -73,7 +73,13 @@ async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
         stack.push_async_callback(store.close)
         clock = _clock(settings)
         stack.callback(clock.close)
-        pipeline = Pipeline(store, clock, Rng(secrets.randbits(64)), job_workloads=settings.job_workloads)
+        pipeline = Pipeline(
+            store,
+            clock,
+            Rng(secrets.randbits(64)),
+            job_workloads=settings.job_workloads,
+            disabled_features=settings.disabled_features,
+        )
         await pipeline.bootstrap(builtin_runtimes())
         registry, synced = metrics_registry(), asyncio.Event()
         try:

@@ -46,13 +46,23 @@ class Pipeline:
     """The embedded API server without HTTP.
 
     Open the store with `object_cache.header_of`; call `bootstrap` once before serving.  Without `job_workloads` new
-    Jobs lose `spec.scheduling`.
+    Jobs lose `spec.scheduling`; `disabled_features` of `feature_gates` are refused.
     """
 
-    def __init__(self, store: Store, clock: Clock, rng: Rng, *, job_workloads: bool = True) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        rng: Rng,
+        *,
+        job_workloads: bool = True,
+        disabled_features: frozenset[str] = frozenset(),
+    ) -> None:
         #: The kinds that are served: the known ones, and those of CustomResourceDefinitions.
         self.kinds = ServedKinds()
-        self._access = Access(store, clock, rng, self.kinds, job_workloads=job_workloads)
+        self._access = Access(
+            store, clock, rng, self.kinds, job_workloads=job_workloads, disabled_features=disabled_features
+        )
         self._custom = CustomResources(self._access, self.kinds)
 
     async def bootstrap(self, objects: Iterable[Object] = ()) -> None:

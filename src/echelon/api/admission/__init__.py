@@ -13,6 +13,7 @@ from ..objects import meta
 from ..scheme import (
     CLUSTER_TRAINING_RUNTIMES,
     COMPOSITE_POD_GROUPS,
+    JOB_SETS,
     NAMESPACES,
     POD_GROUPS,
     PODS,
@@ -23,7 +24,7 @@ from ..scheme import (
     Object,
     Resource,
 )
-from . import limit_ranges, namespaces, pod_defaults, priority, protection, trainjob
+from . import jobset, limit_ranges, namespaces, pod_defaults, priority, protection, trainjob
 from .reader import Reader
 from .switched_off import drop_job_scheduling
 
@@ -69,6 +70,8 @@ def check_create(resource: Resource, obj: Object, reader: Reader) -> None:
     """`ApiError` if a valid new object is not allowed beside others."""
     if resource is PODS or resource is VOLUME_CLAIMS:
         limit_ranges.check(resource, obj, reader)
+    elif resource is JOB_SETS:
+        jobset.check_create(obj, reader)
 
 
 def admit_update(resource: Resource, new: Object, old: Object, reader: Reader) -> None:
@@ -90,6 +93,8 @@ def check_update(resource: Resource, new: Object, old: Object, reader: Reader) -
     """`ApiError` if a valid change is not allowed beside other objects; pods keep their requests and limits."""
     if resource is VOLUME_CLAIMS and not meta.deleting(old):
         limit_ranges.check(resource, new, reader)
+    elif resource is JOB_SETS:
+        jobset.check_update(new, old, reader)
 
 
 def admit_delete(resource: Resource, obj: Object, reader: Reader) -> None:

@@ -11,6 +11,11 @@ from ..scheme import Object, Resource
 class Reader(Protocol):
     """Synchronous reads of the current state."""
 
+    @property
+    def disabled_features(self) -> frozenset[str]:
+        """Features that the plane has switched off."""
+        ...
+
     def get(self, resource: Resource, name: str, namespace: str = "") -> Object | None:
         """The object, or None."""
         ...

@@ -128,8 +128,17 @@ def _network(spec: Part) -> list[FieldError]:
 
 def _validate_update(new: Object, old: Object) -> list[FieldError]:
     now, was = new.get("spec") or {}, old.get("spec") or {}
-    problems = jobset_update.check(now, was)
-    if now.get("scheduling") != was.get("scheduling") and not any(p.field == "spec.scheduling" for p in problems):
+    problems = jobset_update.check(new, old)
+    if problems:
+        return problems
+    if jobset_update.resized(new, old):
+        problems += [
+            problem
+            for index, replicated in enumerate(now.get("replicatedJobs") or ())
+            for problem in _replicated(f"spec.replicatedJobs[{index}]", new, replicated)
+        ]
+        problems += _totals(now) + jobset_policies.coordinator(meta.name(new), now) + jobset_scheduling.check(new)
+    elif now.get("scheduling") != was.get("scheduling"):
         problems += jobset_scheduling.check(new)
     return problems
 
@@ -139,8 +148,6 @@ def _warnings(obj: Object) -> list[str]:
     found: list[str] = []
     if (spec.get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder":
         found.append("spec.startupPolicy is deprecated; use spec.replicatedJobs[].dependsOn with status Ready")
-    if spec.get("volumeClaimPolicies"):
-        found.append("spec.volumeClaimPolicies: ignored: this server does not create volume claims")
     return found
 
 

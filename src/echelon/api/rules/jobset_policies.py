@@ -118,11 +118,8 @@ def success(path: str, spec: Part) -> list[FieldError]:
 
 def failure(path: str, spec: Part) -> list[FieldError]:
     policy: Part = spec.get("failurePolicy") or {}
+    problems = _in_place(path, spec) if policy.get("restartStrategy") == "InPlaceRestart" else []
     path = f"{path}.failurePolicy"
-    problems: list[FieldError] = []
-    if policy.get("restartStrategy") == "InPlaceRestart":
-        detail = "InPlaceRestart is not served yet; use Recreate or BlockingRecreate"
-        problems.append(forbidden_field(f"{path}.restartStrategy", detail))
     seen: dict[str, int] = {}
     for index, rule in enumerate(policy.get("rules") or ()):
         where = f"{path}.rules[{index}]"
@@ -131,6 +128,29 @@ def failure(path: str, spec: Part) -> list[FieldError]:
         if seen.setdefault(name, index) != index:
             problems.append(duplicate(f"{where}.name", name))
         problems += _rule(where, spec, rule)
+    return problems
+
+
+def _in_place(path: str, spec: Part) -> list[FieldError]:
+    """Pods restart in place and wait for each other: none may be replaced early, and all must run at the same time."""
+    problems: list[FieldError] = []
+    when = "when restartStrategy is InPlaceRestart"
+    for index, replicated in enumerate(spec.get("replicatedJobs") or ()):
+        where = f"{path}.replicatedJobs[{index}].template.spec"
+        job: Part = (replicated.get("template") or {}).get("spec") or {}
+        if job.get("backoffLimit") != fields.INT32_MAX:
+            detail = f"must be {fields.INT32_MAX} {when}"
+            problems.append(invalid(f"{where}.backoffLimit", job.get("backoffLimit"), detail))
+        if job.get("podReplacementPolicy") != "Failed":
+            policy = job.get("podReplacementPolicy")
+            problems.append(invalid(f"{where}.podReplacementPolicy", policy, f"must be Failed {when}"))
+        completions = job.get("completions")
+        if completions is None or completions != job.get("parallelism"):
+            detail = f"completions and parallelism must be set and equal to each other {when}"
+            problems.append(invalid(f"{where}.completions", completions, detail))
+    if sequenced(spec):
+        detail = "InPlaceRestart holds all pods at one barrier, so replicatedJobs cannot start one after the other"
+        problems.append(forbidden_field(f"{path}.failurePolicy.restartStrategy", detail))
     return problems
 
 
@@ -206,7 +226,7 @@ def claims(jobset: str, spec: Part) -> list[FieldError]:
     problems: list[FieldError] = []
     seen: dict[str, str] = {}
     mounted, declared = _volume_names(spec)
-    for where, template in _claim_templates(spec):
+    for where, _, template in claim_templates(spec):
         about: Part = template.get("metadata") or {}
         name = about.get("name", "")
         if about.get("namespace"):
@@ -224,10 +244,11 @@ def claims(jobset: str, spec: Part) -> list[FieldError]:
     return problems
 
 
-def _claim_templates(spec: Part) -> Iterator[tuple[str, Part]]:
+def claim_templates(spec: Part) -> Iterator[tuple[str, Part, Part]]:
+    """Path, policy and template of every claim."""
     for outer, policy in enumerate(spec.get("volumeClaimPolicies") or ()):
         for inner, template in enumerate(policy.get("templates") or ()):
-            yield f"spec.volumeClaimPolicies[{outer}].templates[{inner}]", template
+            yield f"spec.volumeClaimPolicies[{outer}].templates[{inner}]", policy, template
 
 
 def _volume_names(spec: Part) -> tuple[list[str], list[str]]:

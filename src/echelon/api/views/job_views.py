@@ -172,6 +172,8 @@ class JobSetSpec(ViewPart, frozen=True):
     managed_by: str = ""
     active_deadline_seconds: int | None = None
     ttl_seconds_after_finished: int | None = None
+    #: As written; claims are made from their templates.
+    volume_claim_policies: tuple[dict[str, Any], ...] = ()
     #: As written; it is compiled into group templates.
     scheduling: dict[str, Any] | None = None
 

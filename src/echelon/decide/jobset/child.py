@@ -14,11 +14,15 @@ from ...api.objects.vocabulary import (
     REPLICATED_JOB_NAME,
 )
 from ...api.scheme import JOB_SETS, JOBS, Object
+from ...api.verbs import Patch, PatchType
+from ...api.views.job_views import JobView
+from ..plan import ApplyPatch, Note
 from . import child_names
 from .children import JOB_INDEX, JOB_RESTART_ATTEMPT, RESTART_ATTEMPT, job_restarts
 from .failure_policy import uses_job_restarts
 from .model import NODE_SELECTOR_STRATEGY, JobSet, ReplicatedJob
 from .scheduling_groups import Membership
+from .upkeep import volume_claims
 
 _NAMESPACED_JOB = "alpha.jobset.sigs.k8s.io/namespaced-job"
 _NO_SCHEDULE = "alpha.jobset.sigs.k8s.io/no-schedule"
@@ -44,6 +48,12 @@ def build(js: JobSet, rj: ReplicatedJob, index: int, membership: Membership | No
     spec["suspend"] = js.suspended
     spec["template"] = _pod_template(js, rj, name, mapping(spec, "template"), keys, annotations, membership)
     return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": metadata, "spec": spec}
+
+
+def change(job: JobView, spec: Object, refused: Note | None = None) -> ApplyPatch:
+    """A change of the spec of a Job that exists."""
+    body = {"metadata": {"uid": job.uid}, "spec": spec}
+    return ApplyPatch(JOBS, job.namespace, job.name, Patch(PatchType.MERGE, body), gone_is_fine=True, refused=refused)
 
 
 def _keys(js: JobSet, rj: ReplicatedJob, index: int, name: str) -> dict[str, str]:
@@ -95,6 +105,9 @@ def _pod_template(
         node_selector, toleration = reserved_nodes(js.namespace, job)
         spec["nodeSelector"] = {**mapping(spec, "nodeSelector"), **node_selector}
         spec["tolerations"] = [*items(spec, "tolerations"), toleration]
+    claimed = volume_claims.volumes(js, spec)
+    if claimed:
+        spec["volumes"] = [*items(spec, "volumes"), *claimed]
     if membership is not None:
         spec["schedulingGroup"] = {"podGroupName": membership.group}
     return {

@@ -12,6 +12,10 @@ def job_name(jobset: str, replicated_job: str, index: int) -> str:
     return f"{jobset}-{replicated_job}-{index}"
 
 
+def claim_name(jobset: str, template: str) -> str:
+    return f"{template}-{jobset}"
+
+
 def job_key(namespace: str, job: str) -> str:
     """A label value unique to a Job in the whole cluster."""
     return hashlib.sha1(f"{namespace}/{job}".encode(), usedforsecurity=False).hexdigest()

@@ -1,6 +1,6 @@
 """One decision about a JobSet, in the order in which it matters.
 
-    classify Jobs → finished? → delete earlier attempts → at an end? → Service → groups → Jobs → (un)suspend
+    classify Jobs → finished? → delete earlier attempts → at an end? → Service, claims → groups → Jobs → (un)suspend
 
 A failure or a success only changes the status; the writes that follow from it are decided when that is stored.
 """
@@ -23,7 +23,6 @@ from . import (
     failure_policy,
     group_objects,
     scheduling_groups,
-    service,
     startup,
     success_policy,
     suspend,
@@ -31,6 +30,7 @@ from . import (
 from .group_objects import GroupObjects
 from .model import JobSet, Observed, managed_elsewhere, read
 from .status import COMPLETED, FAILED, RESTARTING, JobSetStatusDraft
+from .upkeep import scaling, service, volume_claims
 
 _LOOK_AGAIN_SECONDS = 10.0
 #: A decision must not hold up the process for long.
@@ -98,18 +98,34 @@ def _run(decision: _Decision) -> None:
     headless = service.missing(js, decision.observed)
     if headless is not None:
         draft.stage(Create(SERVICES, headless, refused=_refusal(js, "HeadlessServiceCreationFailed")))
+    if not _make_claims(decision):
+        return
     wanted = group_objects.build(js, scheduling_groups.compile_tree(js))
     startable = startup.startable(js, decision.counts)
     if js.suspended:
         draft.stage(*_missing_jobs(decision, startable, wanted))
         draft.stage(*suspend.suspend(decision.jobs, status))
+        draft.stage(*scaling.resized_jobs(js, decision.jobs))
         draft.stage(*_deletions(suspend.regrouped(js, decision.jobs, wanted.members)))
         draft.stage(*group_objects.leftovers(decision.observed))
         return
     if _make_groups(decision, wanted):
+        for stage in scaling.resized_groups(wanted, decision.observed, js.uid):
+            draft.stage(*stage)
+        draft.stage(*scaling.resized_jobs(js, decision.jobs))
         draft.stage(*_missing_jobs(decision, startable, wanted))
         draft.stage(*suspend.resume(js, startable, decision.jobs, wanted.members, status))
         startup.report_startup(js, startable, status)
+
+
+def _make_claims(decision: _Decision) -> bool:
+    """Plan the missing volume claims; False if a name is not free yet and Jobs have to wait."""
+    found = volume_claims.missing(decision.js, decision.observed)
+    decision.status.notes.extend(found.notes)
+    decision.draft.stage(*found.creations)
+    if not found.clear:
+        decision.draft.requeue(_LOOK_AGAIN_SECONDS)
+    return found.clear
 
 
 def _make_groups(decision: _Decision, wanted: GroupObjects) -> bool:

@@ -1,31 +1,35 @@
 """Suspending and resuming the Jobs of a JobSet.
 
 A Job's template may change only while it is suspended, so what was changed in the JobSet meanwhile (labels,
-annotations, node selector, tolerations, scheduling gates) goes to its Jobs in the same write that resumes them.
+annotations, node selector, tolerations, scheduling gates, resources) goes to its Jobs in the same write that resumes
+them.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from ...api.objects.subtree import items, mapping
-from ...api.scheme import JOBS, Object
-from ...api.verbs import Patch, PatchType
+from ...api.scheme import JOB_SETS, Object
 from ...api.views.job_views import JobView
-from ..plan import ApplyPatch
-from .child import build
+from ...base import quantity
+from ..plan import ApplyPatch, Note
+from .child import build, change
 from .children import SortedJobs, job_index, parent
 from .model import JobSet, ReplicatedJob
 from .scheduling_groups import Membership
 from .startup import Startable
 from .status import RESTARTING, SUSPENDED, JobSetStatusDraft
 
+_CONTAINERS = ("containers", "initContainers")
+
 
 def suspend(jobs: SortedJobs, status: JobSetStatusDraft) -> list[ApplyPatch]:
     status.set_true(SUSPENDED, "SuspendedJobs", "jobset is suspended")
     status.set_false(RESTARTING, "JobSetSuspended", "jobset is suspended")
-    return [_patch(job, {"suspend": True}) for job in jobs.active if not job.spec.suspend]
+    return [change(job, {"suspend": True}) for job in jobs.active if not job.spec.suspend]
 
 
 def regrouped(js: JobSet, jobs: SortedJobs, members: dict[str, Membership]) -> list[JobView]:
@@ -61,20 +65,22 @@ def resume(
             if template and not _template_can_change(job):
                 held = True
                 continue
-            changes.append(_patch(job, {"suspend": False} | ({"template": template} if template else {})))
+            refused = Note(JOB_SETS, js.obj, "Warning", _refusal(template), "{error}") if template else None
+            changes.append(change(job, {"suspend": False} | ({"template": template} if template else {}), refused))
     if not held and startable.starting is None:
         status.set_false(SUSPENDED, "ResumeJobs", "jobset is resumed")
     return changes
 
 
+def _refusal(template: Object) -> str:
+    """The reason of the event if the server refuses a changed template."""
+    containers = any(part in mapping(template, "spec") for part in _CONTAINERS)
+    return "FailedResourcePropagation" if containers else "FailedTemplatePropagation"
+
+
 def _template_can_change(job: JobView) -> bool:
     """As the API server sees it: never started, or known to have stopped."""
     return not job.status.active and (not job.status.start_time or job.is_true(SUSPENDED))
-
-
-def _patch(job: JobView, spec: Object) -> ApplyPatch:
-    body = {"metadata": {"uid": job.uid}, "spec": spec}
-    return ApplyPatch(JOBS, job.namespace, job.name, Patch(PatchType.MERGE, body), gone_is_fine=True)
 
 
 def _template_patch(js: JobSet, rj: ReplicatedJob, job: JobView, members: dict[str, Membership]) -> Object:
@@ -107,4 +113,30 @@ def _spec_patch(wanted: Object, current: Object) -> Object:
     for part in ("tolerations", "schedulingGates"):
         if items(wanted, part) != items(current, part):
             patch[part] = items(wanted, part) or None
+    for part in _CONTAINERS:
+        resized = _with_resources(items(current, part), items(wanted, part))
+        if resized != items(current, part):
+            patch[part] = resized
     return patch
+
+
+def _with_resources(current: Sequence[Object], wanted: Sequence[Object]) -> list[Object]:
+    """The containers of a Job as the server completed them, with the requests and limits of the JobSet."""
+    by_name = {container.get("name"): container for container in wanted}
+    result: list[Object] = []
+    for container in current:
+        amounts = mapping(by_name.get(container.get("name")) or {}, "resources")
+        if not _same(amounts, mapping(container, "resources")):
+            kept = {part: value for part, value in mapping(container, "resources").items() if part == "claims"}
+            container = {**container, "resources": kept | {p: v for p, v in amounts.items() if p != "claims"}}
+        result.append(container)
+    return result
+
+
+def _same(wanted: Object, current: Object) -> bool:
+    """Whether requests and limits are equal, however they are written."""
+    return all(
+        mapping(wanted, part).keys() == mapping(current, part).keys()
+        and all(quantity.same(amount, mapping(current, part)[name]) for name, amount in mapping(wanted, part).items())
+        for part in ("requests", "limits")
+    )

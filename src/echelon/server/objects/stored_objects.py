@@ -70,8 +70,18 @@ async def _durable(write: Awaitable[T]) -> T:
 class Access:
     """Store, clock and random numbers for the verbs; also the `Reader` of admission."""
 
-    def __init__(self, store: Store, clock: Clock, rng: Rng, kinds: ServedKinds, *, job_workloads: bool = True) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        rng: Rng,
+        kinds: ServedKinds,
+        *,
+        job_workloads: bool = True,
+        disabled_features: frozenset[str] = frozenset(),
+    ) -> None:
         self.store = store
+        self.disabled_features = disabled_features
         self.kinds = kinds
         self.clock = clock
         self.rng = rng

@@ -20,6 +20,8 @@ NAMESPACE: Object = {"metadata": {"name": "ns"}, "status": {"phase": "Active"}}
 class Cluster:
     """A fixed set of objects, read as admission reads them."""
 
+    disabled_features: frozenset[str] = frozenset()
+
     def __init__(self, *objects: tuple[Resource, Object]) -> None:
         self._objects = [(scheme.NAMESPACES, NAMESPACE), *objects]
 

@@ -72,6 +72,8 @@ def rule(**more: Any) -> Object:
 
 CHAIN = [replicated("a"), replicated("b", dependsOn=[{"name": "a", "status": "Complete"}])]
 COORDINATED = [replicated(job=INDEXED, replicas=2)]
+IN_PLACE = {**INDEXED, "backoffLimit": 2**31 - 1, "podReplacementPolicy": "Failed"}
+AT_ONE_BARRIER = {"failurePolicy": {"restartStrategy": "InPlaceRestart"}}
 MOUNTED = {"containers": [{"name": "c", "image": "x", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}]}
 
 
@@ -99,6 +101,7 @@ def claims(*names: str, **meta: str) -> Object:
         (COORDINATED, {"coordinator": {"replicatedJob": "workers", "jobIndex": 1, "podIndex": 1}}),
         ([], {"managedBy": "kueue.x-k8s.io/multikueue"}),
         ([], {"network": {"subdomain": "training"}}),
+        proves(["JS-E13"], [replicated(job=IN_PLACE)], AT_ONE_BARRIER),
         ([replicated(pods=MOUNTED)], claims("data")),
         (
             [replicated("a"), replicated("b")],
@@ -186,7 +189,36 @@ def test_a_good_jobset_is_accepted(jobs: list[Object], spec: Object) -> None:
         ([], rule(onJobFailureMessagePatterns=["("]), "not a regular expression"),
         ([], rule(onJobFailureMessagePatterns=["(a)\\1"]), "back references and look-around are not supported"),
         proves(
-            ["JS-U11"], [], {"failurePolicy": {"restartStrategy": "InPlaceRestart"}}, "InPlaceRestart is not served yet"
+            ["JS-U11"],
+            [replicated(job=IN_PLACE | {"backoffLimit": 6})],
+            AT_ONE_BARRIER,
+            "template.spec.backoffLimit: Invalid value: 6: must be 2147483647 when restartStrategy is InPlaceRestart",
+        ),
+        proves(
+            ["JS-U11"],
+            [replicated(job=IN_PLACE | {"podReplacementPolicy": "TerminatingOrFailed"})],
+            AT_ONE_BARRIER,
+            "template.spec.podReplacementPolicy: Invalid value",
+        ),
+        proves(
+            ["JS-U11"],
+            [replicated(job=IN_PLACE | {"completions": 3})],
+            AT_ONE_BARRIER,
+            "completions and parallelism must be set and equal to each other",
+        ),
+        proves(
+            ["JS-U11"],
+            [replicated(job={name: value for name, value in IN_PLACE.items() if name != "completions"})],
+            AT_ONE_BARRIER,
+            "completions and parallelism must be set and equal to each other",
+        ),
+        (
+            [
+                replicated("a", job=IN_PLACE),
+                replicated("b", job=IN_PLACE, dependsOn=[{"name": "a", "status": "Ready"}]),
+            ],
+            AT_ONE_BARRIER,
+            "replicatedJobs cannot start one after the other",
         ),
         proves(["JS-U08"], COORDINATED, {"coordinator": {"replicatedJob": "nosuch"}}, "spec.coordinator.replicatedJob"),
         proves(
@@ -338,7 +370,6 @@ def test_a_jobset_is_suspended_and_resumed() -> None:
         ("coordinator", {"replicatedJob": "a"}),
         ("executionPolicy", {"executionPolicyOrder": "AnyOrder"}),
         ("replicatedJobs.0.replicas", 5),
-        proves(["JS-W37"], "replicatedJobs.0.template.spec.parallelism", 5),
         proves(["JS-U12"], "replicatedJobs", list(reversed(CHAIN))),
         proves(["JS-U12"], "replicatedJobs", [*CHAIN, replicated("c")]),
         ("replicatedJobs", CHAIN[:1]),
@@ -351,9 +382,106 @@ def test_what_never_changes(path: str, value: Any) -> None:
     assert "immutable" in problems[0]
 
 
-def test_what_is_not_done_yet_is_said() -> None:
-    warnings = rules.warnings(JOB_SETS, job_set(startupPolicy={"startupPolicyOrder": "InOrder"}, **claims()))
-    assert [warning.split(" ")[0] for warning in warnings] == ["spec.startupPolicy", "spec.volumeClaimPolicies:"]
+JOB = "spec.replicatedJobs.0.template.spec"
+
+
+def sized(obj: Object, parallelism: int, completions: int) -> Object:
+    return edited(edited(obj, f"{JOB}.parallelism", parallelism), f"{JOB}.completions", completions)
+
+
+@pytest.mark.conformance("JS-W33")
+@pytest.mark.parametrize("size", [1, 4])
+def test_indexed_jobs_may_be_resized(size: int) -> None:
+    old = job_set(replicated(job=INDEXED))
+    assert on_update(JOB_SETS, sized(old, size, size), old) == []
+
+
+@pytest.mark.parametrize(
+    ("job", "size", "sentence"),
+    [
+        proves(
+            ["JS-W34"],
+            INDEXED,
+            (4, 5),
+            "completions: Invalid value: 5: completions must be equal to parallelism for Elastic Indexed Jobs",
+        ),
+        proves(["JS-W35"], INDEXED | {"completionMode": "NonIndexed"}, (4, 4), "field is immutable"),
+        proves(["JS-W36"], INDEXED, (0, 0), "parallelism: Invalid value: 0: parallelism must be >= 1"),
+        (INDEXED, (4, 2), "completions must be equal to parallelism"),
+        (INDEXED, (4, 10**9), "completions must be equal to parallelism"),
+    ],
+)
+def test_a_bad_size_is_refused(job: Object, size: tuple[int, int], sentence: str) -> None:
+    old = job_set(replicated(job=job))
+    assert sentence in on_update(JOB_SETS, sized(old, *size), old)[0]
+
+
+@pytest.mark.conformance("JS-U13")
+@pytest.mark.parametrize("end", ["Completed", "Failed"])
+def test_a_jobset_that_has_ended_keeps_its_size(end: str) -> None:
+    old = job_set(replicated(job=INDEXED)) | {"status": {"conditions": [{"type": end, "status": "True"}]}}
+    (problem,) = on_update(JOB_SETS, sized(old, 4, 4), old)
+    assert "spec.replicatedJobs[0].template.spec: Forbidden: Cannot mutate parallelism or completions" in problem
+
+
+@pytest.mark.conformance("JS-U13")
+def test_other_fields_do_not_change_with_the_size() -> None:
+    old = job_set(replicated(job=INDEXED))
+    new = edited(sized(old, 4, 4), f"{POD}.spec.containers.0.image", "other")
+    assert "field is immutable" in on_update(JOB_SETS, new, old)[0]
+
+
+@pytest.mark.conformance("JS-U12")
+def test_sizes_are_matched_by_name() -> None:
+    old = job_set(replicated("a", job=INDEXED), replicated("b", job=INDEXED | {"completions": 3, "parallelism": 3}))
+    turned = edited(old, "spec.replicatedJobs", list(reversed(old["spec"]["replicatedJobs"])))
+    assert "field is immutable" in on_update(JOB_SETS, turned, old)[0]
+    added = edited(old, "spec.replicatedJobs", [*old["spec"]["replicatedJobs"], replicated("c", job=INDEXED)])
+    assert "field is immutable" in on_update(JOB_SETS, edited(added, "spec.suspend", True), old)[0]
+
+
+@pytest.mark.parametrize(
+    ("spec", "size", "sentence"),
+    [
+        proves(["JS-G09"], {"scheduling": {"schedulingPolicy": {"gang": {"minCount": 2}}}}, 1, "minCount"),
+        ({"coordinator": {"replicatedJob": "workers", "podIndex": 1}}, 1, "spec.coordinator.podIndex"),
+        ({}, 100_001, "must not exceed 100000"),
+    ],
+)
+def test_a_size_that_breaks_another_rule_is_refused(spec: Object, size: int, sentence: str) -> None:
+    old = job_set(replicated(job=INDEXED), **spec)
+    assert sentence in on_update(JOB_SETS, sized(old, size, size), old)[0]
+
+
+CONTAINER = f"{POD}.spec.containers.0"
+
+
+@pytest.mark.conformance("JS-K09")
+@pytest.mark.parametrize("part", ["requests", "limits"])
+@pytest.mark.parametrize(("before", "after"), [(True, True), (True, False), (False, True), (False, False)])
+def test_resources_may_change_while_suspended(part: str, before: bool, after: bool) -> None:
+    old = job_set(suspend=before)
+    new = edited(edited(old, f"{CONTAINER}.resources.{part}", {"cpu": "2"}), "spec.suspend", after)
+    assert len(on_update(JOB_SETS, new, old)) == (0 if before or after else 1)
+
+
+@pytest.mark.conformance("JS-K09")
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (f"{CONTAINER}.resources.claims", [{"name": "gpu"}]),
+        (f"{CONTAINER}.image", "other"),
+        (f"{POD}.spec.containers", [{"name": "c", "image": "x"}, {"name": "d", "image": "x"}]),
+    ],
+)
+def test_the_rest_of_a_container_stays_as_it_is(path: str, value: Any) -> None:
+    old = job_set(suspend=True)
+    assert "field is immutable" in on_update(JOB_SETS, edited(old, path, value), old)[0]
+
+
+def test_what_is_deprecated_is_said() -> None:
+    warnings = rules.warnings(JOB_SETS, job_set(startupPolicy={"startupPolicyOrder": "InOrder"}))
+    assert [warning.split(" ")[0] for warning in warnings] == ["spec.startupPolicy"]
     assert rules.warnings(JOB_SETS, job_set()) == []
 
 

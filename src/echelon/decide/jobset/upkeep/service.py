@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...api.objects import meta
-from ...api.objects.vocabulary import JOBSET_NAME
-from ...api.scheme import JOB_SETS, SERVICES, Object
-from .model import JobSet, Observed
+from ....api.objects import meta
+from ....api.objects.vocabulary import JOBSET_NAME
+from ....api.scheme import JOB_SETS, SERVICES, Object
+from ..model import JobSet, Observed
 
 
 def missing(js: JobSet, observed: Observed) -> Object | None:
