@@ -131,7 +131,7 @@ def up(
     # Imported after the cluster file is read, so that bad input is reported at once.
     import tempfile
 
-    from ..api.objects.feature_gates import disabled as disabled_features
+    from ..api.admission.feature_gates import disabled as disabled_features
     from ..runtime import config
     from ..runtime.plane import CannotStart, run_program
 

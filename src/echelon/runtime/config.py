@@ -48,7 +48,7 @@ class PlaneSettings:
     controllers: tuple[str, ...] = ALL_CONTROLLERS
     #: Whether Jobs have Workloads and PodGroups; without them `spec.scheduling` of new Jobs is dropped.
     job_workloads: bool = True
-    #: Features that are refused; see `api.objects.feature_gates`.
+    #: Features that are refused; see `api.admission.feature_gates`.
     disabled_features: frozenset[str] = frozenset()
 
     @property

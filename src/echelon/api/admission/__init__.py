@@ -24,7 +24,7 @@ from ..scheme import (
     Object,
     Resource,
 )
-from . import jobset, limit_ranges, namespaces, pod_defaults, priority, protection, trainjob
+from . import jobset_features, limit_ranges, namespaces, pod_defaults, priority, protection, trainjob
 from .reader import Reader
 from .switched_off import drop_job_scheduling
 
@@ -71,7 +71,7 @@ def check_create(resource: Resource, obj: Object, reader: Reader) -> None:
     if resource is PODS or resource is VOLUME_CLAIMS:
         limit_ranges.check(resource, obj, reader)
     elif resource is JOB_SETS:
-        jobset.check_create(obj, reader)
+        jobset_features.check_create(obj, reader)
 
 
 def admit_update(resource: Resource, new: Object, old: Object, reader: Reader) -> None:
@@ -94,7 +94,7 @@ def check_update(resource: Resource, new: Object, old: Object, reader: Reader) -
     if resource is VOLUME_CLAIMS and not meta.deleting(old):
         limit_ranges.check(resource, new, reader)
     elif resource is JOB_SETS:
-        jobset.check_update(new, old, reader)
+        jobset_features.check_update(new, old, reader)
 
 
 def admit_delete(resource: Resource, obj: Object, reader: Reader) -> None:

@@ -30,7 +30,7 @@ from . import (
 from .group_objects import GroupObjects
 from .model import JobSet, Observed, managed_elsewhere, read
 from .status import COMPLETED, FAILED, RESTARTING, JobSetStatusDraft
-from .upkeep import scaling, service, volume_claims
+from .upkeep import elastic_jobs, service, volume_claims
 
 _LOOK_AGAIN_SECONDS = 10.0
 #: A decision must not hold up the process for long.
@@ -105,14 +105,14 @@ def _run(decision: _Decision) -> None:
     if js.suspended:
         draft.stage(*_missing_jobs(decision, startable, wanted))
         draft.stage(*suspend.suspend(decision.jobs, status))
-        draft.stage(*scaling.resized_jobs(js, decision.jobs))
+        draft.stage(*elastic_jobs.resized_jobs(js, decision.jobs))
         draft.stage(*_deletions(suspend.regrouped(js, decision.jobs, wanted.members)))
         draft.stage(*group_objects.leftovers(decision.observed))
         return
     if _make_groups(decision, wanted):
-        for stage in scaling.resized_groups(wanted, decision.observed, js.uid):
+        for stage in elastic_jobs.resized_groups(wanted, decision.observed, js.uid):
             draft.stage(*stage)
-        draft.stage(*scaling.resized_jobs(js, decision.jobs))
+        draft.stage(*elastic_jobs.resized_jobs(js, decision.jobs))
         draft.stage(*_missing_jobs(decision, startable, wanted))
         draft.stage(*suspend.resume(js, startable, decision.jobs, wanted.members, status))
         startup.report_startup(js, startable, status)

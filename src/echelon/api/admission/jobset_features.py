@@ -8,10 +8,10 @@ from typing import Any
 from ...base import quantity
 from ..errors import FieldError, forbidden_field, invalid, invalid_object
 from ..objects import meta
-from ..objects.feature_gates import ELASTIC_JOB_SET, IN_PLACE_RESTART, MUTABLE_RESOURCES, RESTART_JOB
 from ..objects.subtree import items, mapping
 from ..rules import jobset_policies, jobset_update
 from ..scheme import JOB_SETS, VOLUME_CLAIMS, Object
+from .feature_gates import ELASTIC_JOB_SET, IN_PLACE_RESTART, MUTABLE_RESOURCES, RESTART_JOB
 from .reader import Reader
 
 

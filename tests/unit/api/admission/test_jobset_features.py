@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from echelon.api.admission import check_create, check_update
+from echelon.api.admission.feature_gates import FEATURES, disabled
 from echelon.api.errors import ApiError
-from echelon.api.objects.feature_gates import FEATURES, disabled
 from echelon.api.scheme import JOB_SETS, VOLUME_CLAIMS, Object
 
 from ..rules.builders import Cluster, edited, job_set, named, replicated, stored
