@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from ..api.objects.foreign_gangs import FOREIGN_GANGS
 from ..api.scheme import (
     CLUSTER_TRAINING_RUNTIMES,
+    COMPOSITE_POD_GROUPS,
     CONFIG_MAPS,
     JOB_SETS,
     POD_GROUPS,
@@ -18,7 +19,7 @@ from ..api.scheme import (
     Object,
     Resource,
 )
-from ..api.views.group_views import PodGroupView, WorkloadView
+from ..api.views.group_views import CompositePodGroupView, PodGroupView, WorkloadView
 from ..api.views.trainjob_views import TrainJobView
 from ..client.custom_informers import CustomInformers
 from ..client.informer import Caches, by_controller
@@ -32,7 +33,7 @@ _CONTROLLER = "controller"
 #: Enough for the largest key.
 _ENTROPY_BYTES = 80
 _FOREIGN_GROUPS = tuple(gang.group for gang in FOREIGN_GANGS)
-_OWNED = (CONFIG_MAPS, SECRETS, WORKLOADS, POD_GROUPS, JOB_SETS)
+_OWNED = (CONFIG_MAPS, SECRETS, WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS, JOB_SETS)
 
 
 class TrainJobController:
@@ -50,6 +51,7 @@ class TrainJobController:
         self._cluster_runtimes = caches.of(CLUSTER_TRAINING_RUNTIMES)
         self._workloads = caches.views(WorkloadView, {_CONTROLLER: by_controller})
         self._pod_groups = caches.views(PodGroupView, {_CONTROLLER: by_controller})
+        self._composites = caches.views(CompositePodGroupView, {_CONTROLLER: by_controller})
         self._owned = {resource: caches.of(resource) for resource in _OWNED}
         self._gang_kinds: dict[str, Resource] = {}
 
@@ -91,7 +93,7 @@ class TrainJobController:
             trainjob,
             self._runtime(trainjob),
             self._workloads.find(_CONTROLLER, trainjob.uid),
-            self._pod_groups.find(_CONTROLLER, trainjob.uid),
+            [*self._composites.find(_CONTROLLER, trainjob.uid), *self._pod_groups.find(_CONTROLLER, trainjob.uid)],
             find,
             self._random_bytes(_ENTROPY_BYTES),
             self._gang_kinds,

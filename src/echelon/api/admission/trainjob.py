@@ -12,7 +12,9 @@ from typing import Any
 from .. import rules
 from ..errors import ApiError, FieldError, forbidden_field, invalid, required
 from ..objects import meta
-from ..objects.vocabulary import TRAINJOB_ANCESTOR_STEP
+from ..objects.builtin_runtimes import template_of
+from ..objects.vocabulary import GANG_START, PARENT_COMPOSITE, REQUIRED_TOPOLOGY, TRAINJOB_ANCESTOR_STEP
+from ..rules import fields, trainer_scheduling
 from ..rules.job import domain_prefixed_path
 from ..rules.jobset import LONGEST_NAME, TAIL
 from ..rules.workload import MAX_TEMPLATES
@@ -121,6 +123,7 @@ def _against_runtime(obj: Object, reader: Reader) -> list[FieldError]:
     policy: Part = found["spec"].get("mlPolicy") or {}
     jobs = _replicated(found)
     problems = [*_initializers(spec, jobs), *_patches(spec, jobs), *_framework(spec, policy, jobs)]
+    problems += _grouping(obj, found, jobs)
     return [*problems, *torchtune.check(spec, policy)] if "torch" in policy else problems
 
 
@@ -140,8 +143,7 @@ def _runtime_of(obj: Object, reader: Reader) -> Object | None:
 
 
 def _replicated(runtime_: Object) -> dict[str, Part]:
-    template: Part = (runtime_["spec"].get("template") or {}).get("spec") or {}
-    return {job["name"]: job for job in template.get("replicatedJobs") or ()}
+    return {job["name"]: job for job in template_of(runtime_)["spec"]["replicatedJobs"]}
 
 
 def _pod_spec(job: Part) -> Part:
@@ -213,7 +215,7 @@ def _framework(spec: Part, policy: Part, jobs: Mapping[str, Part]) -> Iterator[F
             if name not in known:
                 detail = f"envInjection of the runtime names {target['jobName']}/{name}, which its template lacks"
                 yield invalid("spec.runtimeRef.name", spec["runtimeRef"]["name"], detail)
-    nodes = trainer.get("numNodes", policy.get("numNodes", 1))
+    nodes = _nodes(spec, policy)
     if (policy.get("mpi") or {}).get("runLauncherAsNode") and nodes >= 2 and not {"launcher", "node"} <= set(jobs):
         yield invalid("spec.trainer.numNodes", nodes, "needs the replicated jobs launcher and node in the runtime")
     if "flux" in policy and "flux-installer" in _containers(jobs.get("node", {}), "initContainers"):
@@ -234,15 +236,13 @@ def _patches_closed(new: Part, old: Part, child: Object | None) -> list[FieldErr
 
 
 def _steps(runtime_: Object) -> list[FieldError]:
-    problems: list[FieldError] = []
+    problems = trainer_scheduling.replicas(runtime_["spec"])
     for index, job in enumerate(_replicated(runtime_).values()):
         labels: Part = ((job.get("template") or {}).get("metadata") or {}).get("labels") or {}
         container = STEP_CONTAINERS.get(labels.get(TRAINJOB_ANCESTOR_STEP, ""))
         if container is None:
             continue
         path = f"spec.template.spec.replicatedJobs[{index}]"
-        if job.get("replicas", 1) != 1:
-            problems.append(invalid(f"{path}.replicas", job["replicas"], "always must be 1"))
         if container not in _containers(job):
             problems.append(
                 required(f"{path}.template.spec.template.spec.containers", f"must have the container {container}")
@@ -251,24 +251,53 @@ def _steps(runtime_: Object) -> list[FieldError]:
 
 
 def _gang(runtime_: Object) -> list[FieldError]:
-    """With `podGroupPolicy.workload` templates must not define groups, and a Workload must be able to hold them."""
-    if "workload" not in (runtime_["spec"].get("podGroupPolicy") or {}):
-        return []
-    detail = "may not be set together with podGroupPolicy.workload"
-    template: Part = (runtime_["spec"].get("template") or {}).get("spec") or {}
-    path = "spec.template.spec"
-    problems = [forbidden_field(f"{path}.scheduling", detail)] if "scheduling" in template else []
-    groups: dict[str, None] = {}
-    for index, (name, job) in enumerate(_replicated(runtime_).items()):
-        where = f"{path}.replicatedJobs[{index}].template.spec"
+    """Where the runtime groups pods its templates must not, and a Workload must be able to hold the groups."""
+    spec = runtime_["spec"]
+    problems = trainer_scheduling.brings_none(spec)
+    start = meta.annotations(runtime_).get(GANG_START)
+    if start not in (None, "together"):
+        problems.append(invalid(f"metadata.annotations[{GANG_START}]", start, "must be together, or left out"))
+    if "workload" not in (spec.get("podGroupPolicy") or {}):
+        return problems
+    groups: set[str] = set()
+    for name, job in _replicated(runtime_).items():
         labels: Part = ((job.get("template") or {}).get("metadata") or {}).get("labels") or {}
         step = labels.get(TRAINJOB_ANCESTOR_STEP, "")
-        groups["initializer" if step in (DATASET, MODEL) else step if step == "trainer" else name] = None
-        if "scheduling" in ((job.get("template") or {}).get("spec") or {}):
-            problems.append(forbidden_field(f"{where}.scheduling", detail))
-        if "schedulingGroup" in _pod_spec(job):
-            problems.append(forbidden_field(f"{where}.template.spec.schedulingGroup", detail))
+        if "mpi" in (spec.get("mlPolicy") or {}) and name in ("launcher", "node"):
+            step = "trainer"
+        groups.add("initializer" if step in (DATASET, MODEL) else step if step == "trainer" else name)
     if len(groups) > MAX_TEMPLATES:
         many = f"a Workload holds at most {MAX_TEMPLATES} groups, these need {len(groups)}"
-        problems.append(invalid(f"{path}.replicatedJobs", len(groups), many))
+        problems.append(invalid("spec.template.spec.replicatedJobs", len(groups), many))
     return problems
+
+
+def _grouping(obj: Object, runtime_: Object, jobs: Mapping[str, Part]) -> Iterator[FieldError]:
+    """What a TrainJob itself says about its group, against what its runtime says."""
+    spec, notes = runtime_["spec"], meta.annotations(obj)
+    asked, key = notes.get(REQUIRED_TOPOLOGY), trainer_scheduling.key_of_trainer(spec)
+    if asked is not None and key and asked != key:
+        detail = f"the runtime's spec.scheduling says {key}; leave the annotation out"
+        yield invalid(f"metadata.annotations[{REQUIRED_TOPOLOGY}]", asked, detail)
+    parent = notes.get(PARENT_COMPOSITE)
+    if parent is not None:
+        where = f"metadata.annotations[{PARENT_COMPOSITE}]"
+        yield from fields.long_name(where, parent)
+        others = [source for source in ("coscheduling", "volcano") if source in (spec.get("podGroupPolicy") or {})]
+        if others:
+            yield forbidden_field(where, f"the runtime groups its pods by podGroupPolicy.{others[0]}")
+        if "scheduling" in spec:
+            yield forbidden_field(where, "the runtime's spec.scheduling makes groups of its own")
+    for name, job in jobs.items():
+        labels: Part = ((job.get("template") or {}).get("metadata") or {}).get("labels") or {}
+        replicas = job.get("replicas", 1)
+        if labels.get(TRAINJOB_ANCESTOR_STEP) == "trainer" and replicas > 1:
+            nodes = _nodes(obj["spec"], spec.get("mlPolicy") or {})
+            if nodes % replicas:
+                detail = f"cannot be spread evenly over the {replicas} Jobs {name} of the runtime"
+                yield invalid("spec.trainer.numNodes", nodes, detail)
+
+
+def _nodes(spec: Part, policy: Part) -> int:
+    trainer: Part = spec.get("trainer") or {}
+    return int(trainer.get("numNodes", policy.get("numNodes", 1)))

@@ -17,6 +17,8 @@ NODE_FAILURE = PREFIX + "node-failure"
 SIMULATED = PREFIX + "simulated"
 #: PodGroup annotation: topology key of which this group takes whole domains, one group per domain and priority.
 EXCLUSIVE_TOPOLOGY = PREFIX + "exclusive-topology"
+#: Annotation of a Job template in a JobSet: pods of its Job 3 are in the PodGroup of this name and `-3`.
+GROUP_PER_JOB = PREFIX + "group-per-job"
 #: Annotation of a TrainJob, or of a Job template in its runtime: the topology key whose domain must hold the gang.
 REQUIRED_TOPOLOGY = PREFIX + "required-topology"
 #: PodGroup and CompositePodGroup annotation: ordered, comma-separated topology keys to prefer, narrowest first.
@@ -40,7 +42,7 @@ INITIALLY_SCHEDULED = {kind: f"{kind}InitiallyScheduled" for kind in ("PodGroup"
 POD_GROUP_PROTECTION = "scheduling.k8s.io/podgroup-protection"
 COMPOSITE_PROTECTION = "scheduling.k8s.io/compositepodgroup-protection"
 GROUP_TEMPLATE_NAME = "scheduling.k8s.io/group-template-name"
-#: Job annotation beside the one above: the CompositePodGroup under which the Job's PodGroup is made.
+#: Beside the one above: the CompositePodGroup under which the PodGroup of a Job or TrainJob is made.
 PARENT_COMPOSITE = "scheduling.k8s.io/parent-compositepodgroup"
 #: Job condition, True while its pods lack the group that its user asked for.
 GROUPING_DEGRADED = "GroupingDegraded"
@@ -61,4 +63,6 @@ JOBSET_NAME = JOBSET_PREFIX + "jobset-name"
 REPLICATED_JOB_NAME = JOBSET_PREFIX + "replicatedjob-name"
 JOBSET_PRIORITY = JOBSET_PREFIX + "priority"
 JOBSET_EXCLUSIVE_TOPOLOGY = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+#: Annotation of a runtime: `together` lets all pods of the gang start at once, whatever waits for Ready.
+GANG_START = "trainer.kubeflow.org/gang-start"
 TRAINJOB_ANCESTOR_STEP = "trainer.kubeflow.org/trainjob-ancestor-step"

@@ -12,8 +12,9 @@ from typing import Any
 from ...base.instants import to_time
 from ..errors import FieldError, invalid, required
 from ..objects import meta, name_formats
+from ..objects.builtin_runtimes import likeness
 from ..scheme import Object
-from . import jobset_policies
+from . import jobset_policies, trainer_scheduling
 from .kind import NOTHING, KindRules
 
 CONTROLLER = "trainer.kubeflow.org/trainjob-controller"
@@ -139,6 +140,7 @@ def _runtime(obj: Object) -> list[FieldError]:
             where = f"spec.mlPolicy.torch.envInjection.targets[{index}].containerNames"
             problems.append(invalid(where, target["containerNames"], "may not contain node, which always gets it"))
     template: Part = (spec.get("template") or {}).get("spec") or {}
+    problems += trainer_scheduling.check(spec)
     return problems + jobset_policies.order("spec.template.spec", template)
 
 
@@ -155,9 +157,12 @@ def _runtime_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def _runtime_warnings(obj: Object) -> list[str]:
+    told: list[str] = []
     if meta.labels(obj).get(SUPPORT) == "deprecated":
-        return [f'runtime "{meta.name(obj)}" is deprecated and will be removed; choose another for new TrainJobs']
-    return []
+        told.append(f'runtime "{meta.name(obj)}" is deprecated and will be removed; choose another for new TrainJobs')
+    if like := likeness(obj):
+        told.append(f"spec.template.spec.replicatedJobs: is empty: TrainJobs run on the template of {like}")
+    return told
 
 
 TRAINING_RUNTIME = KindRules(

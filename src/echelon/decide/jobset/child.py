@@ -7,6 +7,7 @@ from copy import deepcopy
 from ...api.objects import meta
 from ...api.objects.subtree import items, mapping
 from ...api.objects.vocabulary import (
+    GROUP_PER_JOB,
     GROUP_TEMPLATE_NAME,
     JOBSET_EXCLUSIVE_TOPOLOGY,
     JOBSET_NAME,
@@ -108,8 +109,9 @@ def _pod_template(
     claimed = volume_claims.volumes(js, spec)
     if claimed:
         spec["volumes"] = [*items(spec, "volumes"), *claimed]
-    if membership is not None:
-        spec["schedulingGroup"] = {"podGroupName": membership.group}
+    group = membership.group if membership is not None else _named_group(rj, labels[JOB_INDEX])
+    if group:
+        spec["schedulingGroup"] = {"podGroupName": group}
     return {
         "metadata": {
             **tree,
@@ -118,6 +120,12 @@ def _pod_template(
         },
         "spec": spec,
     }
+
+
+def _named_group(rj: ReplicatedJob, index: str) -> str:
+    """The group of one Job where someone above the JobSet has made a group for each; "" if nobody did."""
+    prefix = rj.template.metadata.annotations.get(GROUP_PER_JOB, "")
+    return f"{prefix}-{index}" if prefix else ""
 
 
 def reserved_nodes(namespace: str, job: str) -> tuple[dict[str, str], Object]:

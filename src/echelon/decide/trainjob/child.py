@@ -12,13 +12,24 @@ from typing import Any
 from ...api.objects import meta
 from ...api.objects.builtin_runtimes import template_of
 from ...api.objects.subtree import items, mapping
+from ...api.objects.vocabulary import GROUP_PER_JOB
 from ...api.scheme import JOB_SETS, TRAIN_JOBS, Object
 from ...api.verbs import Patch, PatchType
 from ..plan import ApplyPatch
 from . import overrides, runtime_patches
 from .frameworks import policies
 from .frameworks.parts import KeySecret, Parts
-from .model import DATASET_INITIALIZER, LAUNCHER, MODEL_INITIALIZER, NODE, TRAINER, TrainJob, ancestor, pod_template
+from .model import (
+    DATASET_INITIALIZER,
+    LAUNCHER,
+    MODEL_INITIALIZER,
+    NODE,
+    TRAINER,
+    CannotBuild,
+    TrainJob,
+    ancestor,
+    pod_template,
+)
 
 #: What of a pod template may change while a JobSet is suspended.
 _CHANGEABLE_SPEC = ("nodeSelector", "tolerations", "schedulingGates")
@@ -62,10 +73,14 @@ def build(tj: TrainJob, runtime: Object) -> Built:
     return Built(_object(tj, template), total, parts.objects, parts.keys)
 
 
-def join(built: Built, replicated_jobs: tuple[str, ...], group: str) -> None:
-    """Put the pods of these replicated jobs into a group."""
+def join(built: Built, replicated_jobs: tuple[str, ...], group: str, *, per_job: bool = False) -> None:
+    """Put the pods of these replicated jobs into a group, or the pods of each Job into one whose name begins so."""
     for rj in built.replicated_jobs:
-        if rj["name"] in replicated_jobs:
+        if rj["name"] not in replicated_jobs:
+            continue
+        if per_job:
+            rj["template"].setdefault("metadata", {}).setdefault("annotations", {})[GROUP_PER_JOB] = group
+        else:
             pod_template(rj)["spec"]["schedulingGroup"] = {"podGroupName": group}
 
 
@@ -85,12 +100,18 @@ def _pods(tj: TrainJob, policy: Mapping[str, Any], replicated_job: Object) -> in
 
 
 def _set_counts(replicated_job: Object, pods: int) -> int:
-    """As many pods at once as in all, one Job for each part of a TrainJob; answers with the pods in total."""
+    """As many pods at once as in all; answers with the pods in total.  Nodes are spread evenly over trainer Jobs."""
+    role = ancestor(replicated_job)
+    if role in (DATASET_INITIALIZER, MODEL_INITIALIZER):
+        replicated_job["replicas"] = 1
+    jobs = int(replicated_job.setdefault("replicas", 1))
+    if role == TRAINER and jobs > 1:
+        if pods % jobs:
+            raise CannotBuild(f"numNodes {pods} cannot be spread evenly over {jobs} Jobs {replicated_job['name']}")
+        pods //= jobs
     job_spec = replicated_job.setdefault("template", {}).setdefault("spec", {})
     job_spec["parallelism"] = job_spec["completions"] = pods
-    if ancestor(replicated_job) in (TRAINER, DATASET_INITIALIZER, MODEL_INITIALIZER):
-        replicated_job["replicas"] = 1
-    return pods * int(replicated_job.get("replicas", 1))
+    return pods * jobs
 
 
 def _subdomain(tj: TrainJob, jobset_spec: Object) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...api.objects.subtree import items, mapping
 from ...api.objects.vocabulary import TRAINJOB_ANCESTOR_STEP
 from ...api.scheme import CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES, Object, Resource
-from ...api.views.group_views import PodGroupView, WorkloadView
+from ...api.views.group_views import GroupView, WorkloadView
 from ...api.views.trainjob_views import Trainer, TrainJobSpec, TrainJobView
 
 CONTROLLER_NAME = "trainer.kubeflow.org/trainjob-controller"
@@ -67,9 +67,9 @@ class Observed:
     trainjob: TrainJobView
     #: The runtime it refers to, as it is now.
     runtime: Object | None
-    #: Workloads and pod groups controlled by it.
+    #: Workloads and groups controlled by it.
     workloads: Sequence[WorkloadView]
-    pod_groups: Sequence[PodGroupView]
+    groups: Sequence[GroupView]
     #: Anything in its namespace, whoever owns it.
     find: Callable[[Resource, str], Object | None]
     #: Random bytes for new keys, other ones at every decision.

@@ -10,14 +10,27 @@ from __future__ import annotations
 from ...api.objects import meta
 from ...api.objects.foreign_gangs import ForeignGang
 from ...api.objects.subtree import mapping
-from ...api.scheme import CONFIG_MAPS, JOB_SETS, POD_GROUPS, SECRETS, TRAIN_JOBS, WORKLOADS, Object, Resource
+from ...api.objects.vocabulary import GANG_START, GROUP_PER_JOB
+from ...api.scheme import (
+    COMPOSITE_POD_GROUPS,
+    CONFIG_MAPS,
+    JOB_SETS,
+    POD_GROUPS,
+    SECRETS,
+    TRAIN_JOBS,
+    WORKLOADS,
+    Object,
+    Resource,
+)
 from ...api.verbs import Patch, PatchType
-from ...api.views.group_views import PodGroupView
+from ...api.views.group_views import WorkloadView
 from ...api.views.job_views import JobSetView, JobTemplate
 from ...api.views.object_view import read as read_part
 from ..plan import NOTHING, ApplyPatch, Create, Delete, Draft, Note, Plan
-from . import child, foreign_groups, runtime_snapshot, scheduling_groups
+from . import child, foreign_groups, group_objects, runtime_snapshot, scheduling_groups
+from .group_names import group_name
 from .model import CannotBuild, Observed, TrainJob, managed_elsewhere, read
+from .scheduling_groups import Tree
 from .status import TrainJobStatusDraft, missed_deadline
 
 _RETRY_SECONDS = 5.0
@@ -68,8 +81,9 @@ def _run(tj: TrainJob, observed: Observed, existing: JobSetView | None, draft: D
     foreign = foreign_groups.wanted(resolved.runtime)
     if foreign is not None:
         _group_elsewhere(foreign, tj, resolved.runtime, built, observed, draft)
-    policy = mapping(resolved.runtime, "spec", "podGroupPolicy")
-    if "workload" in policy and not _runs_ungrouped(existing) and not _group(tj, built, observed, existing, draft):
+    grouped = scheduling_groups.is_grouped(resolved.runtime) or bool(group_objects.parent_name(tj))
+    waits = grouped and not _runs_ungrouped(existing)
+    if waits and not _group(tj, resolved.runtime, built, observed, existing, draft):
         return
     _sync_jobset(tj, built.jobset, existing, draft)
 
@@ -118,34 +132,88 @@ def _runs_ungrouped(existing: JobSetView | None) -> bool:
     if existing is None:
         return False
     templates = [read_part(JobTemplate, rj.template) for rj in existing.spec.replicated_jobs]
-    return not any(one.spec.template.spec.scheduling_group.pod_group_name for one in templates)
+    return not any(
+        one.spec.template.spec.scheduling_group.pod_group_name or GROUP_PER_JOB in one.metadata.annotations
+        for one in templates
+    )
 
 
-def _group(tj: TrainJob, built: child.Built, observed: Observed, existing: JobSetView | None, draft: Draft) -> bool:
-    """Workload and PodGroups; False while the JobSet has to wait for them."""
-    wanted = scheduling_groups.compile_groups(tj, built.replicated_jobs, built.pods)
-    name = scheduling_groups.workload_name(tj, observed)
-    for group in wanted:
-        child.join(built, group.replicated_jobs, scheduling_groups.group_name(tj, name, group.template))
-    stored = scheduling_groups.find_workload(tj, observed)
-    if stored is None:
-        draft.stage(_create(tj, scheduling_groups.workload(tj, name, wanted)))
+def _group(
+    tj: TrainJob, runtime: Object, built: child.Built, observed: Observed, existing: JobSetView | None, draft: Draft
+) -> bool:
+    """Workload and groups; False while the JobSet has to wait for them."""
+    parent = group_objects.parent_name(tj)
+    if parent:
+        gang = scheduling_groups.trainer_group(tj, runtime, built)
+        stored, below = group_objects.below_parent(tj, gang, observed)
+        return _ensure_groups(tj, built, stored, (below,), observed, existing, draft, parent)
+    together = scheduling_groups.starts_together(runtime)
+    tree = scheduling_groups.compile_groups(tj, runtime, built)
+    if together:
+        scheduling_groups.untangle(built, tree)
+        tree = scheduling_groups.compile_groups(tj, runtime, built)
+    own = group_objects.find_workload(tj, observed)
+    if own is None:
+        name = group_objects.workload_name(tj, observed)
+        _join(tj, built, name, tree)
+        draft.stage(_create(tj, group_objects.workload(tj, name, tree), _adjusted(tj, tree)))
         return False
+    return _ensure_groups(tj, built, own, tree, observed, existing, draft)
+
+
+def _adjusted(tj: TrainJob, tree: Tree) -> Note | None:
+    for leaf in scheduling_groups.leaves(tree):
+        if leaf.late:
+            minimum = leaf.terms["schedulingPolicy"]["gang"]["minCount"]
+            message = (
+                f"the gang {leaf.template} is complete with {minimum} of {minimum + leaf.late} pods: the others start "
+                f"when these are ready; to start all at once annotate the runtime with {GANG_START}: together"
+            )
+            return Note(TRAIN_JOBS, tj.obj, "Normal", "GangMinCountAdjusted", message)
+    return None
+
+
+def _join(tj: TrainJob, built: child.Built, workload: str, tree: Tree) -> None:
+    for leaf in scheduling_groups.leaves(tree):
+        name = group_name(tj, workload, leaf.template, leaf.jobs)
+        child.join(built, leaf.replicated_jobs, name, per_job=leaf.jobs > 0)
+
+
+def _ensure_groups(
+    tj: TrainJob,
+    built: child.Built,
+    stored: WorkloadView,
+    tree: Tree,
+    observed: Observed,
+    existing: JobSetView | None,
+    draft: Draft,
+    parent: str = "",
+) -> bool:
+    _join(tj, built, stored.name, tree)
     if tj.suspended:
         if existing is not None and _is_quiet(existing):
-            draft.stage(*(_delete(group) for group in observed.pod_groups if not group.deleting))
+            _delete_groups(observed, draft)
         return True
-    missing: list[Create] = []
-    for group in wanted:
-        found = observed.find(POD_GROUPS, scheduling_groups.group_name(tj, name, group.template))
-        if found is None:
-            missing.append(_create(tj, scheduling_groups.pod_group(tj, stored, group)))
-        elif meta.deleting(found):
-            return False
-        elif not meta.controlled_by(found, tj.uid):
-            raise CannotBuild(f"PodGroup {meta.name(found)} exists and belongs to someone else; delete it")
-    draft.stage(*missing)
+    for level in group_objects.levels(tj, stored, tree, parent):
+        missing: list[Create] = []
+        for group in level:
+            found = observed.find(_RESOURCES[group["kind"]], meta.name(group))
+            if found is None:
+                missing.append(_create(tj, group))
+            elif meta.deleting(found):
+                return False
+            elif not meta.controlled_by(found, tj.uid):
+                whose = f"{group['kind']} {meta.name(found)} exists and belongs to someone else"
+                raise CannotBuild(f"{whose}; delete it")
+        draft.stage(*missing)
     return True
+
+
+def _delete_groups(observed: Observed, draft: Draft) -> None:
+    """PodGroups first: a CompositePodGroup that is deleted stays as long as it has groups."""
+    for resource in (POD_GROUPS, COMPOSITE_POD_GROUPS):
+        leaving = [one for one in observed.groups if one.resource == resource and not one.deleting]
+        draft.stage(*(Delete(resource, one.namespace, one.name, one.uid) for one in leaving))
 
 
 def _is_quiet(existing: JobSetView) -> bool:
@@ -169,13 +237,10 @@ def _clean_up(tj: TrainJob, current: JobSetView | None, draft: Draft) -> None:
         draft.stage(Delete(JOB_SETS, tj.namespace, current.name, current.uid))
 
 
-_RESOURCES = {resource.kind: resource for resource in (CONFIG_MAPS, SECRETS, WORKLOADS, POD_GROUPS, JOB_SETS)}
+_MADE = (CONFIG_MAPS, SECRETS, WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS, JOB_SETS)
+_RESOURCES = {resource.kind: resource for resource in _MADE}
 
 
 def _create(tj: TrainJob, obj: Object, created: Note | None = None, resource: Resource | None = None) -> Create:
     refused = Note(TRAIN_JOBS, tj.obj, "Warning", "TrainJobResourcesCreationFailed", "{error}")
     return Create(resource or _RESOURCES[obj["kind"]], obj, created=created, refused=refused)
-
-
-def _delete(group: PodGroupView) -> Delete:
-    return Delete(POD_GROUPS, group.namespace, group.name, group.uid)

@@ -240,6 +240,86 @@ def test_a_gang_runtime_has_at_most_eight_groups() -> None:
     admit_create(CLUSTER_TRAINING_RUNTIMES, runtime(*[replicated(f"r{i}") for i in range(8)], **GANG), CLUSTER)
 
 
+SCHEDULING: dict[str, Any] = {"scheduling": {"schedulingConstraints": {"topology": [{"key": "rack"}]}}}
+PARENT = "scheduling.k8s.io/parent-compositepodgroup"
+REQUIRED = "echelon.dev/required-topology"
+GROUPED = Cluster(
+    *[
+        (CLUSTER_TRAINING_RUNTIMES, found)
+        for found in (
+            runtime(NODE, name="in-rack", **SCHEDULING),
+            runtime(step("node", "trainer", replicas=4), name="sliced", **GANG),
+            runtime(NODE, name="volcano", podGroupPolicy={"volcano": {}}),
+        )
+    ]
+)
+
+
+def annotated(name: str, notes: dict[str, str], **spec: Any) -> Object:
+    obj = on(name, **spec)
+    obj["metadata"]["annotations"] = notes
+    return obj
+
+
+@pytest.mark.parametrize(
+    ("obj", "sentence"),
+    [
+        (annotated("in-rack", {REQUIRED: "block"}), "the runtime's spec.scheduling says rack"),
+        (annotated("in-rack", {PARENT: "p"}), "spec.scheduling makes groups of its own"),
+        (annotated("volcano", {PARENT: "p"}), "the runtime groups its pods by podGroupPolicy.volcano"),
+        (annotated("sliced", {PARENT: "No Name"}, trainer={"numNodes": 4}), f"metadata.annotations[{PARENT}]"),
+        (on("sliced", trainer={"numNodes": 6}), "cannot be spread evenly over the 4 Jobs node"),
+    ],
+)
+def test_a_trainjob_that_contradicts_its_runtimes_groups_is_denied(obj: Object, sentence: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        admit_create(TRAIN_JOBS, obj, GROUPED)
+    assert refused.value.code == 403
+    assert sentence in refused.value.message
+
+
+def test_what_agrees_with_the_runtimes_groups_is_taken() -> None:
+    admit_create(TRAIN_JOBS, annotated("in-rack", {REQUIRED: "rack"}), GROUPED)
+    admit_create(TRAIN_JOBS, on("sliced", trainer={"numNodes": 8}), GROUPED)
+
+
+@pytest.mark.parametrize(
+    ("obj", "sentence"),
+    [
+        (runtime(step("node", "trainer", replicas=2), mlPolicy={"jax": {}}, **GANG), "mlPolicy.jax numbers its nodes"),
+        (runtime(step("model-initializer", "model-initializer", replicas=2), **GANG), "always must be 1"),
+        (
+            runtime(replicated("a", pods={"schedulingGroup": {"podGroupName": "g"}}), **SCHEDULING),
+            "may not be set together with spec.scheduling",
+        ),
+        (
+            edited(
+                runtime(NODE, **GANG),
+                "spec.template.metadata",
+                {"annotations": {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}},
+            ),
+            "alpha.jobset.sigs.k8s.io/exclusive-topology]: Forbidden",
+        ),
+        (
+            edited(
+                runtime(NODE, **GANG),
+                "metadata",
+                {"name": "x", "annotations": {"trainer.kubeflow.org/gang-start": "x"}},
+            ),
+            "must be together",
+        ),
+    ],
+)
+def test_a_runtime_whose_groups_cannot_be_is_denied(obj: Object, sentence: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        admit_create(CLUSTER_TRAINING_RUNTIMES, obj, CLUSTER)
+    assert sentence in refused.value.message
+
+
+def test_a_grouped_trainer_may_be_several_jobs() -> None:
+    admit_create(CLUSTER_TRAINING_RUNTIMES, runtime(step("node", "trainer", replicas=2), **GANG), CLUSTER)
+
+
 QLORA = ["model.lora_attn_modules=[q_proj]", "model.quantize_base=True"]
 TUNED = Cluster(
     *[

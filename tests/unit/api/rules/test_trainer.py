@@ -180,6 +180,63 @@ def test_a_bad_runtime_is_refused(obj: Object, field: str) -> None:
     assert problems[0].startswith(field)
 
 
+def on_node(**entry: Any) -> Object:
+    """A runtime with one scheduling entry, for its trainer."""
+    return runtime(scheduling={"replicatedJobs": [{"targetReplicatedJobs": ["node"], **entry}]})
+
+
+TWICE = [{"targetReplicatedJobs": ["node"]}, {"targetReplicatedJobs": ["node"]}]
+ENTRY = "spec.scheduling.replicatedJobs[0]"
+IN_RACK = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
+IN_BLOCK = step("node", "trainer")
+IN_BLOCK["template"]["metadata"]["annotations"] = {"echelon.dev/required-topology": "block"}
+
+
+@pytest.mark.parametrize(
+    ("obj", "field"),
+    [
+        (runtime(scheduling={}, podGroupPolicy={"workload": {}}), "spec.scheduling: Forbidden"),
+        (on_node(schedulingPolicy={"gang": {"minCount": 2}}), f"{ENTRY}.schedulingPolicy.gang.minCount: Forbidden"),
+        (on_node(schedulingPolicy={"gang": {}, "basic": {}}), f"{ENTRY}.schedulingPolicy"),
+        (on_node(schedulingPolicy={}), f"{ENTRY}.schedulingPolicy"),
+        (on_node(disruptionMode={"all": {}, "single": {}}), f"{ENTRY}.disruptionMode"),
+        (
+            on_node(schedulingConstraints={"topology": [{"key": "no key"}]}),
+            f"{ENTRY}.schedulingConstraints.topology[0]",
+        ),
+        (on_node(job={"schedulingPolicy": {"gang": {"minCount": 1}}}), f"{ENTRY}.job.schedulingPolicy.gang.minCount"),
+        (runtime(scheduling={"replicatedJobs": TWICE}), "spec.scheduling.replicatedJobs[1].targetReplicatedJobs[0]"),
+        (
+            runtime(scheduling={"replicatedJobs": [{"targetReplicatedJobs": ["other"]}]}),
+            f"{ENTRY}.targetReplicatedJobs[0]: Invalid",
+        ),
+        (
+            runtime(*CHAIN, scheduling={"replicatedJobs": [{"targetReplicatedJobs": ["node", "b"], "job": {}}]}),
+            f"{ENTRY}.targetReplicatedJobs: Invalid",
+        ),
+        (runtime(*[replicated(f"r{i}") for i in range(9)], scheduling={}), "spec.scheduling.replicatedJobs: Invalid"),
+        (
+            runtime(step("node", "trainer"), replicated("b", pods={"priorityClassName": "high"}), scheduling={}),
+            "spec.template.spec.replicatedJobs[1].template.spec.template.spec.priorityClassName",
+        ),
+        (
+            runtime(IN_BLOCK, scheduling=IN_RACK),
+            "spec.template.spec.replicatedJobs[0].template.metadata.annotations[echelon.dev/required-topology]",
+        ),
+    ],
+)
+def test_scheduling_of_a_runtime_that_cannot_hold_is_refused(obj: Object, field: str) -> None:
+    (problem,) = refused(CLUSTER_TRAINING_RUNTIMES, obj)
+    assert problem.startswith(field)
+
+
+def test_a_runtime_without_a_template_is_taken_with_a_warning_that_says_which_it_uses() -> None:
+    seed = {"metadata": {"name": "mpi-runtime"}, "spec": {"podGroupPolicy": {"workload": {}}}}
+    assert refused(CLUSTER_TRAINING_RUNTIMES, seed) == []
+    (told,) = rules.warnings(CLUSTER_TRAINING_RUNTIMES, seed)
+    assert told.endswith("is empty: TrainJobs run on the template of plain-cpu")
+
+
 def test_a_runtime_may_change_except_for_its_policies() -> None:
     old = runtime(*CHAIN, template={"network": {"subdomain": "a"}})
     assert on_update(CLUSTER_TRAINING_RUNTIMES, edited(old, "spec.mlPolicy.numNodes", 7), old) == []

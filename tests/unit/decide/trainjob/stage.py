@@ -8,8 +8,8 @@ from typing import Any
 
 from echelon.api.objects import meta
 from echelon.api.objects.builtin_runtimes import builtin_runtimes
-from echelon.api.scheme import JOB_SETS, POD_GROUPS, TRAIN_JOBS, WORKLOADS, Object, Resource
-from echelon.api.views.group_views import PodGroupView, WorkloadView
+from echelon.api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, POD_GROUPS, TRAIN_JOBS, WORKLOADS, Object, Resource
+from echelon.api.views.group_views import CompositePodGroupView, GroupView, PodGroupView, WorkloadView
 from echelon.api.views.trainjob_views import TrainJobView
 from echelon.base.instants import to_time
 from echelon.decide.plan import Plan
@@ -65,7 +65,8 @@ class Stage(PlainApi):
 
     def plan(self) -> Plan:
         workloads = [WorkloadView(obj) for obj in self.owned(WORKLOADS, self.trainjob)]
-        groups = [PodGroupView(obj) for obj in self.owned(POD_GROUPS, self.trainjob)]
+        groups: list[GroupView] = [PodGroupView(obj) for obj in self.owned(POD_GROUPS, self.trainjob)]
+        groups += [CompositePodGroupView(obj) for obj in self.owned(COMPOSITE_POD_GROUPS, self.trainjob)]
         view = TrainJobView(self.trainjob)
         seen = Observed(view, self.runtime, workloads, groups, self.find, bytes(80), self.gang_kinds)
         return reconcile(seen, self.now)

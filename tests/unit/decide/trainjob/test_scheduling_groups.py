@@ -9,8 +9,8 @@ import pytest
 from echelon.api.objects import meta
 from echelon.api.scheme import JOB_SETS, POD_GROUPS, TRAIN_JOBS, WORKLOADS, Object
 from echelon.api.views.trainjob_views import TrainJobView
+from echelon.decide.trainjob.group_names import group_name
 from echelon.decide.trainjob.model import read
-from echelon.decide.trainjob.scheduling_groups import group_name
 from tests.unit.decide.trainjob.stage import RUNTIMES, Stage, counts, runtime, trainjob
 
 GANG, LLM_GANG = "torch-distributed-gang", "torchtune-llama3.2-1b-gang"

@@ -28,12 +28,16 @@ def _set_up(parts: Parts, trainer: Object) -> list[Object]:
     variables: list[Object] = [
         {"name": "PET_NNODES", "value": str(nodes)},
         {"name": "PET_NPROC_PER_NODE", "value": processes},
-        {"name": "PET_NODE_RANK", "valueFrom": RANK},
     ]
-    addresses: list[Object] = [
-        {"name": "PET_MASTER_ADDR", "value": master},
-        {"name": "PET_MASTER_PORT", "value": str(PORT)},
-    ]
+    if int(trainer.get("replicas", 1)) > 1:
+        # The index of a pod is one in its own Job: torchrun gives out the ranks where all nodes meet.
+        addresses = _meeting(tj, f"{master}:{PORT}")
+    else:
+        variables.append({"name": "PET_NODE_RANK", "valueFrom": RANK})
+        addresses = [
+            {"name": "PET_MASTER_ADDR", "value": master},
+            {"name": "PET_MASTER_PORT", "value": str(PORT)},
+        ]
     if torchtune.wanted(tj):
         shape = torchtune.ProcessLayout(nodes, processes, gpus(resources))
         node["command"] = torchtune.command(tj, shape, f"{master}:{PORT}", items(node, "command"))
@@ -42,6 +46,14 @@ def _set_up(parts: Parts, trainer: Object) -> list[Object]:
         set_env(node, variables + addresses)
     open_port(node)
     return variables + addresses
+
+
+def _meeting(tj: TrainJob, address: str) -> list[Object]:
+    return [
+        {"name": "PET_RDZV_BACKEND", "value": "c10d"},
+        {"name": "PET_RDZV_ENDPOINT", "value": address},
+        {"name": "PET_RDZV_ID", "value": tj.uid},
+    ]
 
 
 def _inject(parts: Parts, variables: list[Object]) -> None:

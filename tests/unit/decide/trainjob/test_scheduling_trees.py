@@ -1,0 +1,290 @@
+"""`spec.scheduling` of a runtime: groups with topology and disruption mode, trees, and TrainJobs below a parent."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from echelon.api.objects import meta
+from echelon.api.scheme import COMPOSITE_POD_GROUPS, CONFIG_MAPS, POD_GROUPS, TRAIN_JOBS, WORKLOADS, Object
+from echelon.api.views.trainjob_views import TrainJobView
+from echelon.decide.plan import Create, Note
+from echelon.decide.trainjob import child, scheduling_groups
+from echelon.decide.trainjob.model import read
+from tests.unit.decide.trainjob.stage import LLM, RUNTIMES, TORCH, Stage, counts, runtime, trainjob
+
+RACK, BLOCK = "topology.kubernetes.io/rack", "topology.kubernetes.io/block"
+IN_RACK = {"topology": [{"key": RACK}]}
+PARENT, TEMPLATE = "scheduling.k8s.io/parent-compositepodgroup", "scheduling.k8s.io/group-template-name"
+
+
+def gang(pods: int) -> Object:
+    return {"schedulingPolicy": {"gang": {"minCount": pods}}}
+
+
+def basic() -> Object:
+    return {"schedulingPolicy": {"basic": {}}}
+
+
+def templates(stage: Stage) -> Object:
+    spec: Object = stage.get(WORKLOADS, "train")["spec"]
+    return {key: value for key, value in spec.items() if key != "controllerRef"}
+
+
+def sliced(replicas: int, **scheduling: Any) -> Object:
+    """A torch runtime whose trainer is several Jobs."""
+    template = deepcopy(RUNTIMES[TORCH]["spec"]["template"])
+    template["spec"]["replicatedJobs"][0]["replicas"] = replicas
+    return runtime(TORCH, template=template, scheduling=scheduling)
+
+
+def mpi(depends: bool, together: bool = False) -> Object:
+    """Launcher and nodes as two trainer parts, the launcher without the trainer's label on the nodes."""
+    template = deepcopy(RUNTIMES["plain-cpu"]["spec"]["template"])
+    (node,) = template["spec"]["replicatedJobs"]
+    launcher = {**deepcopy(node), "name": "launcher", "replicas": 1}
+    if depends:
+        launcher["dependsOn"] = [{"name": "node", "status": "Ready"}]
+    node["template"].pop("metadata", None)
+    node["template"]["spec"]["parallelism"] = 8
+    template["spec"]["replicatedJobs"] = [node, launcher]
+    made = runtime("plain-cpu", template=template, mlPolicy={"mpi": {}}, podGroupPolicy={"workload": {}})
+    if together:
+        made["metadata"]["annotations"] = {"trainer.kubeflow.org/gang-start": "together"}
+    return made
+
+
+def test_the_gang_of_the_trainer_has_a_topology_and_a_disruption_mode() -> None:
+    entry = {"targetReplicatedJobs": ["node"], "schedulingConstraints": IN_RACK, "disruptionMode": {"all": {}}}
+    stage = Stage(trainjob(LLM, trainer={"numNodes": 4}), runtime(LLM, scheduling={"replicatedJobs": [entry]}))
+    terms = {"schedulingConstraints": IN_RACK, "disruptionMode": {"all": {}}}
+    assert templates(stage) == {
+        "podGroupTemplates": [
+            {"name": "node", **gang(4), **terms},
+            {"name": "dataset-initializer", **basic()},
+            {"name": "model-initializer", **basic()},
+        ]
+    }
+    group = stage.get(POD_GROUPS, stage.pod("node")["schedulingGroup"]["podGroupName"])
+    assert group["spec"] == {"workloadRef": {"workloadName": "train", "templateName": "node"}, **gang(4), **terms}
+
+
+def test_a_policy_at_the_top_is_one_group_named_as_the_trainjob() -> None:
+    stage = Stage(trainjob(TORCH, trainer={"numNodes": 3}), runtime(TORCH, scheduling={}))
+    assert templates(stage) == {"podGroupTemplates": [{"name": "train", **gang(3)}]}
+
+
+def test_a_policy_at_the_top_over_stages_is_one_group_for_each() -> None:
+    stage = Stage(trainjob(LLM, trainer={"numNodes": 3}), runtime(LLM, scheduling={"disruptionMode": {"all": {}}}))
+    found = templates(stage)["podGroupTemplates"]
+    assert [(one["name"], one["schedulingPolicy"]) for one in found] == [
+        ("dataset-initializer", {"gang": {"minCount": 1}}),
+        ("model-initializer", {"gang": {"minCount": 1}}),
+        ("node", {"gang": {"minCount": 3}}),
+    ]
+
+
+def test_a_whole_trainjob_is_one_composite_group_with_its_stages_as_children() -> None:
+    scheduling = {
+        "schedulingConstraints": {"topology": [{"key": BLOCK}]},
+        "disruptionMode": {"all": {}},
+        "replicatedJobs": [
+            {"targetReplicatedJobs": ["dataset-initializer", "model-initializer"], **basic()},
+            {"targetReplicatedJobs": ["node"], "schedulingConstraints": IN_RACK},
+        ],
+    }
+    stage = Stage(trainjob(LLM, trainer={"numNodes": 4}), runtime(LLM, scheduling=scheduling))
+    (root,) = templates(stage)["compositePodGroupTemplates"]
+    assert root == {
+        "name": "root",
+        **basic(),
+        "schedulingConstraints": {"topology": [{"key": BLOCK}]},
+        "disruptionMode": {"all": {}},
+        "podGroupTemplates": [
+            {"name": "dataset-initializer-model-initializer", **basic()},
+            {"name": "node", **gang(4), "schedulingConstraints": IN_RACK},
+        ],
+    }
+    (composite,) = stage.all(COMPOSITE_POD_GROUPS)
+    assert meta.controlled_by(composite, "t")
+    parents = [group["spec"]["parentCompositePodGroupName"] for group in stage.all(POD_GROUPS)]
+    assert parents == [meta.name(composite)] * 2
+    kinds = [kind for kind, _ in stage.created]
+    assert kinds == ["TrainJob", "ConfigMap", "Workload", "CompositePodGroup", "PodGroup", "PodGroup", "JobSet"]
+
+
+def test_a_tree_without_stages_is_a_gang_of_gangs() -> None:
+    template = deepcopy(RUNTIMES[TORCH]["spec"]["template"])
+    (node,) = template["spec"]["replicatedJobs"]
+    template["spec"]["replicatedJobs"].append({**deepcopy(node), "name": "eval"})
+    entries = [{"targetReplicatedJobs": ["node"]}, {"targetReplicatedJobs": ["eval"]}]
+    made = runtime(TORCH, template=template, scheduling={"schedulingPolicy": {"gang": {}}, "replicatedJobs": entries})
+    (root,) = templates(Stage(trainjob(TORCH), made))["compositePodGroupTemplates"]
+    assert root["schedulingPolicy"] == {"gang": {"minGroupCount": 2}}
+
+
+def test_each_job_of_a_trainer_is_a_gang_of_its_own() -> None:
+    entry = {"targetReplicatedJobs": ["node"], "job": {"schedulingConstraints": IN_RACK}}
+    stage = Stage(trainjob(TORCH, trainer={"numNodes": 8}), sliced(4, replicatedJobs=[entry]))
+    assert templates(stage) == {
+        "podGroupTemplates": [{"name": "node-job", **gang(2), "schedulingConstraints": IN_RACK}]
+    }
+    prefix = stage.replicated("node")["template"]["metadata"]["annotations"]["echelon.dev/group-per-job"]
+    assert stage.names(POD_GROUPS) == [f"{prefix}-{index}" for index in range(4)]
+    node = stage.replicated("node")
+    assert (node["replicas"], node["template"]["spec"]["parallelism"], node["template"]["spec"]["completions"]) == (
+        4,
+        2,
+        2,
+    )
+
+
+def test_a_trainer_of_several_jobs_is_a_gang_of_gangs() -> None:
+    entry = {"targetReplicatedJobs": ["node"], "schedulingPolicy": {"gang": {}}, "job": {}}
+    stage = Stage(trainjob(TORCH, trainer={"numNodes": 8}), sliced(4, replicatedJobs=[entry]))
+    (trainer,) = templates(stage)["compositePodGroupTemplates"]
+    assert trainer["schedulingPolicy"] == {"gang": {"minGroupCount": 4}}
+    assert trainer["podGroupTemplates"] == [{"name": "node-job", **gang(2)}]
+    (composite,) = stage.names(COMPOSITE_POD_GROUPS)
+    assert {group["spec"]["parentCompositePodGroupName"] for group in stage.all(POD_GROUPS)} == {composite}
+
+
+def test_torch_over_several_jobs_gives_out_ranks_where_nodes_meet() -> None:
+    """A pod's index counts within its Job: as a rank it would be there several times."""
+    entry = {"targetReplicatedJobs": ["node"], "job": {}}
+    stage = Stage(trainjob(TORCH, trainer={"numNodes": 8}), sliced(4, replicatedJobs=[entry]))
+    env = stage.env("node")
+    assert "PET_NODE_RANK" not in env
+    assert env["PET_NNODES"] == "8"
+    assert env["PET_RDZV_ENDPOINT"] == "train-node-0-0.train:29500"
+
+
+def test_nodes_that_cannot_be_spread_evenly_are_reported() -> None:
+    stage = Stage(trainjob(TORCH, trainer={"numNodes": 7}), sliced(2, replicatedJobs=[]))
+    assert stage.names(WORKLOADS) == []
+    (note,) = [one for one in stage.plan().notes if isinstance(one, Note)]
+    assert "numNodes 7 cannot be spread evenly over 2 Jobs node" in note.message
+
+
+def test_composites_go_with_their_groups_while_suspended_and_come_back() -> None:
+    entry = {"targetReplicatedJobs": ["node"], "schedulingPolicy": {"gang": {}}, "job": {}}
+    stage = Stage(trainjob(TORCH, trainer={"numNodes": 2}), sliced(2, replicatedJobs=[entry]))
+    before = [*stage.names(COMPOSITE_POD_GROUPS), *stage.names(POD_GROUPS)]
+    stage.edit_trainjob(suspend=True)
+    stage.set_jobset(replicatedJobsStatus=[counts("node", suspended=2)])
+    assert stage.names(COMPOSITE_POD_GROUPS) == stage.names(POD_GROUPS) == []
+    assert stage.names(WORKLOADS) == ["train"]
+    stage.edit_trainjob(suspend=False)
+    assert [*stage.names(COMPOSITE_POD_GROUPS), *stage.names(POD_GROUPS)] == before
+
+
+def test_free_parts_of_another_priority_are_left_out_of_the_workload() -> None:
+    template = deepcopy(RUNTIMES[LLM]["spec"]["template"])
+    template["spec"]["replicatedJobs"][-1]["template"]["spec"]["template"]["spec"]["priorityClassName"] = "high"
+    made = runtime(LLM, template=template, podGroupPolicy={"workload": {}})
+    stage = Stage(trainjob(LLM, trainer={"numNodes": 2}), made)
+    assert [one["name"] for one in templates(stage)["podGroupTemplates"]] == ["trainer"]
+    assert "schedulingGroup" not in stage.pod("dataset-initializer")
+
+
+# -- mpi -------------------------------------------------------------------------------------------------------
+
+
+def compiled(made: Object, **trainer: Any) -> tuple[Object, Object]:
+    """Terms of the trainer's gang with the JobSet, whether or not the MPI policy itself is there."""
+    tj = read(TrainJobView(trainjob("plain-cpu", trainer=trainer)))
+    plain = {**made, "spec": {**made["spec"], "mlPolicy": {}}}
+    built = child.build(tj, plain)
+    built.pods["launcher"] = 1  # type: ignore[index]
+    tree = scheduling_groups.compile_groups(tj, made, built)
+    if scheduling_groups.starts_together(made):
+        scheduling_groups.untangle(built, tree)
+        tree = scheduling_groups.compile_groups(tj, made, built)
+    (leaf,) = tree
+    assert isinstance(leaf, scheduling_groups.PartGroup)
+    return {"terms": leaf.terms, "late": leaf.late, "jobs": leaf.replicated_jobs}, built.jobset
+
+
+@pytest.mark.conformance("TJ-85")
+def test_launcher_and_nodes_of_mpi_are_one_gang() -> None:
+    found, _ = compiled(mpi(depends=False))
+    assert found == {"terms": gang(9), "late": 0, "jobs": ("node", "launcher")}
+
+
+@pytest.mark.conformance("TJ-85")
+def test_a_launcher_that_waits_for_its_nodes_does_not_count() -> None:
+    found, jobset = compiled(mpi(depends=True))
+    assert (found["terms"], found["late"]) == (gang(8), 1)
+    assert "dependsOn" in jobset["spec"]["replicatedJobs"][1]
+
+
+@pytest.mark.conformance("TJ-85")
+def test_a_gang_that_starts_together_waits_for_nobody_in_it() -> None:
+    found, jobset = compiled(mpi(depends=True, together=True))
+    assert (found["terms"], found["late"]) == (gang(9), 0)
+    assert "dependsOn" not in jobset["spec"]["replicatedJobs"][1]
+
+
+def test_a_smaller_minimum_is_told_by_an_event() -> None:
+    template = deepcopy(RUNTIMES[TORCH]["spec"]["template"])
+    (node,) = template["spec"]["replicatedJobs"]
+    late = {**deepcopy(node), "name": "late", "dependsOn": [{"name": "node", "status": "Ready"}]}
+    template["spec"]["replicatedJobs"].append(late)
+    made = runtime(TORCH, template=template, podGroupPolicy={"workload": {}})
+    stage = Stage(trainjob(TORCH, trainer={"numNodes": 8}), made)
+    stage.objects = {key: obj for key, obj in stage.objects.items() if key[0] in (TRAIN_JOBS, CONFIG_MAPS)}
+    ((create,),) = stage.plan().stages
+    assert isinstance(create, Create)
+    assert create.created is not None
+    assert create.created.reason == "GangMinCountAdjusted"
+    assert "complete with 8 of 16 pods" in create.created.message
+
+
+# -- below a parent --------------------------------------------------------------------------------------------
+
+
+def search(minimum: int) -> list[tuple[Any, Object]]:
+    """A search over hyper-parameters: a Workload with a gang of trials, and the group of all trials."""
+    trial = {"name": "trial", **gang(minimum), "disruptionMode": {"all": {}}}
+    composite = {"name": "trials", "schedulingPolicy": {"gang": {"minGroupCount": 4}}, "podGroupTemplates": [trial]}
+    workload = {"metadata": {"name": "search"}, "spec": {"compositePodGroupTemplates": [composite]}}
+    reference = {"workloadName": "search", "templateName": "trials"}
+    group = {"metadata": {"name": "trials"}, "spec": {"workloadRef": reference}}
+    return [(WORKLOADS, workload), (COMPOSITE_POD_GROUPS, group)]
+
+
+def test_a_trainjob_below_a_parent_makes_its_gang_from_the_parents_workload() -> None:
+    notes = {PARENT: "trials"}
+    stage = Stage(trainjob(LLM, trainer={"numNodes": 2}, annotations=notes), beside=search(2))
+    (group,) = stage.all(POD_GROUPS)
+    assert group["spec"] == {
+        "workloadRef": {"workloadName": "search", "templateName": "trial"},
+        **gang(2),
+        "disruptionMode": {"all": {}},
+        "parentCompositePodGroupName": "trials",
+    }
+    assert stage.pod("node")["schedulingGroup"] == {"podGroupName": meta.name(group)}
+    assert "schedulingGroup" not in stage.pod("dataset-initializer")
+    assert stage.names(WORKLOADS) == ["search"]
+    assert [one["kind"] for one in group["metadata"]["ownerReferences"]] == ["TrainJob"]
+
+
+@pytest.mark.parametrize(
+    ("beside", "notes", "nodes", "message"),
+    [
+        ([], {PARENT: "trials"}, 2, "waiting for CompositePodGroup trials to be created"),
+        (search(2)[1:], {PARENT: "trials"}, 2, "waiting for Workload search"),
+        (search(2), {PARENT: "trials", TEMPLATE: "other"}, 2, "no podGroupTemplate other; it has: trial"),
+        (search(3), {PARENT: "trials"}, 2, "minCount 3 of template trial in Workload search is more than the 2 pods"),
+    ],
+)
+def test_what_is_wrong_with_a_parent_is_said_on_the_trainjob(
+    beside: list[tuple[Any, Object]], notes: dict[str, str], nodes: int, message: str
+) -> None:
+    stage = Stage(trainjob(TORCH, trainer={"numNodes": nodes}, annotations=notes), beside=beside)
+    (note,) = stage.plan().notes
+    assert note.resource == TRAIN_JOBS
+    assert message in note.message
+    assert stage.plan().requeue_after == 5
