@@ -9,10 +9,7 @@ import pytest
 
 from echelon.api.objects import meta
 from echelon.api.scheme import COMPOSITE_POD_GROUPS, CONFIG_MAPS, POD_GROUPS, TRAIN_JOBS, WORKLOADS, Object
-from echelon.api.views.trainjob_views import TrainJobView
 from echelon.decide.plan import Create, Note
-from echelon.decide.trainjob import child, scheduling_groups
-from echelon.decide.trainjob.model import read
 from tests.unit.decide.trainjob.stage import LLM, RUNTIMES, TORCH, Stage, counts, runtime, trainjob
 
 RACK, BLOCK = "topology.kubernetes.io/rack", "topology.kubernetes.io/block"
@@ -40,17 +37,12 @@ def sliced(replicas: int, **scheduling: Any) -> Object:
     return runtime(TORCH, template=template, scheduling=scheduling)
 
 
-def mpi(depends: bool, together: bool = False) -> Object:
-    """Launcher and nodes as two trainer parts, the launcher without the trainer's label on the nodes."""
-    template = deepcopy(RUNTIMES["plain-cpu"]["spec"]["template"])
-    (node,) = template["spec"]["replicatedJobs"]
-    launcher = {**deepcopy(node), "name": "launcher", "replicas": 1}
-    if depends:
-        launcher["dependsOn"] = [{"name": "node", "status": "Ready"}]
-    node["template"].pop("metadata", None)
-    node["template"]["spec"]["parallelism"] = 8
-    template["spec"]["replicatedJobs"] = [node, launcher]
-    made = runtime("plain-cpu", template=template, mlPolicy={"mpi": {}}, podGroupPolicy={"workload": {}})
+def mpi(*, launcher_is_node: bool, depends: bool = True, together: bool = False) -> Object:
+    made = runtime("deepspeed-distributed-gang")
+    made["spec"]["mlPolicy"]["mpi"]["runLauncherAsNode"] = launcher_is_node
+    if not depends:
+        for rj in made["spec"]["template"]["spec"]["replicatedJobs"]:
+            rj.pop("dependsOn", None)
     if together:
         made["metadata"]["annotations"] = {"trainer.kubeflow.org/gang-start": "together"}
     return made
@@ -192,39 +184,36 @@ def test_free_parts_of_another_priority_are_left_out_of_the_workload() -> None:
 # -- mpi -------------------------------------------------------------------------------------------------------
 
 
-def compiled(made: Object, **trainer: Any) -> tuple[Object, Object]:
-    """Terms of the trainer's gang with the JobSet, whether or not the MPI policy itself is there."""
-    tj = read(TrainJobView(trainjob("plain-cpu", trainer=trainer)))
-    plain = {**made, "spec": {**made["spec"], "mlPolicy": {}}}
-    built = child.build(tj, plain)
-    built.pods["launcher"] = 1  # type: ignore[index]
-    tree = scheduling_groups.compile_groups(tj, made, built)
-    if scheduling_groups.starts_together(made):
-        scheduling_groups.untangle(built, tree)
-        tree = scheduling_groups.compile_groups(tj, made, built)
-    (leaf,) = tree
-    assert isinstance(leaf, scheduling_groups.PartGroup)
-    return {"terms": leaf.terms, "late": leaf.late, "jobs": leaf.replicated_jobs}, built.jobset
-
-
 @pytest.mark.conformance("TJ-85")
-def test_launcher_and_nodes_of_mpi_are_one_gang() -> None:
-    found, _ = compiled(mpi(depends=False))
-    assert found == {"terms": gang(9), "late": 0, "jobs": ("node", "launcher")}
+@pytest.mark.parametrize(
+    ("made", "pods"),
+    [
+        (mpi(launcher_is_node=True), 7),
+        (mpi(launcher_is_node=True, together=True), 8),
+        (mpi(launcher_is_node=True, depends=False), 8),
+        (mpi(launcher_is_node=False), 8),
+        (mpi(launcher_is_node=False, together=True), 9),
+        (mpi(launcher_is_node=False, depends=False), 9),
+    ],
+)
+def test_launcher_and_nodes_of_mpi_are_one_gang_of_those_that_can_start_together(made: Object, pods: int) -> None:
+    stage = Stage(trainjob("deepspeed-distributed-gang", trainer={"numNodes": 8}), made)
+    assert templates(stage) == {"podGroupTemplates": [{"name": "trainer", **gang(pods)}]}
+    assert stage.pod("launcher")["schedulingGroup"] == stage.pod("node")["schedulingGroup"]
 
 
-@pytest.mark.conformance("TJ-85")
-def test_a_launcher_that_waits_for_its_nodes_does_not_count() -> None:
-    found, jobset = compiled(mpi(depends=True))
-    assert (found["terms"], found["late"]) == (gang(8), 1)
-    assert "dependsOn" in jobset["spec"]["replicatedJobs"][1]
+@pytest.mark.parametrize("together", [False, True])
+def test_a_gang_that_starts_together_waits_for_nobody_in_it(together: bool) -> None:
+    made = mpi(launcher_is_node=True, together=together)
+    stage = Stage(trainjob("deepspeed-distributed-gang", trainer={"numNodes": 8}), made)
+    assert ("dependsOn" in stage.replicated("launcher")) is not together
 
 
-@pytest.mark.conformance("TJ-85")
-def test_a_gang_that_starts_together_waits_for_nobody_in_it() -> None:
-    found, jobset = compiled(mpi(depends=True, together=True))
-    assert (found["terms"], found["late"]) == (gang(9), 0)
-    assert "dependsOn" not in jobset["spec"]["replicatedJobs"][1]
+@pytest.mark.parametrize("framework", ["jax", "xgboost", "flux", "torch"])
+def test_a_gang_of_all_nodes_on_every_framework(framework: str) -> None:
+    name = f"{framework}-distributed-gang"
+    stage = Stage(trainjob(name, trainer={"numNodes": 8, "command": ["run"]}), RUNTIMES[name])
+    assert templates(stage) == {"podGroupTemplates": [{"name": "trainer", **gang(8)}]}
 
 
 def test_a_smaller_minimum_is_told_by_an_event() -> None:
