@@ -34,6 +34,7 @@ from .intake.group_tree import GroupNode, Member, Root
 from .intake.pod_affinity import with_identities
 from .intake.rebuild_check import differences
 from .intake.translate import Translator
+from .queueing.place_in_line import PlaceInLine
 from .queueing.queue import ANY_ROOM
 from .queueing.root_phases import Event, Phase
 from .queueing.root_state import RootState, RootStates
@@ -82,7 +83,7 @@ class Scheduler:
         self._clock = clock
         self._settings = settings
         self.view = ClusterView(settings.levels)
-        self._states = RootStates(clock)
+        self._states = RootStates(clock, PlaceInLine(caches).since)
         self._queue = self._states.queue
         self.metrics = Metrics(registry or CollectorRegistry())
         self.metrics.registry.register(Backlog(settings.names, self._states.all, self._queue, clock.now))

@@ -26,6 +26,10 @@ PREFERRED_TOPOLOGY = PREFIX + "preferred-topology"
 #: Pod annotation: the name of the scheduler that evicts it; a scheduler that starts goes on with its own evictions.
 EVICTED_BY = PREFIX + "evicted-by"
 
+#: Job, PodGroup and CompositePodGroup annotation, written by controllers: when the object was created that a user made
+#: and for which this one is made.  Among equal priorities it decides who is scheduled first.
+QUEUED_SINCE = PREFIX + "queued-since"
+
 HOSTNAME = "kubernetes.io/hostname"
 OS = "kubernetes.io/os"
 ARCH = "kubernetes.io/arch"

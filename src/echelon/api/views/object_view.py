@@ -9,13 +9,17 @@ tree stays at `obj`, for templates and for writing; it is never changed.
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
+from ..objects.vocabulary import QUEUED_SINCE
 from ..scheme import Object, Resource
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 P = TypeVar("P", bound="ViewPart")
 S = TypeVar("S", bound="ViewPart")
@@ -143,6 +147,15 @@ class ObjectView(Generic[S, T]):
                 return owner
         return None
 
+    @property
+    def queued_since(self) -> str:
+        """When the user's object was created that this one is made for; its own creation if no controller made it."""
+        own = self.metadata.creation_timestamp
+        inherited = self.annotations.get(QUEUED_SINCE, "")
+        if self.controller is None or not _is_time(inherited):
+            return own
+        return min(own, inherited) if own else inherited
+
     def controlled_by(self, uid: str) -> bool:
         owner = self.controller
         return owner is not None and owner.uid == uid
@@ -157,6 +170,11 @@ class ObjectView(Generic[S, T]):
     def is_true(self, type_: str) -> bool:
         found = self.condition(type_)
         return found is not None and found.status == "True"
+
+
+def _is_time(text: str) -> bool:
+    """Whether this is a time as the API writes it: such times compare as text."""
+    return _TIME.fullmatch(text) is not None
 
 
 def read(part: type[P], tree: Any) -> P:

@@ -12,6 +12,7 @@ from ...api.objects.vocabulary import (
     JOBSET_EXCLUSIVE_TOPOLOGY,
     JOBSET_NAME,
     JOBSET_PREFIX,
+    QUEUED_SINCE,
     REPLICATED_JOB_NAME,
 )
 from ...api.scheme import JOB_SETS, JOBS, Object
@@ -38,7 +39,7 @@ def build(js: JobSet, rj: ReplicatedJob, index: int, membership: Membership | No
         "name": name,
         "namespace": js.namespace,
         "labels": {**template.labels, **keys},
-        "annotations": {**template.annotations, **annotations},
+        "annotations": {**template.annotations, **annotations, QUEUED_SINCE: js.view.queued_since},
         "ownerReferences": [meta.owner_reference(js.obj, JOB_SETS)],
     }
     if membership is not None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...api.objects import meta
-from ...api.objects.vocabulary import JOB_NAME, JOBSET_NAME
+from ...api.objects.vocabulary import JOB_NAME, JOBSET_NAME, QUEUED_SINCE
 from ...api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, POD_GROUPS, WORKLOADS, Object, Resource
 from ...api.views.group_views import GroupView
 from ..plan import Create, Delete, Note
@@ -142,7 +142,7 @@ def _group(js: JobSet, resource: Resource, name: str, node: CompositeTemplate | 
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
-        "metadata": _metadata(js, name, node.annotations),
+        "metadata": _metadata(js, name, {**node.annotations, QUEUED_SINCE: js.view.queued_since}),
         "spec": spec,
     }
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...api.objects import meta
 from ...api.objects.subtree import items, mapping
-from ...api.objects.vocabulary import GROUP_TEMPLATE_NAME, JOBSET_NAME, PARENT_COMPOSITE
+from ...api.objects.vocabulary import GROUP_TEMPLATE_NAME, JOBSET_NAME, PARENT_COMPOSITE, QUEUED_SINCE
 from ...api.scheme import COMPOSITE_POD_GROUPS, POD_GROUPS, TRAIN_JOBS, WORKLOADS, Object, Resource
 from ...api.views.group_views import CompositePodGroupView, WorkloadView
 from .group_names import group_name, group_of_job, safe_hash
@@ -110,8 +110,7 @@ def _group(
     # The JobSet has the name of its TrainJob.
     labels = {JOBSET_NAME: tj.name}
     metadata: Object = {"name": name, "namespace": tj.namespace, "labels": labels, "ownerReferences": owners}
-    if node.annotations:
-        metadata["annotations"] = dict(node.annotations)
+    metadata["annotations"] = {**node.annotations, QUEUED_SINCE: tj.view.queued_since}
     spec: Object = {"workloadRef": {"workloadName": stored.name, "templateName": node.template}, **node.terms}
     if parent:
         spec["parentCompositePodGroupName"] = parent

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from ...base.clock import Clock
 from ..intake.group_tree import Member, Root
@@ -74,8 +75,9 @@ class RootState:
     root: Root
     phase: Phase = Phase.NEW
     story: list[tuple[Event, Phase]] = field(default_factory=list)
-    #: Since when pods of it are pending, and its number among the roots of the same second.
+    #: Since when pods of it are pending, since when it is in line, and its number among the roots of the same second.
     since: str = ""
+    queued_since: str = ""
     number: int = 0
     #: When its last attempt began, 0 if it never came to one.
     begun: float = 0.0
@@ -102,8 +104,10 @@ class RootState:
 class RootStates:
     """All known roots, each at most once in the queue."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, queued_since: Callable[[Root], str] = attrgetter("oldest")) -> None:
         self.queue = Queue(clock, self._woken)
+        #: Tells since when a root is in line.
+        self._queued_since = queued_since
         self._states: dict[int, RootState] = {}
         self._arrivals = 0
         self._illegal: list[str] = []
@@ -148,8 +152,9 @@ class RootStates:
     # -- into the queue and out of it ------------------------------------------------------------------
 
     def again(self, state: RootState, event: Event) -> None:
-        """It needs a decision now."""
+        """It needs a decision now; what it belongs to may be known by now."""
         self._move(state, event)
+        state.queued_since = ""
         self.queue.add(state.root.id, self.rank(state))
 
     def _woken(self, root: int) -> None:
@@ -232,13 +237,15 @@ class RootStates:
     # -- order and checks ------------------------------------------------------------------------------
 
     def rank(self, state: RootState) -> Rank:
-        """Priority of the root, then the age of its oldest pending pod, then arrival, then name."""
+        """Priority of the root, then the age of the object that its user made, then arrival, then name."""
         root = state.root
         if not state.since:
             state.since = root.oldest
             self._arrivals += 1
             state.number = self._arrivals
-        return (-root.priority, state.since, state.number, root.path)
+        if not state.queued_since:
+            state.queued_since = self._queued_since(root)
+        return (-root.priority, state.queued_since, state.number, root.path)
 
     def problems(self) -> list[str]:
         """Illegal transitions so far, and roots whose place in the queue is not that of their phase."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from echelon.api.objects import meta
+from echelon.api.objects.vocabulary import QUEUED_SINCE
 from echelon.api.scheme import JOB_SETS, JOBS, SERVICES
 from tests.unit.decide.jobset.stage import A, B, Stage, jobset, replicated
 
@@ -38,7 +39,8 @@ def test_the_golden_sample_comes_out_with_its_labels_and_annotations() -> None:
     template = job["spec"]["template"]
     for written in (job["metadata"], template["metadata"]):
         assert written["labels"] == keys
-        assert written["annotations"] == keys
+        assert {key: value for key, value in written["annotations"].items() if key != QUEUED_SINCE} == keys
+    assert QUEUED_SINCE not in template["metadata"]["annotations"]
     assert template["spec"]["subdomain"] == "paralleljobs"
     assert job["spec"]["suspend"] is False
     assert meta.controlled_by(job, "u")

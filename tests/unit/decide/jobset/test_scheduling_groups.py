@@ -300,7 +300,7 @@ def test_exclusive_placement_is_a_group_per_job_over_a_whole_domain() -> None:
     (workload,) = stage.all(WORKLOADS)
     assert [t["name"] for t in workload["spec"]["podGroupTemplates"]] == ["workers-job", "driver-job"]
     group = stage.get(POD_GROUPS, group_of(stage, "test-js-workers-1"))
-    assert meta.annotations(group) == {"echelon.dev/exclusive-topology": RACK}
+    assert meta.annotations(group)["echelon.dev/exclusive-topology"] == RACK
     assert group["spec"] == {
         "workloadRef": {"workloadName": meta.name(workload), "templateName": "workers-job"},
         "schedulingPolicy": gang(3),

@@ -94,7 +94,7 @@ def test_the_gang_can_be_kept_in_one_domain() -> None:
     stage = Stage(trainjob(LLM_GANG, trainer={"numNodes": 4}, annotations=words))
     initializer, trainer = stage.all(POD_GROUPS)
     assert trainer["spec"]["schedulingConstraints"] == {"topology": [{"key": RACK}]}
-    assert meta.annotations(trainer) == {"echelon.dev/preferred-topology": "host"}
+    assert meta.annotations(trainer)["echelon.dev/preferred-topology"] == "host"
     assert "schedulingConstraints" not in initializer["spec"]
 
 
