@@ -71,9 +71,12 @@ class Islands:
             kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
             await self.plane.create({**kind, "value": value, **extra.get(name, {})})
 
+    async def pods(self, name: str) -> list[Object]:
+        found = await self.plane.all(PODS)
+        return [pod for pod in found if meta.labels(pod).get("jobset.sigs.k8s.io/jobset-name") == name]
+
     async def running(self, name: str) -> list[Object]:
-        labelled = [p for p in await self.plane.all(PODS) if meta.labels(p)["jobset.sigs.k8s.io/jobset-name"] == name]
-        return [p for p in labelled if p["status"]["phase"] == "Running" and not meta.deleting(p)]
+        return [p for p in await self.pods(name) if p["status"]["phase"] == "Running" and not meta.deleting(p)]
 
     async def start(self, jobset: Object, pods: int) -> None:
         await self.plane.create(jobset)
@@ -178,9 +181,10 @@ def test_one_island_of_two_is_taken_and_low_restarts_as_a_whole() -> None:
         await world.start(jobset("low", "low", 2, 60), 4)
         await world.start(jobset("high", "high", 1, 20), 2)
         await world.plane.wait(5)
-        attempts = {meta.labels(p)["jobset.sigs.k8s.io/restart-attempt"] for p in await world.running("low")}
-        assert attempts == {"1"}
-        assert len(await world.homes("low")) == 1
+        waiting = await world.pods("low")
+        assert len(waiting) == 4
+        assert {meta.labels(pod)["jobset.sigs.k8s.io/restart-attempt"] for pod in waiting} == {"1"}
+        assert [pod["spec"].get("nodeName") for pod in waiting] == [None] * 4
         _, low = await world.completed("high", "low")
         assert restarts(low) == (1, 0)
 
@@ -249,8 +253,9 @@ def test_a_plain_jobset_of_equal_priority_cannot_enter_an_owned_island() -> None
         await world.classes()
         await world.start(jobset("owner", "low", 1, 30, pods=1), 1)
         await world.plane.create(jobset("guest", "low", 1, 5, pods=1, exclusive=False))
-        await world.plane.wait(10)
-        assert await world.running("guest") == []
+        await world.plane.wait(20)
+        (guest,) = await world.pods("guest")
+        assert "nodeName" not in guest["spec"]
         await world.completed("owner", "guest")
 
     on_islands(1, story)

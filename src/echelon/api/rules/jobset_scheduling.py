@@ -16,7 +16,7 @@ from ..objects import meta
 from ..objects.vocabulary import JOBSET_EXCLUSIVE_TOPOLOGY
 from ..scheme import Object
 from . import fields, grouping, jobset_policies
-from .workload import MAX_TEMPLATES
+from .workload import MAX_DEPTH, MAX_TEMPLATES
 
 TERMS = ("schedulingPolicy", "schedulingConstraints", "disruptionMode")
 _PODS, _GROUPS = "minCount", "minGroupCount"
@@ -29,7 +29,7 @@ def check(obj: Object) -> list[FieldError]:
     spec: Part = obj.get("spec") or {}
     scheduling: Part | None = spec.get("scheduling")
     if scheduling is None:
-        return []
+        return _annotated(obj, spec)
     entries: Sequence[Part] = scheduling.get("replicatedJobs") or ()
     problems = _templates_bring_none(spec) + _one_priority(spec)
     if not entries:
@@ -44,6 +44,18 @@ def check(obj: Object) -> list[FieldError]:
         detail = f"a Workload holds at most {MAX_TEMPLATES} templates, these entries need {len(entries)}"
         problems.append(invalid("spec.scheduling.replicatedJobs", len(entries), detail))
     return problems
+
+
+def _annotated(obj: Object, spec: Part) -> list[FieldError]:
+    """With the annotation alone a template per replicated job, nested: below the root there are three levels."""
+    annotated = JOBSET_EXCLUSIVE_TOPOLOGY in meta.annotations(obj) or any(
+        JOBSET_EXCLUSIVE_TOPOLOGY in (((job.get("template") or {}).get("metadata") or {}).get("annotations") or {})
+        for job in _jobs(spec)
+    )
+    most = MAX_TEMPLATES ** (MAX_DEPTH - 1)
+    if not annotated or len(_jobs(spec)) <= most:
+        return []
+    return [invalid("spec.replicatedJobs", len(_jobs(spec)), f"with {JOBSET_EXCLUSIVE_TOPOLOGY} at most {most} entries")]
 
 
 def _jobs(spec: Part) -> Sequence[Part]:

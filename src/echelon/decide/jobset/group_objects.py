@@ -41,9 +41,11 @@ class MissingGroups:
 
 def build(js: JobSet, tree: Tree) -> GroupObjects:
     made = GroupObjects()
-    if tree:
-        made.layers.append([(WORKLOADS, _workload(js, tree))])
-        _descend(js, tree, "", made, depth=1)
+    for item in dict.fromkeys(root.workload for root in tree):
+        roots = tuple(root for root in tree if root.workload == item)
+        workload = workload_name(js, item)
+        _layer(made, 0).append((WORKLOADS, _workload(js, workload, roots)))
+        _descend(js, roots, workload, "", made, depth=1)
     return made
 
 
@@ -98,17 +100,18 @@ def _taken(js: JobSet, resource: Resource, found: Object) -> Note:
     return Note(JOB_SETS, js.obj, "Warning", "GroupNameTaken", message)
 
 
-def _descend(js: JobSet, nodes: Tree, parent: str, made: GroupObjects, depth: int) -> None:
+def _descend(js: JobSet, nodes: Tree, workload: str, parent: str, made: GroupObjects, depth: int) -> None:
     """Enter the objects of `nodes` at their layer: composites by depth, pod groups after all composites."""
     for node in nodes:
         if isinstance(node, CompositeTemplate):
             name = child_names.group_name(COMPOSITE_POD_GROUPS.kind, js.namespace, js.name, node.item)
-            _layer(made, depth).append((COMPOSITE_POD_GROUPS, _group(js, COMPOSITE_POD_GROUPS, name, node, parent)))
-            _descend(js, node.children, name, made, depth + 1)
+            group = _group(js, COMPOSITE_POD_GROUPS, name, node, workload, parent)
+            _layer(made, depth).append((COMPOSITE_POD_GROUPS, group))
+            _descend(js, node.children, workload, name, made, depth + 1)
             continue
         for item, jobs in node.groups.items():
             name = child_names.group_name(POD_GROUPS.kind, js.namespace, js.name, item)
-            group = _group(js, POD_GROUPS, name, node, parent)
+            group = _group(js, POD_GROUPS, name, node, workload, parent)
             if len(jobs) == 1:
                 group["metadata"]["labels"][JOB_NAME] = f"{js.name}-{jobs[0]}"
             _layer(made, depth).append((POD_GROUPS, group))
@@ -132,9 +135,11 @@ def _metadata(js: JobSet, name: str, annotations: Mapping[str, str]) -> Object:
     return metadata | ({"annotations": dict(annotations)} if annotations else {})
 
 
-def _group(js: JobSet, resource: Resource, name: str, node: CompositeTemplate | LeafTemplate, parent: str) -> Object:
+def _group(
+    js: JobSet, resource: Resource, name: str, node: CompositeTemplate | LeafTemplate, workload: str, parent: str
+) -> Object:
     spec: Object = {
-        "workloadRef": {"workloadName": workload_name(js), "templateName": node.template},
+        "workloadRef": {"workloadName": workload, "templateName": node.template},
         **node.terms,
     }
     if parent:
@@ -147,16 +152,16 @@ def _group(js: JobSet, resource: Resource, name: str, node: CompositeTemplate | 
     }
 
 
-def workload_name(js: JobSet) -> str:
-    return child_names.group_name(WORKLOADS.kind, js.namespace, js.name)
+def workload_name(js: JobSet, item: str = "") -> str:
+    return child_names.group_name(WORKLOADS.kind, js.namespace, js.name, item)
 
 
-def _workload(js: JobSet, tree: Tree) -> Object:
+def _workload(js: JobSet, name: str, tree: Tree) -> Object:
     reference = {"apiGroup": JOB_SETS.group, "kind": JOB_SETS.kind, "name": js.name}
     return {
         "apiVersion": WORKLOADS.api_version,
         "kind": WORKLOADS.kind,
-        "metadata": _metadata(js, workload_name(js), {}),
+        "metadata": _metadata(js, name, {}),
         "spec": {"controllerRef": reference, **_templates(tree)},
     }
 

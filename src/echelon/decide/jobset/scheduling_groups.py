@@ -1,23 +1,26 @@
 """Which groups the pods of a JobSet form for the scheduler, as a tree of templates.
 
     spec.scheduling                                    tree
-    absent, exclusive-topology annotation              one leaf per replicated job, a group per Job, whole domains
+    absent, exclusive-topology annotation              root > leaf per replicated job, a group per Job, whole domains
     policy at the top                                  one leaf for all pods; one per replicated job if sequenced
     replicatedJobs[] entries                           one leaf per entry
     replicatedJobs[].job                               one leaf per entry, a group per Job
     policy at the top and replicatedJobs[].job         root > composite per entry > leaf, a group per Job
 
-`group_objects` turns the tree into a Workload, CompositePodGroups and PodGroups.
+`group_objects` turns the tree into a Workload, CompositePodGroups and PodGroups.  The annotation alone makes the whole
+JobSet one gang that is evicted as one: preempted, it holds nothing while it waits.  All pods of a tree have one
+priority and one scheduler, so there is a tree with a Workload for each of those that the JobSet names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...api.objects.subtree import items, mapping
 from ...api.objects.vocabulary import EXCLUSIVE_TOPOLOGY, PREFERRED_TOPOLOGY
+from ...api.rules.workload import MAX_TEMPLATES
 from ...api.scheme import Object
 from . import child_names
 from .model import JobSet, ReplicatedJob
@@ -43,6 +46,13 @@ class LeafTemplate:
     #: What follows the JobSet's name in each group's name, and in the names of the Jobs whose pods are in it.
     groups: Mapping[str, tuple[str, ...]]
     annotations: Mapping[str, str] = field(default_factory=dict)
+    #: Of a root: what follows the JobSet's name in the name of its Workload.
+    workload: str = ""
+
+    @property
+    def number(self) -> int:
+        """How many groups a parent has of it."""
+        return len(self.groups)
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,11 @@ class CompositeTemplate:
     terms: Object
     children: tuple[CompositeTemplate | LeafTemplate, ...]
     annotations: Mapping[str, str] = field(default_factory=dict)
+    workload: str = ""
+
+    @property
+    def number(self) -> int:
+        return 1
 
 
 Tree = tuple[CompositeTemplate | LeafTemplate, ...]
@@ -63,7 +78,7 @@ def compile_tree(js: JobSet) -> Tree:
     """The groups of a JobSet; empty if its pods are placed one by one."""
     scheduling = js.spec.scheduling
     if scheduling is None:
-        return tuple(_per_job(rj, {}) for rj in js.replicated if _places_exclusively(rj))
+        return _annotated(js)
     entries = items(scheduling, "replicatedJobs")
     if not entries:
         return _shared(js, [rj for rj in js.replicated if rj.replicas], scheduling, for_all=True)
@@ -81,8 +96,51 @@ def compile_tree(js: JobSet) -> Tree:
 
 
 def _places_exclusively(rj: ReplicatedJob) -> bool:
+    return bool(rj.exclusive_key) and _joins_tree(rj)
+
+
+def _annotated(js: JobSet) -> Tree:
+    """Trees of a JobSet with the annotation alone: exclusive Jobs, and the pods of its other replicated jobs with them.
+
+    Those others start one by one, as they would without groups, but leave with the rest.
+    """
+    alike: dict[tuple[str, str], list[ReplicatedJob]] = {}
+    for rj in js.replicated:
+        if _joins_tree(rj):
+            alike.setdefault((rj.pod_spec.priority_class_name, rj.pod_spec.scheduler_name), []).append(rj)
+    trees = [members for members in alike.values() if any(map(_places_exclusively, members))]
+    return tuple(_whole(js, members, f"tree-{number}" if number else "") for number, members in enumerate(trees))
+
+
+def _joins_tree(rj: ReplicatedJob) -> bool:
     brings_its_own = bool(rj.pod_spec.scheduling_group.pod_group_name)
-    return bool(rj.exclusive_key and rj.replicas and not rj.by_node_selector and not brings_its_own)
+    return bool(rj.pods and not rj.by_node_selector and not brings_its_own)
+
+
+def _whole(js: JobSet, members: Sequence[ReplicatedJob], workload: str) -> CompositeTemplate | LeafTemplate:
+    """One tree that comes and leaves as a whole; where a level is full, groups are nested."""
+    row: Tree = tuple(
+        _per_job(rj, {}) if _places_exclusively(rj) else _over(js, [rj], {"schedulingPolicy": {"basic": {}}}, rj.name)
+        for rj in members
+    )
+    if len(row) == 1 and row[0].number == 1:
+        return replace(row[0], workload=workload)
+    level = 0
+    while len(row) > MAX_TEMPLATES:
+        level += 1
+        parts = [row[start : start + MAX_TEMPLATES] for start in range(0, len(row), MAX_TEMPLATES)]
+        stem = f"{workload}-level-{level}" if workload else f"level-{level}"
+        row = tuple(_composite(js, members, f"{stem}-{number}", part) for number, part in enumerate(parts))
+    root = _composite(js, members, workload or "root", row)
+    terms = {**root.terms, "disruptionMode": {"all": {}}}
+    return replace(
+        root, item=workload, terms=terms, workload=workload, annotations=_preference(js.view.annotations)
+    )
+
+
+def _composite(js: JobSet, members: Sequence[ReplicatedJob], name: str, children: Tree) -> CompositeTemplate:
+    terms = _composite_terms({}, sum(child.number for child in children), members, js.sequenced)
+    return CompositeTemplate(template=name, item=name, terms=terms, children=children)
 
 
 def _has_terms(level: Mapping[str, Any]) -> bool:

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from echelon.api import rules
 from echelon.api.objects import meta
 from echelon.api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, JOBS, POD_GROUPS, WORKLOADS, Object
-from echelon.decide.jobset import child_names
+from echelon.decide.jobset import child_names, group_objects
 from echelon.decide.jobset.group_objects import workload_name
 from echelon.decide.jobset.scheduling_groups import compile_tree
 from tests.unit.decide.jobset.stage import Stage, jobset, model, replicated
@@ -17,6 +18,15 @@ RACK, BLOCK = "topology.kubernetes.io/rack", "topology.kubernetes.io/block"
 WORKERS = replicated("workers", 2, 3)
 DRIVER = replicated("driver")
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+
+
+#: Replicas and parallelism.
+SIZES = {"workers": (2, 3), "driver": (1, 1)}
+
+
+def parent_of(group: Object) -> str:
+    found: str = group["spec"].get("parentCompositePodGroupName", "")
+    return found
 
 
 def topology(key: str) -> Object:
@@ -295,14 +305,16 @@ def test_the_minimum_counts_pods_that_run_at_the_same_time() -> None:
 
 @pytest.mark.conformance("JS-U18")
 def test_exclusive_placement_is_a_group_per_job_over_a_whole_domain() -> None:
-    low = replicated("workers", 2, 3, pod={"priorityClassName": "low"})
-    stage = Stage(jobset(low, DRIVER, annotations={EXCLUSIVE: RACK}))
+    low, driver = (replicated(name, *size, pod={"priorityClassName": "low"}) for name, size in SIZES.items())
+    stage = Stage(jobset(low, driver, annotations={EXCLUSIVE: RACK}))
     (workload,) = stage.all(WORKLOADS)
-    assert [t["name"] for t in workload["spec"]["podGroupTemplates"]] == ["workers-job", "driver-job"]
+    (root,) = workload["spec"]["compositePodGroupTemplates"]
+    assert [t["name"] for t in root["podGroupTemplates"]] == ["workers-job", "driver-job"]
     group = stage.get(POD_GROUPS, group_of(stage, "test-js-workers-1"))
     assert meta.annotations(group)["echelon.dev/exclusive-topology"] == RACK
     assert group["spec"] == {
         "workloadRef": {"workloadName": meta.name(workload), "templateName": "workers-job"},
+        "parentCompositePodGroupName": meta.name(stage.all(COMPOSITE_POD_GROUPS)[0]),
         "schedulingPolicy": gang(3),
         "schedulingConstraints": topology(RACK),
         "disruptionMode": {"all": {}},
@@ -313,12 +325,65 @@ def test_exclusive_placement_is_a_group_per_job_over_a_whole_domain() -> None:
 
 @pytest.mark.conformance("JS-U18")
 def test_an_entrys_own_exclusive_key_goes_before_the_jobsets() -> None:
-    tree = compile_tree(
-        model(jobset(replicated("a", annotations={EXCLUSIVE: RACK}), DRIVER, annotations={EXCLUSIVE: BLOCK}))
-    )
-    assert [leaf.annotations["echelon.dev/exclusive-topology"] for leaf in tree] == [RACK, BLOCK]
-    only_one = compile_tree(model(jobset(replicated("a", annotations={EXCLUSIVE: RACK}), DRIVER)))
-    assert [leaf.template for leaf in only_one] == ["a-job"]
+    own = replicated("a", annotations={EXCLUSIVE: RACK})
+    (root,) = compile_tree(model(jobset(own, DRIVER, annotations={EXCLUSIVE: BLOCK})))
+    assert [leaf.annotations["echelon.dev/exclusive-topology"] for leaf in root.children] == [RACK, BLOCK]
+
+
+@pytest.mark.conformance("JS-S06")
+def test_with_the_annotation_alone_the_jobset_comes_and_leaves_as_a_whole() -> None:
+    stage = Stage(jobset(WORKERS, DRIVER, annotations={EXCLUSIVE: RACK}))
+    (root,) = stage.all(COMPOSITE_POD_GROUPS)
+    assert root["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 3}}
+    assert root["spec"]["disruptionMode"] == {"all": {}}
+
+
+def test_jobs_without_the_annotation_start_one_by_one_and_leave_with_the_rest() -> None:
+    (root,) = compile_tree(model(jobset(replicated("a", annotations={EXCLUSIVE: RACK}), replicated("b", 2, 3))))
+    exclusive, other = root.children
+    assert exclusive.terms["schedulingPolicy"] == gang(1)
+    assert other.terms == {"schedulingPolicy": {"basic": {}}}
+    assert other.annotations == {}
+    assert list(other.groups.values()) == [("b-0", "b-1")]
+    assert root.terms["schedulingPolicy"] == {"gang": {"minGroupCount": 2}}
+
+
+def test_one_exclusive_job_needs_no_root() -> None:
+    (leaf,) = compile_tree(model(jobset(replicated("a", 1, 3), annotations={EXCLUSIVE: RACK})))
+    assert leaf.terms["disruptionMode"] == {"all": {}}
+
+
+def test_jobs_that_start_one_after_the_other_leave_together() -> None:
+    later = replicated("b", dependsOn=[{"name": "workers", "status": "Ready"}])
+    (root,) = compile_tree(model(jobset(WORKERS, later, annotations={EXCLUSIVE: RACK})))
+    assert root.terms["schedulingPolicy"] == {"basic": {}}
+    assert root.terms["disruptionMode"] == {"all": {}}
+
+
+def test_every_priority_and_every_scheduler_has_a_tree_and_a_workload_of_its_own() -> None:
+    kinds: list[Object] = [{"priorityClassName": "high"}, {"priorityClassName": "low"}, {"schedulerName": "echelon"}]
+    entries = [replicated(f"r{number}", 2, pod=pod) for number, pod in enumerate([*kinds, *kinds])]
+    stage = Stage(jobset(*entries, annotations={EXCLUSIVE: RACK}))
+    roots = stage.all(COMPOSITE_POD_GROUPS)
+    assert [root["spec"].get("priorityClassName") for root in roots] == ["high", "low", None]
+    assert len({root["spec"]["workloadRef"]["workloadName"] for root in roots}) == len(stage.all(WORKLOADS)) == 3
+    for workload in stage.all(WORKLOADS):
+        assert rules.validate_create(WORKLOADS, workload) == []
+
+
+@pytest.mark.parametrize("number", [8, 9, 64, 65, 512])
+def test_where_a_level_of_templates_is_full_groups_are_nested(number: int) -> None:
+    entries = [replicated(f"r{index}", 2) for index in range(number)]
+    js = model(jobset(*entries, annotations={EXCLUSIVE: RACK}))
+    made = group_objects.build(js, compile_tree(js))
+    ((_, workload),) = made.layers[0]
+    assert rules.validate_create(WORKLOADS, workload) == []
+    assert len(made.members) == 2 * number
+    composites = [obj for layer in made.layers for kind, obj in layer if kind is COMPOSITE_POD_GROUPS]
+    for composite in composites:
+        below = [obj for layer in made.layers for _, obj in layer if meta.name(composite) == parent_of(obj)]
+        assert composite["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": len(below)}}
+    assert len([composite for composite in composites if not parent_of(composite)]) == 1
 
 
 def test_pods_that_bring_their_own_group_are_left_in_it() -> None:
