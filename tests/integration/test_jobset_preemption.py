@@ -261,6 +261,97 @@ def test_a_plain_jobset_of_equal_priority_cannot_enter_an_owned_island() -> None
     on_islands(1, story)
 
 
+def plain_job(name: str, priority: str, tpus: int = 1, seconds: int = 5) -> Object:
+    container = {"name": "c", "image": "i", "resources": {"limits": {"google.com/tpu": str(tpus)}}}
+    pod = {"restartPolicy": "Never", "priorityClassName": priority, "containers": [container]}
+    words = {"annotations": {"echelon.dev/run-seconds": str(seconds)}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {"template": {"metadata": words, "spec": pod}},
+    }
+
+
+def reason_of(pod: Object) -> str:
+    condition = meta.find_condition(pod, "PodScheduled")
+    return condition["message"] if condition is not None else ""
+
+
+async def pods_of_job(plane: ControllerPlane, job: str) -> list[Object]:
+    return [pod for pod in await plane.all(PODS) if meta.labels(pod).get("batch.kubernetes.io/job-name") == job]
+
+
+@pytest.mark.conformance("JS-S04")
+def test_a_plain_job_of_equal_priority_is_kept_out_and_told_who_owns_the_island() -> None:
+    async def story(world: Islands) -> None:
+        await world.classes()
+        await world.start(jobset("owner", "low", 1, 60, pods=1), 1)
+        await world.plane.create(plain_job("guest", "low"))
+        await world.plane.wait(20)
+        (guest,) = await pods_of_job(world.plane, "guest")
+        assert "nodeName" not in guest["spec"]
+        assert "in islands that JobSet/owner at its own priority has alone" in reason_of(guest)
+        assert "or evict JobSet/owner (priority 1)" in reason_of(guest)
+        await world.completed("owner")
+        await world.plane.until_condition(JOBS, "guest", "Complete")
+
+    on_islands(1, story)
+
+
+def test_pods_of_other_priorities_and_pods_of_no_job_may_share_an_island() -> None:
+    async def story(world: Islands) -> None:
+        await world.classes()
+        await world.start(jobset("owner", "low", 1, 60, pods=1), 1)
+        await world.plane.create(plain_job("higher", "high", seconds=50))
+        await world.plane.create(plain_job("lower", "negative", seconds=50))
+        bare = plain_job("x", "low", seconds=50)["spec"]["template"]
+        await world.plane.create({"apiVersion": "v1", "kind": "Pod", **bare, "metadata": {"name": "bare"}})
+        await world.plane.wait(20)
+        found = {meta.name(pod).split("-")[0]: pod["spec"].get("nodeName") for pod in await world.plane.all(PODS)}
+        assert set(found) == {"owner", "higher", "lower", "bare"}
+        assert None not in found.values()
+
+    on_islands(1, story)
+
+
+@pytest.mark.conformance("JS-S04")
+def test_an_island_with_pods_of_another_job_of_equal_priority_is_not_entered() -> None:
+    async def story(world: Islands) -> None:
+        await world.classes()
+        await world.plane.create(plain_job("first", "low", seconds=40))
+        await world.plane.wait(5)
+        await world.plane.create(jobset("owner", "low", 1, 20, pods=1, tpus=1))
+        await world.plane.wait(15)
+        (waiting,) = await world.pods("owner")
+        assert "nodeName" not in waiting["spec"]
+        assert "tpu-i0 is held by Pod/first-" in reason_of(waiting)
+        await world.plane.create(jobset("above", "high", 1, 5, pods=1, tpus=1))
+        await world.completed("above")
+        await world.plane.until_condition(JOBS, "first", "Complete")
+        await world.completed("owner")
+
+    on_islands(1, story)
+
+
+def test_jobs_of_one_jobset_with_and_without_the_annotation_keep_apart() -> None:
+    async def story(world: Islands) -> None:
+        await world.classes()
+        made = jobset("js", "low", 1, 30, exclusive=False, pods=1, tpus=1)
+        (workers,) = made["spec"]["replicatedJobs"]
+        owner = {**workers, "name": "owner"}
+        owner["template"] = {
+            "metadata": {"annotations": {"alpha.jobset.sigs.k8s.io/exclusive-topology": ISLAND}},
+            "spec": workers["template"]["spec"],
+        }
+        made["spec"]["replicatedJobs"] = [owner, workers]
+        await world.start(made, 2)
+        homes = [where for (where,) in (await world.homes("js")).values()]
+        assert sorted(homes) == ["tpu-i0", "tpu-i1"]
+
+    on_islands(2, story)
+
+
 @pytest.mark.conformance("JS-E05")
 def test_a_jobset_that_waits_for_impossible_nodes_can_be_put_elsewhere() -> None:
     async def story(world: Islands) -> None:

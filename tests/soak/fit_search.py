@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from .ledger import Group, Ledger, Node, Pod, room_for
+from .ledger import Group, Ledger, Pod, room_for
 from .pod_terms import Surroundings, wrong_between
 
 
@@ -33,7 +33,6 @@ class Fitting:
         self.ledger = ledger
         self._ignoring = ignoring
         self._running = [(pod, pod.node) for pod in ledger.pods.values() if self._counts(pod)]
-        self._stays = {pod.uid for pod, _ in self._running}
         free = {name: dict(node.room) for name, node in ledger.nodes.items() if not node.cordoned}
         for pod, name in self._running:
             if name in free:
@@ -56,9 +55,6 @@ class Fitting:
         nodes = self._nodes
         for group in self.ledger.chain(pod):
             nodes = tuple(n for n in nodes if n in set(self._pinned(group, nodes))) if group.key else nodes
-        leaf = self.ledger.leaf(pod)
-        if leaf is not None and leaf.exclusive:
-            nodes = tuple(n for n in nodes if self._is_free_for(leaf, self.ledger.nodes[n]))
         return self._is_found(self._fill([pod], nodes, self._begin))
 
     def _is_found(self, tries: Iterator[Try]) -> bool:
@@ -101,8 +97,6 @@ class Fitting:
         wanted = [pod for pod in members if pod.pending][: max(0, missing)]
         if len(wanted) < missing:
             return
-        if group.exclusive:
-            nodes = tuple(name for name in nodes if self._is_free_for(group, self.ledger.nodes[name]))
         yield from self._fill(wanted, nodes, so_far)
 
     def _fill(self, pods: list[Pod], nodes: tuple[str, ...], so_far: Try) -> Iterator[Try]:
@@ -117,22 +111,15 @@ class Fitting:
 
     def _takes(self, name: str, pod: Pod, so_far: Try, around: Surroundings) -> bool:
         fits = self.ledger.nodes[name].accepts(pod) and _fits(so_far.free[name], pod)
-        return fits and not wrong_between(pod, name, around)
+        return fits and not wrong_between(pod, name, around) and not self._is_shared(pod, name, so_far)
 
-    def _is_free_for(self, group: Group, node: Node) -> bool:
-        for pod in self.ledger.pods.values():
-            other = self.ledger.leaf(pod)
-            if (
-                other is None
-                or other.uid == group.uid
-                or pod.uid not in self._stays
-                or pod.node not in self.ledger.nodes
-            ):
-                continue
-            rival = (other.exclusive, other.priority) == (group.exclusive, group.priority)
-            if rival and self.ledger.nodes[pod.node].domains[group.exclusive] == node.domains[group.exclusive]:
-                return False
-        return True
+    def _is_shared(self, pod: Pod, name: str, so_far: Try) -> bool:
+        """Whether the pod or another would be in a domain that is not its own."""
+        intrudes = self.ledger.intrudes
+        return any(
+            other is not pod and (intrudes(pod, name, other, home) or intrudes(other, home, pod, name))
+            for other, home in (*self._running, *so_far.placed)
+        )
 
     def _tree(self, group: Group, nodes: tuple[str, ...], so_far: Try) -> Iterator[Try]:
         children = self.ledger.children(group)

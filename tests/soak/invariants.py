@@ -248,17 +248,16 @@ class Auditor:
                 wrong["torn", group.uid] = f"{group.kind} {group.name} must be in one {group.key} but is in {domains}"
 
     def _shared_domains(self, wrong: dict[Hashable, str]) -> None:
-        holders: dict[tuple[str, ...], dict[str, Group]] = {}
-        for pod in self.ledger.pods.values():
-            group = self.ledger.leaf(pod)
-            node = self.ledger.nodes.get(pod.node)
-            if pod.stays and group is not None and group.exclusive and node is not None and self._is_steady(pod):
-                place = (group.exclusive, str(group.priority), *node.domains[group.exclusive])
-                holders.setdefault(place, {})[group.uid] = group
-        for place, groups in holders.items():
-            if len(groups) > 1:
-                names = sorted(group.name for group in groups.values())
-                wrong["shared", place] = f"{place[2:]} is held by several exclusive groups: {names}"
+        steady = [pod for pod in self.ledger.pods.values() if pod.stays and self._is_steady(pod)]
+        leaves = {pod.uid: self.ledger.leaf(pod) for pod in steady}
+        owners = [pod for pod in steady if (leaf := leaves[pod.uid]) is not None and leaf.exclusive]
+        for owner in owners:
+            for pod in steady:
+                if pod is not owner and self.ledger.intrudes(pod, pod.node, owner, owner.node):
+                    group = leaves[owner.uid]
+                    assert group is not None
+                    told = f"{pod.name} on {pod.node} is in the domain that {group.name} has for itself"
+                    wrong["shared", pod.uid, group.uid] = told
 
     def _is_steady(self, pod: Pod) -> bool:
         """Whether its node is still what it was when the pod was bound."""

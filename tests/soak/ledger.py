@@ -55,6 +55,10 @@ class Pod:
     tree: Tree
 
     @property
+    def in_job(self) -> bool:
+        return any(owner["kind"] == "Job" for owner in self.tree["metadata"].get("ownerReferences") or ())
+
+    @property
     def ended(self) -> bool:
         return self.phase in ("Succeeded", "Failed")
 
@@ -115,6 +119,18 @@ class Ledger:
         self.groups: dict[tuple[str, str], Group] = {}
         #: What changed when: ("room", node), ("door", node), ("place", node), ("nodes", ""), ("labels", uid of a pod).
         self._changed: dict[tuple[str, str], float] = {}
+
+    def intrudes(self, pod: Pod, node: str, owner: Pod, home: str) -> bool:
+        """Whether a pod on a node is in the domain that the group of another on its node has for itself."""
+        group, other = self.leaf(owner), self.leaf(pod)
+        if group is None or not group.exclusive or pod.priority != group.priority:
+            return False
+        if other is group or not (pod.in_job or (other is not None and other.exclusive)):
+            return False
+        here, there = self.nodes.get(node), self.nodes.get(home)
+        return (
+            here is not None and there is not None and here.domains[group.exclusive] == there.domains[group.exclusive]
+        )
 
     def take(self, change: Change, now: float) -> tuple[str, Tree | None, Tree | None]:
         """Enter a change; its kind, and the object before and after."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import msgspec
@@ -201,7 +202,7 @@ def test_a_gang_that_was_whole_may_lose_a_member() -> None:
 
 @pytest.mark.parametrize(
     ("terms", "found"),
-    [({"key": RACK}, "must be in one"), ({"exclusive": RACK}, "several exclusive groups")],
+    [({"key": RACK}, "must be in one"), ({"exclusive": RACK}, "has for itself")],
 )
 def test_domains_that_are_torn_or_shared(terms: dict[str, str], found: str) -> None:
     log = Log()
@@ -212,6 +213,22 @@ def test_domains_that_are_torn_or_shared(terms: dict[str, str], found: str) -> N
     log.put(make_pod("q", group="g" if apart else "h", node="n3" if apart else "n2"))
     log.auditor.look(0, fair=True)
     with pytest.raises(Breach, match=found):
+        log.auditor.look(GRACE_SECONDS + 1, fair=True)
+
+
+@pytest.mark.parametrize(("in_job", "priority", "shared"), [(True, 0, True), (True, 1, False), (False, 0, False)])
+def test_pods_of_a_job_in_a_domain_that_a_group_of_their_priority_has_for_itself(
+    in_job: bool, priority: int, shared: bool
+) -> None:
+    log = Log()
+    log.put(group("g", exclusive=RACK))
+    log.put(make_pod("p", group="g", node="n1"))
+    guest = make_pod("q", node="n2", priority=priority)
+    if in_job:
+        guest["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "j", "uid": "j", "controller": True}]
+    log.put(guest)
+    log.auditor.look(0, fair=True)
+    with pytest.raises(Breach, match="q on n2 is in the domain that g has") if shared else nullcontext():
         log.auditor.look(GRACE_SECONDS + 1, fair=True)
 
 

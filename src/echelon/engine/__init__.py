@@ -12,7 +12,7 @@ it import one another in one direction only:
 
 from .blocked_certificates import Certificates
 from .check.judge import judge, problems
-from .cluster.pod_index import PodIndex, means
+from .cluster.pod_index import PodIndex, PodQuery, means
 from .cluster.view import Budget, ClusterView, Node, Running, Unit
 from .decision import decide
 from .explain.fix_words import Origin
@@ -43,6 +43,7 @@ from .records.demand import (
     Toleration,
     given,
 )
+from .records.domain_owners import ownership_labels, ownership_term
 from .records.reasons import Contradiction, Reason, ReasonKind
 from .records.validate import BadInput
 from .records.verdict import (
@@ -98,6 +99,7 @@ __all__ = [
     "Placed",
     "PodClass",
     "PodIndex",
+    "PodQuery",
     "PodTerm",
     "Preference",
     "Reason",
@@ -120,6 +122,8 @@ __all__ = [
     "given",
     "judge",
     "means",
+    "ownership_labels",
+    "ownership_term",
     "problems",
     "sentence",
     "soonest",

@@ -30,6 +30,7 @@ from .acting.recovery import Recovery
 from .acting.reservation import Patience, Reservations
 from .asking.readiness import Readiness
 from .asking.tree_validation import domains_problem
+from .intake.exclusive_terms import with_ownership
 from .intake.group_tree import GroupNode, Member, Root
 from .intake.pod_affinity import with_identities
 from .intake.rebuild_check import differences
@@ -212,7 +213,8 @@ class Scheduler:
             self._queue.cancel_reason(root.id)
             self.reservations.end(root.id)
             return None
-        return with_identities(demand, self._translator.members, self.view.pod_index)
+        members, pod_index = self._translator.members, self.view.pod_index
+        return with_identities(with_ownership(demand, members, pod_index), members, pod_index)
 
     def _demand_after(self, root: GroupNode, released: Collection[int]) -> Demand:
         demand = self._readiness.demand_after(root, released)

@@ -55,7 +55,9 @@ def _annotated(obj: Object, spec: Part) -> list[FieldError]:
     most = MAX_TEMPLATES ** (MAX_DEPTH - 1)
     if not annotated or len(_jobs(spec)) <= most:
         return []
-    return [invalid("spec.replicatedJobs", len(_jobs(spec)), f"with {JOBSET_EXCLUSIVE_TOPOLOGY} at most {most} entries")]
+    return [
+        invalid("spec.replicatedJobs", len(_jobs(spec)), f"with {JOBSET_EXCLUSIVE_TOPOLOGY} at most {most} entries")
+    ]
 
 
 def _jobs(spec: Part) -> Sequence[Part]:

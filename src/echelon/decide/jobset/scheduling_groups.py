@@ -133,9 +133,7 @@ def _whole(js: JobSet, members: Sequence[ReplicatedJob], workload: str) -> Compo
         row = tuple(_composite(js, members, f"{stem}-{number}", part) for number, part in enumerate(parts))
     root = _composite(js, members, workload or "root", row)
     terms = {**root.terms, "disruptionMode": {"all": {}}}
-    return replace(
-        root, item=workload, terms=terms, workload=workload, annotations=_preference(js.view.annotations)
-    )
+    return replace(root, item=workload, terms=terms, workload=workload, annotations=_preference(js.view.annotations))
 
 
 def _composite(js: JobSet, members: Sequence[ReplicatedJob], name: str, children: Tree) -> CompositeTemplate:

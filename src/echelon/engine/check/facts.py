@@ -10,7 +10,9 @@ from collections.abc import Mapping
 
 from ..cluster.view import ClusterView, Node, Running
 from ..records.demand import (
+    JOB_RANK,
     LARGEST,
+    OWN_KEY,
     Composite,
     Exclusive,
     Group,
@@ -230,3 +232,9 @@ def _holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
     except (ValueError, IndexError):
         return False
     return number > limit if requirement.operator == "Gt" else number < limit
+
+
+def in_the_way(pod: Running, exclusive: Exclusive) -> bool:
+    """Whether a running pod belongs to a Job of the rank, and has no domain of the key alone itself."""
+    said = dict(pod.identity.labels) if pod.identity is not None else {}
+    return said.get(JOB_RANK) == str(exclusive.rank) and said.get(OWN_KEY) != exclusive.key

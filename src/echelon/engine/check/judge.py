@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from ..cluster.view import ClusterView
-from ..records.demand import Composite, Demand, Group, Shape
+from ..records.demand import JOB_RANK, OWN_KEY, Composite, Demand, Exclusive, Group, Shape
 from ..records.verdict import Blocked, Evict, Loss, Placed, Verdict
 from .exhaustive import fits as can_be_placed
-from .facts import Facts, bound_nodes, fits, groups_of, has, selected, tolerated, waiting
+from .facts import Facts, bound_nodes, fits, groups_of, has, in_the_way, selected, tolerated, waiting
 from .pod_terms import pod_term_problems
 from .quality import objective_problems, rank_problems
 from .shortage_audit import shortage_problems
@@ -164,6 +164,31 @@ class _Judge:
                 if others:
                     yield f"group {leaf.id} shares the domain {domain} with group {min(others)}"
                 holders[leaf.exclusive, domain].add(leaf.id)
+            for pod in facts.staying:
+                if in_the_way(pod, leaf.exclusive) and new and facts.domain(pod.node, leaf.exclusive.key) in domains:
+                    yield f"exclusive group {leaf.id} is where pod {pod.pod} of another Job of its rank is"
+        yield from self._intruders(facts, placed)
+
+    def _intruders(self, facts: Facts, placed: Placed) -> Iterator[str]:
+        """Pods of Jobs that go where an exclusive group of their rank is, running or placed with them."""
+        places = [(pod.exclusive, pod.group, pod.node) for pod in facts.staying]
+        for leaf in self.demand.leaves():
+            new = [placed.assignment[member] for member, _ in waiting(leaf) if member in placed.assignment]
+            places += [(leaf.exclusive, leaf.id, node) for node in new]
+        owners: dict[tuple[Exclusive, object], set[int]] = {}
+        for exclusive, group, node in places:
+            if exclusive is not None:
+                owners.setdefault((exclusive, facts.domain(node, exclusive.key)), set()).add(group)
+        for leaf in self.demand.leaves() if owners else ():
+            for member, shape in waiting(leaf):
+                said = dict(shape.identity.labels) if shape.identity is not None else {}
+                if member not in placed.assignment or JOB_RANK not in said:
+                    continue
+                for (exclusive, domain), groups in owners.items():
+                    other = said[JOB_RANK] == str(exclusive.rank) and said.get(OWN_KEY) != exclusive.key
+                    inside = domain == facts.domain(placed.assignment[member], exclusive.key)
+                    if other and domain is not None and inside:
+                        yield f"member {member} is in the domain that group {min(groups)} has alone"
 
     # ---- evictions
 

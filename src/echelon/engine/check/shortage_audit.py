@@ -16,7 +16,19 @@ from ..records.reasons import Reason, ReasonKind
 from ..records.verdict import Blocked, DomainCount, Shortage, UnitName
 from .counting_bounds import CountingBounds, NodeSet, leaves_below
 from .exhaustive import MOST_NODES, fits
-from .facts import Facts, Identity, bound_nodes, covered, groups_of, hard_taints, keys, near, reached, supply
+from .facts import (
+    Facts,
+    Identity,
+    bound_nodes,
+    covered,
+    groups_of,
+    hard_taints,
+    in_the_way,
+    keys,
+    near,
+    reached,
+    supply,
+)
 
 #: Steps of one exhaustive search.
 STEPS = 300
@@ -208,8 +220,8 @@ class _Shortage:
             key = self.group.exclusive.key
             domains = {self.facts.domain(name, key) for name in place.names}
             for pod in self.facts.staying:
-                mine = pod.exclusive == self.group.exclusive and pod.group != self.group.id
-                if mine and self.facts.domain(pod.node, key) in domains:
+                same = pod.exclusive == self.group.exclusive or in_the_way(pod, self.group.exclusive)
+                if same and pod.group != self.group.id and self.facts.domain(pod.node, key) in domains:
                     units.add(pod.unit)
         if count.held_by is not None and (count.held_by.unit not in units or not self._is_named(count.held_by)):
             yield f"{'/'.join(count.domain)} is not held by {count.held_by}"

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from ..records.demand import EVERYWHERE, Peers, PodTerm, Shape, Spread
+from ..records.domain_owners import is_ownership
 from ..records.reasons import Reason, ReasonKind
 from .arrays import Bools, Ints
 from .node_filters import exclusions
@@ -82,7 +83,10 @@ def closures(table: NodeTable, pod_index: PodIndex, shape: Shape, alone: bool = 
 
 
 def _reason(usual: ReasonKind, term: PodTerm) -> Reason:
-    """A term over the whole cluster stands for a volume that one pod at a time may use."""
+    """Some terms stand for something else: of an exclusive group, or for a volume that one pod at a time may use."""
+    if is_ownership(term.peers):
+        owned = usual is ReasonKind.RUNNING_ANTI_AFFINITY
+        return Reason(ReasonKind.OWNED_DOMAIN if owned else ReasonKind.SHARED_DOMAIN, (term.key,), term.peers)
     return Reason(ReasonKind.VOLUME_IN_USE if term.key == EVERYWHERE else usual, peers=term.peers)
 
 

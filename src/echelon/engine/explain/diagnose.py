@@ -16,10 +16,12 @@ from ..cluster.arrays import Bools, Ints, distinct
 from ..cluster.free_amounts import clip
 from ..cluster.node_filters import allowed, exclusions
 from ..cluster.node_table import NodeTable
+from ..cluster.pod_index import means
 from ..cluster.regions import CLUSTER, Region, path_of, rows_of, split_by_label
 from ..cluster.running_terms import closures
-from ..cluster.view import ClusterView
-from ..records.demand import Composite, Demand, Group, Leaf, Limits, Shape, given
+from ..cluster.view import ClusterView, Running
+from ..records.demand import Composite, Demand, Group, Leaf, Limits, Peers, Shape, given
+from ..records.domain_owners import ownership_term
 from ..records.reasons import Reason, ReasonKind
 from ..records.verdict import DomainCount, Shortage, UnitName
 from ..search.backtrack import descent
@@ -37,6 +39,8 @@ RegionAt = Callable[[int], Region]
 TRIAL_STEPS, SHARE, FEWEST = 2_000, 5, 2_000
 #: Domains that are compared in order to list the best.
 DOMAINS_LOOKED_AT = 64
+#: Owners of domains that a reason names.
+OWNERS_NAMED = 2
 
 
 def shortages(view: ClusterView, demand: Demand, limits: Limits = Limits()) -> tuple[Shortage, ...]:
@@ -290,13 +294,15 @@ class _Group:
         exclusivity = self.view.exclusivity
         domain = exclusivity.domain(exclusive.key, int(rows_of(self.table, region)[0]))
         others = [group for group in exclusivity.holders(exclusive).get(domain, {}) if group != self.part.group]
-        for pod in self.view.all_running() if others else ():
+        peers = ownership_term(exclusive).peers
+        shared = self._largest is not None and ownership_term(exclusive) in self._largest.anti_affinity
+        for pod in self.view.all_running() if others or shared else ():
             # Pods of one group may be several units, in different domains.
-            if pod.group == others[0] and pod.exclusive == exclusive:
-                row = self.table.row(pod.node)
-                if row is not None and exclusivity.domain(exclusive.key, row) == domain:
-                    unit = self.view.unit(pod.unit)
-                    return UnitName(pod.unit, unit.name if unit else "", unit.priority if unit else 0)
+            alike = pod.group == others[0] and pod.exclusive == exclusive if others else meant(peers, pod)
+            row = self.table.row(pod.node) if alike else None
+            if row is not None and exclusivity.domain(exclusive.key, row) == domain:
+                unit = self.view.unit(pod.unit)
+                return UnitName(pod.unit, unit.name if unit else "", unit.priority if unit else 0)
         return None
 
     def _exclusions(self) -> dict[Reason, int]:
@@ -329,6 +335,10 @@ def _supply(part: Part) -> Counter[Shape]:
     return supply
 
 
+def meant(peers: Peers, pod: Running) -> bool:
+    return pod.identity is not None and means(peers, pod.identity)
+
+
 def excluded_nodes(view: ClusterView, shape: Shape) -> dict[Reason, int]:
     """Nodes that take no pod of a shape, each counted once under its first reason."""
     table, reasons = view.node_table, dict[Reason, int]()
@@ -337,9 +347,24 @@ def excluded_nodes(view: ClusterView, shape: Shape) -> dict[Reason, int]:
     for reason, shut in (*exclusions(table, shape), *closed_by_pods, *_full(table, shape)):
         number = int((open_rows & shut).sum())
         if number:
+            reason = _with_owners(view, reason)
             reasons[reason] = reasons.get(reason, 0) + number  # taints of one key and value may differ in effect
         open_rows &= ~shut
     return reasons
+
+
+def _with_owners(view: ClusterView, reason: Reason) -> Reason:
+    """The reason with the names of those that own the domains, or that are in the way of owning one."""
+    peers = reason.peers
+    if peers is None or reason.kind not in (ReasonKind.OWNED_DOMAIN, ReasonKind.SHARED_DOMAIN):
+        return reason
+    owned, units = reason.kind is ReasonKind.OWNED_DOMAIN, dict[int, None]()
+    for pod in view.all_running():
+        if any(term.peers == peers for term in pod.repels) if owned else meant(peers, pod):
+            units[pod.unit] = None
+    names = sorted({unit.name for unit in map(view.unit, units) if unit is not None})
+    more = [f"{len(names) - OWNERS_NAMED} more"] if len(names) > OWNERS_NAMED else []
+    return reason._replace(detail=(*reason.detail, *names[:OWNERS_NAMED], *more))
 
 
 def _full(table: NodeTable, shape: Shape) -> Iterator[tuple[Reason, Bools]]:

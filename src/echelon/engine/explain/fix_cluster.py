@@ -9,11 +9,14 @@ from dataclasses import replace
 from ..cluster.node_filters import allowed
 from ..cluster.node_table import NodeTable
 from ..cluster.regions import Region, path_of, rows_of
+from ..cluster.running_terms import matches
 from ..cluster.slots import count_slots_of_one, slots_in
-from ..cluster.view import Node
+from ..cluster.view import Node, Running
 from ..preemption.preempt import preempt
-from ..records.demand import Leaf, Limits, Shape, given
+from ..records.demand import Exclusive, Leaf, Limits, Peers, Shape, given
+from ..records.domain_owners import is_ownership
 from ..records.verdict import Cost, Fix, Shortage, UnitName
+from .diagnose import meant
 from .fix_trials import FEW_UNITS, Trials, fewest
 
 #: No fix asks for more nodes than this to be emptied, or to be added.
@@ -64,28 +67,34 @@ class ClusterFixes:
     def _forbidden(self, shortage: Shortage, shape: Shape, region: Region) -> Fix | None:
         """A few units of a domain whose eviction is enough, whatever their priority; for many, `_freed` lists nodes."""
         missing = 1 if shortage.of_groups else shortage.need - shortage.have
-        holders = self._holders(shortage, region)
+        holders = self._holders(shortage, shape, region)
         gains = self._gains(shape, region) if self._could_gain(shape, region) >= missing else {}
         alone = sorted((unit for unit in gains if gains[unit] >= missing), key=self._size)
         together = sorted(gains, key=lambda unit: (-gains[unit], *self._size(unit)))[:FEW_UNITS]
-        trials = [holders, *([unit] for unit in alone[:UNITS_TRIED])]
+        closed = [*([unit] for unit in holders[:UNITS_TRIED]), holders] if len(holders) > 1 else [holders]
+        trials = [*([unit] for unit in alone[:UNITS_TRIED])]
         trials += [together[:number] for number in range(2, len(together) + 1)]
-        for number, units in enumerate(trials):
-            promising = not number or sum(gains[unit] for unit in units) >= missing
-            if units and promising and self._fits_gone(units):
+        trials = [units for units in trials if sum(gains[unit] for unit in units) >= missing]
+        for units in (*closed, *trials):
+            if 0 < len(units) <= FEW_UNITS and self._fits_gone(units):
                 return self._eviction(units)
         return None
 
-    def _holders(self, shortage: Shortage, region: Region) -> list[int]:
-        """The units that hold the domain that a group needs exclusively, if they are few."""
+    def _holders(self, shortage: Shortage, shape: Shape, region: Region) -> list[int]:
+        """The units for which a domain is closed: they have it alone, or are where the group needs one alone."""
         group = self.trials.groups[shortage.group]
         exclusive = group.exclusive if isinstance(group, Leaf) else None
-        if exclusive is None:
+        if exclusive is None and shape.identity is None:
             return []
         names = [self.view.node_table.name(row) for row in rows_of(self.view.node_table, region).tolist()]
-        pods = [pod for name in names for pod in self.trials.strangers(name) if pod.exclusive == exclusive]
-        units = sorted({pod.unit for pod in pods if pod.evictable and pod.group != group.id})
-        return units if len(units) <= FEW_UNITS else []
+        own = [term.peers for term in shape.anti_affinity if is_ownership(term.peers)]
+        units = {
+            pod.unit: None
+            for name in names
+            for pod in self.trials.strangers(name)
+            if pod.evictable and pod.group != shortage.group and _closes(pod, exclusive, shape, own)
+        }
+        return sorted(units, key=self._size)
 
     def _could_gain(self, shape: Shape, region: Region) -> int:
         """The most slots that evicting a few units could free."""
@@ -210,6 +219,17 @@ class ClusterFixes:
             most = max(slots, default=0)
             self._models[key] = nodes[slots.index(most)] if most else None
         return self._models[key]
+
+
+def _closes(pod: Running, exclusive: Exclusive | None, shape: Shape, own: Sequence[Peers]) -> bool:
+    """Whether a running pod makes a domain another's, or one that cannot be had alone."""
+    if exclusive is not None and pod.exclusive == exclusive:
+        return True
+    if pod.exclusive is not None and any(
+        is_ownership(term.peers) and matches(term.peers, shape) for term in pod.repels
+    ):
+        return True
+    return any(meant(peers, pod) for peers in own)
 
 
 def _wanted(shape: Shape) -> list[tuple[str, int, int]]:

@@ -77,6 +77,13 @@ def about_nodes(reason: Reason, nodes: int) -> str:
             return f"{are} too near to pods with {pods_in_words(reason.peers)} (its anti-affinity)"
         case ReasonKind.RUNNING_ANTI_AFFINITY:
             return f"{are} too near to running pods with anti-affinity to {pods_in_words(reason.peers)}"
+        case ReasonKind.OWNED_DOMAIN:
+            key, *owners = reason.detail
+            return f"{are} in {_domains(key, nodes)} that {listed(owners)} at its own priority has alone"
+        case ReasonKind.SHARED_DOMAIN:
+            key, *owners = reason.detail
+            others = f"pods of other Jobs of its own priority ({listed(owners)})"
+            return f"{are} in {_domains(key, nodes)} with {others}, and it needs one alone"
         case ReasonKind.SPREAD_KEY:
             return f"{plural(nodes, 'lacks', 'lack')} the label {reason.detail[0]} (its topology spread)"
         case ReasonKind.POD_AFFINITY:
@@ -117,6 +124,10 @@ def level(key: str) -> str:
     """The short name of a topology key: `rack`, `node`."""
     short = key.rsplit("/", 1)[-1]
     return "node" if short == "hostname" else short
+
+
+def _domains(key: str, nodes: int) -> str:
+    return f"{'an' if level(key)[0] in 'aeiou' else 'a'} {level(key)}" if nodes == 1 else f"{level(key)}s"
 
 
 def pods_in_words(peers: Peers | None) -> str:

@@ -19,6 +19,11 @@ PORT = "host port "
 #: The key of a term whose one domain is the whole cluster.
 EVERYWHERE = ""
 
+#: What an identity says of a pod beside its labels, by names that no label can have: the priority of the Job that it
+#: belongs to, and the key of the domains that its group has alone.
+JOB_RANK = "rank of its Job"
+OWN_KEY = "key of the domains that its group has alone"
+
 #: No node counts as having more of a resource (4 PiB of memory), and a pod that requests more fits nowhere: sums over
 #: thousands of pods stay within 64 bits.
 LARGEST = 1 << 52

@@ -35,6 +35,10 @@ class ReasonKind(Enum):
     POD_ANTI_AFFINITY = auto()
     #: Pods run there that keep away from such pods (`peers`).
     RUNNING_ANTI_AFFINITY = auto()
+    #: In a domain that another group has alone: `detail` is the topology key and the names of the owners.
+    OWNED_DOMAIN = auto()
+    #: In a domain with pods of other Jobs, where the pod's group needs one alone; `detail` as before.
+    SHARED_DOMAIN = auto()
     #: The node lacks the label of a topology spread constraint; `detail` is the label's key.
     SPREAD_KEY = auto()
     #: No pod runs there that the pod must be near to (`peers`).

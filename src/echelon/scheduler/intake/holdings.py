@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...api.views.cluster_views import BudgetView
-from ...engine import ClusterView, Running, Unit
+from ...engine import ClusterView, Running, Unit, ownership_term
 from . import pod_affinity
 from .disruption_budgets import Budgets
 from .group_tree import GroupNode, Member
@@ -88,6 +88,7 @@ class Holdings:
     def _running(self, member: Member, unit: int) -> Running:
         """A pod as what takes up room."""
         placed, group, shape = bool(member.node or member.assumed), member.group, member.shape
+        exclusive = group.exclusive if group is not None else None
         return Running(
             pod=member.id,
             node=member.spot,
@@ -95,12 +96,12 @@ class Holdings:
             unit=unit,
             started=member.since,
             group=group.id if group is not None else -1,
-            exclusive=group.exclusive if group is not None else None,
+            exclusive=exclusive,
             budgets=self._budgets.cover(member.id, member.pod) if placed else (),
             # A place that is only reserved repels other pods, but is no victim: its pod is not there yet.
             evictable=not member.leaving and (placed or bool(member.nominated)),
             identity=member.identity,
-            repels=shape.anti_affinity,
+            repels=shape.anti_affinity if exclusive is None else (*shape.anti_affinity, ownership_term(exclusive)),
             coming=not placed,
             preferences=pod_affinity.preferences_of(shape) if shape.preferences or shape.affinity else (),
         )

@@ -18,7 +18,7 @@ from ...api.views.pod_views import PodView
 from ...api.views.storage_views import ClaimView, StorageClassView, VolumeView
 from ...base.clock import Clock
 from ...engine import Identity, Shape
-from . import pod_affinity, pod_shape, volume_terms
+from . import exclusive_terms, pod_affinity, pod_shape, volume_terms
 from .forest import Forest, Ids
 from .group_tree import GroupNode, Member, Root
 from .holdings import Holdings
@@ -67,7 +67,7 @@ class Pods:
             del self._namespaces[name]
         known = [member for member in self.members.values() if member.namespace == name]
         for member in known:
-            member.identity = self._identity(member.pod)
+            member.identity = self._identity(member)
             if member.spot:
                 self._holdings.hold(member)
         if known:
@@ -124,7 +124,6 @@ class Pods:
             priority=pod.spec.priority,
             rank=rank_of(pod),
             node=pod.spec.node_name,
-            identity=self._identity(pod),
             scheduler=pod.spec.scheduler_name,
             seen=self._clock.now(),
         )
@@ -132,6 +131,7 @@ class Pods:
         self._holdings.await_peers(member)
         if pod.group_name:
             self._forest.enter(member, pod.group_name)
+        member.identity = self._identity(member)
         if member.node:
             member.since = started_at(pod, self._clock.now())
             self._holdings.hold(member)
@@ -201,10 +201,16 @@ class Pods:
     def _reshape(self, member: Member, pod: PodView) -> None:
         """Its spec or its labels changed."""
         self._holdings.stop_awaiting_peers(member)
-        member.shape, member.identity = self._shape(pod), self._identity(pod)
+        member.shape, member.identity = self._shape(pod), self._identity(member)
         self._holdings.await_peers(member)
 
-    def _identity(self, pod: PodView) -> Identity:
+    def identify(self, group: GroupNode) -> None:
+        """A group changed: its pods may be known as others."""
+        for member in group.members.values():
+            member.identity = self._identity(member)
+
+    def _identity(self, member: Member) -> Identity:
+        pod = member.pod
         identity = pod_affinity.identity_of(pod, self._namespaces.get(pod.namespace, {}))
-        more = volume_terms.labels_of(self._volumes.of(pod))
+        more = volume_terms.labels_of(self._volumes.of(pod)) + exclusive_terms.labels_of(pod, member.group)
         return replace(identity, labels=(*identity.labels, *more)) if more else identity

@@ -198,6 +198,7 @@ class Translator:
         """A group changed: its placed pods may belong to other units, its trees may be others."""
         held = False
         for leaf in group.leaves():
+            self._pods.identify(leaf)
             for member in leaf.members.values():
                 if member.spot:
                     self._holdings.hold(member)
