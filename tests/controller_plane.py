@@ -27,6 +27,7 @@ from echelon.controllers.job import JobController
 from echelon.controllers.jobset import JobSetController
 from echelon.controllers.protection import CompositePodGroupProtection, PodGroupProtection
 from echelon.controllers.runner import Controller, Runner
+from echelon.controllers.stage_quota import StageQuotaController
 from echelon.controllers.trainjob import TrainJobController
 from echelon.runtime import virtual_time
 from echelon.runtime.clocks import LoopClock
@@ -51,6 +52,7 @@ def for_training(caches: Caches) -> Sequence[Controller]:
         JobController(caches),
         JobSetController(caches),
         TrainJobController(caches, random_bytes=Rng(11).random_bytes),
+        StageQuotaController(caches),
         GarbageCollector(caches),
         PodGroupProtection(caches),
         CompositePodGroupProtection(caches),

@@ -23,6 +23,7 @@ from .nodes.taint_eviction import TaintEvictionController
 from .protection import CompositePodGroupProtection, PodGroupProtection
 from .runner import Controller
 from .service_accounts import RootCertificateController, ServiceAccountController
+from .stage_quota import StageQuotaController
 from .trainjob import TrainJobController
 
 
@@ -40,6 +41,7 @@ _ALL: tuple[ControllerClass, ...] = (
     JobSetController,
     JobController,
     CronJobController,
+    StageQuotaController,
     DeploymentController,
     ReplicaSetController,
     ReplicationControllerController,
@@ -104,7 +106,11 @@ def _known(word: str) -> str:
     raise UnknownController(f"unknown controller {word.removeprefix('-')}; known are {', '.join(ALL_CONTROLLERS)}")
 
 
-_CLUSTER_KINDS: tuple[type[JobSetController] | type[TrainJobController], ...] = (JobSetController, TrainJobController)
+_CLUSTER_KINDS: tuple[type[JobSetController] | type[TrainJobController] | type[StageQuotaController], ...] = (
+    JobSetController,
+    TrainJobController,
+    StageQuotaController,
+)
 #: On a real cluster kube-controller-manager owns the rest.
 CLUSTER_CONTROLLERS = tuple(kind.name for kind in _CLUSTER_KINDS)
 

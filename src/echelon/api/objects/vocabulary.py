@@ -29,6 +29,17 @@ EVICTED_BY = PREFIX + "evicted-by"
 #: Job, PodGroup and CompositePodGroup annotation, written by controllers: when the object was created that a user made
 #: and for which this one is made.  Among equal priorities it decides who is scheduled first.
 QUEUED_SINCE = PREFIX + "queued-since"
+#: JobSet annotation: what waits for room in the quotas of the namespace: each `stage`, or the `whole` JobSet.
+QUOTA_ADMISSION = PREFIX + "quota-admission"
+#: JobSet annotation: seconds that a stage may wait for quota before the JobSet fails.
+QUOTA_TIMEOUT = PREFIX + "quota-timeout-seconds"
+#: JobSet annotation, written by the stage queue: the stages that hold a reservation, by the name of their first
+#: replicated job, or `*`.
+ADMITTED_STAGES = PREFIX + "admitted-stages"
+#: JobSet annotation, written by the stage queue: `Reason: message` of what the next stage waits for.
+QUOTA_WAIT = PREFIX + "quota-wait"
+#: JobSet annotation: `true` if a restart leaves complete what others depend on to be Complete.
+KEEP_COMPLETED_STAGES = PREFIX + "keep-completed-stages"
 
 HOSTNAME = "kubernetes.io/hostname"
 OS = "kubernetes.io/os"

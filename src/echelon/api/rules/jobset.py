@@ -1,7 +1,7 @@
 """Rules of JobSet: defaults, lengths of generated names, references between its parts.
 
-Its policies are checked in `jobset_policies`, the grouping of its pods in `jobset_scheduling`, changes in
-`jobset_update`.
+Its policies are checked in `jobset_policies`, the grouping of its pods in `jobset_scheduling`, annotations about
+quota in `jobset_stages`, changes in `jobset_update`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..errors import FieldError, invalid
 from ..objects import meta, name_formats
 from ..objects.vocabulary import JOBSET_EXCLUSIVE_TOPOLOGY
 from ..scheme import Object
-from . import fields, jobset_policies, jobset_scheduling, jobset_update
+from . import fields, jobset_policies, jobset_scheduling, jobset_stages, jobset_update
 from .job import INDEXED, managed_by
 from .kind import NOTHING, KindRules
 
@@ -66,7 +66,7 @@ def _validate(obj: Object) -> list[FieldError]:
     problems += jobset_policies.success("spec", spec) + jobset_policies.failure("spec", spec)
     problems += jobset_policies.coordinator(meta.name(obj), spec)
     problems += jobset_policies.claims(meta.name(obj), spec)
-    return problems + jobset_scheduling.check(obj)
+    return problems + jobset_scheduling.check(obj) + jobset_stages.check(obj)
 
 
 def _totals(spec: Part) -> list[FieldError]:
@@ -140,7 +140,7 @@ def _validate_update(new: Object, old: Object) -> list[FieldError]:
         problems += _totals(now) + jobset_policies.coordinator(meta.name(new), now) + jobset_scheduling.check(new)
     elif now.get("scheduling") != was.get("scheduling"):
         problems += jobset_scheduling.check(new)
-    return problems
+    return problems + jobset_stages.check_update(new, old)
 
 
 def _warnings(obj: Object) -> list[str]:
@@ -148,6 +148,9 @@ def _warnings(obj: Object) -> list[str]:
     found: list[str] = []
     if (spec.get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder":
         found.append("spec.startupPolicy is deprecated; use spec.replicatedJobs[].dependsOn with status Ready")
+    policy: Part = spec.get("executionPolicy") or {}
+    if policy.get("replicatedJobsStatus") and policy.get("executionPolicyOrder") != "InOrder":
+        found.append("spec.executionPolicy.replicatedJobsStatus has no effect unless executionPolicyOrder is InOrder")
     return found
 
 

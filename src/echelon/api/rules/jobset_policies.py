@@ -78,17 +78,18 @@ def _dependencies(path: str, dependencies: Sequence[Part], earlier: Sequence[str
 
 
 def _execution(path: str, spec: Part, depends: bool, starts_in_order: bool) -> list[FieldError]:
-    if not in_order(spec, "executionPolicy", "executionPolicyOrder"):
-        return []
+    policy: Part = spec.get("executionPolicy") or {}
+    status, chained = policy.get("replicatedJobsStatus", ""), policy.get("executionPolicyOrder") == "InOrder"
     problems: list[FieldError] = []
-    status = spec["executionPolicy"].get("replicatedJobsStatus", "")
-    if status != SUCCEEDED:
+    if status != SUCCEEDED and (status or chained):
         detail = (
             "InOrder waits for Succeeded alone; to wait until pods are ready, use "
             "replicatedJobs[].dependsOn with status Ready"
         )
         where = f"{path}.replicatedJobsStatus"
         problems.append(invalid(where, status, detail) if status else required(where, f"say {SUCCEEDED}"))
+    if not chained:
+        return problems
     if depends:
         detail = "InOrder and dependsOn are mutually exclusive; say the whole order with dependsOn and status Complete"
         problems.append(invalid(f"{path}.executionPolicyOrder", "InOrder", detail))

@@ -12,6 +12,7 @@ from ...api.scheme import Object
 from ...api.views.job_views import JobView, ReplicatedJobStatus
 from ...base.decimals import read_count
 from .model import JobSet
+from .stages import kept_jobs
 
 RESTART_ATTEMPT = JOBSET_PREFIX + "restart-attempt"
 JOB_RESTART_ATTEMPT = JOBSET_PREFIX + "job-restart-attempt"
@@ -62,16 +63,17 @@ def classify(js: JobSet, jobs: Sequence[JobView]) -> SortedJobs:
         "failed": [],
         "unreadable": [],
     }
+    kept = kept_jobs.kept(js, jobs)
     for job in jobs:
-        sorted_out[_class_of(js, job)].append(job)
+        sorted_out[_class_of(js, job, kept)].append(job)
     return SortedJobs(**{name: tuple(found) for name, found in sorted_out.items()})
 
 
-def _class_of(js: JobSet, job: JobView) -> str:
+def _class_of(js: JobSet, job: JobView, kept: frozenset[str]) -> str:
     attempt = _number(job, RESTART_ATTEMPT)
     if attempt is None:
         return "unreadable"
-    if attempt < js.restarts:
+    if attempt < js.restarts and parent(job) not in kept:
         return "previous"
     index, rj = _number(job, JOB_INDEX), js.by_name.get(parent(job))
     if index is None or rj is None or index >= rj.replicas:

@@ -1,6 +1,7 @@
 """One decision about a JobSet, in the order in which it matters.
 
-    classify Jobs → finished? → delete earlier attempts → at an end? → Service, claims → groups → Jobs → (un)suspend
+    classify Jobs → finished? → delete earlier attempts → at an end?
+    → Service, claims → groups → Jobs → (un)suspend → stages
 
 A failure or a success only changes the status; the writes that follow from it are decided when that is stored.
 """
@@ -29,6 +30,7 @@ from . import (
 )
 from .group_objects import GroupObjects
 from .model import JobSet, Observed, managed_elsewhere, read
+from .stages import admission, quota_timeout, report
 from .status import COMPLETED, FAILED, RESTARTING, JobSetStatusDraft
 from .upkeep import elastic_jobs, service, volume_claims
 
@@ -68,6 +70,7 @@ def reconcile(observed: Observed, now: float) -> Plan:
         deadline.keep_time(js, now, decision.status)
         if not _ends(decision):
             _run(decision)
+    report.report(js, observed, sorted_jobs, counts, decision.status)
     return decision.status.finish(decision.draft)
 
 
@@ -89,7 +92,8 @@ def _ends(decision: _Decision) -> bool:
         return True
     if failed:
         failure_policy.apply(js, failed, decision.status)
-    return bool(failed)
+        return True
+    return quota_timeout.missed(js, decision.now, decision.draft, decision.status)
 
 
 def _run(decision: _Decision) -> None:
@@ -102,8 +106,9 @@ def _run(decision: _Decision) -> None:
         return
     wanted = group_objects.build(js, scheduling_groups.compile_tree(js))
     startable = startup.startable(js, decision.counts)
+    held_back = admission.held_back(js)
     if js.suspended:
-        draft.stage(*_missing_jobs(decision, startable, wanted))
+        draft.stage(*_missing_jobs(decision, startable, wanted, held_back))
         draft.stage(*suspend.suspend(decision.jobs, status))
         draft.stage(*elastic_jobs.resized_jobs(js, decision.jobs))
         draft.stage(*_deletions(suspend.regrouped(js, decision.jobs, wanted.members)))
@@ -113,8 +118,8 @@ def _run(decision: _Decision) -> None:
         for stage in elastic_jobs.resized_groups(wanted, decision.observed, js.uid):
             draft.stage(*stage)
         draft.stage(*elastic_jobs.resized_jobs(js, decision.jobs))
-        draft.stage(*_missing_jobs(decision, startable, wanted))
-        draft.stage(*suspend.resume(js, startable, decision.jobs, wanted.members, status))
+        draft.stage(*_missing_jobs(decision, startable, wanted, held_back))
+        draft.stage(*suspend.resume(js, startable.without(held_back), decision.jobs, wanted.members, status))
         startup.report_startup(js, startable, status)
 
 
@@ -142,7 +147,10 @@ def _make_groups(decision: _Decision, wanted: GroupObjects) -> bool:
     return True
 
 
-def _missing_jobs(decision: _Decision, startable: startup.Startable, wanted: GroupObjects) -> list[Create]:
+def _missing_jobs(
+    decision: _Decision, startable: startup.Startable, wanted: GroupObjects, held_back: frozenset[str]
+) -> list[Create]:
+    """Jobs that are held back for quota are made, suspended."""
     js, jobs = decision.js, decision.jobs
     policy = js.spec.failure_policy
     if policy is not None and policy.restart_strategy == "BlockingRecreate" and jobs.previous:
@@ -162,6 +170,7 @@ def _missing_jobs(decision: _Decision, startable: startup.Startable, wanted: Gro
                 decision.draft.requeue(_LOOK_AGAIN_SECONDS)
                 continue
             made = child.build(js, rj, index, wanted.members.get(name))
+            made["spec"]["suspend"] = js.suspended or rj.name in held_back
             creations.append(Create(JOBS, made, refused=_refusal(js, "JobCreationFailed")))
     return creations
 

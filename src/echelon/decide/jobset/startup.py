@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
 from ...api.views.job_views import Dependency
 from .children import Counts
@@ -18,13 +18,16 @@ class Startable:
     open: tuple[ReplicatedJob, ...]
     starting: ReplicatedJob | None = None
 
+    def without(self, held_back: Collection[str]) -> Startable:
+        """Without replicated jobs that may exist but not run."""
+        return replace(self, open=tuple(rj for rj in self.open if rj.name not in held_back))
+
 
 def startable(js: JobSet, counts: Mapping[str, Counts]) -> Startable:
     """In list order.  A suspended JobSet makes all its Jobs at once (suspended), except behind open dependencies."""
-    replicas = {rj.name: rj.replicas for rj in js.replicated}
     open_: list[ReplicatedJob] = []
     for rj in js.replicated:
-        if not all(_reached(dependency, replicas, counts) for dependency in rj.depends_on):
+        if not all(reached(dependency, js, counts) for dependency in rj.depends_on):
             continue
         open_.append(rj)
         if js.starts_in_order and not js.suspended and counts[rj.name].started != rj.replicas:
@@ -32,12 +35,12 @@ def startable(js: JobSet, counts: Mapping[str, Counts]) -> Startable:
     return Startable(tuple(open_))
 
 
-def _reached(dependency: Dependency, replicas: Mapping[str, int], counts: Mapping[str, Counts]) -> bool:
+def reached(dependency: Dependency, js: JobSet, counts: Mapping[str, Counts]) -> bool:
     number = counts.get(dependency.name)
     if number is None:
         return False
-    reached = number.succeeded if dependency.status == "Complete" else number.started
-    return reached == replicas[dependency.name]
+    so_far = number.succeeded if dependency.status == "Complete" else number.started
+    return so_far == js.by_name[dependency.name].replicas
 
 
 def report_startup(js: JobSet, found: Startable, status: JobSetStatusDraft) -> None:

@@ -107,6 +107,9 @@ def claims(*names: str, **meta: str) -> Object:
             [replicated("a"), replicated("b")],
             {"executionPolicy": {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Succeeded"}},
         ),
+        (CHAIN, {"executionPolicy": {}}),
+        (CHAIN, {"executionPolicy": {"executionPolicyOrder": "AnyOrder"}}),
+        ([], {"executionPolicy": {"replicatedJobsStatus": "Succeeded"}}),
         proves(["JS-U01"], [replicated(replicas=2_000, job={"parallelism": 50})], {}),
         ([replicated("a", replicas=1_000), replicated("b", replicas=1_000)], {}),
     ],
@@ -282,6 +285,12 @@ def test_a_good_jobset_is_accepted(jobs: list[Object], spec: Object) -> None:
             {"executionPolicy": {"executionPolicyOrder": "InOrder"}},
             "spec.executionPolicy.replicatedJobsStatus: Required value",
         ),
+        (
+            [],
+            {"executionPolicy": {"executionPolicyOrder": "AnyOrder", "replicatedJobsStatus": "Failed"}},
+            "InOrder waits for Succeeded alone",
+        ),
+        ([], {"executionPolicy": {"executionPolicyOrder": "Any"}}, "spec.executionPolicy.executionPolicyOrder"),
         (
             CHAIN,
             {"executionPolicy": {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Succeeded"}},
@@ -489,3 +498,12 @@ def test_a_new_jobset_has_no_status() -> None:
     obj = {**job_set(), "status": {"restarts": 9}}
     rules.prepare_create(JOB_SETS, obj, 0.0)
     assert "status" not in obj
+
+
+def test_a_status_to_wait_for_without_order_is_said() -> None:
+    (warning,) = rules.warnings(JOB_SETS, job_set(executionPolicy={"replicatedJobsStatus": "Succeeded"}))
+    assert warning.startswith("spec.executionPolicy.replicatedJobsStatus has no effect")
+
+
+def test_an_execution_policy_is_stored_as_it_is_sent() -> None:
+    assert job_set(executionPolicy={})["spec"]["executionPolicy"] == {}

@@ -159,6 +159,14 @@ def _condition_status(type_: str) -> Cell:
     return cell
 
 
+def _condition_message(type_: str) -> Cell:
+    def cell(obj: Object, _now: float) -> str:
+        found = meta.find_condition(obj, type_)
+        return str(found.get("message", "")) if found else ""
+
+    return cell
+
+
 def _last_condition(obj: Object, _now: float) -> str:
     conditions = (obj.get("status") or {}).get("conditions") or ()
     return str(conditions[-1].get("type", "")) if conditions else ""
@@ -544,6 +552,7 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         Column("Restarts", _text(_field("status", "restarts", default="")), "How often all its jobs were recreated."),
         Column("Completed", _condition_status("Completed"), "Whether it completed."),
         Column("Suspended", _suspended, "Whether it is held back."),
+        Column("Stage", _condition_message("StageRunning"), "Which stage runs or waits, and for what."),
         _AGE,
     ),
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _NAME_AND_TIME,

@@ -1,0 +1,136 @@
+"""Where each stage of a JobSet stands, and what it waits for, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ....api.objects.vocabulary import INITIALLY_SCHEDULED
+from ....api.scheme import POD_GROUPS
+from ....api.views.group_views import PodGroupView
+from ....api.views.job_views import Dependency
+from ..children import Counts, SortedJobs, parent
+from ..model import GroupObjectView, JobSet, ReplicatedJob
+from ..startup import reached, startable
+from . import admission
+from .partition import Stage, stages_of
+
+#: Dependencies that a clause lists.
+_MOST_DEPENDENCIES = 3
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One JobSet as its stages stand."""
+
+    js: JobSet
+    jobs: SortedJobs
+    counts: Mapping[str, Counts]
+    #: Its group objects: they say whether pods wait for placement.
+    groups: Sequence[GroupObjectView] = ()
+
+    @cached_property
+    def open(self) -> frozenset[str]:
+        """Replicated jobs whose turn has come."""
+        return frozenset(rj.name for rj in startable(self.js, self.counts).open)
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        return stages_of(self.js)
+
+    @cached_property
+    def phases(self) -> dict[str, str]:
+        return {stage.key: self._phase(stage) for stage in self.stages}
+
+    @cached_property
+    def unplaced(self) -> Mapping[str, str]:
+        """For each replicated job with a group that is not placed, what the scheduler says about it."""
+        told: dict[str, str] = {}
+        said = {group.name: why for group in self.groups if (why := _unplaced(group))}
+        for job in self.jobs.active if said else ():
+            group = job.spec.template.spec.scheduling_group.pod_group_name
+            if group in said and not job.spec.suspend:
+                told.setdefault(parent(job), said[group])
+        return told
+
+    def _phase(self, stage: Stage) -> str:
+        numbers = [self.counts[rj.name] for rj in stage.members]
+        if all(number.succeeded == rj.replicas for number, rj in zip(numbers, stage.members, strict=True)):
+            return "Complete"
+        if any(number.failed for number in numbers):
+            return "Failed"
+        if not any(rj.name in self.open for rj in stage.members):
+            return "Waiting"
+        if self.js.suspended:
+            return "Suspended"
+        if not admission.may_run(self.js.view, stage):
+            return "Queued"
+        if any(rj.name in self.unplaced for rj in stage.members):
+            return "Pending"
+        started = all(number.started == rj.replicas for number, rj in zip(numbers, stage.members, strict=True))
+        return "Running" if started else "Starting"
+
+    def clause(self, stage: Stage) -> str:
+        """What is to be said about a stage that is not complete."""
+        match self.phases[stage.key]:
+            case "Queued":
+                return f"{stage.title} waits for quota: {admission.wait(self.js.view)[1]}"
+            case "Pending":
+                why = next(self.unplaced[rj.name] for rj in stage.members if rj.name in self.unplaced)
+                return f"{stage.title} waits for placement: {why}"
+            case "Waiting":
+                return f"{stage.title} waits for {self._waits_for(stage)}"
+            case "Suspended":
+                return f"{stage.title} is suspended"
+            case "Failed":
+                return f"{stage.title} failed"
+            case "Starting":
+                return f"{stage.title} starts ({self._jobs(stage, 'started')} Jobs ready)"
+        return f"{stage.title} runs ({self._jobs(stage, 'succeeded')} Jobs complete)"
+
+    def _jobs(self, stage: Stage, what: str) -> str:
+        reached_ = sum(getattr(self.counts[rj.name], what) for rj in stage.members)
+        return f"{reached_} of {sum(rj.replicas for rj in stage.members)}"
+
+    def _waits_for(self, stage: Stage) -> str:
+        unmet = _unmet(self.js, stage, self.counts)
+        told = [self._dependency(dependency) for dependency in unmet[:_MOST_DEPENDENCIES]]
+        return " and ".join([*told, *([f"{len(unmet) - len(told)} more"] if len(unmet) > len(told) else [])])
+
+    def _dependency(self, dependency: Dependency) -> str:
+        number, rj = self.counts[dependency.name], self.js.by_name[dependency.name]
+        state, done = (
+            ("complete", number.succeeded) if dependency.status == "Complete" else ("be ready", number.started)
+        )
+        return f"{dependency.name} to {state} ({done} of {rj.replicas} Jobs)"
+
+
+def _unplaced(group: object) -> str:
+    if not isinstance(group, PodGroupView) or group.deleting:
+        return ""
+    condition = group.condition(INITIALLY_SCHEDULED[POD_GROUPS.kind])
+    return condition.message if condition is not None and condition.status == "False" else ""
+
+
+def _unmet(js: JobSet, stage: Stage, counts: Mapping[str, Counts]) -> list[Dependency]:
+    """Dependencies outside the stage that keep its first member from starting, the nearest to completion last."""
+    own = {rj.name for rj in stage.members}
+    waits = [
+        dependency
+        for dependency in stage.members[0].depends_on
+        if dependency.name not in own and not reached(dependency, js, counts)
+    ]
+    # A chain names all earlier entries; the last one says enough.
+    return waits[-1:] if js.spec.execution_policy.execution_policy_order == "InOrder" else waits
+
+
+def outstanding(rj: ReplicatedJob, counts: Mapping[str, Counts]) -> int:
+    """Jobs of a replicated job that have not ended."""
+    number = counts[rj.name]
+    return max(0, rj.replicas - number.succeeded - number.failed)
+
+
+def open_stages(progress: Progress) -> Sequence[Stage]:
+    """Stages that need a reservation now."""
+    return [stage for stage in progress.stages if progress.phases[stage.key] not in ("Complete", "Waiting")]

@@ -1,0 +1,99 @@
+"""What stages request: one by one, in sum, and at most at the same time."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from echelon.api.scheme import Object
+from echelon.base import quantity
+from echelon.decide.jobset.stages import amounts
+from echelon.decide.jobset.stages.partition import stages_of
+from tests.unit.decide.jobset.stage import jobset, model, replicated
+
+
+def gpus(name: str, count: int, **extra: Any) -> Object:
+    container = {"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": str(count)}}}
+    return replicated(name, pod={"containers": [container]}, **extra)
+
+
+def peak(*entries: Object) -> dict[str, str]:
+    js = model(jobset(*entries))
+    needs = {rj.name: amounts.requests_of(js, rj, rj.pods) for rj in js.replicated}
+    return amounts.peak(stages_of(js), needs)
+
+
+def depends(**on: str) -> list[Object]:
+    return [{"name": name, "status": status} for name, status in on.items()]
+
+
+def test_stages_one_after_the_other_need_the_largest() -> None:
+    chain = [gpus("a", 2), gpus("b", 8, dependsOn=depends(a="Complete")), gpus("c", 1, dependsOn=depends(b="Complete"))]
+    assert peak(*chain) == {"nvidia.com/gpu": "8", "pods": "1"}
+
+
+def test_what_runs_beside_each_other_adds_up() -> None:
+    assert peak(gpus("a", 2), gpus("b", 8, dependsOn=depends(a="Ready"))) == {"nvidia.com/gpu": "10", "pods": "2"}
+
+
+def test_branches_add_up_and_each_resource_has_its_own_peak() -> None:
+    entries = [
+        gpus("data", 0, replicas=5),
+        gpus("left", 4, dependsOn=depends(data="Complete")),
+        gpus("far-left", 8, dependsOn=depends(left="Complete")),
+        gpus("right", 3, dependsOn=depends(data="Ready")),
+    ]
+    assert peak(*entries) == {"nvidia.com/gpu": "11", "pods": "6"}
+
+
+def test_requests_follow_limits_and_count_every_pod() -> None:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"memory": "2Gi"}, "limits": {"cpu": "500m"}}}
+    js = model(jobset(replicated("a", 2, 3, pod={"containers": [container]})))
+    (rj,) = js.replicated
+    assert amounts.requests_of(js, rj, rj.pods) == {"cpu": "3", "memory": "12Gi", "pods": "6"}
+
+
+def test_amounts_that_are_none_are_left_out() -> None:
+    """Templates are stored as they come; their Jobs are refused later."""
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "lots"}, "limits": None}}
+    js = model(jobset(replicated("a", pod={"containers": [container], "overhead": {"cpu": "x"}})))
+    assert amounts.requests_of(js, js.replicated[0], 1) == {"pods": "1"}
+
+
+EDGES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.sampled_from(["Ready", "Complete"])), max_size=8)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=6), EDGES)
+def test_the_peak_is_that_of_the_heaviest_set_by_brute_force(
+    weights: list[int], edges: list[tuple[int, int, str]]
+) -> None:
+    on: dict[int, dict[str, str]] = {index: {} for index in range(len(weights))}
+    for first, second, status in edges:
+        if first < second < len(weights):
+            on[second][f"r{first}"] = status
+    entries = [
+        gpus(f"r{index}", weight, **({"dependsOn": depends(**on[index])} if on[index] else {}))
+        for index, weight in enumerate(weights)
+    ]
+    js = model(jobset(*entries))
+    stages = stages_of(js)
+    after = {rj.name: stage.after for stage in stages for rj in stage.members}
+    names = [rj.name for rj in js.replicated]
+    heaviest = max(
+        sum(weights[int(name[1:])] for name in chosen)
+        for size in range(1, len(names) + 1)
+        for chosen in combinations(names, size)
+        if not any(one in after[other] for one in chosen for other in chosen)
+    )
+    needs = {rj.name: amounts.requests_of(js, rj, rj.pods) for rj in js.replicated}
+    assert quantity.exact(amounts.peak(stages, needs).get("nvidia.com/gpu", "0")) == quantity.exact(str(heaviest))
+
+
+@pytest.mark.parametrize(("amount", "count", "expected"), [("500m", 3, "1500m"), ("2Gi", 512, "1Ti"), ("1", 0, "0")])
+def test_multiples_keep_their_notation(amount: str, count: int, expected: str) -> None:
+    assert quantity.times(amount, count) == expected

@@ -1,0 +1,68 @@
+"""What runs together and what runs one after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from echelon.api.scheme import Object
+from echelon.decide.jobset.stages.partition import stages_of
+from tests.unit.decide.jobset.stage import jobset, model, replicated
+
+
+def after(name: str, **dependencies: str) -> Object:
+    """A replicated job with dependencies by name."""
+    return replicated(name, dependsOn=[{"name": on, "status": status} for on, status in dependencies.items()])
+
+
+def stages(*entries: Object, **spec: Any) -> list[str]:
+    return [stage.title for stage in stages_of(model(jobset(*entries, **spec)))]
+
+
+PIPELINE = (replicated("data"), replicated("train"), replicated("eval"))
+
+
+@pytest.mark.parametrize(
+    ("entries", "spec", "expected"),
+    [
+        (PIPELINE, {}, ["data+train+eval"]),
+        (PIPELINE, {"executionPolicy": {}}, ["data+train+eval"]),
+        (PIPELINE, {"startupPolicy": {"startupPolicyOrder": "InOrder"}}, ["data+train+eval"]),
+        (PIPELINE, {"executionPolicy": {"executionPolicyOrder": "InOrder"}}, ["data", "train", "eval"]),
+    ],
+)
+def test_orders_of_the_whole_jobset(entries: tuple[Object, ...], spec: Any, expected: list[str]) -> None:
+    assert stages(*entries, **spec) == expected
+
+
+@pytest.mark.conformance("JS-S16")
+def test_ready_dependencies_join_and_complete_dependencies_separate() -> None:
+    chain = [replicated("data"), after("launcher", data="Complete"), after("workers", launcher="Ready")]
+    assert stages(*chain, after("eval", workers="Complete")) == ["data", "launcher+workers", "eval"]
+
+
+@pytest.mark.conformance("JS-S17")
+def test_equal_prerequisites_are_one_stage() -> None:
+    assert stages(replicated("a"), after("b", a="Complete"), after("c", a="Complete")) == ["a", "b+c"]
+
+
+def test_prerequisites_count_near_and_far() -> None:
+    """c names a as well, which b implies: the same set."""
+    chain = [replicated("a"), after("b", a="Complete"), after("c", a="Complete", b="Complete")]
+    assert stages(*chain, after("d", b="Complete")) == ["a", "b", "c+d"]
+
+
+def test_a_ready_dependency_hands_its_prerequisites_on() -> None:
+    chain = [replicated("a"), after("b", a="Complete"), after("c", b="Ready"), after("d", a="Complete")]
+    assert stages(*chain) == ["a", "b+c+d"]
+
+
+def test_a_stage_that_waits_for_a_part_of_itself_stays_alone() -> None:
+    """b starts beside a, but only after x, which follows a."""
+    chain = [replicated("a"), after("x", a="Complete"), after("b", a="Ready", x="Complete"), after("y", x="Complete")]
+    assert stages(*chain) == ["a+b", "x", "y"]
+
+
+def test_the_title_of_a_large_stage_is_short() -> None:
+    assert stages(*(replicated(name) for name in "abcde")) == ["a+b+3 more"]

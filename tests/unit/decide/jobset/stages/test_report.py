@@ -1,0 +1,123 @@
+"""What a JobSet with stages says: which stage runs or waits, for what, and what it takes of quotas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from echelon.api.objects import meta
+from echelon.api.scheme import JOBS, POD_GROUPS, Object
+from tests.unit.decide.jobset.stage import Stage, jobset, replicated
+from tests.unit.decide.jobset.stages.test_amounts import depends, gpus
+
+
+def pipeline(**spec: Any) -> Object:
+    return jobset(
+        replicated("data", 2),
+        gpus("train", 8, dependsOn=depends(data="Complete")),
+        replicated("eval", dependsOn=depends(train="Complete")),
+        **spec,
+    )
+
+
+def said(stage: Stage) -> tuple[str, str, str]:
+    found = meta.find_condition(stage.jobset, "StageRunning")
+    assert found is not None
+    return found["status"], found["reason"], found["message"]
+
+
+def test_a_pipeline_says_which_stage_runs_and_what_the_next_one_waits_for() -> None:
+    stage = Stage(pipeline())
+    waits = "train waits for data to complete"
+    assert said(stage) == ("True", "StageStarts", f"1/3 data starts (0 of 2 Jobs ready); {waits} (0 of 2 Jobs)")
+    stage.ready("test-js-data-0", "test-js-data-1")
+    assert said(stage) == ("True", "StageRuns", f"1/3 data runs (0 of 2 Jobs complete); {waits} (0 of 2 Jobs)")
+    stage.complete("test-js-data-0")
+    assert said(stage)[2].endswith("train waits for data to complete (1 of 2 Jobs)")
+    stage.complete("test-js-data-1")
+    assert said(stage)[2].startswith("2/3 train starts (0 of 1 Jobs ready); eval waits for train to complete")
+    stage.complete("test-js-train-0")
+    assert said(stage)[2] == "3/3 eval starts (0 of 1 Jobs ready)"
+    stage.complete("test-js-eval-0")
+    assert said(stage) == ("False", "StagesComplete", "3 of 3 stages are complete")
+
+
+def test_a_chain_by_execution_policy_waits_for_the_entry_before() -> None:
+    order = {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Succeeded"}
+    stage = Stage(jobset(replicated("a"), replicated("b"), replicated("c"), executionPolicy=order))
+    stage.complete("test-js-a-0")
+    assert said(stage)[2] == "2/3 b starts (0 of 1 Jobs ready); c waits for b to complete (0 of 1 Jobs)"
+
+
+def test_branches_are_told_side_by_side() -> None:
+    left, right = ("left", "right")
+    entries = [replicated("a"), replicated("b"), replicated(left, dependsOn=depends(a="Complete"))]
+    stage = Stage(jobset(*entries, replicated(right, dependsOn=depends(b="Complete"))))
+    stage.complete("test-js-a-0")
+    assert said(stage)[2] == (
+        "1/3 a+b starts (1 of 2 Jobs ready); left starts (0 of 1 Jobs ready); "
+        "right waits for b to complete (0 of 1 Jobs)"
+    )
+
+
+def test_a_group_that_is_not_placed_is_told_with_the_words_of_the_scheduler() -> None:
+    stage = Stage(pipeline(scheduling={"schedulingPolicy": {"gang": {}}}))
+    stage.complete("test-js-data-0", "test-js-data-1")
+    name = stage.get(JOBS, "test-js-train-0")["spec"]["template"]["spec"]["schedulingGroup"]["podGroupName"]
+    why = {
+        "type": "PodGroupInitiallyScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "no GPU is free",
+    }
+    stage.objects[POD_GROUPS, name] = {**stage.get(POD_GROUPS, name), "status": {"conditions": [why]}}
+    stage.settle()
+    assert said(stage)[:2] == ("False", "WaitingForPlacement")
+    assert said(stage)[2].startswith("2/3 train waits for placement: no GPU is free; eval waits for train")
+
+
+def test_suspension_and_failure_are_told() -> None:
+    stage = Stage(pipeline())
+    stage.edit_jobset(suspend=True)
+    assert said(stage)[:2] == ("False", "StageSuspended")
+    stage.edit_jobset(suspend=False)
+    stage.complete("test-js-data-0", "test-js-data-1")
+    stage.fail("test-js-train-0")
+    assert said(stage) == ("False", "StageFailed", "train failed; 1 of 3 stages are complete")
+    assert ("Warning", "StageFailed", "train failed; 1 of 3 stages are complete") in stage.events
+
+
+def test_events_come_with_changes_of_the_reason_only() -> None:
+    stage = Stage(pipeline())
+    stage.complete("test-js-data-0")
+    assert stage.reasons().count("StageStarts") == 1
+
+
+def test_figures_by_stage() -> None:
+    stage = Stage(pipeline())
+    stage.set_job("test-js-data-0", active=1)
+    assert [(one["name"], one["phase"]) for one in stage.status["stages"]] == [
+        ("data", "Starting"),
+        ("train", "Waiting"),
+        ("eval", "Waiting"),
+    ]
+    assert [one["requests"] for one in stage.status["stages"]] == [
+        {"pods": "2"},
+        {"nvidia.com/gpu": "8", "pods": "1"},
+        {"pods": "1"},
+    ]
+    assert stage.status["stages"][0]["used"] == {"pods": "1"}
+    assert stage.status["quota"] == {
+        "admission": "none",
+        "sum": {"nvidia.com/gpu": "8", "pods": "4"},
+        "peak": {"nvidia.com/gpu": "8", "pods": "2"},
+        "used": {"pods": "1"},
+    }
+
+
+@pytest.mark.parametrize("policy", [{}, {"executionPolicy": {}}])
+def test_a_jobset_without_order_has_no_stages_to_tell(policy: Object) -> None:
+    stage = Stage(jobset(**policy))
+    assert len(stage.job_names()) == 4
+    assert set(stage.status) == {"restarts", "replicatedJobsStatus"}
