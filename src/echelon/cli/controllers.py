@@ -14,13 +14,13 @@ from .shared_options import remote_options
 @remote_options
 @click.option(
     "--only",
-    default="jobset,trainjob",
+    default="jobset,trainjob,stage-quota",
     show_default=True,
     metavar="NAMES",
     help="Controllers to run, separated by commas. Leave out those that already run on the cluster.",
 )
 def controllers(only: str, kubeconfig: Path | None, context: str | None, leader_elect: bool) -> None:
-    """Run the JobSet and TrainJob controllers on a cluster, until interrupted.
+    """Run the JobSet and TrainJob controllers and the stage queue on a cluster, until interrupted.
 
     The cluster must have their CustomResourceDefinitions: echelon crds | kubectl apply --server-side -f -
     """
