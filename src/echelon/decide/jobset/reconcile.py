@@ -30,7 +30,7 @@ from . import (
 )
 from .group_objects import GroupObjects
 from .model import JobSet, Observed, managed_elsewhere, read
-from .stages import admission, quota_timeout, report
+from .stages import admission, quota_timeout, stage_report
 from .status import COMPLETED, FAILED, RESTARTING, JobSetStatusDraft
 from .upkeep import elastic_jobs, service, volume_claims
 
@@ -70,7 +70,7 @@ def reconcile(observed: Observed, now: float) -> Plan:
         deadline.keep_time(js, now, decision.status)
         if not _ends(decision):
             _run(decision)
-    report.report(js, observed, sorted_jobs, counts, decision.status)
+    stage_report.report(js, observed, sorted_jobs, counts, decision.status)
     return decision.status.finish(decision.draft)
 
 

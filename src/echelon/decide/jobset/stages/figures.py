@@ -7,10 +7,10 @@ from collections import Counter
 from ..children import parent
 from ..status import COMPLETED, FAILED, JobSetStatusDraft
 from . import admission, amounts
-from .progress import Progress, outstanding
+from .stage_progress import StageProgress, outstanding
 
 
-def write(progress: Progress, status: JobSetStatusDraft) -> None:
+def write(progress: StageProgress, status: JobSetStatusDraft) -> None:
     js, mode = progress.js, admission.mode_of(progress.js.view)
     needs = {rj.name: amounts.requests_of(js, rj, rj.pods) for rj in js.replicated}
     used = _used(progress)
@@ -35,7 +35,7 @@ def write(progress: Progress, status: JobSetStatusDraft) -> None:
     }
 
 
-def _used(progress: Progress) -> dict[str, dict[str, str]]:
+def _used(progress: StageProgress) -> dict[str, dict[str, str]]:
     """What pods that exist request, by replicated job."""
     pods = Counter[str]()
     for job in progress.jobs.active:
@@ -43,7 +43,7 @@ def _used(progress: Progress) -> dict[str, dict[str, str]]:
     return {rj.name: amounts.requests_of(progress.js, rj, pods[rj.name]) for rj in progress.js.replicated}
 
 
-def _reserved(progress: Progress, status: JobSetStatusDraft) -> dict[str, dict[str, str]]:
+def _reserved(progress: StageProgress, status: JobSetStatusDraft) -> dict[str, dict[str, str]]:
     """What is kept free for pods of Jobs that have not ended, by replicated job."""
     over = status.is_true(COMPLETED) or status.is_true(FAILED) or progress.js.suspended
     held: dict[str, dict[str, str]] = {}

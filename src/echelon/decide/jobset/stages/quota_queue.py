@@ -24,7 +24,7 @@ from ....base import quantity
 from ...plan import ApplyPatch, Draft, Plan
 from .. import children
 from ..model import JobSet, ReplicatedJob, managed_elsewhere, read
-from . import admission, amounts, progress
+from . import admission, amounts, stage_progress
 from .partition import Stage, stages_of
 
 _POD = kind_of(PODS)
@@ -162,19 +162,19 @@ def _requests(namespace: Namespace, jobset: JobSetView) -> list[_Request]:
     js = read(jobset)
     jobs = children.classify(js, namespace.jobs(jobset))
     counts = children.count(js, jobs)
-    seen = progress.Progress(js, jobs, counts)
+    seen = stage_progress.StageProgress(js, jobs, counts)
     begun = bool(jobs.succeeded or admission.admitted(jobset))
     stages = stages_of(js)
 
     def request(key: str, title: str, members: tuple[ReplicatedJob, ...]) -> _Request:
-        pods = {rj.name: progress.outstanding(rj, counts) * rj.pods_per_job for rj in members}
+        pods = {rj.name: stage_progress.outstanding(rj, counts) * rj.pods_per_job for rj in members}
         priority = max(namespace.priority(rj.pod_spec.priority_class_name) for rj in members)
         order = (-priority, not begun, jobset.metadata.creation_timestamp, js.name)
         return _Request(js, key, title, members, pods, stages, order)
 
     if mode == "whole":
         return [request(admission.WHOLE, js.name, js.replicated)] if js.replicated else []
-    return [request(stage.key, stage.title, stage.members) for stage in progress.open_stages(seen)]
+    return [request(stage.key, stage.title, stage.members) for stage in stage_progress.open_stages(seen)]
 
 
 def _why_not(books: _Books, request: _Request) -> str:

@@ -7,7 +7,7 @@ from ...plan import Draft
 from ..model import JobSet
 from ..status import JobSetStatusDraft
 from . import admission
-from .report import QUOTA_CONDITION
+from .stage_report import QUOTA_CONDITION
 
 
 def missed(js: JobSet, now: float, draft: Draft, status: JobSetStatusDraft) -> bool:

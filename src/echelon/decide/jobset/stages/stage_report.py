@@ -16,7 +16,7 @@ from ..children import Counts, SortedJobs
 from ..model import JobSet, Observed
 from ..status import COMPLETED, FAILED, JobSetStatusDraft
 from . import admission, figures
-from .progress import Progress
+from .stage_progress import StageProgress
 
 RUNNING_CONDITION = "StageRunning"
 QUOTA_CONDITION = "QuotaReserved"
@@ -41,7 +41,7 @@ def report(
     """Write into `status` how far the stages are."""
     if not js.sequenced and not admission.mode_of(js.view):
         return
-    progress = Progress(js, jobs, counts, observed.groups)
+    progress = StageProgress(js, jobs, counts, observed.groups)
     if status.is_true(COMPLETED) or status.is_true(FAILED):
         _say_end(progress, status)
     else:
@@ -52,7 +52,7 @@ def report(
         figures.write(progress, status)
 
 
-def _say_end(progress: Progress, status: JobSetStatusDraft) -> None:
+def _say_end(progress: StageProgress, status: JobSetStatusDraft) -> None:
     phases = list(progress.phases.values())
     done = f"{phases.count('Complete')} of {len(phases)} stages are complete"
     if status.is_true(COMPLETED):
@@ -63,7 +63,7 @@ def _say_end(progress: Progress, status: JobSetStatusDraft) -> None:
     _set(status, RUNNING_CONDITION, "False", "StageFailed", f"{where}{done}")
 
 
-def _say_stage(progress: Progress, status: JobSetStatusDraft) -> None:
+def _say_stage(progress: StageProgress, status: JobSetStatusDraft) -> None:
     """`2/3 trainer runs (0 of 2 Jobs complete); evaluation waits for trainer to complete (0 of 2 Jobs)`."""
     phases = progress.phases
     left = [stage for stage in progress.stages if phases[stage.key] != "Complete"]
@@ -82,7 +82,7 @@ def _say_stage(progress: Progress, status: JobSetStatusDraft) -> None:
     _set(status, RUNNING_CONDITION, "False" if held else "True", _REASONS[phase], message)
 
 
-def _say_quota(progress: Progress, status: JobSetStatusDraft) -> None:
+def _say_quota(progress: StageProgress, status: JobSetStatusDraft) -> None:
     queued = [stage for stage in progress.stages if progress.phases[stage.key] == "Queued"]
     if progress.js.suspended or status.is_true(COMPLETED) or status.is_true(FAILED):
         if status.find(QUOTA_CONDITION) is not None:

@@ -21,7 +21,7 @@ _MOST_DEPENDENCIES = 3
 
 
 @dataclass(frozen=True)
-class Progress:
+class StageProgress:
     """One JobSet as its stages stand."""
 
     js: JobSet
@@ -131,6 +131,6 @@ def outstanding(rj: ReplicatedJob, counts: Mapping[str, Counts]) -> int:
     return max(0, rj.replicas - number.succeeded - number.failed)
 
 
-def open_stages(progress: Progress) -> Sequence[Stage]:
+def open_stages(progress: StageProgress) -> Sequence[Stage]:
     """Stages that need a reservation now."""
     return [stage for stage in progress.stages if progress.phases[stage.key] not in ("Complete", "Waiting")]
