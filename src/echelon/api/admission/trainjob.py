@@ -10,10 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import rules
-from ..errors import ApiError, FieldError, forbidden_field, invalid, required
+from ..errors import ApiError, FieldError, forbidden_field, invalid, not_supported, required
 from ..objects import meta
 from ..objects.builtin_runtimes import template_of
-from ..objects.vocabulary import GANG_START, PARENT_COMPOSITE, REQUIRED_TOPOLOGY, TRAINJOB_ANCESTOR_STEP
+from ..objects.vocabulary import (
+    GANG_START,
+    PARENT_COMPOSITE,
+    PROGRESS_REPORTS,
+    REQUIRED_TOPOLOGY,
+    TRAINJOB_ANCESTOR_STEP,
+)
 from ..rules import fields, trainer_scheduling
 from ..rules.job import domain_prefixed_path
 from ..rules.jobset import LONGEST_NAME, TAIL
@@ -253,7 +259,7 @@ def _steps(runtime_: Object) -> list[FieldError]:
 def _gang(runtime_: Object) -> list[FieldError]:
     """Where the runtime groups pods its templates must not, and a Workload must be able to hold the groups."""
     spec = runtime_["spec"]
-    problems = trainer_scheduling.brings_none(spec)
+    problems = [*trainer_scheduling.brings_none(spec), *_reports(runtime_)]
     start = meta.annotations(runtime_).get(GANG_START)
     if start not in (None, "together"):
         problems.append(invalid(f"metadata.annotations[{GANG_START}]", start, "must be together, or left out"))
@@ -275,6 +281,7 @@ def _gang(runtime_: Object) -> list[FieldError]:
 def _grouping(obj: Object, runtime_: Object, jobs: Mapping[str, Part]) -> Iterator[FieldError]:
     """What a TrainJob itself says about its group, against what its runtime says."""
     spec, notes = runtime_["spec"], meta.annotations(obj)
+    yield from _reports(obj)
     asked, key = notes.get(REQUIRED_TOPOLOGY), trainer_scheduling.key_of_trainer(spec)
     if asked is not None and key and asked != key:
         detail = f"the runtime's spec.scheduling says {key}; leave the annotation out"
@@ -296,6 +303,12 @@ def _grouping(obj: Object, runtime_: Object, jobs: Mapping[str, Part]) -> Iterat
             if nodes % replicas:
                 detail = f"cannot be spread evenly over the {replicas} Jobs {name} of the runtime"
                 yield invalid("spec.trainer.numNodes", nodes, detail)
+
+
+def _reports(obj: Object) -> Iterator[FieldError]:
+    asked = meta.annotations(obj).get(PROGRESS_REPORTS, "true")
+    if asked not in ("true", "false"):
+        yield not_supported(f"metadata.annotations[{PROGRESS_REPORTS}]", asked, ("true", "false"))
 
 
 def _nodes(spec: Part, policy: Part) -> int:

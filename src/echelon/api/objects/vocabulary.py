@@ -21,6 +21,8 @@ EXCLUSIVE_TOPOLOGY = PREFIX + "exclusive-topology"
 GROUP_PER_JOB = PREFIX + "group-per-job"
 #: Annotation of a TrainJob, or of a Job template in its runtime: the topology key whose domain must hold the gang.
 REQUIRED_TOPOLOGY = PREFIX + "required-topology"
+#: Annotation of a TrainJob or its runtime: `true` gives the trainer's pods what they need to report progress.
+PROGRESS_REPORTS = PREFIX + "progress-reports"
 #: PodGroup and CompositePodGroup annotation: ordered, comma-separated topology keys to prefer, narrowest first.
 PREFERRED_TOPOLOGY = PREFIX + "preferred-topology"
 #: Pod annotation: the name of the scheduler that evicts it; a scheduler that starts goes on with its own evictions.

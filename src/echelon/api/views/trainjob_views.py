@@ -10,6 +10,11 @@ from ..scheme import TRAIN_JOBS
 from .object_view import Conditioned, ObjectView, ViewPart
 
 
+def report_audience(namespace: str, name: str) -> str:
+    """For whom the tokens are made with which a TrainJob's pods report progress; after `/apis/` the path they use."""
+    return f"{TRAIN_JOBS.api_version}/namespaces/{namespace}/{TRAIN_JOBS.plural}/{name}/status"
+
+
 class RuntimeReference(ViewPart, frozen=True):
     name: str = ""
     kind: str = "ClusterTrainingRuntime"

@@ -7,6 +7,8 @@ What refers to a stored object's uid waits for the next decision, which follows 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...api.objects import meta
 from ...api.objects.foreign_gangs import ForeignGang
 from ...api.objects.subtree import mapping
@@ -27,7 +29,7 @@ from ...api.views.group_views import WorkloadView
 from ...api.views.job_views import JobSetView, JobTemplate
 from ...api.views.object_view import read as read_part
 from ..plan import NOTHING, ApplyPatch, Create, Delete, Draft, Note, Plan
-from . import child, foreign_groups, group_objects, runtime_snapshot, scheduling_groups
+from . import child, foreign_groups, group_objects, reporting_pods, runtime_snapshot, scheduling_groups
 from .group_names import group_name
 from .model import CannotBuild, Observed, TrainJob, managed_elsewhere, read
 from .scheduling_groups import Tree
@@ -77,6 +79,9 @@ def _run(tj: TrainJob, observed: Observed, existing: JobSetView | None, draft: D
     if existing is not None and not existing.controlled_by(tj.uid):
         raise CannotBuild(f"JobSet {tj.name} exists and belongs to someone else; delete it, or rename the TrainJob")
     built = child.build(tj, resolved.runtime)
+    if reporting_pods.wanted(tj, resolved.runtime):
+        reporting_pods.inject(tj, built.replicated_jobs)
+        built = replace(built, objects=[*built.objects, reporting_pods.certificate(tj, observed)])
     _sync_mounted(tj, built, observed, draft)
     foreign = foreign_groups.wanted(resolved.runtime)
     if foreign is not None:

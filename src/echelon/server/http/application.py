@@ -16,13 +16,13 @@ from typing import Any
 
 from ...api.access.attributes import ANONYMOUS, User
 from ...api.errors import ApiError, method_not_allowed
-from ...api.scheme import NAMESPACES, PODS, REVIEWS, SERVICE_ACCOUNTS, TOKEN_REVIEWS
+from ...api.scheme import NAMESPACES, PODS, REVIEWS, SERVICE_ACCOUNTS, TOKEN_REVIEWS, TRAIN_JOBS
 from ...api.served_kinds import ServedKinds
 from ...base.clock import Clock
 from ..objects.encoded import EncodedVerbs
 from ..objects.turns import Turns
 from .audit import AuditLog
-from .handlers import deletes, mutations, nonresource, reads, review_answers, subresources
+from .handlers import deletes, mutations, nonresource, progress_reports, reads, review_answers, subresources
 from .handlers.call import Call
 from .handlers.documents import Documents
 from .handlers.health import Health
@@ -119,8 +119,7 @@ class Application:
         try:
             target, unroutable = _route(request, self._kinds)
             self._gate.check_origin(request)
-            caller = self._gate.caller(request)
-            self._gate.authorize(caller.user, request, target)
+            caller = self._let_in(request, target)
             if unroutable is not None:
                 raise unroutable
             client = f"{caller.user.name} {request.headers.get('user-agent', '')}"
@@ -146,6 +145,14 @@ class Application:
         finally:
             labels = labels_of(request, target)
             self._metrics.count(labels, reply.code, time.perf_counter() - begun, sending.size)
+
+    def _let_in(self, request: Request, target: Target | None) -> Caller:
+        """Who sends the request, if they may."""
+        if target is not None and progress_reports.is_report(request, target):
+            return progress_reports.reporter(self._gate, request, target)
+        caller = self._gate.caller(request)
+        self._gate.authorize(caller.user, request, target)
+        return caller
 
     def _counted(self, request: Request, target: Target | None) -> InFlight | None:
         """Where a request is counted; None for watches and for paths that must answer whatever happens."""
@@ -213,7 +220,7 @@ def _methods(target: Target) -> Mapping[str, _Handler]:
         return {"POST": answered} if bool(target.namespace) == resource.namespaced and not target.name else {}
     if target.subresource:
         if target.subresource == "status" and resource.has_status:
-            return _STATUS
+            return _STATUS if resource is not TRAIN_JOBS else {**_STATUS, "POST": progress_reports.report}
         if target.subresource == "scale" and resource.scale is not None:
             return _SCALE
         if resource is NAMESPACES and target.subresource == "finalize":

@@ -268,6 +268,7 @@ def annotated(name: str, notes: dict[str, str], **spec: Any) -> Object:
         (annotated("in-rack", {PARENT: "p"}), "spec.scheduling makes groups of its own"),
         (annotated("volcano", {PARENT: "p"}), "the runtime groups its pods by podGroupPolicy.volcano"),
         (annotated("sliced", {PARENT: "No Name"}, trainer={"numNodes": 4}), f"metadata.annotations[{PARENT}]"),
+        (annotated("volcano", {"echelon.dev/progress-reports": "yes"}), "echelon.dev/progress-reports"),
         (on("sliced", trainer={"numNodes": 6}), "cannot be spread evenly over the 4 Jobs node"),
     ],
 )

@@ -172,6 +172,11 @@ def _last_condition(obj: Object, _now: float) -> str:
     return str(conditions[-1].get("type", "")) if conditions else ""
 
 
+def _progress(obj: Object, _now: float) -> str:
+    percent = ((obj.get("status") or {}).get("trainerStatus") or {}).get("progressPercentage")
+    return "" if percent is None else f"{percent}%"
+
+
 def _suspended(obj: Object, _now: float) -> str:
     suspend = (obj.get("spec") or {}).get("suspend")
     return "" if suspend is None else str(bool(suspend)).lower()
@@ -556,7 +561,12 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         _AGE,
     ),
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _NAME_AND_TIME,
-    ("trainer.kubeflow.org", "TrainJob"): (_NAME, Column("State", _last_condition, "Its latest condition."), _AGE),
+    ("trainer.kubeflow.org", "TrainJob"): (
+        _NAME,
+        Column("State", _last_condition, "Its latest condition."),
+        _AGE,
+        Column("Progress", _progress, "Percent done, if the training reports it.", wide=True),
+    ),
 }
 GENERIC = (_NAME, _AGE)
 

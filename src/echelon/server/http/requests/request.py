@@ -90,33 +90,33 @@ class Request:
         """A boolean parameter: present and neither `0` nor `false`."""
         return name in self.query and self.query[name][0].lower() not in ("0", "false")
 
-    async def body(self) -> bytes:
+    async def body(self, limit: int = MAX_BODY) -> bytes:
         """The whole body; 413 beyond the limit, 504 if it does not arrive in time."""
         declared = self.headers.get("content-length", "")
-        if declared.isdigit() and int(declared) > MAX_BODY:
-            raise _too_large()
+        if declared.isdigit() and int(declared) > limit:
+            raise _too_large(limit)
         try:
             async with asyncio.timeout(BODY_SECONDS):
-                return await self._received()
+                return await self._received(limit)
         except TimeoutError:
             text = "Timeout: request did not complete within the allotted timeout"
             raise ApiError(504, "Timeout", text) from None
 
-    async def _received(self) -> bytes:
+    async def _received(self, limit: int) -> bytes:
         chunks = bytearray()
         while True:
             message = await self.receive()
             if message["type"] == "http.disconnect":
                 raise Disconnected
             chunks += message.get("body", b"")
-            if len(chunks) > MAX_BODY:
-                raise _too_large()
+            if len(chunks) > limit:
+                raise _too_large(limit)
             if not message.get("more_body"):
                 return bytes(chunks)
 
 
-def _too_large() -> ApiError:
-    return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY}")
+def _too_large(limit: int) -> ApiError:
+    return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
 
 class Reply(Protocol):
