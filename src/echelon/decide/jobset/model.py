@@ -24,6 +24,7 @@ from ...api.views.job_views import (
 )
 from ...api.views.object_view import read as decode
 from ...api.views.pod_views import PodSpec
+from ..gang_trouble import NO_GANGS, Gangs
 
 NODE_SELECTOR_STRATEGY = "alpha.jobset.sigs.k8s.io/node-selector"
 CONTROLLER_NAME = "jobset.sigs.k8s.io/jobset-controller"
@@ -42,6 +43,8 @@ class Observed:
     groups: Sequence[GroupObjectView]
     #: Any object in its namespace, whatever its owner.
     find: Callable[[Resource, str], Object | None]
+    #: The groups that its pods are in, whoever made them.
+    gangs: Gangs = NO_GANGS
 
 
 @dataclass(frozen=True)

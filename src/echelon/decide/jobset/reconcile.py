@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...api.objects import meta
-from ...api.scheme import JOB_SETS, JOBS, SERVICES, Object
+from ...api.scheme import JOB_SETS, JOBS, SERVICES, TRAIN_JOBS, Object
 from ...api.views.job_views import JobView
-from .. import ttl
+from .. import gang_trouble, ttl
 from ..plan import NOTHING, Create, Delete, Draft, Note, Plan
 from . import (
     child,
@@ -70,8 +70,19 @@ def reconcile(observed: Observed, now: float) -> Plan:
         deadline.keep_time(js, now, decision.status)
         if not _ends(decision):
             _run(decision)
+    _tell_gangs(decision)
     stage_report.report(js, observed, sorted_jobs, counts, decision.status)
     return decision.status.finish(decision.draft)
+
+
+def _tell_gangs(decision: _Decision) -> None:
+    """Say on the JobSet, and on its TrainJob, that a gang is not placed; Jobs with gangs of their own have said it."""
+    js, status = decision.js, decision.status
+    if js.suspended or js.view.finished or decision.jobs.failed:
+        gang_trouble.clear(status, "JobSetSuspended" if js.suspended else "JobSetEnded")
+        return
+    gangs = gang_trouble.in_use(decision.observed.gangs, decision.jobs.active)
+    gang_trouble.tell(gangs, status, decision.draft, decision.now, gang_trouble.owner_of(js.view, TRAIN_JOBS))
 
 
 def _note_readiness(decision: _Decision) -> None:
