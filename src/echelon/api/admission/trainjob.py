@@ -97,14 +97,15 @@ def warnings(obj: Object, reader: Reader) -> list[str]:
 def runtime(resource: Resource, obj: Object, old: Object | None = None) -> None:
     """Check that a runtime has the containers of its steps; built-in runtimes may disable this by a label.
 
-    Changes of a namespaced runtime are not refused for that, as upstream does; they are warned about.
+    A change of a namespaced runtime is only warned about, as upstream has it: TrainJobs that need what it lacks are
+    refused then.
     """
     if meta.labels(obj).get(WEBHOOK_SWITCH) == "disabled":
         return
     if kind_schema.check(resource, obj) or rules.validate_create(resource, obj):
         return
     checked = [] if old is not None and resource is TRAINING_RUNTIMES else steps(obj)
-    _deny_if(resource, checked + _gang(obj))
+    _deny_if(resource, trainer_scheduling.replicas(obj["spec"]) + checked + _gang(obj))
 
 
 def runtime_warnings(obj: Object, reader: Reader) -> list[str]:

@@ -162,8 +162,8 @@ def _runtime_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def steps(obj: Object) -> list[FieldError]:
-    """What the replicated jobs of a runtime lack for the steps of a TrainJob that they are labelled with."""
-    problems = trainer_scheduling.replicas(obj["spec"])
+    """Containers that the replicated jobs of a runtime lack for the steps of a TrainJob that they are labelled with."""
+    problems: list[FieldError] = []
     for index, job in enumerate(items(obj, "spec", "template", "spec", "replicatedJobs")):
         step = mapping(job, "template", "metadata", "labels").get(TRAINJOB_ANCESTOR_STEP, "")
         container = STEP_CONTAINERS.get(step)
