@@ -80,6 +80,8 @@ CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 JOBSET_PREFIX = "jobset.sigs.k8s.io/"
 JOBSET_NAME = JOBSET_PREFIX + "jobset-name"
 REPLICATED_JOB_NAME = JOBSET_PREFIX + "replicatedjob-name"
+IN_PLACE_ATTEMPT = JOBSET_PREFIX + "in-place-restart-attempt"
+DISABLE_IN_PLACE_RESTART = JOBSET_PREFIX + "disable-in-place-restart"
 JOBSET_PRIORITY = JOBSET_PREFIX + "priority"
 JOBSET_EXCLUSIVE_TOPOLOGY = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 #: Annotation of a runtime: `together` lets all pods of the gang start at once, whatever waits for Ready.

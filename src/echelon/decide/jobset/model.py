@@ -23,7 +23,7 @@ from ...api.views.job_views import (
     ReplicatedJobStatus,
 )
 from ...api.views.object_view import read as decode
-from ...api.views.pod_views import PodSpec
+from ...api.views.pod_views import PodSpec, PodView
 from ..gang_trouble import NO_GANGS, Gangs
 
 NODE_SELECTOR_STRATEGY = "alpha.jobset.sigs.k8s.io/node-selector"
@@ -45,6 +45,8 @@ class Observed:
     find: Callable[[Resource, str], Object | None]
     #: The groups that its pods are in, whoever made them.
     gangs: Gangs = NO_GANGS
+    #: Pods of its Jobs, if it restarts them in place.
+    pods: Sequence[PodView] = ()
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,12 @@ class JobSet:
     @property
     def suspended(self) -> bool:
         return self.spec.suspend
+
+    @property
+    def execution_attempt(self) -> int | None:
+        """Which run this is, counted from 0; None before the first."""
+        known = self.view.status.execution_attempts
+        return self.restarts if known is None and not self.suspended else known
 
     @property
     def subdomain(self) -> str:
