@@ -120,4 +120,4 @@ def test_figures_by_stage() -> None:
 def test_a_jobset_without_order_has_no_stages_to_tell(policy: Object) -> None:
     stage = Stage(jobset(**policy))
     assert len(stage.job_names()) == 4
-    assert set(stage.status) == {"restarts", "replicatedJobsStatus"}
+    assert set(stage.status) == {"restarts", "executionAttempts", "replicatedJobsStatus"}
