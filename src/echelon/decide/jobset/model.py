@@ -121,6 +121,11 @@ class JobSet:
         return sum(rj.replicas for rj in self.replicated)
 
     @property
+    def runs_in_order(self) -> bool:
+        """executionPolicy InOrder: each replicated job waits until all before are complete."""
+        return self.spec.execution_policy.execution_policy_order == "InOrder"
+
+    @property
     def sequenced(self) -> bool:
         """Whether some pods are created only after others have reached a state."""
         return self.starts_in_order or any(rj.depends_on for rj in self.replicated)
