@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2] / "src" / "echelon"
 
 MAY_IMPORT: dict[str, set[str]] = {
     "base": set(),
+    "initializers": set(),
     "api": {"base"},
     "engine": {"base"},
     "decide": {"api", "base"},

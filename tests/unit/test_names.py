@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2] / "src" / "echelon"
 
 #: Modules that share a name because they are about the same subject.
 SAME_SUBJECT: dict[str, str] = {
+    "__main__": "what `python -m` runs",
     "disruption_budgets": "decide computes their status, the controller writes it, the scheduler reads them",
     "garbage": "decide says what has lost its owners, the controller deletes it",
     "lifecycle": "decide says how a node is, the controller writes it",
