@@ -53,7 +53,8 @@ async def test_a_gang_whose_pods_are_too_large_for_any_node(world: SchedulerPlan
     await world.pods("train", "train-", 2, gpu=16)
     await world.settle()
     assert await message(world, "train") == (
-        "needs 2 pods, but a pod requests 16 nvidia.com/gpu, the largest node has 8"
+        "needs 2 pods, but a pod requests 16 nvidia.com/gpu, the largest node has 8; no single change helps, "
+        "first lower the request for nvidia.com/gpu to 8, or add nodes with 16 nvidia.com/gpu"
     )
 
 
@@ -139,8 +140,12 @@ async def test_a_gang_that_waits_for_pods(world: SchedulerPlane) -> None:
     await world.create(make_node("n1"), make_pod_group("train", gang=3))
     await world.pods("train", "train-", 2)
     await world.settle()
-    assert await message(world, "train") == "waiting for pods: 2 of 3 exist"
-    assert await world.message("train-0") == "PodGroup/train is waiting for pods: 2 of 3 exist"
+    told = (
+        "waiting for pods: 2 of 3 exist; fix: create 1 more pod with spec.schedulingGroup.podGroupName train, "
+        "or lower its spec.schedulingPolicy.gang.minCount to 2"
+    )
+    assert await message(world, "train") == told
+    assert await world.message("train-0") == f"PodGroup/train is {told}"
 
 
 @in_virtual_time
@@ -149,11 +154,11 @@ async def test_a_gang_that_waits_for_its_siblings(world: SchedulerPlane) -> None
     await world.create(*(make_pod_group(name, gang=1, parent="tree", workload="w") for name in ("ready", "late")))
     await world.create(make_pod("p", group="ready"))
     await world.settle()
-    assert await message(world, "tree") == "waiting for child groups: 1 of 2 are complete"
-    assert await message(world, "late") == "waiting for pods: 0 of 1 exist"
-    assert await message(world, "ready") == (
-        "waiting for sibling groups: CompositePodGroup/tree is waiting for child groups: 1 of 2 are complete"
-    )
+    fix = "fix: create 1 more pod with spec.schedulingGroup.podGroupName late"
+    lack = "waiting for child groups: 1 of 2 are complete (PodGroup/late is waiting for pods: 0 of 1 exist)"
+    assert await message(world, "tree") == f"{lack}; {fix}"
+    assert await message(world, "late") == f"waiting for pods: 0 of 1 exist; {fix}"
+    assert await message(world, "ready") == f"waiting for sibling groups: CompositePodGroup/tree is {lack}; {fix}"
 
 
 @in_virtual_time

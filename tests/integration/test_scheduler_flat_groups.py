@@ -35,8 +35,11 @@ async def test_a_gang_below_its_quorum_waits_and_says_for_what(world: SchedulerP
     await world.pods("g", "p", 2)
     await world.settle()
     assert await world.nodes("p0", "p1") == ["", ""]
-    assert await world.condition("g") == ("False", "Unschedulable", "waiting for pods: 2 of 3 exist")
-    assert await world.message("p0") == "PodGroup/g is waiting for pods: 2 of 3 exist"
+    fix = "fix: create 1 more pod with spec.schedulingGroup.podGroupName g"
+    lower = "or lower its spec.schedulingPolicy.gang.minCount to 2"
+    waiting = f"waiting for pods: 2 of 3 exist; {fix}, {lower}"
+    assert await world.condition("g") == ("False", "Unschedulable", waiting)
+    assert await world.message("p0") == f"PodGroup/g is {waiting}"
     await world.pods("g", "p", 1, first=2)
     await world.settle(1)
     assert await world.scheduled("p0", "p1", "p2")
@@ -48,7 +51,7 @@ async def test_pods_wait_for_their_group_then_for_room(world: SchedulerPlane) ->
     await world.create(make_node("n1"), make_pod("blocker", cpu=2))
     await world.pods("g", "p", 3)
     await world.settle()
-    assert await world.message("p0") == "waiting for PodGroup/g, the group of its pods, to be created"
+    assert (await world.message("p0")).startswith("waiting for PodGroup/g, the group of its pods, to be created; fix")
     await world.create(make_pod_group("g", gang=3))
     await world.settle()
     assert await world.unscheduled("p0", "p1", "p2")
@@ -168,7 +171,7 @@ async def test_lowering_the_minimum_of_an_incomplete_gang_starts_it(world: Sched
     await world.patch(POD_GROUPS, "g", {"spec": {"schedulingPolicy": {"gang": {"minCount": 6}}}})
     await world.settle()
     assert not any(await world.nodes(*names))
-    assert await world.message("p0") == "PodGroup/g is waiting for pods: 4 of 6 exist"
+    assert (await world.message("p0")).startswith("PodGroup/g is waiting for pods: 4 of 6 exist")
     await world.patch(POD_GROUPS, "g", {"spec": {"schedulingPolicy": {"gang": {"minCount": 4}}}})
     await world.settle(1)
     assert await world.scheduled(*names)
@@ -328,7 +331,7 @@ async def test_pending_members_of_a_deleted_group_go_back_to_waiting(world: Sche
     pending = [name for name in ("p0", "p1", "p2", "p3") if await world.nodes(name) == [""]]
     assert len(pending) == (4 if gang == 4 else 1)
     for name in pending:
-        assert await world.message(name) == "waiting for PodGroup/g, the group of its pods, to be created"
+        assert (await world.message(name)).startswith("waiting for PodGroup/g, the group of its pods, to be created")
 
 
 @in_virtual_time
@@ -378,10 +381,10 @@ async def test_members_that_have_failed_or_are_gone_do_not_count(world: Schedule
     await world.delete(PODS, "p2")
     await world.pods("g", "again", 1)
     await world.settle()
-    assert await world.message("again0") == "PodGroup/g is waiting for pods: 2 of 3 exist"
+    assert (await world.message("again0")).startswith("PodGroup/g is waiting for pods: 2 of 3 exist")
     await world.delete(PODS, "p0")
     await world.settle()
-    assert await world.message("again0") == "PodGroup/g is waiting for pods: 2 of 4 exist"
+    assert (await world.message("again0")).startswith("PodGroup/g is waiting for pods: 2 of 4 exist")
 
 
 @in_virtual_time

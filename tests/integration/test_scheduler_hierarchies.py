@@ -35,7 +35,10 @@ async def test_a_tree_waits_for_its_root_and_needs_no_workload(world: SchedulerP
     await world.create(make_pod_group("pg1", gang=2, parent="mid"))
     await world.pods("pg1", "p", 2, cpu=2)
     await world.settle()
-    waiting = "waiting for CompositePodGroup/root, the parent of CompositePodGroup/mid, to be created"
+    waiting = (
+        "waiting for CompositePodGroup/root, the parent of CompositePodGroup/mid, to be created; "
+        "fix: create CompositePodGroup root"
+    )
     assert await world.condition("pg1") == ("False", "Unschedulable", waiting)
     assert await world.condition("mid") == ("False", "Unschedulable", waiting)
     assert await world.message("p0") == waiting
@@ -70,8 +73,8 @@ async def test_a_gang_of_gangs_waits_for_its_second_group_and_its_last_pod(world
     await world.create(make_pod_group("b", gang=2, parent="root"))
     await world.settle()
     assert not any(await world.nodes("a0", "a1", "b0"))
-    assert await world.condition("b") == ("False", "Unschedulable", "waiting for pods: 1 of 2 exist")
-    assert (await world.condition("root"))[2].endswith("waiting for child groups: 1 of 2 are complete")
+    assert (await world.condition("b"))[2].startswith("waiting for pods: 1 of 2 exist; fix: create 1 more pod")
+    assert (await world.condition("root"))[2].startswith("waiting for child groups: 1 of 2 are complete")
     await world.pods("b", "b", 1, first=1, cpu=2)
     await world.settle(1)
     assert await world.scheduled("a0", "a1", "b0", "b1")

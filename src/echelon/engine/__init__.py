@@ -15,6 +15,7 @@ from .check.judge import judge, problems
 from .cluster.pod_index import PodIndex, PodQuery, means
 from .cluster.view import Budget, ClusterView, Node, Running, Unit
 from .decision import decide
+from .explain.first_steps import first_step
 from .explain.fix_words import Origin
 from .explain.shortage_tree import Branch, drawn, tree
 from .explain.wording import fixes_in_words, for_group, sentence
@@ -117,6 +118,7 @@ __all__ = [
     "Verdict",
     "decide",
     "drawn",
+    "first_step",
     "fixes_in_words",
     "for_group",
     "given",

@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 
 from ..api.objects import vocabulary
 from ..api.verbs import Verbs
+from ..api.views.job_views import JobView
 from ..base.clock import Clock
 from ..client.events import Recorder
 from ..client.informer import Caches
@@ -39,6 +40,7 @@ from .queueing.place_in_line import PlaceInLine
 from .queueing.queue import ANY_ROOM
 from .queueing.root_phases import Event, Phase
 from .queueing.root_state import RootState, RootStates
+from .reporting.incomplete_words import IncompleteWords
 from .reporting.metrics import Backlog, Metrics
 from .reporting.report import Reporter
 from .reporting.writes import ApiWriter
@@ -91,7 +93,7 @@ class Scheduler:
         self._translator = Translator(self.view, caches, clock, self)
         self._writer = ApiWriter(verbs, caches, clock, self.metrics)
         recorder.give_way(self._writer.let_events_pass)
-        self._reporter = Reporter(self._writer, recorder, clock)
+        self._reporter = Reporter(self._writer, recorder, clock, IncompleteWords(caches.views(JobView).get))
         context = ActingContext(self._translator, self._states, self._reporter, self.metrics, self.room)
         self._placing = Placing(context, self._writer, clock, self._end)
         self._readiness = Readiness(settings.names, caches, clock, self._states, self._reporter, self._placing.settle)
@@ -240,6 +242,8 @@ class Scheduler:
             self.reservations.placed(state, verdict.assignment.values())
             self._placing.place(state, verdict)
         else:
+            if isinstance(state.root, GroupNode):
+                self._reporter.meanwhile(state.root)
             self._states.preempting(state)
 
     def _stay(self, state: RootState, demand: Demand, decision: Decision, knows: bool) -> None:
@@ -277,7 +281,8 @@ class Scheduler:
         if isinstance(root, GroupNode) and apart is not None:
             self._reporter.broken(root, apart)
         else:
-            self._reporter.blocked(root, verdict, note)
+            asked = {leaf.id for leaf in demand.leaves() if leaf.classes}
+            self._reporter.blocked(root, verdict, note, asked, self._deciding.part_by_part(state, demand))
         state.explained_at = self._clock.now()
 
     def _explained_lately(self, state: RootState) -> bool:

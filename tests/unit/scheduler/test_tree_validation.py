@@ -61,7 +61,9 @@ def test_a_cycle_is_named_and_has_one_root_wherever_one_asks() -> None:
 def test_a_missing_parent_is_waited_for() -> None:
     problem = _problem(make_pod_group("leaf", parent="top"))
     assert problem == Problem(
-        "waiting for CompositePodGroup/top, the parent of PodGroup/leaf, to be created", waiting=True
+        "waiting for CompositePodGroup/top, the parent of PodGroup/leaf, to be created; "
+        "fix: create CompositePodGroup top",
+        waiting=True,
     )
 
 

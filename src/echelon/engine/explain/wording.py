@@ -108,7 +108,8 @@ class _Blocked:
         """What the reader lacks, or what it waits for."""
         own = self._shortage(self.reader)
         if own is None or not own.fails:
-            return f"{_alone(own)}waiting for the other groups of its tree: {self._blocked()}"
+            waiting = f"{_alone(own)}waiting for the other groups of its tree: {self._blocked()}"
+            return _join(waiting, self._fixes(self.verdict.fixes, self._subject()))
         inner = self._cause_below(own)
         if inner is not None:
             reason = f"{self._hedged(self._cause(inner))}; so it {_bare(own)}"

@@ -13,12 +13,16 @@ from typing import NamedTuple
 
 from ...base.clock import Clock
 from ...engine import Blocked, ClusterView, Demand, Evict, Limits, Placed, Steps, decide
-from ..intake.group_tree import Root
+from ..asking import demands
+from ..intake.group_tree import GroupNode, Root
 from ..queueing.blocked_demands import BlockedDemands
 from ..queueing.queue import ANY_ROOM
 from ..queueing.root_state import RootState
 from ..reporting.metrics import Metrics
 from .reservation import Reservations
+
+#: Parts of a tree that are asked for by themselves to say why they wait; the search for fixes costs most in a decision.
+_PARTS_ASKED = 8
 
 
 class Decision(NamedTuple):
@@ -81,6 +85,29 @@ class Deciding:
         if isinstance(verdict, Evict):
             return verdict.placement
         return verdict if isinstance(verdict, Placed) else None
+
+    def part_by_part(self, state: RootState, demand: Demand) -> dict[int, Blocked]:
+        """Why each part of a blocked tree waits that the tree can go on without, by the ids of its groups.
+
+        What helps one of them does not help the others, so each is asked for by itself.
+        """
+        found: dict[int, Blocked] = {}
+        if not isinstance(state.root, GroupNode) or self._reservations.has(state):
+            return found
+        parts = demands.waiting_parts(state.root, demand)
+        for part in parts[:_PARTS_ASKED] if len(parts) > 1 else ():
+            own = demands.alone(demand, part)
+            known = self._blocked.recall(own, brief=False) if own is not None else None
+            if known is not None:
+                found |= {group.id: known.verdict for group in part.subtree()}
+            elif own is not None:
+                with self._reservations.lifted(state, own.priority):
+                    verdict = self._ask(state.root, own, self._full)
+                if isinstance(verdict, Blocked):
+                    self._blocked.keep(own, verdict, brief=False)
+                    found |= {group.id: verdict for group in part.subtree()}
+        self.placed_at_once = 0
+        return found
 
     def room(self, is_awaited: Callable[[int], bool]) -> list[int]:
         """Capacity has appeared; returns the certificates that are void now."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ...base.clock import Clock
 from ...engine import Placed
 from ..intake.group_tree import GroupNode, Member, Root
-from ..queueing.root_phases import Event
+from ..queueing.root_phases import Event, Phase
 from ..queueing.root_state import Binding, RootState
 from ..reporting.writes import ApiWriter
 from .context import ActingContext
@@ -92,6 +92,9 @@ class Placing:
         elif binding is None or not binding.in_flight:
             self.settle(state, root)
             self._states.bound(state)
+            if state.phase is Phase.SCHEDULED and (root.counts.waiting or root.counts.unready):
+                # What is not complete says what it waits for.
+                self._states.again(state, Event.CHANGED)
 
     def _refused(self, member: Member, root: Root, state: RootState, trouble: str) -> None:
         self._metrics.refused(member)

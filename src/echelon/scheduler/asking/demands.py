@@ -6,7 +6,7 @@ the engine then finds out whether the minimum is there and what could be added.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from operator import attrgetter
 
@@ -37,6 +37,40 @@ def of_tree(root: GroupNode, jobs: Jobs, released: Collection[int] = ()) -> Dema
     wanted = _group(root, jobs, not root.counts.ready, released)
     assert wanted is not None, "asked for a tree that is not ready"
     return Demand(wanted, root.policy.priority, root.policy.may_preempt and _all_may_preempt(root))
+
+
+def waiting_parts(root: GroupNode, demand: Demand) -> list[GroupNode]:
+    """The groups of a tree that wait each for itself: the tree can go on without the others."""
+    asked = {leaf.id for leaf in demand.leaves() if leaf.classes}
+    return list(_parts(root, asked))
+
+
+def _parts(group: GroupNode, asked: Collection[int]) -> Iterator[GroupNode]:
+    if not any(leaf.id in asked for leaf in group.leaves()):
+        return
+    assert group.policy is not None
+    if group.key.kind == POD_GROUP or (not group.counts.holds and group.policy.minimum >= len(group.children)):
+        yield group
+        return
+    for child in group.in_order:
+        yield from _parts(child, asked)
+
+
+def alone(demand: Demand, part: GroupNode) -> Demand | None:
+    """The demand of one part of a tree beside what runs of the others; None if the tree needs more than that."""
+    root = _without_others(demand.root, {leaf.id for leaf in part.leaves()})
+    return replace(demand, root=root) if root is not None else None
+
+
+def _without_others(group: Wanted, leaves: Collection[int]) -> Wanted | None:
+    if isinstance(group, Leaf):
+        if group.id in leaves:
+            return group
+        bound = len(group.bound)
+        return replace(group, classes=(), min_count=min(group.min_count, bound)) if bound else None
+    children = [_without_others(child, leaves) for child in group.children]
+    present = tuple(child for child in children if child is not None)
+    return replace(group, children=present) if len(present) >= group.min_groups else None
 
 
 def repairable(root: GroupNode) -> bool:

@@ -20,6 +20,8 @@ from ..reporting.report import Reporter
 from . import demands
 from .tree_validation import SOUND, members_problem, problem_of
 
+#: Pods that name no scheduler name this one: groups without pods yet are taken to be its own.
+DEFAULT_SCHEDULER = "default-scheduler"
 #: An incomplete tree reports so when nothing has come for this long: its objects arrive one after the other.
 _INCOMPLETE_GRACE_SECONDS = 1.0
 
@@ -107,7 +109,8 @@ class Readiness:
         state.incomplete_at = self._clock.now()
         known = sum(len(leaf.members) for leaf in root.leaves()) if problem is not None else root.counts.known
         left = self._quiet_in(state, known)
-        if left <= 0 and (problem is not None or known) and self._answers(root):
+        ours = bool(problem or known) or DEFAULT_SCHEDULER in self._names
+        if left <= 0 and ours and self._answers(root):
             wrong = members_problem(root, self._names)
             if wrong is not None:
                 self._reject(state, root, wrong)
@@ -128,7 +131,7 @@ class Readiness:
         self._states.queue.succeeded(root.id)
         if not state.settled and state.binding is None:
             self._settle(state, root)
-        if root.counts.waiting:
+        if root.counts.waiting or root.counts.unready:
             self._wait(state, root, None)
         else:
             state.arrivals = None

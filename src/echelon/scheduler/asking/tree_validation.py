@@ -96,9 +96,11 @@ def domains_problem(root: GroupNode, view: ClusterView) -> Problem | None:
 
 def _missing(root: GroupNode) -> Problem:
     """The top of the tree is named by others but does not exist."""
-    for child in root.children.values():
-        return Problem(f"waiting for {root.key}, the parent of {child.key}, to be created", waiting=True)
-    return Problem(f"waiting for {root.key}, the group of its pods, to be created", waiting=True)
+    for child in root.in_order:
+        text = f"waiting for {root.key}, the parent of {child.key}, to be created"
+        return Problem(f"{text}; fix: create CompositePodGroup {root.key.name}", waiting=True)
+    text = f"waiting for {root.key}, the group of its pods, to be created"
+    return Problem(f"{text}; fix: create PodGroup {root.key.name}", waiting=True)
 
 
 def _too_deep(root: GroupNode) -> Problem | None:

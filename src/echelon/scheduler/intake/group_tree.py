@@ -140,19 +140,24 @@ class GroupCounts(NamedTuple):
     #: Whether enough is there to try, and whether what is placed satisfies it.
     ready: bool = False
     holds: bool = False
+    #: Groups, itself included, of which not enough is there.
+    unready: int = 0
 
     def with_child(self, old: GroupCounts, new: GroupCounts, policy: Policy | None) -> GroupCounts:
         """A parent's counts after one of its children changed."""
         present = self.present + new.ready - old.ready
         placed = self.placed + new.holds - old.holds
+        ready = policy is not None and present >= policy.minimum
+        below = self.unready - (not self.ready) + new.unready - old.unready
         return GroupCounts(
             self.known + new.known - old.known,
             self.waiting + new.waiting - old.waiting,
             self.pending + (new.pending if new.ready else 0) - (old.pending if old.ready else 0),
             present,
             placed,
-            policy is not None and present >= policy.minimum,
+            ready,
             policy is not None and placed >= policy.minimum,
+            below + (not ready),
         )
 
 
@@ -266,13 +271,14 @@ class GroupNode:
 
     def _count(self) -> GroupCounts:
         if self.key.kind != POD_GROUP:
-            counts, nothing = GroupCounts(), GroupCounts()
+            counts, nothing = GroupCounts(unready=1), GroupCounts()
             for child in self.children.values():
                 counts = counts.with_child(nothing, child.counts, self.policy)
             return counts
         waiting, placed = len(self.pending), len(self.holding)
         need, present = self.need, waiting + placed
-        return GroupCounts(len(self.members), waiting, waiting, present, placed, present >= need, placed >= need)
+        ready = present >= need
+        return GroupCounts(len(self.members), waiting, waiting, present, placed, ready, placed >= need, int(not ready))
 
     @property
     def need(self) -> int:

@@ -15,7 +15,7 @@ reasons, fields and annotations.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -25,9 +25,10 @@ from ...api.scheme import JOBS, PODS, WORKLOADS, Object, Resource
 from ...base.clock import Clock
 from ...base.paths import spoken
 from ...client.events import Recorder, reference_to
-from ...engine import Blocked, Domain, Origin, Placed, UnitName, for_group, sentence
+from ...engine import Blocked, Domain, Origin, Placed, UnitName, first_step, for_group, sentence
 from ..intake.group_policy import COMPOSITE, POD_GROUP, Problem
 from ..intake.group_tree import GroupNode, Member, Root
+from .incomplete_words import IncompleteWords, obstacle
 from .writes import ApiWriter, ConditionDraft
 
 _UNSCHEDULABLE = "Unschedulable"
@@ -39,6 +40,7 @@ _RELEASED = "ReleasedByScheduler"
 _SECONDS_BETWEEN_TEXTS = 10.0
 #: Victims that a message names.
 _UNITS_TOLD = 3
+_NO_PARTS: Mapping[int, Blocked] = {}
 #: Bound pods that the command of a fix lists.
 _PODS_IN_A_COMMAND = 8
 
@@ -46,8 +48,9 @@ _PODS_IN_A_COMMAND = 8
 class Reporter:
     """Writes conditions where they change, and an event where one did."""
 
-    def __init__(self, writer: ApiWriter, recorder: Recorder, clock: Clock) -> None:
+    def __init__(self, writer: ApiWriter, recorder: Recorder, clock: Clock, words: IncompleteWords) -> None:
         self._clock = clock
+        self._words = words
         self._writer = writer
         self._recorder = recorder
 
@@ -59,11 +62,18 @@ class Reporter:
             self._set_pods(root.pending_pods(), _UNSCHEDULABLE, problem.text)
             return
         for group in root.subtree():
-            if not (root.counts.ready and group.counts.ready):
-                self._set_group(group, _UNSCHEDULABLE, _incomplete(group, root))
+            if obstacle(group) is not None:
+                self._set_group(group, _UNSCHEDULABLE, self._words.of_group(group))
         for leaf in root.leaves():
-            if not (root.counts.ready and leaf.counts.ready):
-                self._set_pods(leaf.pending.values(), _UNSCHEDULABLE, f"{leaf.key} is {_incomplete(leaf, root)}")
+            if leaf.pending and obstacle(leaf) is not None:
+                self._set_pods(leaf.pending.values(), _UNSCHEDULABLE, self._words.of_pods(leaf))
+
+    def meanwhile(self, root: GroupNode) -> None:
+        """Room is being made for a tree: what is not complete, or came since, says what it waits for."""
+        if root.counts.unready:
+            self.waiting(root, None)
+        late = [pod for pod in root.pending_pods() if not pod.nominated and pod.group and not obstacle(pod.group)]
+        self._set_pods(late, _UNSCHEDULABLE, "waiting for sibling pods: room is being made for them")
 
     def broken(self, root: GroupNode, problem: Problem) -> None:
         """Never tried: the tree is not one that may be scheduled."""
@@ -71,25 +81,37 @@ class Reporter:
             self._set_group(group, _LAYOUT_REASON[group.key.kind], problem.text)
         self._set_pods(root.pending_pods(), "SchedulerError", problem.text)
 
-    def blocked(self, root: Root, verdict: Blocked, note: str = "") -> None:
+    def blocked(
+        self,
+        root: Root,
+        verdict: Blocked,
+        note: str = "",
+        asked: Collection[int] = (),
+        parts: Mapping[int, Blocked] = _NO_PARTS,
+    ) -> None:
         """Not placed, or only in part: groups that do not hold and pods that wait say why.
 
-        `note` is what there is to say about reservations.
+        `note` is what there is to say about reservations, `asked` are the PodGroups of which pods were to be placed
+        (all, if it does not say), and `parts` are verdicts on groups that were asked for by themselves.
         """
         names, bound, more = names_of(root), _bound_pods(root), f"; {note}" if note else ""
         if isinstance(root, Member):
             text = sentence(verdict, names, bound, root.id) + more
             self._set_pods([root], _UNSCHEDULABLE, text, again=_SECONDS_BETWEEN_TEXTS)
             return
-        changed, origins = False, _origins(root)
+        changed, origins, asked = False, _origins(root), asked or {leaf.id for leaf in root.leaves()}
         for group in root.subtree():
             if not group.counts.holds:
-                ready = group.counts.ready
-                why = for_group(verdict, group.id, names, bound, origins) + more if ready else _incomplete(group, root)
+                tried = any(leaf.id in asked for leaf in group.leaves())
+                of = parts.get(group.id, verdict)
+                why = for_group(of, group.id, names, bound, origins) + _first(of, group.id) + more
+                why = why if tried else self._words.of_group(group)
                 changed |= self._set_group(group, _UNSCHEDULABLE, why)
-        text = sentence(verdict, names, bound, origins=origins) + more
         for leaf in root.leaves():
-            why = text if leaf.counts.ready else f"{leaf.key} is {_incomplete(leaf, root)}"
+            tried = leaf.id in asked
+            of = parts.get(leaf.id, verdict)
+            why = sentence(of, names, bound, origins=origins) + _first(of, leaf.id) + more
+            why = why if tried else self._words.of_pods(leaf) or why
             changed |= self._set_pods(leaf.pending.values(), _UNSCHEDULABLE, why, again=_SECONDS_BETWEEN_TEXTS)
         if changed:
             own = sentence(verdict, names, bound, root.id, origins) + more
@@ -109,15 +131,25 @@ class Reporter:
         text = _preempting(root, placement, victims)
         if isinstance(root, GroupNode):
             for group in root.subtree():
-                self._set_group(group, _UNSCHEDULABLE, text)
+                self._set_group(group, _UNSCHEDULABLE, self._beside(group, text, placement))
             self._event(root, "Normal", "Preempting", text)
         for member in root.pending_pods():
+            if member.group is not None and member.id not in placement.assignment:
+                self._set_pods([member], _UNSCHEDULABLE, self._beside(member.group, text, placement, of_pods=True))
+                continue
             self._writer.set_conditions(
                 PODS,
                 member.obj,
                 ConditionDraft("PodScheduled", "False", _UNSCHEDULABLE, text),
                 nominatedNodeName=member.nominated,
             )
+
+    def _beside(self, group: GroupNode, text: str, placement: Placed, *, of_pods: bool = False) -> str:
+        """What a group says while room is made for its tree; it may not be among those that are placed then."""
+        if group.id in placement.groups and not of_pods:
+            return text
+        own = self._words.of_pods(group) if of_pods else self._words.of_group(group)
+        return own or f"waiting for sibling groups to be placed first: {text}"
 
     def placed(self, root: Root, verdict: Placed) -> None:
         """Its pods are on their way."""
@@ -245,6 +277,11 @@ def _namespace(member: Member) -> list[str]:
     return [] if member.namespace == "default" else ["-n", member.namespace]
 
 
+def _first(verdict: Blocked, reader: int) -> str:
+    step = first_step(verdict, reader)
+    return f"; {step}" if step else ""
+
+
 def _preempted_by(preemptor: Root) -> str:
     return f"Preempted by {preemptor.kind} {preemptor.path} (priority {preemptor.priority})"
 
@@ -268,25 +305,3 @@ def _victims(name: str, pods: int, priority: int) -> str:
 
 def _pods(number: int) -> str:
     return "1 pod" if number == 1 else f"{number} pods"
-
-
-def _incomplete(group: GroupNode, root: GroupNode) -> str:
-    """What a group that is not tried yet waits for."""
-    assert group.policy is not None
-    known = group.counts.present
-    if group.key.kind == POD_GROUP and known < group.need:
-        return f"waiting for pods: {known} of {group.need} exist{_gated(group)}"
-    if group.key.kind == COMPOSITE and known < group.policy.minimum:
-        return f"waiting for child groups: {known} of {group.policy.minimum} are complete"
-    return f"waiting for sibling groups: {root.key} is {_incomplete(root, root)}"
-
-
-def _gated(group: GroupNode) -> str:
-    """Pods that exist but do not count, because they have scheduling gates."""
-    held = [member for member in group.members.values() if not member.place and not member.leaving]
-    gates = dict.fromkeys(gate.name for member in held for gate in member.pod.spec.scheduling_gates)
-    count = len(held) - len(group.pending)
-    if not gates:
-        return ""
-    has = "has" if count == 1 else "have"
-    return f" without scheduling gates, {count} more {has} the scheduling gates {', '.join(sorted(gates))}"
