@@ -7,7 +7,7 @@ DEV := $(VENV)/.installed-dev
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long fuzz durability soak lint bench bench-engine bench-server bench-cluster conformance reference cluster-tools test-cluster test-clients e2e-upstream docs clean
+.PHONY: help install demo test test-long fuzz mutants durability soak lint bench bench-engine bench-server bench-cluster conformance reference cluster-tools test-cluster test-clients e2e-upstream docs clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -56,6 +56,9 @@ conformance: $(DEV) ## Count covered, passing and missing behaviours of every li
 
 fuzz: $(DEV) ## Largest objects, odd objects, random requests; PARTS=largest,mutated,grammar,direct,decoders SECONDS_LONG=60 SEED=1
 	@$(PY) -m tests.poison
+
+mutants: $(DEV) ## Wrong expressions that tests do not notice; PACKAGE=decide/job MUTANTS=300 (0: all) SEED=1
+	@$(PY) -m tests.mutation
 
 reference: $(DEV) ## Write the generated pages of docs/reference
 	@$(PY) -m tests.integration.api_coverage

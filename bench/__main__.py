@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from rich.console import Console
 
-from . import bind, blocked
+from . import bind, blocked, lives
 
 
 @click.command()
@@ -16,6 +16,7 @@ def main(sizes: tuple[str, ...], scale: float) -> None:
     console = Console(width=140)
     console.print(bind.table(bind.measure(sizes or list(bind.SIZES))))
     console.print(blocked.table(blocked.measure(scale)))
+    console.print(lives.table(lives.measure()))
 
 
 main()

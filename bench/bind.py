@@ -145,7 +145,7 @@ async def _through(size: Size, directory: Path) -> tuple[float, float, list[Chan
                     done.set()
 
         caches.of(PODS).add_handler(hear)
-        recording = asyncio.create_task(_record(store, log))
+        recording = asyncio.create_task(record(store, log))
         await asyncio.sleep(0)
         begin, worked = time.perf_counter(), time.process_time()
         await _all_at_once([pipeline.create(POD_GROUPS, _group(gang), "default") for gang in range(size.gangs)])
@@ -163,7 +163,7 @@ async def _through(size: Size, directory: Path) -> tuple[float, float, list[Chan
         return elapsed, worked, log
 
 
-async def _record(store: Store, log: list[Change]) -> None:
+async def record(store: Store, log: list[Change]) -> None:
     async for batch in store.watch("/", store.revision):
         log.extend(batch)
 
@@ -172,7 +172,7 @@ def _value(value: bytes, _revision: int) -> bytes:
     return value
 
 
-async def _bare(log: Sequence[Change], directory: Path) -> float:
+async def bare(log: Sequence[Change], directory: Path) -> float:
     """The same values under the same keys, straight into a store."""
     store = open_sqlite(directory, lambda _key, _value: Header())
     begin = time.perf_counter()
@@ -212,8 +212,8 @@ def _deciding(size: Size) -> float:
 async def _measure(size: Size) -> Figures:
     with tempfile.TemporaryDirectory(prefix="echelon-bench-") as directory:
         through, processor, log = await _through(size, Path(directory, "plane"))
-        bare = await _bare(log, Path(directory, "bare"))
-    return Figures(size, through, processor, bare, len(log), _deciding(size))
+        limit = await bare(log, Path(directory, "bare"))
+    return Figures(size, through, processor, limit, len(log), _deciding(size))
 
 
 def table(figures: Sequence[Figures]) -> Table:

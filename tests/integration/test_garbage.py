@@ -27,11 +27,11 @@ from echelon.api.verbs import Patch, PatchType
 from echelon.client.informer import Caches
 from echelon.controllers.garbage import GarbageCollector
 from echelon.controllers.job import JobController
-from echelon.controllers.namespaces import NamespaceController
 from echelon.controllers.nodes.lost_pods import LostPodController
 from echelon.controllers.protection import CompositePodGroupProtection, PodGroupProtection
 from echelon.controllers.runner import Controller
-from echelon.controllers.service_accounts import RootCertificateController, ServiceAccountController
+from echelon.controllers.tenancy.namespaces import NamespaceController
+from echelon.controllers.tenancy.service_accounts import RootCertificateController, ServiceAccountController
 from echelon.testing.builders import bare_pod
 from tests.controller_plane import ControllerPlane, in_virtual_time
 from tests.integration.test_job_runs import ends, job, no_finalizer_left

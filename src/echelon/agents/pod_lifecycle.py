@@ -169,6 +169,16 @@ def _end(pod: Object, script: Script) -> float | None:
     return None if begin is None or script.seconds is None else begin + script.seconds
 
 
+def failed_run(pod: Object, now: float) -> int | None:
+    """The exit code of a run that has failed by now; None if it goes on or has succeeded."""
+    try:
+        script = read_script(pod)
+    except BadScript:
+        return None
+    end = _end(pod, script)
+    return script.exit_code if script.exit_code and end is not None and end <= now else None
+
+
 def _run(pod: Object, script: Script, now: float) -> Step:
     if pod_status.running_since(pod) is None:
         wait = _restart_at(pod) - now

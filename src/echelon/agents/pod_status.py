@@ -13,6 +13,7 @@ from ..base.instants import to_time
 _MOST_STATUSES = 500
 #: 128 + SIGTERM.
 TERMINATED_BY_SIGNAL = 143
+_BARRIER = "InPlaceRestartBarrier"
 _MISCONFIGURED = "CreateContainerConfigError"
 
 
@@ -77,8 +78,12 @@ def misconfigured(pod: Object, message: str) -> Object:
 
 
 def is_misconfigured(pod: Object) -> bool:
+    return _waits_for(pod, _MISCONFIGURED)
+
+
+def _waits_for(pod: Object, reason: str) -> bool:
     states = [one.get("state") or {} for one in (pod.get("status") or {}).get("containerStatuses") or ()]
-    return any((state.get("waiting") or {}).get("reason") == _MISCONFIGURED for state in states)
+    return any((state.get("waiting") or {}).get("reason") == reason for state in states)
 
 
 def waiting_to_restart(pod: Object, exit_code: int, end: float) -> Object:
@@ -93,15 +98,49 @@ def waiting_to_restart(pod: Object, exit_code: int, end: float) -> Object:
 
 
 def restarted(pod: Object, now: float) -> Object:
+    begun = released(pod, now)
+    counted = [{**one, "restartCount": one.get("restartCount", 0) + 1} for one in begun["containerStatuses"]]
+    return {**begun, "containerStatuses": counted}
+
+
+def released(pod: Object, now: float) -> Object:
+    """The containers run, after they have waited for other pods."""
     begun = {"running": {"startedAt": to_time(now)}}
     ready = not delay(pod)
     return {
         "conditions": _readiness(pod, ready, now),
-        "containerStatuses": [
-            {**one, "state": begun, "ready": ready, "started": True, "restartCount": one.get("restartCount", 0) + 1}
-            for one in _containers(pod)
-        ],
+        "containerStatuses": [{**one, "state": begun, "ready": ready, "started": True} for one in _containers(pod)],
     }
+
+
+def at_barrier(pod: Object, now: float, host: str = "") -> Object:
+    """A new pod whose containers wait for the other pods of its JobSet."""
+    begun = running(pod, now, host)
+    kept = [one for one in begun["conditions"] if one["type"] not in ("Ready", "ContainersReady")]
+    held = [_held(one) for one in begun["containerStatuses"]]
+    return {**begun, "conditions": [*kept, *_readiness(pod, False, now)], "containerStatuses": held}
+
+
+def restarted_at_barrier(pod: Object, exit_code: int, now: float) -> Object:
+    """The containers have ended, and wait for the other pods before they run again."""
+    held = [
+        {
+            **_held(one),
+            "lastState": _terminated(one, exit_code or TERMINATED_BY_SIGNAL, now),
+            "restartCount": one.get("restartCount", 0) + 1,
+        }
+        for one in _containers(pod)
+    ]
+    return {"conditions": _readiness(pod, False, now), "containerStatuses": held}
+
+
+def waits_at_barrier(pod: Object) -> bool:
+    return _waits_for(pod, _BARRIER)
+
+
+def _held(container: Object) -> Object:
+    waiting = {"waiting": {"reason": _BARRIER, "message": "waits for the other pods of its JobSet"}}
+    return {**container, "state": waiting, "ready": False, "started": False}
 
 
 def became_ready(pod: Object, now: float) -> Object:

@@ -16,21 +16,22 @@ from collections.abc import Iterable
 from ..api.cluster.pools import Cluster, nodes
 from ..api.errors import ApiError
 from ..api.objects import meta
-from ..api.objects.vocabulary import NODE_FAILURE
-from ..api.scheme import NODES, PODS, Object
-from ..api.verbs import DeleteOptions, Patch, PatchType, Verbs
+from ..api.objects.vocabulary import IN_PLACE_ATTEMPT, NODE_FAILURE
+from ..api.scheme import JOB_SETS, NODES, PODS, Object
+from ..api.verbs import DeleteOptions, Patch, PatchType, Subresource, Verbs
 from ..base.clock import Clock
-from ..client.informer import Caches
+from ..client.informer import Caches, by_jobset
 from ..client.workqueue import WorkQueue
+from . import in_place_restart
 from .heartbeats import Heartbeats
 from .node_objects import free_address, internal_address, registered
-from .pod_lifecycle import Host, Remove, Wait, WriteStatus, next_step
+from .pod_lifecycle import Host, Remove, Step, Wait, WriteStatus, next_step
 
 log = logging.getLogger(__name__)
 
 #: Number of concurrent workers, so that the store can commit their writes together.
 _WORKERS = 64
-_INDEX = "node"
+_INDEX, _JOBSET = "node", "jobset"
 
 
 class SimulatedNodes:
@@ -41,7 +42,8 @@ class SimulatedNodes:
         self._caches = caches
         self._clock = clock
         self._cluster = cluster
-        self._pods = caches.of(PODS, {_INDEX: _node_of})
+        self._pods = caches.of(PODS, {_INDEX: _node_of, _JOBSET: by_jobset})
+        self._jobsets = caches.of(JOB_SETS)
         self._nodes = caches.of(NODES)
         self._queue = WorkQueue(clock)
         self._heartbeats = Heartbeats(verbs, caches, clock, [meta.name(node) for node in nodes(cluster)])
@@ -50,6 +52,7 @@ class SimulatedNodes:
         """Register the nodes, then run their pods until cancelled."""
         self._pods.add_handler(self._pod_changed, "simulated-nodes")
         self._nodes.add_handler(self._node_changed, "simulated-nodes")
+        self._jobsets.add_handler(self._jobset_changed, "simulated-nodes")
         await self._caches.wait_synced()
         try:
             async with asyncio.TaskGroup() as group:
@@ -67,6 +70,13 @@ class SimulatedNodes:
     def _node_changed(self, old: Object | None, node: Object | None) -> None:
         if node is not None and (old is None or _state(old) != _state(node)):
             for pod in self._pods.find(_INDEX, meta.name(node)):
+                self._queue.add(meta.key(pod))
+
+    def _jobset_changed(self, old: Object | None, jobset: Object | None) -> None:
+        if jobset is None or not in_place_restart.applies(jobset):
+            return
+        if old is None or in_place_restart.barrier(old) != in_place_restart.barrier(jobset):
+            for pod in self._pods.find(_JOBSET, meta.key(jobset)):
                 self._queue.add(meta.key(pod))
 
     async def _register(self) -> None:
@@ -112,17 +122,34 @@ class SimulatedNodes:
         if pod is None or node is None or _is_lost(node):
             return
         host = Host(internal_address(node), meta.condition_is(node, "Ready"))
-        match next_step(pod, self._clock.now(), host):
+        match self._next_step(pod, host):
+            case in_place_restart.Join(attempt, status):
+                notes = {"annotations": {IN_PLACE_ATTEMPT: str(attempt)}}
+                await self._patch(pod, {"metadata": {"uid": meta.uid(pod), **notes}})
+                await self._write(pod, status)
             case WriteStatus(status):
-                body = {"metadata": {"uid": meta.uid(pod)}, "status": status}
-                patch = Patch(PatchType.STRATEGIC, body)
-                written = await self._verbs.patch(PODS, meta.name(pod), patch, meta.namespace(pod), "status")
-                self._caches.observe(PODS, written)
+                await self._write(pod, status)
             case Remove():
                 options = DeleteOptions(grace_period_seconds=0, uid=meta.uid(pod))
                 await self._verbs.delete(PODS, meta.name(pod), meta.namespace(pod), options)
             case Wait(seconds):
                 self._queue.add_after(key, seconds)
+
+    def _next_step(self, pod: Object, host: Host) -> Step | in_place_restart.Join:
+        now = self._clock.now()
+        for key in by_jobset(pod):
+            jobset = self._jobsets.get(key)
+            if jobset is not None and in_place_restart.applies(jobset):
+                return in_place_restart.next_step(pod, jobset, now, host)
+        return next_step(pod, now, host)
+
+    async def _write(self, pod: Object, status: Object) -> None:
+        await self._patch(pod, {"metadata": {"uid": meta.uid(pod)}, "status": status}, "status")
+
+    async def _patch(self, pod: Object, body: Object, subresource: Subresource = "") -> None:
+        patch = Patch(PatchType.STRATEGIC, body)
+        written = await self._verbs.patch(PODS, meta.name(pod), patch, meta.namespace(pod), subresource)
+        self._caches.observe(PODS, written)
 
 
 def _is_lost(node: Object) -> bool:

@@ -21,6 +21,7 @@ from prometheus_client import CollectorRegistry
 
 from ..api.errors import ApiError
 from ..api.objects import meta
+from ..api.objects.vocabulary import JOBSET_NAME
 from ..api.scheme import Object, Resource
 from ..api.verbs import ListOptions, Verbs, WatchOptions
 from ..api.views.object_view import ObjectView
@@ -405,3 +406,9 @@ def by_controller(obj: Object) -> Iterable[str]:
     """Index by the uid of the controlling owner."""
     owner = meta.controller_of(obj)
     return (str(owner["uid"]),) if owner else ()
+
+
+def by_jobset(obj: Object) -> Iterable[str]:
+    """The key of the JobSet that a pod or a claim was made for; a claim that is to outlive it has no owner."""
+    name = meta.labels(obj).get(JOBSET_NAME)
+    return (f"{meta.namespace(obj)}/{name}",) if name else ()

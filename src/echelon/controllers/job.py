@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from ..api.objects import meta
 from ..api.objects.selectors import LabelSelector
 from ..api.objects.vocabulary import JOB_NAME, JOB_TRACKING
-from ..api.scheme import JOBS, NAMESPACES, POD_GROUPS, PODS, WORKLOADS, Object
+from ..api.scheme import JOB_SETS, JOBS, NAMESPACES, POD_GROUPS, PODS, WORKLOADS, Object
 from ..api.views.group_views import PodGroupView, WorkloadView
 from ..api.views.job_views import JobView
 from ..api.views.pod_views import PodView
@@ -19,6 +19,7 @@ from ..decide.job.model import Observed, managed_elsewhere, tracked
 from ..decide.job.reconcile import abandon, reconcile
 from ..decide.job.scheduling_groups import controller_reference
 from ..decide.plan import NOTHING, Plan
+from .gang_watch import GROUPS_JOINED, GangWatch, groups_joined
 from .orphan_index import ORPHANS, SELECTORS, orphan_labels, selected_labels
 from .runner import Source, controller_key, own_key
 
@@ -34,11 +35,12 @@ class JobController:
 
     def __init__(self, caches: Caches, *, workloads: bool = True) -> None:
         self._grouping = workloads
-        self._jobs = caches.views(JobView, {SELECTORS: selected_labels})
+        self._jobs = caches.views(JobView, {SELECTORS: selected_labels, GROUPS_JOINED: groups_joined})
         self._pods = caches.views(PodView, {"job": _job_of_pod, ORPHANS: orphan_labels})
         self._workloads = caches.views(WorkloadView, {"controller-ref": _controller_ref})
         self._groups = caches.views(PodGroupView, {"controller": by_controller})
         self._namespaces = caches.of(NAMESPACES)
+        self._gangs = GangWatch(caches)
 
     def sources(self) -> Sequence[Source]:
         return (
@@ -47,6 +49,7 @@ class JobController:
             Source(PODS, self._jobs_of_pod, _BATCH_SECONDS),
             Source(WORKLOADS, _job_of),
             Source(POD_GROUPS, _job_of),
+            Source(POD_GROUPS, self._jobs_in_group, _BATCH_SECONDS),
         )
 
     def decide(self, key: str, now: float) -> Plan:
@@ -63,7 +66,7 @@ class JobController:
                 return abandon(strays)
         namespace = self._namespaces.get(job.namespace)
         reference = "/".join((job.namespace, *controller_reference(job)))
-        return reconcile(
+        plan = reconcile(
             Observed(
                 job=job,
                 owned=owned,
@@ -72,19 +75,31 @@ class JobController:
                 groups=self._groups.find("controller", job.uid),
                 namespace_closed=namespace is not None and meta.deleting(namespace),
                 grouping=self._grouping,
+                gangs=self._gangs.of(job.obj, key, now, _spokesman(job)),
             ),
             now,
         )
+        return self._gangs.heard(job.obj, key, plan, now)
 
     def _orphans(self, job: JobView) -> list[PodView]:
         """Pods without a controller that carry one of the labels the Job selects; the selector itself decides."""
         return self._pods.find(ORPHANS, selected_labels(job.obj)[0])
+
+    def _jobs_in_group(self, group: Object) -> Iterable[str]:
+        """Jobs whose template names a group that someone else made."""
+        return [job.key for job in self._jobs.find(GROUPS_JOINED, meta.key(group))]
 
     def _jobs_of_pod(self, pod: Object) -> Iterable[str]:
         yield from _job_of_pod(pod)
         for value in orphan_labels(pod):
             for job in self._jobs.find(SELECTORS, value):
                 yield job.key
+
+
+def _spokesman(job: JobView) -> str:
+    """The JobSet that tells about a gang of which the Job is only a part."""
+    owner, joins = job.controller, job.spec.template.spec.scheduling_group.pod_group_name
+    return f"JobSet/{owner.name}" if owner is not None and owner.kind == JOB_SETS.kind and joins else ""
 
 
 def _not_begun(job: Object) -> Iterable[str]:

@@ -16,14 +16,14 @@ from .disruption_budgets import DisruptionController
 from .garbage import GarbageCollector
 from .job import JobController
 from .jobset import JobSetController
-from .namespaces import NamespaceController
 from .nodes.lifecycle import NodeLifecycleController
 from .nodes.lost_pods import LostPodController
 from .nodes.taint_eviction import TaintEvictionController
 from .protection import CompositePodGroupProtection, PodGroupProtection
 from .runner import Controller
-from .service_accounts import RootCertificateController, ServiceAccountController
 from .stage_quota import StageQuotaController
+from .tenancy.namespaces import NamespaceController
+from .tenancy.service_accounts import RootCertificateController, ServiceAccountController
 from .trainjob import TrainJobController
 
 

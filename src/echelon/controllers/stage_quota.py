@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from ..api.objects import meta
 from ..api.objects.vocabulary import ADMITTED_STAGES, QUOTA_ADMISSION, QUOTA_WAIT
-from ..api.scheme import JOB_SETS, PODS, PRIORITY_CLASSES, RESOURCE_QUOTAS, Object
+from ..api.scheme import JOB_SETS, LIMIT_RANGES, PODS, PRIORITY_CLASSES, RESOURCE_QUOTAS, Object
 from ..api.views.job_views import JobSetView, JobView
 from ..client.informer import Caches, by_controller
 from ..decide.jobset.stages.quota_queue import Namespace, decide
@@ -44,12 +44,17 @@ class StageQuotaController:
         self._jobsets = caches.views(JobSetView)
         self._jobs = caches.views(JobView, {_CONTROLLER: by_controller})
         self._quotas = caches.of(RESOURCE_QUOTAS, {_NAMESPACE: _namespace})
+        self._limit_ranges = caches.of(LIMIT_RANGES, {_NAMESPACE: _namespace})
         self._pods = caches.of(PODS, {_NAMESPACE: _namespace})
         self._classes = caches.of(PRIORITY_CLASSES)
 
     def sources(self) -> Sequence[Source]:
         # The status of a quota changes with every pod that it counts.
-        return [Source(JOB_SETS, _queued, _BATCH_SECONDS), Source(RESOURCE_QUOTAS, _namespace, _BATCH_SECONDS)]
+        return [
+            Source(JOB_SETS, _queued, _BATCH_SECONDS),
+            Source(RESOURCE_QUOTAS, _namespace, _BATCH_SECONDS),
+            Source(LIMIT_RANGES, _namespace, _BATCH_SECONDS),
+        ]
 
     def decide(self, key: str, now: float) -> Plan:
         jobsets = self._jobsets.find(_QUEUED, key)
@@ -62,6 +67,7 @@ class StageQuotaController:
                 jobsets,
                 lambda jobset: self._jobs.find(_CONTROLLER, jobset.uid),
                 self._quotas.find(_NAMESPACE, key),
+                self._limit_ranges.find(_NAMESPACE, key),
                 lambda: self._pods.find(_NAMESPACE, key),
                 self._priority,
             )

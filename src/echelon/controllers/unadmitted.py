@@ -7,6 +7,7 @@ writing, are applied here: defaults to what the controller sees, and a broken ru
 from __future__ import annotations
 
 from ..api import rules
+from ..api.admission import convert_older_forms
 from ..api.schema.decoding import copy_tree
 from ..api.scheme import Object, Resource
 from ..decide.plan import Note, Plan
@@ -15,6 +16,7 @@ from ..decide.plan import Note, Plan
 def completed(resource: Resource, stored: Object) -> Object:
     """A copy with every default that our own server would have stored."""
     obj: Object = copy_tree(stored)
+    convert_older_forms(resource, obj, lambda _: None)
     rules.default(resource, obj, None)
     return obj
 

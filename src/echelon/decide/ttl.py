@@ -1,4 +1,4 @@
-"""spec.ttlSecondsAfterFinished: a finished Job or JobSet is deleted, with all it owns, when its time is up."""
+"""spec.ttlSecondsAfterFinished: a finished Job, JobSet or TrainJob goes, with all it owns, when its time is up."""
 
 from __future__ import annotations
 

@@ -25,6 +25,7 @@ from ..scheme import (
     Resource,
 )
 from . import jobset_features, limit_ranges, namespaces, pod_defaults, priority, protection, trainjob
+from .older_forms import convert_older_forms
 from .reader import Reader
 from .switched_off import drop_job_scheduling
 
@@ -35,6 +36,7 @@ __all__ = [
     "admit_update",
     "check_create",
     "check_update",
+    "convert_older_forms",
     "drop_job_scheduling",
     "warnings",
 ]
@@ -86,7 +88,7 @@ def admit_update(resource: Resource, new: Object, old: Object, reader: Reader) -
     elif resource.kind == TRAIN_JOBS.kind:
         trainjob.update(new, old, reader)
     elif resource.kind in _RUNTIMES and new.get("spec") != old.get("spec"):
-        trainjob.runtime(resource, new)
+        trainjob.runtime(resource, new, old)
 
 
 def check_update(resource: Resource, new: Object, old: Object, reader: Reader) -> None:
@@ -105,4 +107,6 @@ def admit_delete(resource: Resource, obj: Object, reader: Reader) -> None:
 
 def warnings(resource: Resource, obj: Object, reader: Reader) -> list[str]:
     """Warnings that depend on other objects."""
-    return trainjob.warnings(obj, reader) if resource is TRAIN_JOBS else []
+    if resource is TRAIN_JOBS:
+        return trainjob.warnings(obj, reader)
+    return trainjob.runtime_warnings(obj, reader) if resource.kind in _RUNTIMES and resource.custom is None else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ...base import quantity
@@ -20,7 +20,12 @@ _Constraint = Callable[[str, str, str, Amounts, Amounts], str]
 
 def complete(pod: Object, reader: Reader) -> None:
     """Set the requests and limits that a container lacks, and say so in an annotation."""
-    for limit_range in reader.list(LIMIT_RANGES, meta.namespace(pod)):
+    fill_in(pod, reader.list(LIMIT_RANGES, meta.namespace(pod)))
+
+
+def fill_in(pod: Object, limit_ranges: Iterable[Object]) -> None:
+    """The same for a pod that does not exist yet."""
+    for limit_range in limit_ranges:
         defaults: dict[str, dict[str, str]] = {"requests": {}, "limits": {}}
         for item in items(limit_range, "spec", "limits"):
             if item.get("type") == "Container":

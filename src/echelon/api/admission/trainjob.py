@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import rules
-from ..errors import ApiError, FieldError, forbidden_field, invalid, not_supported, required
+from ..errors import ApiError, FieldError, forbidden_field, invalid, not_supported
 from ..objects import meta
 from ..objects.builtin_runtimes import template_of
 from ..objects.vocabulary import (
@@ -23,15 +23,13 @@ from ..objects.vocabulary import (
 from ..rules import fields, trainer_scheduling
 from ..rules.job import domain_prefixed_path
 from ..rules.jobset import LONGEST_NAME, TAIL
+from ..rules.trainer import DATASET, MODEL, STEP_CONTAINERS, own_warnings, steps
 from ..rules.workload import MAX_TEMPLATES
 from ..schema import kind_schema
 from ..scheme import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, TRAIN_JOBS, TRAINING_RUNTIMES, Object, Resource
-from . import torchtune
+from . import runtime_gaps, torchtune
 from .reader import Reader
 
-DATASET, MODEL = "dataset-initializer", "model-initializer"
-#: Step of a TrainJob -> the container of the runtime that does it.
-STEP_CONTAINERS = {"trainer": "node", DATASET: DATASET, MODEL: MODEL}
 INITIALIZER_VOLUME = "initializer"
 WEBHOOK_SWITCH = "trainer.kubeflow.org/webhook-validation"
 #: Environment variables that a framework sets itself.
@@ -82,7 +80,7 @@ def warnings(obj: Object, reader: Reader) -> list[str]:
     found = _runtime_of(obj, reader)
     if found is None:
         return []
-    told = rules.warnings(CLUSTER_TRAINING_RUNTIMES, found)
+    told = [*own_warnings(found), *runtime_gaps.of_trainjob(obj, found)]
     if "jax" in (found["spec"].get("mlPolicy") or {}):
         told += [
             f"spec.trainer.env[{index}]: {variable['name']} is set by the jax policy itself"
@@ -96,13 +94,23 @@ def warnings(obj: Object, reader: Reader) -> list[str]:
     return told
 
 
-def runtime(resource: Resource, obj: Object) -> None:
-    """Check that a runtime has the containers of its steps; built-in runtimes may disable this by a label."""
+def runtime(resource: Resource, obj: Object, old: Object | None = None) -> None:
+    """Check that a runtime has the containers of its steps; built-in runtimes may disable this by a label.
+
+    A change of a namespaced runtime is only warned about, as upstream has it: TrainJobs that need what it lacks are
+    refused then.
+    """
     if meta.labels(obj).get(WEBHOOK_SWITCH) == "disabled":
         return
     if kind_schema.check(resource, obj) or rules.validate_create(resource, obj):
         return
-    _deny_if(resource, _steps(obj) + _gang(obj))
+    checked = [] if old is not None and resource is TRAINING_RUNTIMES else steps(obj)
+    _deny_if(resource, trainer_scheduling.replicas(obj["spec"]) + checked + _gang(obj))
+
+
+def runtime_warnings(obj: Object, reader: Reader) -> list[str]:
+    """Warnings of a new runtime that depend on what else there is."""
+    return runtime_gaps.of_runtime(obj, reader)
 
 
 def _deny_if(resource: Resource, problems: Sequence[FieldError]) -> None:
@@ -130,6 +138,7 @@ def _against_runtime(obj: Object, reader: Reader) -> list[FieldError]:
     jobs = _replicated(found)
     problems = [*_initializers(spec, jobs), *_patches(spec, jobs), *_framework(spec, policy, jobs)]
     problems += _grouping(obj, found, jobs)
+    problems += runtime_gaps.refusals(obj, found, reader)
     return [*problems, *torchtune.check(spec, policy)] if "torch" in policy else problems
 
 
@@ -239,21 +248,6 @@ def _patches_closed(new: Part, old: Part, child: Object | None) -> list[FieldErr
         for count in counts
         if count.get("active")
     ]
-
-
-def _steps(runtime_: Object) -> list[FieldError]:
-    problems = trainer_scheduling.replicas(runtime_["spec"])
-    for index, job in enumerate(_replicated(runtime_).values()):
-        labels: Part = ((job.get("template") or {}).get("metadata") or {}).get("labels") or {}
-        container = STEP_CONTAINERS.get(labels.get(TRAINJOB_ANCESTOR_STEP, ""))
-        if container is None:
-            continue
-        path = f"spec.template.spec.replicatedJobs[{index}]"
-        if container not in _containers(job):
-            problems.append(
-                required(f"{path}.template.spec.template.spec.containers", f"must have the container {container}")
-            )
-    return problems
 
 
 def _gang(runtime_: Object) -> list[FieldError]:

@@ -63,6 +63,8 @@ GROUP_TEMPLATE_NAME = "scheduling.k8s.io/group-template-name"
 PARENT_COMPOSITE = "scheduling.k8s.io/parent-compositepodgroup"
 #: Job condition, True while its pods lack the group that its user asked for.
 GROUPING_DEGRADED = "GroupingDegraded"
+#: Condition of Jobs and JobSets, True while a gang of theirs is not placed; its reason and message say why.
+GANG_PENDING = "GangPending"
 NODE_LEASES = "kube-node-lease"
 #: Taints that say how a node is.
 NODE_STATE_TAINTS = "node.kubernetes.io/"
@@ -78,8 +80,12 @@ CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 JOBSET_PREFIX = "jobset.sigs.k8s.io/"
 JOBSET_NAME = JOBSET_PREFIX + "jobset-name"
 REPLICATED_JOB_NAME = JOBSET_PREFIX + "replicatedjob-name"
+IN_PLACE_ATTEMPT = JOBSET_PREFIX + "in-place-restart-attempt"
+DISABLE_IN_PLACE_RESTART = JOBSET_PREFIX + "disable-in-place-restart"
 JOBSET_PRIORITY = JOBSET_PREFIX + "priority"
 JOBSET_EXCLUSIVE_TOPOLOGY = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 #: Annotation of a runtime: `together` lets all pods of the gang start at once, whatever waits for Ready.
 GANG_START = "trainer.kubeflow.org/gang-start"
+#: Names in a pod that leave it to the scheduler of the plane.
+DEFAULT_SCHEDULERS = ("", "default-scheduler", "echelon")
 TRAINJOB_ANCESTOR_STEP = "trainer.kubeflow.org/trainjob-ancestor-step"

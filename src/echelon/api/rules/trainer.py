@@ -13,6 +13,8 @@ from ...base.instants import to_time
 from ..errors import FieldError, invalid, required
 from ..objects import meta, name_formats
 from ..objects.builtin_runtimes import likeness
+from ..objects.subtree import items, mapping
+from ..objects.vocabulary import TRAINJOB_ANCESTOR_STEP
 from ..scheme import Object
 from . import jobset_policies, trainer_scheduling
 from .kind import NOTHING, KindRules
@@ -20,6 +22,9 @@ from .kind import NOTHING, KindRules
 CONTROLLER = "trainer.kubeflow.org/trainjob-controller"
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 SUPPORT = "trainer.kubeflow.org/support"
+DATASET, MODEL = "dataset-initializer", "model-initializer"
+#: Step of a TrainJob -> the container of the runtime that does it.
+STEP_CONTAINERS = {"trainer": "node", DATASET: DATASET, MODEL: MODEL}
 FRAMEWORKS = ("torch", "mpi", "jax", "xgboost", "flux")
 GANG_SOURCES = ("coscheduling", "volcano", "workload")
 #: Immutable fields of a TrainJob; absent ones may be added while it has no JobSet.
@@ -156,7 +161,25 @@ def _runtime_update(new: Object, old: Object) -> list[FieldError]:
     return problems
 
 
+def steps(obj: Object) -> list[FieldError]:
+    """Containers that the replicated jobs of a runtime lack for the steps of a TrainJob that they are labelled with."""
+    problems: list[FieldError] = []
+    for index, job in enumerate(items(obj, "spec", "template", "spec", "replicatedJobs")):
+        step = mapping(job, "template", "metadata", "labels").get(TRAINJOB_ANCESTOR_STEP, "")
+        container = STEP_CONTAINERS.get(step)
+        known = [one.get("name") for one in items(job, "template", "spec", "template", "spec", "containers")]
+        if container is not None and container not in known:
+            where = f"spec.template.spec.replicatedJobs[{index}].template.spec.template.spec.containers"
+            problems.append(required(where, f"must have the container {container}"))
+    return problems
+
+
 def _runtime_warnings(obj: Object) -> list[str]:
+    return own_warnings(obj) + [str(problem) for problem in steps(obj)]
+
+
+def own_warnings(obj: Object) -> list[str]:
+    """What its TrainJobs are told of a runtime too."""
     told: list[str] = []
     if meta.labels(obj).get(SUPPORT) == "deprecated":
         told.append(f'runtime "{meta.name(obj)}" is deprecated and will be removed; choose another for new TrainJobs')

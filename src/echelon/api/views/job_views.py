@@ -185,6 +185,8 @@ class ReplicatedJobStatus(ViewPart, frozen=True):
     failed: int = 0
     active: int = 0
     suspended: int = 0
+    #: Indexes of the Jobs that have succeeded in this attempt, as Jobs write those of their pods.
+    completed_indexes: str = ""
     job_restarts: tuple[int, ...] = ()
     job_restarts_count_towards_max: tuple[int, ...] = ()
 
@@ -192,6 +194,7 @@ class ReplicatedJobStatus(ViewPart, frozen=True):
 class JobSetStatus(Conditioned, frozen=True):
     restarts: int = 0
     restarts_count_towards_max: int = 0
+    execution_attempts: int | None = None
     replicated_jobs_status: tuple[ReplicatedJobStatus, ...] = ()
 
 

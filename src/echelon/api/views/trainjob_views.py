@@ -52,6 +52,7 @@ class TrainJobSpec(ViewPart, frozen=True):
     suspend: bool = False
     managed_by: str = ""
     active_deadline_seconds: int | None = None
+    ttl_seconds_after_finished: int | None = None
 
 
 class TrainJobView(ObjectView[TrainJobSpec, Conditioned], resource=TRAIN_JOBS, spec=TrainJobSpec):

@@ -15,6 +15,7 @@ from ...api.views.job_views import JobSpec, JobStatus, JobView, PodFailureRule, 
 from ...api.views.pod_views import PodView
 from ...base.decimals import read_count
 from ...base.instants import parse as instant
+from ..gang_trouble import NO_GANGS, Gangs
 
 CONTROLLER_NAME = "kubernetes.io/job-controller"
 FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
@@ -39,6 +40,8 @@ class Observed:
     namespace_closed: bool = False
     #: Workloads and PodGroups are made for Jobs, and pods join them.
     grouping: bool = True
+    #: The groups that its pods are in.
+    gangs: Gangs = NO_GANGS
 
 
 @dataclass(frozen=True)

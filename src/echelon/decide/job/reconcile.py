@@ -11,10 +11,11 @@ crash between any two writes finds its way back.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ...api.scheme import JOBS, PODS
 from ...api.views.pod_views import PodView
-from .. import ttl
+from .. import gang_trouble, ttl
 from ..plan import NOTHING, Action, Create, Delete, Draft, Note, Plan
 from . import adoption, child, children, outcome, scaling, scheduling_groups, tracking
 from .model import Job, JobPod, Observed, read, read_pod, tracked
@@ -35,7 +36,7 @@ def reconcile(observed: Observed, now: float) -> Plan:
     groups = _groups(job, observed)
     if groups.actions:
         return Plan(tuple((action,) for action in groups.actions), requeue_after=0)
-    return _run(job, [read_pod(pod) for pod in observed.owned], groups, observed.namespace_closed, now)
+    return _run(job, [read_pod(pod) for pod in observed.owned], groups, observed, now)
 
 
 def _expire(job: Job, now: float) -> Plan:
@@ -63,7 +64,7 @@ def _groups(job: Job, observed: Observed) -> scheduling_groups.GroupStep:
     return scheduling_groups.step(job, pods, observed.workloads, observed.groups)
 
 
-def _run(job: Job, mine: list[JobPod], groups: scheduling_groups.GroupStep, namespace_closed: bool, now: float) -> Plan:
+def _run(job: Job, mine: list[JobPod], groups: scheduling_groups.GroupStep, observed: Observed, now: float) -> Plan:
     draft = Draft()
     start = job.start_time
     if start is None and not job.suspended:
@@ -81,7 +82,7 @@ def _run(job: Job, mine: list[JobPod], groups: scheduling_groups.GroupStep, name
             status.suspension()
     doomed = counted.active if end is not None and end.recorded else changes.delete
     counting = tracking.track(job, mine, end, held)
-    changes = _hold_back(changes, namespace_closed, counting.moves)
+    changes = _hold_back(changes, observed.namespace_closed, counting.moves)
     _plan_deletions(draft, job, doomed, uncounted=end is None or not end.recorded)
     draft.stage(*(adoption.strip(pod.view) for pod in counting.strip))
     for batch in _growing_batches([_create(job, index, groups.group, held) for index in changes.create]):
@@ -96,6 +97,10 @@ def _run(job: Job, mine: list[JobPod], groups: scheduling_groups.GroupStep, name
         _conclude(status, end, counting, survivors + terminating)
     _wake(draft, job, end, changes, start, now)
     status.grouping(groups.problem)
+    if end is not None or job.suspended:
+        gang_trouble.clear(status, "JobSuspended" if end is None else "JobEnded")
+    else:
+        gang_trouble.tell(replace(observed.gangs, pods=observed.owned), status, draft, now)
     return status.finish(draft)
 
 

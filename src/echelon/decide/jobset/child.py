@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import deepcopy
 
 from ...api.objects import meta
@@ -26,6 +27,7 @@ from .model import NODE_SELECTOR_STRATEGY, JobSet, ReplicatedJob
 from .scheduling_groups import Membership
 from .upkeep import volume_claims
 
+EXECUTION_ATTEMPT = JOBSET_PREFIX + "execution-attempt"
 _NAMESPACED_JOB = "alpha.jobset.sigs.k8s.io/namespaced-job"
 _NO_SCHEDULE = "alpha.jobset.sigs.k8s.io/no-schedule"
 
@@ -33,7 +35,7 @@ _NO_SCHEDULE = "alpha.jobset.sigs.k8s.io/no-schedule"
 def build(js: JobSet, rj: ReplicatedJob, index: int, membership: Membership | None) -> Object:
     name = child_names.job_name(js.name, rj.name, index)
     keys = _keys(js, rj, index, name)
-    annotations = keys | _placement_annotations(rj)
+    annotations = keys | _placement_annotations(rj) | attempt_annotation(js)
     template = rj.template.metadata
     metadata: Object = {
         "name": name,
@@ -52,9 +54,17 @@ def build(js: JobSet, rj: ReplicatedJob, index: int, membership: Membership | No
     return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": metadata, "spec": spec}
 
 
-def change(job: JobView, spec: Object, refused: Note | None = None) -> ApplyPatch:
+def attempt_annotation(js: JobSet) -> dict[str, str]:
+    """Which run of the JobSet a Job and its pods belong to."""
+    return {} if js.execution_attempt is None else {EXECUTION_ATTEMPT: str(js.execution_attempt)}
+
+
+def change(
+    job: JobView, spec: Object, refused: Note | None = None, annotations: Mapping[str, str] | None = None
+) -> ApplyPatch:
     """A change of the spec of a Job that exists."""
-    body = {"metadata": {"uid": job.uid}, "spec": spec}
+    metadata = {"uid": job.uid, **({"annotations": dict(annotations)} if annotations else {})}
+    body = {"metadata": metadata, "spec": spec}
     return ApplyPatch(JOBS, job.namespace, job.name, Patch(PatchType.MERGE, body), gone_is_fine=True, refused=refused)
 
 

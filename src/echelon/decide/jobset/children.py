@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from ...api.objects.completion_indexes import NO_INDEXES, IndexSet, members
+from ...api.objects.completion_indexes import of as indexes_of
 from ...api.objects.vocabulary import JOBSET_PREFIX, REPLICATED_JOB_NAME
 from ...api.scheme import Object
 from ...api.views.job_views import JobView, ReplicatedJobStatus
 from ...base.decimals import read_count
-from .model import JobSet
+from .model import JobSet, ReplicatedJob
 from .stages import kept_jobs
 
 RESTART_ATTEMPT = JOBSET_PREFIX + "restart-attempt"
@@ -33,11 +35,21 @@ class SortedJobs:
     failed: tuple[JobView, ...]
     #: Labels do not say which of our Jobs it is, or of which attempt: not ours to judge, only its name is taken.
     unreadable: tuple[JobView, ...]
+    #: By replicated job, the indexes of those that have succeeded in this attempt and are gone.
+    remembered: Mapping[str, IndexSet]
 
     @cached_property
     def names(self) -> frozenset[str]:
+        """Names of Jobs that are there."""
         every = (*self.previous, *self.active, *self.succeeded, *self.failed, *self.unreadable)
         return frozenset(job.name for job in every)
+
+    @cached_property
+    def successes(self) -> Counter[str]:
+        """By replicated job, how many Jobs have succeeded, whether they are still there or not."""
+        found = Counter(map(parent, self.succeeded))
+        found.update({name: len(gone) for name, gone in self.remembered.items()})
+        return found
 
 
 @dataclass(frozen=True)
@@ -64,9 +76,23 @@ def classify(js: JobSet, jobs: Sequence[JobView]) -> SortedJobs:
         "unreadable": [],
     }
     kept = kept_jobs.kept(js, jobs)
+    present: defaultdict[str, set[int]] = defaultdict(set)
     for job in jobs:
-        sorted_out[_class_of(js, job, kept)].append(job)
-    return SortedJobs(**{name: tuple(found) for name, found in sorted_out.items()})
+        class_ = _class_of(js, job, kept)
+        sorted_out[class_].append(job)
+        if class_ not in ("previous", "unreadable"):
+            present[parent(job)].add(job_index(job))
+    remembered = {rj.name: _remembered(js, rj, present[rj.name]) for rj in js.replicated}
+    return SortedJobs(**{name: tuple(found) for name, found in sorted_out.items()}, remembered=remembered)
+
+
+def _remembered(js: JobSet, rj: ReplicatedJob, present: set[int]) -> IndexSet:
+    """Whoever removed a finished Job, it does not run again before the whole JobSet does."""
+    known = js.status_by_name.get(rj.name, _NOTHING_YET).completed_indexes
+    if not known:
+        return NO_INDEXES
+    done = members(known, rj.replicas)
+    return indexes_of(index for index in range(rj.replicas) if index in done and index not in present)
 
 
 def _class_of(js: JobSet, job: JobView, kept: frozenset[str]) -> str:
@@ -110,11 +136,11 @@ def count(js: JobSet, jobs: SortedJobs) -> dict[str, Counts]:
     active: defaultdict[str, list[JobView]] = defaultdict(list)
     for job in jobs.active:
         active[parent(job)].append(job)
-    succeeded, failed = (Counter(map(parent, ended)) for ended in (jobs.succeeded, jobs.failed))
+    failed = Counter(map(parent, jobs.failed))
     return {
         rj.name: Counts(
             ready=sum(map(_is_ready, active[rj.name])),
-            succeeded=succeeded[rj.name],
+            succeeded=jobs.successes[rj.name],
             failed=failed[rj.name],
             active=sum(job.status.active > 0 for job in active[rj.name]),
             suspended=sum(job.spec.suspend for job in active[rj.name]),
@@ -128,9 +154,12 @@ def _is_ready(job: JobView) -> bool:
     return job.status.ready + job.status.succeeded >= job.spec.concurrent_pods
 
 
-def status_of(js: JobSet, counts: Mapping[str, Counts]) -> list[Object]:
+def status_of(js: JobSet, jobs: SortedJobs, counts: Mapping[str, Counts]) -> list[Object]:
     """`replicatedJobsStatus`, by name descending; restart counters of single Jobs are carried over."""
     result: list[Object] = []
+    done: defaultdict[str, list[int]] = defaultdict(list)
+    for job in jobs.succeeded:
+        done[parent(job)].append(job_index(job))
     for rj in sorted(js.replicated, key=lambda one: one.name, reverse=True):
         number = counts[rj.name]
         entry: Object = {
@@ -141,6 +170,8 @@ def status_of(js: JobSet, counts: Mapping[str, Counts]) -> list[Object]:
             "active": number.active,
             "suspended": number.suspended,
         }
+        if number.succeeded:
+            entry["completedIndexes"] = str(indexes_of(done[rj.name]) | jobs.remembered[rj.name])
         old = js.status_by_name.get(rj.name, _NOTHING_YET)
         if old.job_restarts:
             entry["jobRestarts"] = list(old.job_restarts)

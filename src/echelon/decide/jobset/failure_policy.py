@@ -16,6 +16,7 @@ from ...api.views.object_view import Condition
 from ...base.instants import parse
 from .children import job_index, parent
 from .model import JobSet
+from .restarts import execution_attempts
 from .status import RESTARTING, JobSetStatusDraft
 
 DEFAULT_ACTION = "RestartJobSet"
@@ -113,6 +114,11 @@ def _restart_uncounted(
     js: JobSet, policy: JobSetFailurePolicy, decision: ChosenAction, status: JobSetStatusDraft
 ) -> None:
     status.body["restarts"] = js.restarts + 1
+    status.body["replicatedJobsStatus"] = [
+        {field: value for field, value in entry.items() if field != "completedIndexes"}
+        for entry in items(status.body, "replicatedJobsStatus")
+    ]
+    execution_attempts.count_restart(js, status)
     status.body.pop("startTime", None)
     reason = f"FailurePolicy_{decision.rule}" if decision.rule else "DefaultFailurePolicy"
     status.set_true(RESTARTING, reason, f"jobset is restarting {_first(decision.job)}", "Warning")

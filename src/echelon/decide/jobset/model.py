@@ -23,7 +23,8 @@ from ...api.views.job_views import (
     ReplicatedJobStatus,
 )
 from ...api.views.object_view import read as decode
-from ...api.views.pod_views import PodSpec
+from ...api.views.pod_views import PodSpec, PodView
+from ..gang_trouble import NO_GANGS, Gangs
 
 NODE_SELECTOR_STRATEGY = "alpha.jobset.sigs.k8s.io/node-selector"
 CONTROLLER_NAME = "jobset.sigs.k8s.io/jobset-controller"
@@ -42,6 +43,10 @@ class Observed:
     groups: Sequence[GroupObjectView]
     #: Any object in its namespace, whatever its owner.
     find: Callable[[Resource, str], Object | None]
+    #: The groups that its pods are in, whoever made them.
+    gangs: Gangs = NO_GANGS
+    #: Pods of its Jobs, if it restarts them in place.
+    pods: Sequence[PodView] = ()
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,12 @@ class JobSet:
         return self.spec.suspend
 
     @property
+    def execution_attempt(self) -> int | None:
+        """Which run this is, counted from 0; None before the first."""
+        known = self.view.status.execution_attempts
+        return self.restarts if known is None and not self.suspended else known
+
+    @property
     def subdomain(self) -> str:
         return self.spec.network.subdomain or self.name
 
@@ -108,6 +119,11 @@ class JobSet:
     @cached_property
     def jobs_in_total(self) -> int:
         return sum(rj.replicas for rj in self.replicated)
+
+    @property
+    def runs_in_order(self) -> bool:
+        """executionPolicy InOrder: each replicated job waits until all before are complete."""
+        return self.spec.execution_policy.execution_policy_order == "InOrder"
 
     @property
     def sequenced(self) -> bool:

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...api.objects import meta
-from ...api.scheme import JOB_SETS, JOBS, SERVICES, Object
+from ...api.scheme import JOB_SETS, JOBS, SERVICES, TRAIN_JOBS, Object
 from ...api.views.job_views import JobView
-from .. import ttl
+from .. import gang_trouble, ttl
 from ..plan import NOTHING, Create, Delete, Draft, Note, Plan
 from . import (
     child,
@@ -30,6 +30,7 @@ from . import (
 )
 from .group_objects import GroupObjects
 from .model import JobSet, Observed, managed_elsewhere, read
+from .restarts import execution_attempts, in_place
 from .stages import admission, quota_timeout, stage_report
 from .status import COMPLETED, FAILED, RESTARTING, JobSetStatusDraft
 from .upkeep import elastic_jobs, service, volume_claims
@@ -60,7 +61,7 @@ def reconcile(observed: Observed, now: float) -> Plan:
     sorted_jobs = children.classify(js, observed.jobs)
     counts = children.count(js, sorted_jobs)
     decision = _Decision(js, observed, sorted_jobs, counts, now, Draft(), JobSetStatusDraft(jobset.obj, now))
-    decision.status.body["replicatedJobsStatus"] = children.status_of(js, counts)
+    decision.status.body["replicatedJobsStatus"] = children.status_of(js, sorted_jobs, counts)
     if jobset.finished:
         decision.draft.stage(*_deletions([*sorted_jobs.active, *sorted_jobs.previous]))
         ttl.expire(jobset, js.spec.ttl_seconds_after_finished, (COMPLETED, FAILED), now, decision.draft)
@@ -70,8 +71,19 @@ def reconcile(observed: Observed, now: float) -> Plan:
         deadline.keep_time(js, now, decision.status)
         if not _ends(decision):
             _run(decision)
+    _tell_gangs(decision)
     stage_report.report(js, observed, sorted_jobs, counts, decision.status)
     return decision.status.finish(decision.draft)
+
+
+def _tell_gangs(decision: _Decision) -> None:
+    """Say on the JobSet, and on its TrainJob, that a gang is not placed; Jobs with gangs of their own have said it."""
+    js, status = decision.js, decision.status
+    if js.suspended or js.view.finished or decision.jobs.failed:
+        gang_trouble.clear(status, "JobSetSuspended" if js.suspended else "JobSetEnded")
+        return
+    gangs = gang_trouble.in_use(decision.observed.gangs, decision.jobs.active)
+    gang_trouble.tell(gangs, status, decision.draft, decision.now, gang_trouble.owner_of(js.view, TRAIN_JOBS))
 
 
 def _note_readiness(decision: _Decision) -> None:
@@ -102,25 +114,27 @@ def _run(decision: _Decision) -> None:
     headless = service.missing(js, decision.observed)
     if headless is not None:
         draft.stage(Create(SERVICES, headless, refused=_refusal(js, "HeadlessServiceCreationFailed")))
-    if not _make_claims(decision):
-        return
+    mountable = _make_claims(decision)
     wanted = group_objects.build(js, scheduling_groups.compile_tree(js))
     startable = startup.startable(js, decision.counts)
     held_back = admission.held_back(js)
     if js.suspended:
-        draft.stage(*_missing_jobs(decision, startable, wanted, held_back))
+        draft.stage(*(_missing_jobs(decision, startable, wanted, held_back) if mountable else ()))
         draft.stage(*suspend.suspend(decision.jobs, status))
         draft.stage(*elastic_jobs.resized_jobs(js, decision.jobs))
         draft.stage(*_deletions(suspend.regrouped(js, decision.jobs, wanted.members)))
         draft.stage(*group_objects.leftovers(decision.observed))
         return
+    if execution_attempts.begins(js, decision.jobs, status):
+        return
     if _make_groups(decision, wanted):
         for stage in elastic_jobs.resized_groups(wanted, decision.observed, js.uid):
             draft.stage(*stage)
         draft.stage(*elastic_jobs.resized_jobs(js, decision.jobs))
-        draft.stage(*_missing_jobs(decision, startable, wanted, held_back))
+        draft.stage(*(_missing_jobs(decision, startable, wanted, held_back) if mountable else ()))
         draft.stage(*suspend.resume(js, startable.without(held_back), decision.jobs, wanted.members, status))
         startup.report_startup(js, startable, status)
+        in_place.advance(js, decision.jobs, decision.observed.pods, status)
 
 
 def _make_claims(decision: _Decision) -> bool:
@@ -162,7 +176,7 @@ def _missing_jobs(
                 # The Jobs made now bring the next decision.
                 return creations
             name = child_names.job_name(js.name, rj.name, index)
-            if name in jobs.names:
+            if name in jobs.names or index in jobs.remembered[rj.name]:
                 continue
             foreign = decision.observed.find(JOBS, name)
             if foreign is not None:

@@ -16,7 +16,7 @@ from ...api.scheme import JOB_SETS, Object
 from ...api.views.job_views import JobView
 from ...base import quantity
 from ..plan import ApplyPatch, Note
-from .child import build, change
+from .child import attempt_annotation, build, change
 from .children import SortedJobs, job_index, parent
 from .model import JobSet, ReplicatedJob
 from .scheduling_groups import Membership
@@ -66,7 +66,8 @@ def resume(
                 held = True
                 continue
             refused = Note(JOB_SETS, js.obj, "Warning", _refusal(template), "{error}") if template else None
-            changes.append(change(job, {"suspend": False} | ({"template": template} if template else {}), refused))
+            spec = {"suspend": False} | ({"template": template} if template else {})
+            changes.append(change(job, spec, refused, attempt_annotation(js)))
     if not held and startable.starting is None:
         status.set_false(SUSPENDED, "ResumeJobs", "jobset is resumed")
     return changes

@@ -59,6 +59,7 @@ def build(tj: TrainJob, runtime: Object) -> Built:
     nodes = [rj for rj in replicated_jobs if overrides.trains(rj, policy)]
     for rj in nodes:
         overrides.apply_resources(tj, rj)
+        overrides.apply_image(tj, rj)
         overrides.apply_env(tj, rj)
     pods = {rj["name"]: _pods(tj, policy, rj) for rj in replicated_jobs}
     parts = Parts(tj, policy, replicated_jobs, pods, _subdomain(tj, jobset_spec))

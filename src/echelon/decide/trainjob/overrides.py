@@ -48,8 +48,15 @@ def apply_env(tj: TrainJob, replicated_job: Object) -> None:
         set_env(node, tj.trainer.env)
 
 
+def apply_image(tj: TrainJob, replicated_job: Object) -> None:
+    """The image of all nodes: what a launcher starts must be there on its workers."""
+    node = container(replicated_job, NODE_CONTAINER)
+    if node is not None and tj.trainer.image:
+        node["image"] = tj.trainer.image
+
+
 def apply_trainer(tj: TrainJob, replicated_job: Object, made: Sequence[str]) -> None:
-    """Image, command and arguments replace the runtime's, each on its own.
+    """Command and arguments replace the runtime's, each on its own.
 
     `made`: fields that the ML policy has made of the TrainJob's already.
     """
@@ -57,8 +64,6 @@ def apply_trainer(tj: TrainJob, replicated_job: Object, made: Sequence[str]) -> 
     if node is None or ancestor(replicated_job) != TRAINER:
         return
     trainer = tj.trainer
-    if trainer.image:
-        node["image"] = trainer.image
     if trainer.command and "command" not in made:
         node["command"] = list(trainer.command)
     if trainer.args and "args" not in made:

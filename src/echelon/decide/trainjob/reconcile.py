@@ -28,12 +28,13 @@ from ...api.verbs import Patch, PatchType
 from ...api.views.group_views import WorkloadView
 from ...api.views.job_views import JobSetView, JobTemplate
 from ...api.views.object_view import read as read_part
+from .. import ttl
 from ..plan import NOTHING, ApplyPatch, Create, Delete, Draft, Note, Plan
 from . import child, foreign_groups, group_objects, reporting_pods, runtime_snapshot, scheduling_groups
 from .group_names import group_name
 from .model import CannotBuild, Observed, TrainJob, managed_elsewhere, read
 from .scheduling_groups import Tree
-from .status import TrainJobStatusDraft, missed_deadline
+from .status import COMPLETE, FAILED, TrainJobStatusDraft, missed_deadline
 
 _RETRY_SECONDS = 5.0
 _MESSAGE_LIMIT = 950
@@ -44,6 +45,8 @@ def reconcile(observed: Observed, now: float) -> Plan:
     if trainjob.deleting or managed_elsewhere(trainjob):
         return NOTHING
     tj = read(trainjob)
+    if tj.runtime_resource is not None:
+        tj = runtime_snapshot.limited(tj, observed)
     draft, status = Draft(), TrainJobStatusDraft(tj, now)
     existing = _find_jobset(tj, observed)
     current = existing if existing is not None and existing.controlled_by(tj.uid) else None
@@ -51,6 +54,7 @@ def reconcile(observed: Observed, now: float) -> Plan:
         status.unsupported_runtime()
     elif trainjob.finished:
         _clean_up(tj, current, draft)
+        ttl.expire(trainjob, tj.spec.ttl_seconds_after_finished, (COMPLETE, FAILED), now, draft)
     else:
         try:
             _run(tj, observed, existing, draft)

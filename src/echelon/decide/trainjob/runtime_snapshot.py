@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
 
+import msgspec
 import yaml
 
 from ...api.objects import meta
@@ -29,6 +32,26 @@ def resolve(tj: TrainJob, observed: Observed) -> Resolved:
     if observed.runtime is None:
         raise CannotBuild(f"{tj.spec.runtime_ref.kind} {tj.runtime_name} not found")
     return Resolved(observed.runtime, _freeze(tj, observed.runtime))
+
+
+def limited(tj: TrainJob, observed: Observed) -> TrainJob:
+    """The TrainJob with the limits of its runtime's runPolicy where it says none itself."""
+    spec = tj.spec
+    if spec.active_deadline_seconds is not None and spec.ttl_seconds_after_finished is not None:
+        return tj
+    try:
+        policy = mapping(resolve(tj, observed).runtime, "spec", "runPolicy")
+    except CannotBuild:
+        return tj
+    if not policy:
+        return tj
+    wanted = {
+        "active_deadline_seconds": spec.active_deadline_seconds or policy.get("activeDeadlineSeconds"),
+        "ttl_seconds_after_finished": policy.get("ttlSecondsAfterFinished")
+        if spec.ttl_seconds_after_finished is None
+        else spec.ttl_seconds_after_finished,
+    }
+    return replace(tj, spec=msgspec.structs.replace(spec, **wanted))
 
 
 def snapshot_name(tj: TrainJob) -> str:
@@ -65,12 +88,18 @@ def _thaw(tj: TrainJob, stored: Object) -> Object:
     if text is None:
         raise CannotBuild(f"{where} has no key {_KEY!r}; delete it to take a new snapshot")
     try:
-        runtime = yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader, in C where there is one
+        runtime = _parsed(text)
     except yaml.YAMLError as error:
         raise CannotBuild(f"{where} holds no YAML: {error}; delete it to take a new snapshot") from error
     if not isinstance(runtime, dict) or not _is_the_one_meant(tj, runtime):
         raise CannotBuild(f"{where} holds another runtime than {tj.runtime_name}; delete it to take a new snapshot")
     return runtime
+
+
+@lru_cache(maxsize=512)
+def _parsed(text: str) -> Any:
+    """Every decision about a TrainJob reads its snapshot; nobody changes what comes out."""
+    return yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader, in C where there is one
 
 
 def _is_the_one_meant(tj: TrainJob, runtime: Object) -> bool:

@@ -23,6 +23,8 @@ class Origin:
     maker: str = ""
     #: Where that object has the fields of the group; "" if its fields are other ones.
     prefix: str = "spec"
+    #: The field of that object from which the minimum of the group follows; "" if it is a field of the group.
+    count_field: str = ""
 
 
 def fix_in_words(fix: Fix, whose: str, short: Shortage | None, bound: Sequence[str], origin: Origin | None) -> str:
@@ -46,6 +48,8 @@ def fix_in_words(fix: Fix, whose: str, short: Shortage | None, bound: Sequence[s
             change = f"set {field}.key to {fix.wider}" if fix.wider else f"remove {field} ({level(fix.key)})"
             return change + every + _remade(origin, immutable=True)
         case "lower":
+            if origin is not None and origin.count_field and len(fix.groups) <= 1:
+                return f"lower {origin.count_field} in {origin.maker} ({_room(fix, short)})"
             return _lowered(fix, prefix, every, short) + _remade(origin, immutable=False)
         case "add":
             return f"add {counted(fix.amount, 'node')} like {fix.nodes[0]}{_place(fix, 'to')}"
@@ -73,12 +77,17 @@ def _remade(origin: Origin | None, *, immutable: bool) -> str:
 
 def _lowered(fix: Fix, prefix: str, every: str, short: Shortage | None) -> str:
     """The new minimum is what there is room for, so the text says where."""
-    field, noun = (MIN_GROUP_COUNT, "group") if short is not None and short.of_groups else (MIN_COUNT, "pod")
+    field = MIN_GROUP_COUNT if short is not None and short.of_groups else MIN_COUNT
     before = f" from {short.need}" if short is not None else ""
+    return f"lower {prefix}.{field}{every}{before} to {fix.amount} ({_room(fix, short)})"
+
+
+def _room(fix: Fix, short: Shortage | None) -> str:
+    """How many fit, and where."""
+    noun = "group" if short is not None and short.of_groups else "pod"
     place = f"one {level(fix.key)}" if fix.key else "the cluster"
     beside = " beside the other groups" if short is not None and fix.amount < short.have else ""
-    fits = plural(fix.amount, f"{noun} fits", f"{noun}s fit")
-    return f"lower {prefix}.{field}{every}{before} to {fix.amount} (only {fix.amount} {fits} in {place}{beside})"
+    return f"only {fix.amount} {plural(fix.amount, f'{noun} fits', f'{noun}s fit')} in {place}{beside}"
 
 
 def _place(fix: Fix, word: str) -> str:

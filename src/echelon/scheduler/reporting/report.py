@@ -21,7 +21,7 @@ from typing import Literal
 
 from ...api.objects import meta
 from ...api.objects.vocabulary import INITIALLY_SCHEDULED
-from ...api.scheme import JOBS, PODS, WORKLOADS, Object, Resource
+from ...api.scheme import JOBS, PODS, TRAIN_JOBS, WORKLOADS, Object, Resource
 from ...base.clock import Clock
 from ...base.paths import spoken
 from ...client.events import Recorder, reference_to
@@ -260,7 +260,8 @@ def _origin(group: Object) -> Origin:
     if maker is None:
         return Origin()
     own = maker["kind"] == JOBS.kind and any(one["kind"] == WORKLOADS.kind for one in meta.owner_references(group))
-    return Origin(f"{maker['kind']}/{maker['name']}", "spec.scheduling" if own else "")
+    nodes = "spec.trainer.numNodes" if maker["kind"] == TRAIN_JOBS.kind else ""
+    return Origin(f"{maker['kind']}/{maker['name']}", "spec.scheduling" if own else "", nodes)
 
 
 def _bound_pods(root: Root) -> dict[int, list[str]]:

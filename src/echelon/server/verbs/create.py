@@ -63,6 +63,7 @@ def _new_object(access: Access, resource: Resource, sent: Object, namespace: str
     name = tree["metadata"]["name"]
     kind_schema.apply_defaults(resource, tree)
     refuse_wrong_types(resource, tree, name)
+    admission.convert_older_forms(resource, tree, options.warn)
     rules.default(resource, tree, None)
     if not access.job_workloads:
         admission.drop_job_scheduling(resource, tree, None, options.warn)

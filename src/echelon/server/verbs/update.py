@@ -134,6 +134,7 @@ def _with_spec(
     _keep_identity(new["metadata"], old["metadata"])
     kind_schema.apply_defaults(resource, new)
     refuse_wrong_types(resource, new, name_of(old))
+    admission.convert_older_forms(resource, new, options.warn)
     rules.default(resource, new, old)
     if not access.job_workloads:
         admission.drop_job_scheduling(resource, new, old, options.warn)

@@ -6,9 +6,19 @@ from typing import Any
 
 import pytest
 
+from echelon.api import rules
 from echelon.api.admission import admit_create, admit_update, warnings
 from echelon.api.errors import ApiError
-from echelon.api.scheme import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, TRAIN_JOBS, TRAINING_RUNTIMES, Object
+from echelon.api.scheme import (
+    CLUSTER_TRAINING_RUNTIMES,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    JOB_SETS,
+    PRIORITY_CLASSES,
+    TRAIN_JOBS,
+    TRAINING_RUNTIMES,
+    Object,
+    Resource,
+)
 
 from ..rules.builders import Cluster, edited, named, proves, replicated, runtime, runtime_patch, step, train_job
 
@@ -202,10 +212,81 @@ def test_a_runtime_holds_what_its_steps_need(job: Object, sentence: str) -> None
             admit_create(resource, made, CLUSTER)
         assert refused.value.code == 403
         assert sentence in refused.value.message
-        with pytest.raises(ApiError):
-            admit_update(resource, made, runtime(), CLUSTER)
+        if resource is CLUSTER_TRAINING_RUNTIMES or "replicas" in sentence:
+            with pytest.raises(ApiError):
+                admit_update(resource, made, runtime(), CLUSTER)
     made["metadata"]["labels"] = {"trainer.kubeflow.org/webhook-validation": "disabled"}
     admit_create(TRAINING_RUNTIMES, made, CLUSTER)
+
+
+def test_a_namespaced_runtime_may_lose_the_container_of_a_step_and_is_warned() -> None:
+    made = runtime(step("node", "trainer", container="other"))
+    made["metadata"]["namespace"] = "ns"
+    admit_update(TRAINING_RUNTIMES, made, runtime(), CLUSTER)
+    (told,) = rules.warnings(TRAINING_RUNTIMES, made)
+    assert told.endswith("Required value: must have the container node")
+
+
+ELSEWHERE = {"podGroupPolicy": {"coscheduling": {}}}
+QUEUES = {"podGroupPolicy": {"volcano": {}}}
+DEFINED = [
+    (
+        CUSTOM_RESOURCE_DEFINITIONS,
+        {**named(name), "status": {"conditions": [{"type": "Established", "status": "True"}]}},
+    )
+    for name in ("podgroups.scheduling.x-k8s.io", "podgroups.scheduling.volcano.sh")
+]
+
+
+def _on_runtime(made: Object, *beside: tuple[Resource, Object]) -> tuple[str, list[str]]:
+    """The refusal of a TrainJob with a trainer on that runtime, and its warnings if there is none."""
+    cluster = Cluster((CLUSTER_TRAINING_RUNTIMES, made), *beside)
+    obj = on("torch", trainer={"numNodes": 2})
+    try:
+        admit_create(TRAIN_JOBS, obj, cluster)
+    except ApiError as error:
+        return f"{error.code} {error.message}", []
+    return "", warnings(TRAIN_JOBS, obj, cluster)
+
+
+def test_a_trainjob_on_a_runtime_without_a_node_container_is_refused() -> None:
+    refused, _ = _on_runtime(runtime(step("node", "trainer", container="other")))
+    assert "the runtime's replicated job node has no container node, in which training runs" in refused
+
+
+@pytest.mark.parametrize(("policy", "group"), [(ELSEWHERE, "scheduling.x-k8s.io"), (QUEUES, "scheduling.volcano.sh")])
+def test_a_gang_of_another_scheduler_needs_its_kind(policy: Object, group: str) -> None:
+    made = runtime(NODE, **policy)
+    refused, _ = _on_runtime(made)
+    assert f"the server does not serve PodGroup in {group}/" in refused
+    (told,) = warnings(CLUSTER_TRAINING_RUNTIMES, made, CLUSTER)
+    assert told.endswith("TrainJobs are refused until then")
+    assert warnings(CLUSTER_TRAINING_RUNTIMES, made, Cluster(*DEFINED)) == []
+
+
+def test_pods_of_such_a_gang_should_name_its_scheduler() -> None:
+    refused, (told,) = _on_runtime(runtime(NODE, **ELSEWHERE), *DEFINED)
+    assert refused == ""
+    assert "the scheduler here does not read PodGroups of scheduling.x-k8s.io; set schedulerName on the pods of" in told
+    theirs = step("node", "trainer")
+    theirs["template"]["spec"]["template"]["spec"]["schedulerName"] = "scheduler-plugins"
+    assert _on_runtime(runtime(theirs, **ELSEWHERE), *DEFINED) == ("", [])
+
+
+def test_volcano_needs_a_queue_with_a_name_and_a_priority_that_exists() -> None:
+    high = step("node", "trainer")
+    high["template"]["spec"]["template"]["spec"] |= {"priorityClassName": "high", "schedulerName": "volcano"}
+    made = runtime(high, **QUEUES)
+    assert 'the PriorityClass "high" of node does not exist' in _on_runtime(made, *DEFINED)[0]
+    assert _on_runtime(made, *DEFINED, (PRIORITY_CLASSES, named("high"))) == ("", [])
+    made["spec"]["template"]["metadata"] = {"annotations": {"scheduling.volcano.sh/queue-name": ""}}
+    refused, _ = _on_runtime(made, *DEFINED, (PRIORITY_CLASSES, named("high")))
+    assert "the annotation scheduling.volcano.sh/queue-name of its JobSet must not be empty" in refused
+
+
+def test_a_trainer_that_the_runtime_has_no_place_for_is_warned_about() -> None:
+    _, (told,) = _on_runtime(runtime(replicated("other")))
+    assert told.startswith("spec.trainer: no replicated job of the runtime has the label")
 
 
 @pytest.mark.conformance("TJ-6")

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from echelon.api.objects import meta
-from echelon.api.scheme import JOB_SETS, JOBS, Object, Resource
+from echelon.api.scheme import JOB_SETS, JOBS, PODS, Object, Resource
 from echelon.api.views.group_views import CompositePodGroupView, PodGroupView, WorkloadView
 from echelon.api.views.job_views import JobSetView, JobView
+from echelon.api.views.pod_views import PodView
 from echelon.base.instants import to_time
 from echelon.decide.jobset.model import JobSet, Observed, read
 from echelon.decide.jobset.reconcile import reconcile
@@ -72,7 +73,8 @@ class Stage(PlainApi):
         views = (WorkloadView, CompositePodGroupView, PodGroupView)
         groups = [view(obj) for view in views for obj in self.owned(view.resource, self.jobset)]
         jobs = [JobView(obj) for obj in self.owned(JOBS, self.jobset)]
-        return Observed(JobSetView(self.jobset), jobs, groups, self.find)
+        pods = [PodView(obj) for obj in self.all(PODS)]
+        return Observed(JobSetView(self.jobset), jobs, groups, self.find, pods=pods)
 
     def plan(self) -> Plan:
         return reconcile(self.observed(), self.now)
@@ -109,7 +111,7 @@ class Stage(PlainApi):
     def counts(self, replicated_job: str) -> dict[str, int]:
         """The counters of a replicated job that are not zero."""
         (entry,) = [e for e in self.status["replicatedJobsStatus"] if e["name"] == replicated_job]
-        return {key: value for key, value in entry.items() if key != "name" and value}
+        return {key: value for key, value in entry.items() if key not in ("name", "completedIndexes") and value}
 
     def condition(self, type_: str) -> tuple[str, str] | None:
         found = meta.find_condition(self.jobset, type_)

@@ -39,7 +39,10 @@ def test_the_golden_sample_comes_out_with_its_labels_and_annotations() -> None:
     template = job["spec"]["template"]
     for written in (job["metadata"], template["metadata"]):
         assert written["labels"] == keys
-        assert {key: value for key, value in written["annotations"].items() if key != QUEUED_SINCE} == keys
+        assert {key: value for key, value in written["annotations"].items() if key != QUEUED_SINCE} == {
+            **keys,
+            P + "execution-attempt": "0",
+        }
     assert QUEUED_SINCE not in template["metadata"]["annotations"]
     assert template["spec"]["subdomain"] == "paralleljobs"
     assert job["spec"]["suspend"] is False

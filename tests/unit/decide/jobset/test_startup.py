@@ -211,7 +211,7 @@ def test_resuming_in_order_goes_one_replicated_job_at_a_time() -> None:
     stage.edit_jobset(suspend=False)
     assert stage.get(JOBS, A_JOB)["spec"]["suspend"] is False
     assert stage.counts(B) == {"suspended": 3}
-    assert stage.condition("Suspended") == ("True", "SuspendedJobs")
+    assert stage.condition("Suspended") == ("True", "ResumingJobs")
     stage.ready(A_JOB)
     assert stage.counts(B) == {}
     assert stage.condition("StartupPolicyInProgress") == ("True", "InOrderStartupPolicyInProgress")
@@ -227,6 +227,7 @@ def test_a_startup_suspended_halfway_goes_on_from_there() -> None:
     stage.set_job(A_JOB, active=1)
     stage.edit_jobset(suspend=True)
     assert stage.get(JOBS, A_JOB)["spec"]["suspend"] is True
+    stage.set_job(A_JOB)
     stage.edit_jobset(suspend=False)
     assert stage.get(JOBS, A_JOB)["spec"]["suspend"] is False
     assert stage.counts(B) == {"suspended": 3}

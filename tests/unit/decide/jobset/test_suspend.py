@@ -68,7 +68,7 @@ def test_a_job_that_has_run_gets_its_new_template_once_it_is_known_to_have_stopp
     gated = replicated("a", pod={"schedulingGates": [{"name": "g"}]})
     stage.edit_jobset(replicatedJobs=[gated], suspend=False)
     assert stage.get(JOBS, "test-js-a-0")["spec"]["suspend"] is True
-    assert stage.condition("Suspended") == ("True", "SuspendedJobs")
+    assert stage.condition("Suspended") == ("True", "ResumingJobs")
     stage.objects[JOBS, "test-js-a-0"] = {**stage.get(JOBS, "test-js-a-0"), "status": suspended_status()}
     stage.settle()
     job = stage.get(JOBS, "test-js-a-0")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from echelon.api.objects import meta
-from echelon.api.scheme import JOB_SETS
-from tests.unit.decide.trainjob.stage import LLM, Stage, counts, trainjob
+from echelon.api.scheme import JOB_SETS, Object
+from tests.unit.decide.trainjob.stage import LLM, TORCH, Stage, counts, runtime, trainjob
 
 
 def patch_of(selector: dict[str, str]) -> list[dict[str, object]]:
@@ -100,3 +100,32 @@ def test_the_end_is_the_end() -> None:
     assert stage.settle() is None
     assert stage.names(JOB_SETS) == []
     assert stage.conditions() == [("Complete", "True", "AllJobsCompleted")]
+
+
+@pytest.mark.parametrize(
+    ("policy", "own", "seconds"),
+    [
+        ({}, {"ttlSecondsAfterFinished": 60}, 60),
+        ({"ttlSecondsAfterFinished": 100}, {}, 100),
+        ({"ttlSecondsAfterFinished": 100}, {"ttlSecondsAfterFinished": 0}, 0),
+        ({"activeDeadlineSeconds": 5}, {}, None),
+    ],
+)
+def test_a_finished_trainjob_goes_when_its_time_is_up(policy: Object, own: Object, seconds: int | None) -> None:
+    stage = Stage(trainjob(**own), runtime(TORCH, runPolicy=policy))
+    stage.end_jobset("Completed", "AllJobsCompleted", "done")
+    if seconds:
+        stage.now += seconds - 1
+        stage.settle()
+        assert not meta.deleting(stage.trainjob)
+    stage.now += 1
+    stage.settle()
+    assert meta.deleting(stage.trainjob) is (seconds is not None)
+
+
+@pytest.mark.parametrize(("own", "failed"), [({}, True), ({"activeDeadlineSeconds": 100}, False)])
+def test_the_runtimes_deadline_holds_where_the_trainjob_has_none(own: Object, failed: bool) -> None:
+    stage = Stage(trainjob(**own), runtime(TORCH, runPolicy={"activeDeadlineSeconds": 10}))
+    stage.now += 11
+    stage.settle()
+    assert (("Failed", "True", "DeadlineExceeded") in stage.conditions()) is failed

@@ -79,20 +79,19 @@ def total(many: Iterable[Amounts]) -> dict[str, str]:
     return {name: sums[name] for name in sorted(sums) if sums[name] != "0"}
 
 
-def peak(stages: Sequence[Stage], needs: Mapping[str, Amounts]) -> dict[str, str]:
+def peak(js: JobSet, stages: Sequence[Stage], needs: Mapping[str, Amounts]) -> dict[str, str]:
     """The most of each resource that can be needed at the same time; `needs` by replicated job."""
     sums = total(needs.values())
-    later = _later(stages)
+    later = _later(js, stages)
     return {name: _heaviest(later, needs, name, sums[name]) for name in sums}
 
 
-def _later(stages: Sequence[Stage]) -> dict[str, list[str]]:
+def _later(js: JobSet, stages: Sequence[Stage]) -> dict[str, list[str]]:
     """For each replicated job, those whose stage begins only after it is complete."""
-    later: dict[str, list[str]] = {rj.name: [] for stage in stages for rj in stage.members}
-    for stage in stages:
-        for name in sorted(stage.after):
-            later[name] += [rj.name for rj in stage.members]
-    return later
+    return {
+        rj.name: [later.name for stage in stages if stage.after >> position & 1 for later in stage.members]
+        for position, rj in enumerate(js.replicated)
+    }
 
 
 def _heaviest(later: Mapping[str, Sequence[str]], needs: Mapping[str, Amounts], resource: str, sum_: str) -> str:

@@ -29,7 +29,7 @@ def write(progress: StageProgress, status: JobSetStatusDraft) -> None:
     status.body["quota"] = {
         "admission": mode or "none",
         "sum": amounts.total(needs.values()),
-        "peak": amounts.peak(progress.stages, needs),
+        "peak": amounts.peak(js, progress.stages, needs),
         **({"reserved": amounts.total(reserved.values())} if mode else {}),
         "used": amounts.total(used.values()),
     }

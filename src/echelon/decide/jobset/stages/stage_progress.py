@@ -80,21 +80,33 @@ class StageProgress:
                 why = next(self.unplaced[rj.name] for rj in stage.members if rj.name in self.unplaced)
                 return f"{stage.title} waits for placement: {why}"
             case "Waiting":
-                return f"{stage.title} waits for {self._waits_for(stage)}"
+                return f"{stage.title} waits for {self._waits_for(stage.members[0])}"
             case "Suspended":
                 return f"{stage.title} is suspended"
             case "Failed":
                 return f"{stage.title} failed"
             case "Starting":
-                return f"{stage.title} starts ({self._jobs(stage, 'started')} Jobs ready)"
+                return f"{stage.title} starts ({self._jobs(stage, 'started')} Jobs ready){self._inside(stage)}"
         return f"{stage.title} runs ({self._jobs(stage, 'succeeded')} Jobs complete)"
 
     def _jobs(self, stage: Stage, what: str) -> str:
         reached_ = sum(getattr(self.counts[rj.name], what) for rj in stage.members)
         return f"{reached_} of {sum(rj.replicas for rj in stage.members)}"
 
-    def _waits_for(self, stage: Stage) -> str:
-        unmet = _unmet(self.js, stage, self.counts)
+    def _inside(self, stage: Stage) -> str:
+        """What the first member waits for whose turn has not come while the stage is there."""
+        later = next((rj for rj in stage.members if rj.name not in self.open), None)
+        if later is None:
+            return ""
+        if self.js.starts_in_order:
+            starting = next(rj for rj in stage.members if self.counts[rj.name].started != rj.replicas)
+            return f", {later.name} waits for {self._dependency(Dependency(starting.name, 'Ready'))}"
+        return f", {later.name} waits for {self._waits_for(later)}"
+
+    def _waits_for(self, rj: ReplicatedJob) -> str:
+        unmet = [dependency for dependency in rj.depends_on if not reached(dependency, self.js, self.counts)]
+        # A chain names all earlier entries; the last one says enough.
+        unmet = unmet[-1:] if self.js.runs_in_order else unmet
         told = [self._dependency(dependency) for dependency in unmet[:_MOST_DEPENDENCIES]]
         return " and ".join([*told, *([f"{len(unmet) - len(told)} more"] if len(unmet) > len(told) else [])])
 
@@ -111,18 +123,6 @@ def _unplaced(group: object) -> str:
         return ""
     condition = group.condition(INITIALLY_SCHEDULED[POD_GROUPS.kind])
     return condition.message if condition is not None and condition.status == "False" else ""
-
-
-def _unmet(js: JobSet, stage: Stage, counts: Mapping[str, Counts]) -> list[Dependency]:
-    """Dependencies outside the stage that keep its first member from starting, the nearest to completion last."""
-    own = {rj.name for rj in stage.members}
-    waits = [
-        dependency
-        for dependency in stage.members[0].depends_on
-        if dependency.name not in own and not reached(dependency, js, counts)
-    ]
-    # A chain names all earlier entries; the last one says enough.
-    return waits[-1:] if js.spec.execution_policy.execution_policy_order == "InOrder" else waits
 
 
 def outstanding(rj: ReplicatedJob, counts: Mapping[str, Counts]) -> int:

@@ -58,10 +58,20 @@ def test_a_ready_dependency_hands_its_prerequisites_on() -> None:
     assert stages(*chain) == ["a", "b+c+d"]
 
 
-def test_a_stage_that_waits_for_a_part_of_itself_stays_alone() -> None:
+def test_what_runs_between_two_members_of_a_stage_belongs_to_it() -> None:
     """b starts beside a, but only after x, which follows a."""
     chain = [replicated("a"), after("x", a="Complete"), after("b", a="Ready", x="Complete"), after("y", x="Complete")]
-    assert stages(*chain) == ["a+b", "x", "y"]
+    assert stages(*chain) == ["a+x+b", "y"]
+
+
+def test_a_stage_between_members_is_found_through_others() -> None:
+    chain = [replicated("a"), after("b", a="Complete"), after("c", b="Ready"), after("d", b="Complete")]
+    assert stages(*chain, after("e", a="Ready", d="Complete"), after("f", c="Complete")) == ["a+b+3 more", "f"]
+
+
+def test_thousands_of_stages_are_found_quickly() -> None:
+    many = [replicated("r0"), *(after(f"r{n}", **{f"r{n - 1}": "Complete"}) for n in range(1, 2000))]
+    assert len(stages(*many)) == 2000
 
 
 def test_the_title_of_a_large_stage_is_short() -> None:

@@ -50,6 +50,21 @@ def test_a_chain_by_execution_policy_waits_for_the_entry_before() -> None:
     assert said(stage)[2] == "2/3 b starts (0 of 1 Jobs ready); c waits for b to complete (0 of 1 Jobs)"
 
 
+@pytest.mark.parametrize(
+    ("dependency", "policy"),
+    [({"dependsOn": depends(launcher="Ready")}, {}), ({}, {"startupPolicy": {"startupPolicyOrder": "InOrder"}})],
+)
+def test_an_order_inside_a_stage_is_told(dependency: Object, policy: Object) -> None:
+    stage = Stage(jobset(replicated("launcher"), replicated("workers", 2, **dependency), **policy))
+    assert said(stage)[2] == (
+        "1/1 launcher+workers starts (0 of 3 Jobs ready), workers waits for launcher to be ready (0 of 1 Jobs)"
+    )
+    stage.ready("test-js-launcher-0")
+    assert said(stage)[2] == "1/1 launcher+workers starts (1 of 3 Jobs ready)"
+    stage.ready("test-js-workers-0", "test-js-workers-1")
+    assert said(stage)[2] == "1/1 launcher+workers runs (0 of 3 Jobs complete)"
+
+
 def test_branches_are_told_side_by_side() -> None:
     left, right = ("left", "right")
     entries = [replicated("a"), replicated("b"), replicated(left, dependsOn=depends(a="Complete"))]
@@ -120,4 +135,4 @@ def test_figures_by_stage() -> None:
 def test_a_jobset_without_order_has_no_stages_to_tell(policy: Object) -> None:
     stage = Stage(jobset(**policy))
     assert len(stage.job_names()) == 4
-    assert set(stage.status) == {"restarts", "replicatedJobsStatus"}
+    assert set(stage.status) == {"restarts", "executionAttempts", "replicatedJobsStatus"}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ..api.objects import meta
-from ..api.scheme import NAMESPACES, RESOURCES, Object, Resource
-from ..api.views.cluster_views import NamespaceView
-from ..client.custom_informers import CustomInformers
-from ..client.informer import Caches, by_namespace
-from ..decide.namespaces import reconcile
-from ..decide.plan import NOTHING, Plan
-from .runner import Source, own_key
+from ...api.objects import meta
+from ...api.scheme import NAMESPACES, RESOURCES, Object, Resource
+from ...api.views.cluster_views import NamespaceView
+from ...client.custom_informers import CustomInformers
+from ...client.informer import Caches, by_namespace
+from ...decide.namespaces import reconcile
+from ...decide.plan import NOTHING, Plan
+from ..runner import Source, own_key
 
 _NAMESPACE = "namespace"
 _BATCH_SECONDS = 0.1

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..api.objects import meta
-from ..api.objects.root_certificate import NAME, SOURCE_NAMESPACE
-from ..api.scheme import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS, Object
-from ..api.verbs import Patch, PatchType
-from ..api.views.cluster_views import NamespaceView
-from ..client.informer import Caches
-from ..decide.plan import NOTHING, ApplyPatch, Create, Plan
-from .runner import Source, own_key
+from ...api.objects import meta
+from ...api.objects.root_certificate import NAME, SOURCE_NAMESPACE
+from ...api.scheme import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS, Object
+from ...api.verbs import Patch, PatchType
+from ...api.views.cluster_views import NamespaceView
+from ...client.informer import Caches
+from ...decide.plan import NOTHING, ApplyPatch, Create, Plan
+from ..runner import Source, own_key
 
 _DEFAULT = "default"
 
