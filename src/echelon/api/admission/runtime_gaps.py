@@ -80,7 +80,7 @@ def _foreign_gang(runtime: Object) -> ForeignGang | None:
 
 def _served(gang: ForeignGang, reader: Reader) -> bool:
     found = reader.get(CUSTOM_RESOURCE_DEFINITIONS, gang.definition)
-    return found is not None and meta.condition_is(found, _ESTABLISHED)
+    return found is not None and not meta.deleting(found) and meta.condition_is(found, _ESTABLISHED)
 
 
 def _step(job: Object) -> str:
