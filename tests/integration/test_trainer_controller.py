@@ -1,4 +1,4 @@
-"""What the TrainJob controller alone makes of TrainJobs: upstream's specs, the test in the place of JobSet's controller.
+"""What the TrainJob controller alone makes of TrainJobs: upstream's specs, with the test in the place of JobSets.
 
 A runtime as upstream's builders make it, of two initializers and a node, none of which waits for another.
 """
@@ -72,12 +72,11 @@ def trainjob(**spec: Any) -> Object:
     }
 
 
-def patch(
-    metadata: Object | None = None, pods: Object | None = None, pod_metadata: Object | None = None
-) -> list[Object]:
+def patch(metadata: Object | None = None, pods: Object | None = None, marks: Object | None = None) -> list[Object]:
+    """A runtime patch with metadata for the JobSet, and a spec with marks for the pods of `node`."""
     template: Object = {"metadata": metadata} if metadata else {}
     if pods:
-        change = {"metadata": pod_metadata or {}, "spec": pods}
+        change = {"metadata": marks or {}, "spec": pods}
         template["spec"] = {"replicatedJobs": [{"name": "node", "template": {"spec": {"template": change}}}]}
     return [{"manager": "test.io/manager", "trainingRuntimeSpec": {"template": template}}]
 
@@ -238,9 +237,8 @@ def test_torch_with_patches_has_its_variables_after_the_trainjobs() -> None:
             "image": "test:runtime",
             "env": [{"name": "INIT_ENV", "value": "original_init"}, {"name": "DATASET_PATH", "value": "runtime"}],
         }
-        made["spec"]["template"]["spec"]["replicatedJobs"][2]["template"]["spec"]["template"]["spec"][
-            "initContainers"
-        ] = [warm]
+        node = made["spec"]["template"]["spec"]["replicatedJobs"][2]
+        node["template"]["spec"]["template"]["spec"]["initContainers"] = [warm]
         await plane.create(made)
         change = [{"name": "INIT_ENV", "value": "override_init"}, {"name": "NEW_VALUE", "value": "from_overrides"}]
         pods = {
