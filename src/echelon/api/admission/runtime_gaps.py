@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...base import quantity
 from ..errors import FieldError, invalid
 from ..objects import meta
 from ..objects.builtin_runtimes import template_of
@@ -53,11 +54,24 @@ def refusals(obj: Object, runtime: Object, reader: Reader) -> Iterator[FieldErro
         if _step(job) == _TRAINER and _NODE not in names:
             detail = f"the runtime's replicated job {job['name']} has no container {_NODE}, in which training runs"
             yield invalid("spec.runtimeRef", reference, detail)
+        elif _step(job) == _TRAINER:
+            yield from _over_limits(obj, job)
     gang = _foreign_gang(runtime)
     if gang is not None and not _served(gang, reader):
         yield invalid("spec.runtimeRef", reference, f"podGroupPolicy.{gang.policy}: {gang.missing}")
     if gang is VOLCANO:
         yield from _volcano(obj, runtime, reader)
+
+
+def _over_limits(obj: Object, job: Object) -> Iterator[FieldError]:
+    """Requests of the TrainJob above limits that it leaves to the runtime: no pod would be accepted."""
+    path, wanted = "spec.trainer.resourcesPerNode.requests", mapping(obj, "spec", "trainer", "resourcesPerNode")
+    node = next(one for one in items(_pod_spec(job), "containers") if one.get("name") == _NODE)
+    limits = {**mapping(node, "resources", "limits"), **mapping(wanted, "limits")}
+    for name, amount in mapping(wanted, "requests").items():
+        if name in limits and quantity.exact(amount) > quantity.exact(limits[name]):
+            detail = f"must be at most the limit of {limits[name]}, which is the runtime's; set limits as well"
+            yield invalid(f"{path}[{name}]", amount, detail)
 
 
 def _volcano(obj: Object, runtime: Object, reader: Reader) -> Iterator[FieldError]:

@@ -254,6 +254,29 @@ def test_a_trainjob_on_a_runtime_without_a_node_container_is_refused() -> None:
     assert "the runtime's replicated job node has no container node, in which training runs" in refused
 
 
+@pytest.mark.parametrize(
+    ("resources", "refused"),
+    [
+        ({"requests": {"cpu": "1"}}, True),
+        ({"requests": {"cpu": "100m"}}, False),
+        ({"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}, False),
+        ({"requests": {"memory": "1Gi"}}, False),
+    ],
+)
+def test_requests_above_the_runtimes_limits_are_refused(resources: Object, refused: bool) -> None:
+    small = step("node", "trainer")
+    small["template"]["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "100m"}}
+    cluster = Cluster((CLUSTER_TRAINING_RUNTIMES, runtime(small)))
+    obj = on("torch", trainer={"resourcesPerNode": resources})
+    if not refused:
+        admit_create(TRAIN_JOBS, obj, cluster)
+        return
+    with pytest.raises(ApiError) as error:
+        admit_create(TRAIN_JOBS, obj, cluster)
+    assert "spec.trainer.resourcesPerNode.requests[cpu]" in error.value.message
+    assert "must be at most the limit of 100m, which is the runtime's; set limits as well" in error.value.message
+
+
 @pytest.mark.parametrize(("policy", "group"), [(ELSEWHERE, "scheduling.x-k8s.io"), (QUEUES, "scheduling.volcano.sh")])
 def test_a_gang_of_another_scheduler_needs_its_kind(policy: Object, group: str) -> None:
     made = runtime(NODE, **policy)
