@@ -141,6 +141,7 @@ def test_others_use_the_gpus_meanwhile_and_the_next_stage_is_next_in_line() -> N
         await plane.wait(60)
         assert await running(plane, "late") == []
         await until_running(plane, 2)
+        assert not (await plane.get(JOBS, "late-w-0"))["status"].get("succeeded")
         assert await running(plane, "late") == []
         await plane.until_condition(JOB_SETS, "js", "Completed", 10 * HOUR)
         await plane.until_condition(JOB_SETS, "late", "Completed", 10 * HOUR)

@@ -12,7 +12,7 @@ from echelon.api.objects import meta
 from echelon.api.scheme import JOB_SETS, JOBS, Object
 from echelon.runtime import virtual_time
 from tests.controller_plane import ControllerPlane, for_training
-from tests.integration.test_jobset_groups import RACKS, jobset, on_racks, replicated, running, until_running
+from tests.integration.test_jobset_groups import RACKS, jobset, on_racks, replicated, until_running
 from tests.integration.test_jobset_stage_quota import HOUR, after, condition, gpu_quota, pipeline
 
 GANG = {"schedulingPolicy": {"gang": {}}}
@@ -28,21 +28,25 @@ def sequence(name: str = "js", **spec: Any) -> Object:
 
 
 @pytest.mark.conformance("JS-S14")
-def test_without_quotas_the_next_stage_is_next_in_line_for_the_gpus() -> None:
-    """All four nodes are busy when the trainers come; a younger JobSet that waits already does not overtake them."""
+@pytest.mark.parametrize("gang", [True, False])
+def test_without_quotas_the_next_stage_is_next_in_line_for_the_gpus(gang: bool) -> None:
+    """All nodes are busy when the trainers come; a younger JobSet that waits already does not overtake them."""
 
     async def story(plane: ControllerPlane) -> None:
-        await plane.create(sequence(scheduling=GANG))
+        grouped: Object = {"scheduling": GANG} if gang else {}
+        await plane.create(sequence(**grouped))
         await until_running(plane, 1)
         await plane.create(jobset(replicated("w", pods=4, gpus=8, seconds=200), metadata={"name": "busy"}))
         await until_running(plane, 4, "busy")
         # It waits before the trainers exist.
-        young = jobset(replicated("w", pods=4, gpus=8, seconds=60), metadata={"name": "young"}, scheduling=GANG)
-        await plane.create(young)
+        young = replicated("w", pods=4, gpus=8, seconds=60)
+        await plane.create(jobset(young, metadata={"name": "young"}, **grouped))
         await plane.wait(100)
-        assert (await condition(plane, "StageRunning"))[1] == "WaitingForPlacement"
+        assert (await condition(plane, "StageRunning"))[1] == ("WaitingForPlacement" if gang else "StageStarts")
         await until_running(plane, 4)
-        assert await running(plane, "young") == []
+        waiting = await plane.pods("Pending")
+        assert {meta.labels(pod)["jobset.sigs.k8s.io/jobset-name"] for pod in waiting} == {"young"}
+        assert len(waiting) == 4
         await plane.until_condition(JOB_SETS, "young", "Completed")
 
     on_racks(story)
