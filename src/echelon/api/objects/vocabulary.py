@@ -42,6 +42,8 @@ ADMITTED_STAGES = PREFIX + "admitted-stages"
 QUOTA_WAIT = PREFIX + "quota-wait"
 #: JobSet annotation: `true` if a restart leaves complete what others depend on to be Complete.
 KEEP_COMPLETED_STAGES = PREFIX + "keep-completed-stages"
+#: What a TrainJob hands on to its JobSet.
+STAGE_OPTIONS = (QUOTA_ADMISSION, QUOTA_TIMEOUT, KEEP_COMPLETED_STAGES)
 
 HOSTNAME = "kubernetes.io/hostname"
 OS = "kubernetes.io/os"

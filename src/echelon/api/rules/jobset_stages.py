@@ -1,4 +1,4 @@
-"""Rules of a JobSet's annotations about stages and quota."""
+"""Rules of annotations about stages and quota, on JobSets and on TrainJobs, which hand them on to their JobSets."""
 
 from __future__ import annotations
 

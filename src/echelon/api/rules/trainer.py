@@ -16,7 +16,7 @@ from ..objects.builtin_runtimes import likeness
 from ..objects.subtree import items, mapping
 from ..objects.vocabulary import TRAINJOB_ANCESTOR_STEP
 from ..scheme import Object
-from . import jobset_policies, trainer_scheduling
+from . import jobset_policies, jobset_stages, trainer_scheduling
 from .kind import NOTHING, KindRules
 
 CONTROLLER = "trainer.kubeflow.org/trainjob-controller"
@@ -63,7 +63,7 @@ def _train_job(obj: Object) -> list[FieldError]:
         if address and not _STORAGE_URI.fullmatch(address):
             detail = "storageUri must be empty or have the form scheme://place, such as hf://org/repository"
             problems.append(invalid(f"spec.initializer.{part}.storageUri", address, detail))
-    return problems
+    return problems + jobset_stages.check(obj)
 
 
 def _train_job_update(new: Object, old: Object) -> list[FieldError]:
@@ -74,7 +74,7 @@ def _train_job_update(new: Object, old: Object) -> list[FieldError]:
     before = {key: pods for key, _, pods in _patched_pods(was)}
     for key, path, pods in _patched_pods(now):
         problems += _frozen_once_set(path, pods, before.get(key, {}), IMMUTABLE_POD)
-    return problems
+    return problems + jobset_stages.check_update(new, old)
 
 
 def _frozen_once_set(path: str, new: Part, old: Part, names_of_fields: tuple[str, ...]) -> list[FieldError]:

@@ -12,7 +12,7 @@ from typing import Any
 from ...api.objects import meta
 from ...api.objects.builtin_runtimes import template_of
 from ...api.objects.subtree import items, mapping
-from ...api.objects.vocabulary import GROUP_PER_JOB
+from ...api.objects.vocabulary import GROUP_PER_JOB, STAGE_OPTIONS
 from ...api.scheme import JOB_SETS, TRAIN_JOBS, Object
 from ...api.verbs import Patch, PatchType
 from ..plan import ApplyPatch
@@ -128,6 +128,9 @@ def _object(tj: TrainJob, template: Object) -> Object:
     for part in ("labels", "annotations"):
         if mapping(template, "metadata", part):
             metadata[part] = template["metadata"][part]
+    options = {name: tj.view.annotations[name] for name in STAGE_OPTIONS if name in tj.view.annotations}
+    if options:
+        metadata["annotations"] = {**metadata.get("annotations", {}), **options}
     return {"apiVersion": JOB_SETS.api_version, "kind": JOB_SETS.kind, "metadata": metadata, "spec": template["spec"]}
 
 

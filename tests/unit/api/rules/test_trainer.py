@@ -71,6 +71,14 @@ def test_a_bad_trainjob_is_refused(obj: Object, field: str) -> None:
     assert all(problem.startswith(field) for problem in problems)
 
 
+def test_options_about_stages_are_checked_as_on_jobsets() -> None:
+    good, bad = train_job(), train_job()
+    bad["metadata"]["annotations"] = {"echelon.dev/quota-admission": "never"}
+    (problem,) = refused(TRAIN_JOBS, bad)
+    assert problem.startswith("metadata.annotations[echelon.dev/quota-admission]: Unsupported value")
+    assert on_update(TRAIN_JOBS, bad, good) == [problem]
+
+
 @pytest.mark.conformance("TJ-29", "TJ-32")
 @pytest.mark.parametrize(
     ("path", "value"),

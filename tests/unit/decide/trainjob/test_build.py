@@ -281,3 +281,10 @@ def test_a_foreign_jobset_of_the_name_is_left_alone() -> None:
     stage = Stage(trainjob(), beside=[(JOB_SETS, {"metadata": {"name": "train"}, "spec": {}})])
     assert stage.jobset["spec"] == {}
     assert "belongs to someone else" in stage.events[0][2]
+
+
+def test_options_about_stages_go_to_the_jobset() -> None:
+    annotations = {"echelon.dev/quota-admission": "stage", "example.com/mine": "x"}
+    made = meta.annotations(Stage(trainjob(annotations=annotations)).jobset)
+    assert made["echelon.dev/quota-admission"] == "stage"
+    assert "example.com/mine" not in made
