@@ -46,7 +46,8 @@ def run(manifests: tuple[Path, ...], cluster_file: Path | None, speed: float, st
       0    everything completed
       1    something failed
       2    bad input
-      3    blocked: something cannot be placed and nothing else makes progress; the reason is printed
+      3    blocked: nothing moves any more, because something cannot be placed, a controller is refused or
+           something is on hold; the reasons are printed
       130  interrupted
     """
     from .following.manifests import BadManifest, load

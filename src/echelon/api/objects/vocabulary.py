@@ -79,6 +79,13 @@ COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 JOB_NAME = "batch.kubernetes.io/job-name"
 CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 
+#: Kind → the value of spec.managedBy that stands for the controller of Kubernetes, JobSet or Trainer.
+MANAGERS = {
+    "Job": "kubernetes.io/job-controller",
+    "JobSet": "jobset.sigs.k8s.io/jobset-controller",
+    "TrainJob": "trainer.kubeflow.org/trainjob-controller",
+}
+
 JOBSET_PREFIX = "jobset.sigs.k8s.io/"
 JOBSET_NAME = JOBSET_PREFIX + "jobset-name"
 REPLICATED_JOB_NAME = JOBSET_PREFIX + "replicatedjob-name"

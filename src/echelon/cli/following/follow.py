@@ -10,7 +10,7 @@ import click
 
 from ...api.errors import ApiError
 from ...api.objects import meta
-from ...api.scheme import Object
+from ...api.scheme import CRON_JOBS, Object
 from ...api.verbs import WriteOptions
 from ...runtime.config import PlaneSettings
 from ...runtime.plane import Plane, running
@@ -85,6 +85,9 @@ async def _submit(plane: Plane, manifest: Manifest, story: Story, progress: Prog
         if progress.add(entry.resource, created):
             story.say("submitted", entry.label, "" if titled else manifest.title)
             titled = True
+        elif entry.resource is CRON_JOBS:
+            text = "starts Jobs on its schedule; a run follows what ends, echelon up keeps it"
+            story.say("warning", entry.label, text)
 
 
 async def _create(plane: Plane, entry: ManifestObject) -> Object:

@@ -27,6 +27,7 @@ _VERB_STYLES = {
     "evicted": "red",
     "restarts": "yellow",
     "waits": "yellow",
+    "warning": "yellow",
     "complete": "green",
     "failed": "bold red",
 }

@@ -1,7 +1,8 @@
 """Progress of the submitted objects, and whether the run is over.
 
 A run is over when every submitted Job, JobSet and TrainJob has finished and every other submitted pod runs or has
-ended; or when it is blocked: no progress for 5 s and something cannot be placed.
+ended; or when it is blocked: no progress for 5 s, nothing runs and something stands in the way; or when nothing has
+moved for so long that nothing will.
 """
 
 from __future__ import annotations
@@ -14,15 +15,18 @@ from rich.table import Table
 from rich.text import Text
 
 from ...api.objects import meta
-from ...api.objects.vocabulary import INITIALLY_SCHEDULED, JOB_NAME, JOBSET_NAME
+from ...api.objects.vocabulary import JOB_NAME, JOBSET_NAME
 from ...api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, JOBS, POD_GROUPS, PODS, TRAIN_JOBS, Object, Resource
 from ...client.informer import Caches
 from ..failures import EXIT_BLOCKED, EXIT_FAILED, EXIT_INTERRUPTED
+from .obstacles import Obstacle, Obstacles
 from .story import outcome
 
 End = Literal["complete", "failed", "blocked"]
-#: Without progress for this long (in cluster time) and with something that cannot be placed, the run is blocked.
+#: Without progress for this long (in cluster time) and with something in the way, the run is blocked.
 _QUIET_SECONDS = 5.0
+#: A Job waits up to 600 s between attempts; what has not moved for longer does not move any more.
+_DEAD_SECONDS = 900.0
 _FINISHING = (JOBS, JOB_SETS, TRAIN_JOBS)
 _BAR = 24
 
@@ -33,6 +37,7 @@ class Progress:
         self._now = now
         self._top: list[tuple[Resource, str]] = []
         self._last_progress = now()
+        self._obstacles = Obstacles(caches, now)
         for resource in (*_FINISHING, PODS, POD_GROUPS, COMPOSITE_POD_GROUPS):
             caches.of(resource).add_handler(self._changed)
 
@@ -53,8 +58,14 @@ class Progress:
         states = [self._state_of(resource, key) for resource, key in self._top]
         if None not in states:
             return "failed" if "failed" in states else "complete"
-        quiet = self._now() - self._last_progress >= _QUIET_SECONDS
-        return "blocked" if quiet and self._nothing_runs() and self.waiting() else None
+        quiet = self.quiet_seconds()
+        if quiet < _QUIET_SECONDS or not self._nothing_runs():
+            return None
+        return "blocked" if quiet >= _DEAD_SECONDS or self.waiting() else None
+
+    def quiet_seconds(self) -> float:
+        """How long nothing has moved, in cluster time."""
+        return self._now() - self._last_progress
 
     def _state_of(self, resource: Resource, key: str) -> str | None:
         obj = self._caches.of(resource).get(key)
@@ -74,19 +85,9 @@ class Progress:
                 return False
         return True
 
-    def waiting(self) -> list[tuple[str, str]]:
-        """(group or pod, message) of everything that cannot be placed."""
-        found: list[tuple[str, str]] = []
-        for resource in (COMPOSITE_POD_GROUPS, POD_GROUPS):
-            for group in self._caches.of(resource).all():
-                state = meta.find_condition(group, INITIALLY_SCHEDULED[resource.kind])
-                if state is not None and state["status"] == "False":
-                    found.append((f"{resource.kind}/{meta.name(group)}", str(state["message"])))
-        for pod in self._caches.of(PODS).all():
-            state = meta.find_condition(pod, "PodScheduled")
-            if state is not None and state["status"] == "False" and not pod["spec"].get("schedulingGroup"):
-                found.append((f"Pod/{meta.name(pod)}", str(state.get("message", ""))))
-        return found
+    def waiting(self) -> list[Obstacle]:
+        """(object, why) of everything that stands in the way."""
+        return self._obstacles.all(self._top, self._last_progress)
 
     # -- showing ---------------------------------------------------------------------------------------
 
@@ -122,13 +123,16 @@ class Progress:
         if code == EXIT_INTERRUPTED:
             return Text("interrupted", style="yellow")
         if code == EXIT_BLOCKED:
-            text = Text(f"blocked: no progress for {_QUIET_SECONDS:.0f} s\n", style="bold yellow")
-            for name, why in self.waiting():
+            quiet = min(self.quiet_seconds(), _DEAD_SECONDS if not self.waiting() else _QUIET_SECONDS)
+            text = Text(f"blocked: no progress for {quiet:.0f} s\n", style="bold yellow")
+            for name, why in self.waiting() or [("nothing says why", "see --output json, or run it with echelon up")]:
                 text.append(f"  {name}: {why}\n")
             return text
         if code == EXIT_FAILED:
             bad = [key for resource, key in self._top if self._state_of(resource, key) == "failed"]
             return Text(f"failed: {', '.join(bad)}", style="bold red")
+        if not self._top:
+            return Text("nothing that ends was submitted", style="yellow")
         return Text("complete" if len(self._top) == 1 else f"all {len(self._top)} complete", style="bold green")
 
 

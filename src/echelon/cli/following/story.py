@@ -31,6 +31,17 @@ from ...client.informer import Caches
 
 #: How many calls in a row may return no lines while more pods of a gang are being bound.
 _MOST_HELD = 5
+#: Cluster time between two texts of a warning about the same object.
+_SECONDS_BETWEEN_WARNINGS = 30.0
+#: Warnings that say what other lines say: `waits`, `evicted`, `failed`.
+_TOLD_OTHERWISE = (
+    "FailedScheduling",
+    "GangUnschedulable",
+    "GangPreempted",
+    "Failed",
+    "BackoffLimitExceeded",
+    "DeadlineExceeded",
+)
 #: Conditions that end a top-level object, by kind.
 _ENDINGS = {"Job": ("Complete", "Failed"), "JobSet": ("Completed", "Failed"), "TrainJob": ("Complete", "Failed")}
 
@@ -90,7 +101,10 @@ class Story:
         #: Every stay on a node, in order, by pod uid.
         self.stays: dict[str, Stay] = {}
         caches.of(PODS).add_handler(self._pod)
+        #: Of each object and reason, when a warning was last told, and its text.
+        self._warned: dict[tuple[str, str], tuple[float, str]] = {}
         caches.of(EVENTS).add_handler(self._preempted)
+        caches.of(EVENTS).add_handler(self._warning)
         for resource in (JOBS, JOB_SETS, TRAIN_JOBS):
             caches.of(resource).add_handler(self._ending(resource))
         for resource in (POD_GROUPS, COMPOSITE_POD_GROUPS):
@@ -145,6 +159,17 @@ class Story:
             first, count = self._evicted.get((victim.unit, preemptor), (self._now(), 0))
             self._evicted[victim.unit, preemptor] = (first, count + 1)
             self._growing = True
+
+    def _warning(self, _: Object | None, event: Object | None) -> None:
+        """A warning, once for each object and reason; another text for the same only after a while."""
+        if event is None or event.get("type") != "Warning" or event.get("reason") in _TOLD_OTHERWISE:
+            return
+        about, reason, text = event["involvedObject"], str(event["reason"]), str(event.get("message", ""))
+        subject = f"{about.get('kind')}/{about.get('name')}"
+        at, last = self._warned.get((subject, reason), (-_SECONDS_BETWEEN_WARNINGS, ""))
+        if text != last and self._now() - at >= _SECONDS_BETWEEN_WARNINGS:
+            self._warned[subject, reason] = (self._now(), text)
+            self.say("warning", subject, f"{reason}: {text}")
 
     def _ending(self, resource: Resource) -> Callable[[Object | None, Object | None], None]:
         def heard(old: Object | None, new: Object | None) -> None:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from ...api.objects import completion_indexes
 from ...api.objects.completion_indexes import IndexSet
-from ...api.objects.vocabulary import COMPLETION_INDEX, JOB_TRACKING
+from ...api.objects.vocabulary import COMPLETION_INDEX, JOB_TRACKING, MANAGERS
 from ...api.scheme import Object
 from ...api.views.group_views import PodGroupView, WorkloadView
 from ...api.views.job_views import JobSpec, JobStatus, JobView, PodFailureRule, SuccessRule
@@ -17,7 +17,7 @@ from ...base.decimals import read_count
 from ...base.instants import parse as instant
 from ..gang_trouble import NO_GANGS, Gangs
 
-CONTROLLER_NAME = "kubernetes.io/job-controller"
+CONTROLLER_NAME = MANAGERS["Job"]
 FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
 IGNORED_FAILURE_COUNT = "batch.kubernetes.io/job-index-ignored-failure-count"
 _NO_LIMIT = 2**31 - 1

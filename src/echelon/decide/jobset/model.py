@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...api.objects.vocabulary import JOBSET_EXCLUSIVE_TOPOLOGY
+from ...api.objects.vocabulary import JOBSET_EXCLUSIVE_TOPOLOGY, MANAGERS
 from ...api.scheme import Object, Resource
 from ...api.views.group_views import CompositePodGroupView, PodGroupView, WorkloadView
 from ...api.views.job_views import (
@@ -27,7 +27,7 @@ from ...api.views.pod_views import PodSpec, PodView
 from ..gang_trouble import NO_GANGS, Gangs
 
 NODE_SELECTOR_STRATEGY = "alpha.jobset.sigs.k8s.io/node-selector"
-CONTROLLER_NAME = "jobset.sigs.k8s.io/jobset-controller"
+CONTROLLER_NAME = MANAGERS["JobSet"]
 
 GroupObjectView = WorkloadView | CompositePodGroupView | PodGroupView
 

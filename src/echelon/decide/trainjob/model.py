@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...api.objects.subtree import items, mapping
-from ...api.objects.vocabulary import TRAINJOB_ANCESTOR_STEP
+from ...api.objects.vocabulary import MANAGERS, TRAINJOB_ANCESTOR_STEP
 from ...api.scheme import CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES, Object, Resource
 from ...api.views.group_views import GroupView, WorkloadView
 from ...api.views.trainjob_views import Trainer, TrainJobSpec, TrainJobView
 
-CONTROLLER_NAME = "trainer.kubeflow.org/trainjob-controller"
+CONTROLLER_NAME = MANAGERS["TrainJob"]
 TRAINER = "trainer"
 DATASET_INITIALIZER = "dataset-initializer"
 MODEL_INITIALIZER = "model-initializer"
