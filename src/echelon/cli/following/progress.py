@@ -27,6 +27,8 @@ End = Literal["complete", "failed", "blocked"]
 _QUIET_SECONDS = 5.0
 #: A Job waits up to 600 s between attempts; what has not moved for longer does not move any more.
 _DEAD_SECONDS = 900.0
+#: Controllers repeat a complaint after this time at the latest, so one that came shortly before still holds.
+_REPEATED_SECONDS = 15.0
 _FINISHING = (JOBS, JOB_SETS, TRAIN_JOBS)
 _BAR = 24
 
@@ -61,7 +63,7 @@ class Progress:
         quiet = self.quiet_seconds()
         if quiet < _QUIET_SECONDS or not self._nothing_runs():
             return None
-        return "blocked" if quiet >= _DEAD_SECONDS or self.waiting() else None
+        return "blocked" if quiet >= _DEAD_SECONDS or self._obstacles.all(self._top, self._last_progress) else None
 
     def quiet_seconds(self) -> float:
         """How long nothing has moved, in cluster time."""
@@ -87,7 +89,7 @@ class Progress:
 
     def waiting(self) -> list[Obstacle]:
         """(object, why) of everything that stands in the way."""
-        return self._obstacles.all(self._top, self._last_progress)
+        return self._obstacles.all(self._top, self._last_progress - _REPEATED_SECONDS)
 
     # -- showing ---------------------------------------------------------------------------------------
 
