@@ -146,7 +146,27 @@ def test_a_job_that_the_server_refuses_is_told_in_an_event() -> None:
     in_virtual_time(story, controllers=for_training)
 
 
-@pytest.mark.conformance("JS-I14", "JS-E12")
+@pytest.mark.conformance("JS-E08")
+def test_a_job_waits_until_the_startup_probe_of_another_succeeds() -> None:
+    async def story(plane: ControllerPlane) -> None:
+        coordinator = replicated("coordinator")
+        template = coordinator["template"]["spec"]["template"]
+        template["metadata"]["annotations"]["echelon.dev/run-seconds"] = "10"
+        probe = {"exec": {"command": ["echo", "started"]}, "initialDelaySeconds": 5}
+        template["spec"]["containers"][0]["startupProbe"] = probe
+        waits = {"dependsOn": [{"name": "coordinator", "status": "Ready"}]}
+        await plane.create(jobset(coordinator, replicated("trainer", **waits)))
+        await plane.wait(4)
+        assert await plane.names(JOBS) == ["js-coordinator-0"]
+        await plane.wait(4)
+        assert await plane.names(JOBS) == ["js-coordinator-0", "js-trainer-0"]
+        assert not meta.condition_is(await plane.get(JOBS, "js-coordinator-0"), "Complete")
+        await plane.until_condition(JOB_SETS, "js", "Completed")
+
+    in_virtual_time(story, controllers=for_training)
+
+
+@pytest.mark.conformance("JS-I14")
 def test_restarts_until_the_budget_is_used_up() -> None:
     async def story(plane: ControllerPlane) -> None:
         failing = replicated("leader", exit_code=1)

@@ -202,6 +202,22 @@ def test_a_sequence_goes_on_after_a_death_in_the_middle(writes: int) -> None:
     virtual_time.run(main())
 
 
+@pytest.mark.conformance("JS-E12")
+def test_one_restart_of_the_whole_is_enough() -> None:
+    async def story(plane: ControllerPlane) -> None:
+        await plane.create(yaml.safe_load(ONE_JOB.replace("ACTION", "RestartJobSet")))
+        await plane.wait(10)
+        (failing,) = [pod for pod in await plane.pods() if meta.name(pod).startswith("js-workers-1-")]
+        await exits_with(plane, failing, 1)
+        status = (await plane.until_condition(JOB_SETS, "js", "Completed"))["status"]
+        assert (status["restarts"], status["restartsCountTowardsMax"]) == (1, 1)
+        (entry,) = status["replicatedJobsStatus"]
+        assert "jobRestarts" not in entry
+        assert "jobRestartsCountTowardsMax" not in entry
+
+    in_virtual_time(story, controllers=for_training)
+
+
 @pytest.mark.conformance("JS-K08")
 def test_pods_say_which_run_they_belong_to() -> None:
     async def story(plane: ControllerPlane) -> None:

@@ -170,7 +170,7 @@ def is_observed(pod: Object) -> bool:
 
 
 def delay(pod: Object) -> float:
-    """Seconds from the start of the containers until all are ready: readiness probes succeed when they begin."""
+    """Seconds from the start of the containers until all are ready: probes succeed when they begin."""
     return max(map(_delay, pod["spec"]["containers"]), default=0.0)
 
 
@@ -193,7 +193,8 @@ def last_end(pod: Object) -> float:
 
 
 def _delay(container: Object) -> float:
-    return float((container.get("readinessProbe") or {}).get("initialDelaySeconds") or 0)
+    probes = (container.get("startupProbe") or {}, container.get("readinessProbe") or {})
+    return float(max(probe.get("initialDelaySeconds") or 0 for probe in probes))
 
 
 def _gates_open(pod: Object) -> bool:

@@ -18,7 +18,7 @@ from ..api.objects import meta
 from ..api.scheme import EVENTS, Object, Resource
 from ..api.verbs import Patch, PatchType, Verbs
 from ..base.clock import Clock
-from ..base.instants import to_time
+from ..base.instants import to_micro_time, to_time
 
 log = logging.getLogger(__name__)
 
@@ -143,7 +143,9 @@ class Recorder:
         known = self._written.get(event)
         if known is not None:
             name, count = known
-            body = {"count": count + 1, "lastTimestamp": stamp}
+            # Readers of events.k8s.io count repetitions in the series.
+            series = {"count": count + 1, "lastObservedTime": to_micro_time(at)}
+            body = {"count": count + 1, "lastTimestamp": stamp, "series": series}
             try:
                 await self._verbs.patch(EVENTS, name, Patch(PatchType.MERGE, body), event.namespace)
             except ApiError as error:
