@@ -1,0 +1,1 @@
+"""Process nodes: pods run as processes on this machine."""

@@ -1,0 +1,232 @@
+"""One attempt of a container as a process: how it starts, what its end is, and that nothing of it is left.
+
+    start ─► fork ─► own session, mounts, limits ─► exec        output ─► ContainerLog
+    end   ─► whatever else it started is killed ─► output is read to its end ─► the attempt has its exit code
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import time
+from typing import Any
+
+from . import kernel, mounts
+from .container_log import ContainerLog
+
+#: In the environment of every process of a container: daemons that left its session are found by it.
+MARK = "ECHELON_CONTAINER_ID"
+#: As container runtimes report a command that could not be started.
+START_ERROR_CODE = 128
+_CHUNK = 1 << 16
+
+
+class ContainerProcess:
+    """`request` is what the agent sent, see `records.StartContainer`."""
+
+    def __init__(self, request: dict[str, Any], pod: str, host_proc: int, *, private_mounts: bool) -> None:
+        self.name: str = request["container"]
+        self.attempt: int = request["attempt"]
+        self.pid = 0
+        self.host_pid = 0
+        self.host_start = 0
+        self.started = 0.0
+        self.finished = 0.0
+        self.code: int | None = None
+        self.signal = 0
+        self.error = ""
+        self.out_of_memory = False
+        #: Open ends of pipes that this process reads, by stream.
+        self.streams: dict[int, str] = {}
+        self.log: ContainerLog | None = None
+        self._request = request
+        self._pod = pod
+        self._host_proc = host_proc
+        self._private_mounts = private_mounts
+
+    @property
+    def mark(self) -> str:
+        return f"{self._request['uid']}/{self.name}/{self.attempt}"
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "container": self.name,
+            "attempt": self.attempt,
+            "pid": self.host_pid,
+            "start": self.host_start,
+            "started": self.started,
+            "finished": self.finished,
+            "code": self.code,
+            "signal": self.signal,
+            "error": self.error,
+            "out_of_memory": self.out_of_memory,
+        }
+
+    # -- start -------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        limits = self._request["rotation"]
+        self.started = time.time()
+        try:
+            path = self._request["log"]
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            self.log = ContainerLog(path, limits["bytes"], limits["files"])
+            self._spawn()
+        except OSError as error:
+            self._not_started(error.strerror or str(error))
+
+    def _spawn(self) -> None:
+        out, err, told = os.pipe(), os.pipe(), os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._become(out[1], err[1], told[1])
+        for end in (out[1], err[1], told[1]):
+            os.close(end)
+        answer = b""
+        while piece := os.read(told[0], 4096):
+            answer += piece
+        os.close(told[0])
+        head, _, problem = answer.decode(errors="replace").partition("\n")
+        self.host_pid, self.host_start = map(int, head.split()) if head else (self.pid, 0)
+        for end, stream in ((out[0], "stdout"), (err[0], "stderr")):
+            os.set_blocking(end, False)
+            self.streams[end] = stream
+        if problem:
+            os.waitpid(self.pid, 0)
+            self._close_streams()
+            self._not_started(problem)
+
+    def _not_started(self, problem: str) -> None:
+        self.pid = 0
+        self.error = problem
+        self.code = START_ERROR_CODE
+        self.finished = time.time()
+        if self.log is not None:
+            self.log.close()
+
+    def _become(self, out: int, err: int, told: int) -> None:
+        """In the child, never returns."""
+        request = self._request
+        try:
+            os.setsid()
+            if not self._private_mounts:
+                kernel.end_with_parent(signal.SIGKILL)
+            os.write(told, self._host_identity())
+            given = request.get("stdin") or os.devnull
+            null = os.open(given, os.O_RDWR if request.get("stdin") else os.O_RDONLY)
+            for source, target in ((null, 0), (out, 1), (err, 2)):
+                os.dup2(source, target)
+            if self._private_mounts:
+                kernel.unshare(kernel.NEWNS)
+                mounts.separate()
+                chosen = [mounts.Mount(one[0], one[1], read_only=one[2]) for one in request["mounts"]]
+                mounts.arrange(chosen, request["scratch"], request.get("root", ""))
+            for name, value in request.get("rlimits", {}).items():
+                resource.setrlimit(getattr(resource, name), (value, value))
+            for number in (signal.SIGPIPE, signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            os.umask(0o022)
+            self._enter_directory(request["cwd"])
+            _exec(request["argv"], {**request["env"], MARK: self.mark})
+        except BaseException as error:
+            text = str(error) if not isinstance(error, OSError) else (error.strerror or str(error))
+            os.write(told, b"\n" + text.encode(errors="replace"))
+        finally:
+            os._exit(127)
+
+    def _host_identity(self) -> bytes:
+        """The pid of this process as the machine counts, and when it started."""
+        pid = os.readlink("self", dir_fd=self._host_proc)
+        file = os.open(f"{pid}/stat", os.O_RDONLY, dir_fd=self._host_proc)
+        fields = os.read(file, 4096).rpartition(b")")[2].split()
+        os.close(file)
+        return f"{pid} {int(fields[19])}".encode()
+
+    def _enter_directory(self, path: str) -> None:
+        try:
+            os.chdir(path)
+        except OSError as error:
+            raise OSError(error.errno, f"workingDir {path}: {error.strerror}") from None
+
+    # -- while it runs -----------------------------------------------------------------------------------------
+
+    def read(self, end: int) -> bool:
+        """Move output into the log; False once this stream has ended."""
+        assert self.log is not None
+        try:
+            data = os.read(end, _CHUNK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            data = b""
+        if data:
+            self.log.feed(self.streams[end], data)
+            return True
+        os.close(end)
+        del self.streams[end]
+        return False
+
+    def send(self, number: int) -> None:
+        if self.pid and self.code is None:
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:
+                return
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    def ended(self, status: int) -> None:
+        """The main process was reaped; what it left behind has been killed."""
+        for end in list(self.streams):
+            while end in self.streams and self._has_more(end):
+                pass
+        self._close_streams()
+        if self.log is not None:
+            self.log.close()
+        if os.WIFSIGNALED(status):
+            self.signal = os.WTERMSIG(status)
+            self.code = 128 + self.signal
+        else:
+            self.code = os.WEXITSTATUS(status)
+        self.finished = time.time()
+        self.pid = 0
+
+    def _has_more(self, end: int) -> bool:
+        assert self.log is not None
+        try:
+            data = os.read(end, _CHUNK)
+        except OSError:
+            return False
+        if data:
+            self.log.feed(self.streams[end], data)
+        return bool(data)
+
+    def _close_streams(self) -> None:
+        for end in self.streams:
+            os.close(end)
+        self.streams.clear()
+
+
+def _exec(argv: list[str], env: dict[str, str]) -> None:
+    """Find the program in the container's PATH, as a container runtime does, and become it."""
+    program = argv[0]
+    if "/" in program:
+        candidates = [program]
+    else:
+        candidates = [f"{folder or '.'}/{program}" for folder in env.get("PATH", os.defpath).split(":")]
+    refused = False
+    for path in candidates:
+        try:
+            os.execve(path, argv, env)
+        except PermissionError:
+            refused = True
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise OSError(error.errno, f'exec: "{program}": {error.strerror}') from None
+    if refused:
+        raise OSError(f'exec: "{program}": permission denied')
+    where = "no such file or directory" if "/" in program else "executable file not found in $PATH"
+    raise OSError(f'exec: "{program}": {where}')

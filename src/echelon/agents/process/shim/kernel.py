@@ -1,0 +1,87 @@
+"""System calls that the standard library of Python 3.11 does not have: namespaces, mounts, prctl."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
+
+RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
+_DETACH = 2
+_SET_PDEATHSIG, _SET_CHILD_SUBREAPER, _SET_NO_NEW_PRIVS, _SET_NAME = 1, 36, 38, 15
+#: Flags of a mount that a user namespace may not take away when it mounts it again.
+_KEPT = ((os.ST_NOSUID, NOSUID), (os.ST_NODEV, NODEV), (os.ST_NOEXEC, NOEXEC), (1024, 1024), (2048, 2048), (4096, 1 << 21))
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _checked(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def unshare(flags: int) -> None:
+    _checked(_libc.unshare(flags), "unshare")
+
+
+def enter(file: int, kind: int) -> None:
+    """Move into the namespace of an open file below /proc/PID/ns."""
+    _checked(_libc.setns(file, kind), "setns")
+
+
+def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
+    encoded = [ctypes.c_char_p(os.fsencode(text)) if text else None for text in (source, target, kind)]
+    data = ctypes.c_char_p(options.encode()) if options else None
+    _checked(_libc.mount(encoded[0], encoded[1], encoded[2], ctypes.c_ulong(flags), data), f"mount {target}")
+
+
+def bind(source: str, target: str, *, read_only: bool = False) -> None:
+    """Make `source` appear at `target`, with all that is mounted below it."""
+    mount(source, target, flags=BIND | REC)
+    if read_only:
+        held = os.statvfs(target).f_flag
+        kept = sum(ours for theirs, ours in _KEPT if held & theirs)
+        mount("", target, flags=REMOUNT | BIND | RDONLY | kept)
+
+
+def unmount(target: str) -> None:
+    _checked(_libc.umount2(ctypes.c_char_p(os.fsencode(target)), _DETACH), f"umount {target}")
+
+
+def reap_orphans() -> None:
+    """Processes whose parent ends become children of this one, and not of init."""
+    _checked(_libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
+
+
+def end_with_parent(signal: int) -> None:
+    """This process gets the signal when its parent ends."""
+    _checked(_libc.prctl(_SET_PDEATHSIG, signal, 0, 0, 0), "prctl")
+
+
+def no_new_privileges() -> None:
+    """Programs that are started from here on gain nothing from set-user-id bits."""
+    _checked(_libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+
+
+def set_process_name(name: str) -> None:
+    """What `ps -o comm` and `top` show; at most 15 bytes."""
+    _checked(_libc.prctl(_SET_NAME, ctypes.c_char_p(name.encode()[:15]), 0, 0, 0), "prctl")
+
+
+def start_of(pid: int) -> int:
+    """When a process started, in ticks since boot: with the pid it tells a process from all others; 0 if it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return 0
+    return 0 if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def map_to_root(user: int, group: int) -> None:
+    """In a new user namespace: this user is root there."""
+    for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)

@@ -1,0 +1,353 @@
+"""The shim: one process per pod that starts its containers, keeps their logs and remembers how they ended.
+
+    agent ── lines of JSON over control.sock ──► start, signal, kill, stop
+    agent ◄── the state of all containers, after every change; the same is in state.json
+
+It decides nothing: what a kubelet would decide, the agent does.  It outlives the agent, and an agent that comes back
+finds it by shim.json.  Where there are namespaces it is the first process of the pod, so the kernel ends every process
+of the pod with it.  One shim runs per pod directory: the lock sees to that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+from . import kernel, namespaces
+from .container_process import MARK, ContainerProcess
+
+#: Exit code: another shim runs for this pod.
+ALREADY_RUNNING = 75
+_MOST_COMMAND = 16 << 20
+
+
+def main(arguments: list[str]) -> None:
+    """`shim DIRECTORY`: returns when the shim is ready to take commands; it goes on in the background."""
+    os.chdir(arguments[0])
+    os.umask(0o077)
+    lock = os.open("lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(ALREADY_RUNNING)
+    with open("sandbox.json") as file:
+        sandbox = json.load(file)
+    ready, tell = os.pipe()
+    os.setsid()
+    try:
+        held = _hold(sandbox)
+        namespaces.leave_host(sandbox)
+        if os.fork() == 0:
+            os.close(ready)
+            _run(sandbox, tell, held)
+    except OSError as error:
+        sys.exit(f"{error.strerror or error}")
+    os.close(tell)
+    problem = b""
+    while piece := os.read(ready, 4096):
+        problem += piece
+    if problem != b"ready":
+        sys.exit(problem.decode(errors="replace") or "the shim ended before it was ready")
+
+
+def _hold(sandbox: dict[str, Any]) -> list[Any]:
+    """What must stay open as long as this pod runs: the connection that keeps the holder of the network alive."""
+    if sandbox["tier"] != "net":
+        return []
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    folder = os.open(os.path.dirname(sandbox["holder_socket"]), os.O_RDONLY | os.O_DIRECTORY)
+    # A path through a descriptor, because the path of a socket must be short.
+    line.connect(f"/proc/self/fd/{folder}/{os.path.basename(sandbox['holder_socket'])}")
+    os.close(folder)
+    return [line]
+
+
+def _run(sandbox: dict[str, Any], tell: int, held: list[Any]) -> None:
+    """In the background process, never returns."""
+    code = 1
+    try:
+        shim = Shim(sandbox, held)
+        _detach()
+        os.write(tell, b"ready")
+        os.close(tell)
+        shim.serve()
+        code = 0
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.write(tell, (error.strerror or str(error)).encode())
+    finally:
+        os._exit(code)
+
+
+def _detach() -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    log = os.open("shim.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for target, source in ((0, null), (1, log), (2, log)):
+        os.dup2(source, target)
+
+
+class Shim:
+    def __init__(self, sandbox: dict[str, Any], held: list[Any]) -> None:
+        self._uid: str = sandbox["uid"]
+        self._own_processes = sandbox["tier"] != "plain"
+        self._held = held
+        self._directory = os.getcwd()
+        self._files = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
+        #: /proc of the machine: the pids in it are those that the agent sees.
+        self._host_proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+        host_pid = int(os.readlink("/proc/self"))
+        identity = {"pid": host_pid, "start": kernel.start_of(host_pid), "tier": sandbox["tier"]}
+        kernel.set_process_name("echelon-shim")
+        namespaces.settle(sandbox)
+        self._running: dict[int, ContainerProcess] = {}
+        #: Container → its attempts; only the last two are kept.
+        self._attempts: dict[str, list[ContainerProcess]] = {}
+        self._stopping = False
+        self._clients: dict[int, _Client] = {}
+        self._poll = select.poll()
+        self._listener = self._listen()
+        self._wake = self._catch_signals()
+        self._write_state()
+        self._replace_file("shim.json", identity)
+
+    def _listen(self) -> socket.socket:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink("control.sock")
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        listener.bind("control.sock")
+        listener.listen(16)
+        self._poll.register(listener, select.POLLIN)
+        return listener
+
+    def _catch_signals(self) -> int:
+        wake, rung = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(rung, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, self._asked_to_stop)
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        self._poll.register(wake, select.POLLIN)
+        return wake
+
+    def _asked_to_stop(self, *_: object) -> None:
+        self._stopping = True
+
+    # -- the loop ----------------------------------------------------------------------------------------------
+
+    def serve(self) -> None:
+        while not self._stopping:
+            for file, _ in self._poll.poll():
+                self._handle(file)
+        self._end_everything()
+
+    def _handle(self, file: int) -> None:
+        if file == self._wake:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._wake, 4096)
+            self._reap()
+        elif file == self._listener.fileno():
+            with contextlib.suppress(BlockingIOError):
+                accepted, _ = self._listener.accept()
+                self._clients[accepted.fileno()] = _Client(accepted)
+                self._poll.register(accepted, select.POLLIN)
+                self._tell(self._clients[accepted.fileno()])
+        elif file in self._clients:
+            self._take_commands(self._clients[file])
+        else:
+            self._read_output(file)
+
+    def _read_output(self, file: int) -> None:
+        for process in self._running.values():
+            if file in process.streams:
+                if not process.read(file):
+                    self._poll.unregister(file)
+                return
+        with contextlib.suppress(KeyError):
+            self._poll.unregister(file)
+
+    def _take_commands(self, client: _Client) -> None:
+        lines = client.lines()
+        if lines is None:
+            self._poll.unregister(client.line)
+            del self._clients[client.line.fileno()]
+            client.line.close()
+            return
+        for line in lines:
+            self._obey(json.loads(line))
+
+    def _obey(self, command: dict[str, Any]) -> None:
+        what = command["do"]
+        if what == "stop":
+            self._stopping = True
+            return
+        latest = self._latest(command["container"])
+        if what == "start":
+            if latest is None or latest.attempt < command["attempt"]:
+                self._start(command)
+        elif latest is not None and latest.attempt == command["attempt"] and latest.code is None:
+            if what == "kill":
+                latest.out_of_memory = bool(command.get("out_of_memory"))
+                latest.send(signal.SIGKILL)
+            elif what == "signal":
+                latest.send(command["signal"])
+        self._changed()
+
+    def _latest(self, name: str) -> ContainerProcess | None:
+        attempts = self._attempts.get(name)
+        return attempts[-1] if attempts else None
+
+    # -- containers --------------------------------------------------------------------------------------------
+
+    def _start(self, request: dict[str, Any]) -> None:
+        request["uid"] = self._uid
+        process = ContainerProcess(request, self._directory, self._host_proc, private_mounts=self._own_processes)
+        self._attempts[process.name] = [*self._attempts.get(process.name, [])[-1:], process]
+        process.run()
+        if process.pid:
+            self._running[process.pid] = process
+            for end in process.streams:
+                self._poll.register(end, select.POLLIN)
+
+    def _reap(self) -> None:
+        changed = False
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                break
+            process = self._running.get(pid)
+            if process is not None:
+                self._ended(process, status)
+                changed = True
+        if changed:
+            self._changed()
+
+    def _ended(self, process: ContainerProcess, status: int) -> None:
+        del self._running[process.pid]
+        self._kill_rest_of(process)
+        for end in process.streams:
+            self._poll.unregister(end)
+        process.ended(status)
+
+    def _kill_rest_of(self, process: ContainerProcess) -> None:
+        """Whatever the container has started, also what left its session or its parent."""
+        if self._own_processes and not self._running:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
+        else:
+            kill_marked(process.mark)
+
+    def _end_everything(self) -> None:
+        for process in self._running.values():
+            process.send(signal.SIGKILL)
+        if self._own_processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
+        while self._running:
+            try:
+                pid, status = os.waitpid(-1, 0)
+            except ChildProcessError:
+                break
+            if pid in self._running:
+                self._ended(self._running[pid], status)
+        if not self._own_processes:
+            kill_marked(self._uid + "/")
+        self._changed()
+
+    # -- telling -----------------------------------------------------------------------------------------------
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "stopped": self._stopping and not self._running,
+            "attempts": [one.record() for attempts in self._attempts.values() for one in attempts],
+            "lost_log_bytes": sum(a.log.lost for one in self._attempts.values() for a in one if a.log is not None),
+        }
+
+    def _changed(self) -> None:
+        self._write_state()
+        for client in list(self._clients.values()):
+            self._tell(client)
+
+    def _tell(self, client: _Client) -> None:
+        try:
+            client.line.sendall(json.dumps(self._state()).encode() + b"\n")
+        except OSError:
+            pass  # its end is seen when it is read
+
+    def _write_state(self) -> None:
+        self._replace_file("state.json", self._state())
+
+    def _replace_file(self, name: str, content: dict[str, Any]) -> None:
+        """The old or the new content, whatever happens meanwhile; a full disk must not end the pod."""
+        try:
+            draft = os.open(f"{name}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600, dir_fd=self._files)
+            try:
+                os.write(draft, json.dumps(content).encode())
+            finally:
+                os.close(draft)
+            os.rename(f"{name}.new", name, src_dir_fd=self._files, dst_dir_fd=self._files)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                print(f"{name}: {error}", file=sys.stderr)
+
+
+class _Client:
+    """A connection of an agent."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self.line = line
+        self._rest = b""
+
+    def lines(self) -> list[bytes] | None:
+        """Complete lines that have come; None at the end."""
+        try:
+            data = self.line.recv(1 << 16)
+        except (BlockingIOError, InterruptedError):
+            return []
+        except OSError:
+            return None
+        if not data or len(self._rest) > _MOST_COMMAND:
+            return None
+        *done, self._rest = (self._rest + data).split(b"\n")
+        return done
+
+
+def kill_marked(prefix: str, rounds: int = 3) -> int:
+    """Kill every process whose environment has a mark that begins so; it may fork meanwhile, so look again.
+
+    Returns how many were found in the first round.
+    """
+    wanted = b"\0" + f"{MARK}={prefix}".encode()
+    first = 0
+    for number in range(rounds):
+        found = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_marked(pid, wanted)]
+        for pid in found:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        if number == 0:
+            first = len(found)
+        if not found:
+            break
+        time.sleep(0.002)
+    return first
+
+
+def _is_marked(pid: int, wanted: bytes) -> bool:
+    if pid == os.getpid():
+        return False
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return wanted in b"\0" + file.read()
+    except OSError:
+        return False
