@@ -15,6 +15,7 @@ import logging
 from collections.abc import Collection
 from zlib import crc32
 
+from ..api.cluster.pools import runs_processes
 from ..api.errors import ApiError
 from ..api.objects import meta
 from ..api.objects.vocabulary import NODE_FAILURE, NODE_LEASES, SIMULATED
@@ -109,6 +110,8 @@ class Heartbeats:
         self._queue.add_after(name, wait)
 
     def _is_ours(self, node: Object, lease: Object | None) -> bool:
+        if runs_processes(node):
+            return False
         named = meta.name(node) in self._names or NODE_FAILURE in meta.annotations(node)
         return named or (lease is not None and SIMULATED in meta.labels(lease))
 

@@ -1,4 +1,4 @@
-"""What a simulated node writes about itself: its Node object, the conditions in it, and its lease; all pure."""
+"""What a node writes about itself: its Node object, the conditions in it, and its lease; all pure."""
 
 from __future__ import annotations
 
@@ -92,14 +92,14 @@ def free_address(name: str, used: Collection[str]) -> str:
     return ""
 
 
-def lease(node: Object, now: float, seconds: int) -> Object:
+def lease(node: Object, now: float, seconds: int, *, simulated: bool = True) -> Object:
     return {
         "apiVersion": LEASES.api_version,
         "kind": LEASES.kind,
         "metadata": {
             "name": meta.name(node),
             "namespace": NODE_LEASES,
-            "labels": {SIMULATED: "true"},
+            **({"labels": {SIMULATED: "true"}} if simulated else {}),
             "ownerReferences": [meta.owner_reference(node, NODES, controller=False)],
         },
         "spec": {

@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from ..api.cluster.pools import Cluster, nodes
+from ..api.cluster.pools import Cluster, nodes, runs_processes
 from ..api.errors import ApiError
 from ..api.objects import meta
 from ..api.objects.vocabulary import IN_PLACE_ATTEMPT, NODE_FAILURE
@@ -41,12 +41,12 @@ class SimulatedNodes:
         self._verbs = verbs
         self._caches = caches
         self._clock = clock
-        self._cluster = cluster
         self._pods = caches.of(PODS, {_INDEX: _node_of, _JOBSET: by_jobset})
         self._jobsets = caches.of(JOB_SETS)
         self._nodes = caches.of(NODES)
         self._queue = WorkQueue(clock)
-        self._heartbeats = Heartbeats(verbs, caches, clock, [meta.name(node) for node in nodes(cluster)])
+        self._simulated = [node for node in nodes(cluster) if not runs_processes(node)]
+        self._heartbeats = Heartbeats(verbs, caches, clock, [meta.name(node) for node in self._simulated])
 
     async def run(self) -> None:
         """Register the nodes, then run their pods until cancelled."""
@@ -82,7 +82,7 @@ class SimulatedNodes:
     async def _register(self) -> None:
         used = {internal_address(node) for node in self._nodes.all()}
         missing: list[Object] = []
-        for node in nodes(self._cluster):
+        for node in self._simulated:
             if self._nodes.get(meta.name(node)) is None:
                 address = free_address(meta.name(node), used)
                 used.add(address)
@@ -119,7 +119,7 @@ class SimulatedNodes:
     async def _advance(self, key: str) -> None:
         pod = self._pods.get(key)
         node = None if pod is None else self._nodes.get(pod["spec"].get("nodeName", ""))
-        if pod is None or node is None or _is_lost(node):
+        if pod is None or node is None or _is_lost(node) or runs_processes(node):
             return
         host = Host(internal_address(node), meta.condition_is(node, "Ready"))
         match self._next_step(pod, host):

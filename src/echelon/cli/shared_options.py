@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
@@ -12,6 +12,7 @@ from .failures import Refusal
 
 if TYPE_CHECKING:
     from ..api.cluster.pools import Cluster
+    from ..runtime.config import ProcessSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -64,9 +65,79 @@ def remote_options(command: F) -> F:
     return command
 
 
-def load_cluster(path: Path | None) -> Cluster:
+def process_options(command: F) -> F:
+    """Add the options of commands whose pods may run as processes of this machine."""
+    for option in (
+        click.option(
+            "--capacity",
+            metavar="AMOUNTS",
+            default="",
+            help="What process nodes of this machine have, such as cpu=4,memory=8Gi.  [default: what is found]",
+        ),
+        click.option(
+            "--allow-host-paths", is_flag=True, help="Let pods on process nodes mount files of this machine (hostPath)."
+        ),
+        click.option(
+            "--images",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="What images mean on process nodes: a file that maps image names to virtualenvs, PATHs or root "
+            "directories.  [default: the environment that Echelon was started from]",
+        ),
+        click.option(
+            "--tier",
+            type=click.Choice(["auto", "net", "names", "plain"]),
+            default="auto",
+            show_default=True,
+            help="What pods on process nodes have to themselves: net: network, names, files; names: names and files; "
+            "plain: nothing; auto: the most that this machine allows.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def process_settings(
+    data: Path, tier: Literal["auto", "net", "names", "plain"], images: Path | None, host_paths: bool, capacity: str
+) -> ProcessSettings:
+    from ..runtime.config import BadImages, Images, ProcessSettings, read_images
+
+    try:
+        known = read_images(images) if images is not None else Images()
+    except BadImages as error:
+        raise Refusal(str(error)) from error
+    return ProcessSettings(data, tier, known, host_paths, capacity=_amounts(capacity))
+
+
+def _amounts(text: str) -> dict[str, str]:
+    from ..base import quantity
+
+    amounts: dict[str, str] = {}
+    for entry in filter(None, text.split(",")):
+        name, _, amount = entry.partition("=")
+        try:
+            quantity.parse(amount)
+        except ValueError:
+            raise Refusal(f"--capacity {entry}: must be NAME=AMOUNT, such as cpu=4 or memory=8Gi") from None
+        amounts[name.strip()] = quantity.canonical(amount)
+    return amounts
+
+
+def check_speed(cluster: Cluster, speed: float) -> None:
+    """Processes run in real time."""
+    from ..api.cluster.pools import nodes, runs_processes
+
+    if speed != 1.0 and any(map(runs_processes, nodes(cluster))):
+        raise Refusal(f"--speed {speed:g}: pods that run as processes take real time; leave it out")
+
+
+def load_cluster(path: Path | None, *, this_machine: bool = False) -> Cluster:
+    from ..api.cluster import pools
     from ..api.cluster.pools import BadCluster, default_cluster, parse
 
+    if this_machine:
+        if path is not None:
+            raise Refusal("--nodes process and --cluster are mutually exclusive: say runs: processes in its pools")
+        return pools.this_machine(_machine_name())
     if path is None:
         return default_cluster()
     try:
@@ -76,3 +147,10 @@ def load_cluster(path: Path | None) -> Cluster:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise Refusal(f"{path}: {reason}") from error
+
+
+def _machine_name() -> str:
+    import re
+    import socket
+
+    return re.sub(r"[^a-z0-9.-]", "-", socket.gethostname().lower()).strip("-.") or "localhost"

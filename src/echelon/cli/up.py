@@ -10,7 +10,14 @@ import click
 
 from .failures import Refusal
 from .own_plane import default_data_directory
-from .shared_options import cluster_option, load_cluster, speed_option
+from .shared_options import (
+    check_speed,
+    cluster_option,
+    load_cluster,
+    process_options,
+    process_settings,
+    speed_option,
+)
 
 if TYPE_CHECKING:
     from ..runtime.config import PlaneSettings
@@ -70,11 +77,12 @@ if TYPE_CHECKING:
 @click.option(
     "--nodes",
     type=click.Choice(["none", "simulated", "process"]),
-    metavar="[none|simulated]",
     default="simulated",
     show_default=True,
-    help="simulated: pods run on simulated nodes; none: create your own Node objects.",
+    help="simulated: pods run on simulated nodes; process: this machine is the node, pods run as its processes; "
+    "none: create your own Node objects.",
 )
+@process_options
 @click.option(
     "--controllers",
     metavar="NAMES",
@@ -107,6 +115,10 @@ def up(
     max_requests_inflight: int,
     max_mutating_requests_inflight: int,
     nodes: str,
+    tier: Literal["auto", "net", "names", "plain"],
+    images: Path | None,
+    allow_host_paths: bool,
+    capacity: str,
     controllers: str,
     no_job_workloads: bool,
     feature_gates: str,
@@ -123,11 +135,10 @@ def up(
       echelon up --ephemeral --kubeconfig /tmp/kubeconfig &
       kubectl --kubeconfig /tmp/kubeconfig get nodes
     """
-    if nodes == "process":
-        raise Refusal("--nodes process: running pods as local processes is not supported; use --nodes simulated")
     if ephemeral and data is not None:
         raise Refusal("--ephemeral and --data are mutually exclusive")
-    cluster = load_cluster(cluster_file)
+    cluster = load_cluster(cluster_file, this_machine=nodes == "process")
+    check_speed(cluster, speed)
     # Imported after the cluster file is read, so that bad input is reported at once.
     import tempfile
 
@@ -156,6 +167,7 @@ def up(
             max_requests_inflight=max_requests_inflight,
             max_mutating_requests_inflight=max_mutating_requests_inflight,
             nodes="none" if nodes == "none" else "simulated",
+            processes=process_settings(data or default_data_directory(), tier, images, allow_host_paths, capacity),
             cluster=cluster,
             speed=speed,
             scheduler_names=() if no_scheduler else config.EMBEDDED_SCHEDULER_NAMES,
@@ -191,6 +203,8 @@ async def _serve(settings: PlaneSettings, keeping: str) -> None:
         loop.add_signal_handler(number, stop.set)
     async with running(settings) as plane:
         click.echo(f"export KUBECONFIG={shlex.quote(str(plane.kubeconfig))}")
+        if plane.process_nodes is not None:
+            click.echo(f"pods run as processes of this machine: {plane.process_nodes.described}")
         click.echo(f"echelon is ready at {plane.url} (Ctrl-C stops it, {keeping})")
         await stop.wait()
         click.echo("stopping")

@@ -12,7 +12,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from ..agents.simulated_nodes import SimulatedNodes
-from ..api.cluster.pools import Cluster
+from ..api.cluster.pools import Cluster, nodes, runs_processes
 from ..api.objects.vocabulary import DEFAULT_LEVELS, HOSTNAME
 from ..api.verbs import Verbs
 from ..base.clock import Clock
@@ -81,6 +81,6 @@ def assemble(
     parts = controllers(verbs, caches, clock, all_controllers(caches, chosen, job_workloads=job_workloads))
     if names:
         parts += scheduler(verbs, caches, clock, Settings(names=tuple(names), levels=levels), registry)[1]
-    if cluster is not None:
+    if cluster is not None and not all(map(runs_processes, nodes(cluster))):
         parts.append(Component("nodes", SimulatedNodes(verbs, caches, clock, cluster).run))
     return [*parts, Component("caches", caches.run)]

@@ -6,12 +6,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from ..agents.process.images import BadImages, Images, read_images
+from ..agents.process.process_nodes import ProcessSettings
 from ..api.cluster.pools import Cluster, default_cluster
 from ..controllers.registry import ALL_CONTROLLERS, UnknownController, select
 from ..server.http.application import DEFAULT_LIMITS, FlightLimits
 from ..server.https_server import Authorization, ServerSettings, is_loopback
 
-__all__ = ["EMBEDDED_SCHEDULER_NAMES", "NodeMode", "PlaneSettings", "UnknownController", "select"]
+__all__ = [
+    "EMBEDDED_SCHEDULER_NAMES",
+    "BadImages",
+    "Images",
+    "NodeMode",
+    "PlaneSettings",
+    "ProcessSettings",
+    "UnknownController",
+    "read_images",
+    "select",
+]
 
 NodeMode = Literal["none", "simulated"]
 
@@ -44,6 +56,8 @@ class PlaneSettings:
     max_mutating_requests_inflight: int = DEFAULT_LIMITS.mutating_requests_in_flight
     #: Empty: no scheduler runs.
     scheduler_names: tuple[str, ...] = EMBEDDED_SCHEDULER_NAMES
+    #: How pods run on nodes of this machine, if the cluster has any.
+    processes: ProcessSettings | None = None
     #: The controllers that run.
     controllers: tuple[str, ...] = ALL_CONTROLLERS
     #: Whether Jobs have Workloads and PodGroups; without them `spec.scheduling` of new Jobs is dropped.

@@ -17,13 +17,17 @@ from typing import Any, TypeVar
 import uvloop
 from prometheus_client import generate_latest
 
+from ..agents.process.machine import NoProcessNodes
+from ..agents.process.process_nodes import ProcessNodes, ProcessSettings, prepare_process_nodes
+from ..api.cluster.pools import nodes, runs_processes
+from ..api.objects import meta
 from ..api.objects.builtin_runtimes import builtin_runtimes
-from ..api.scheme import NODES
+from ..api.scheme import NODES, SERVICE_ACCOUNTS, Object
 from ..api.verbs import Verbs
 from ..base.clock import Clock
 from ..base.rng import Rng
 from ..client.informer import Caches
-from ..server.https_server import PortInUse, serve
+from ..server.https_server import PortInUse, Server, serve
 from ..server.objects.object_cache import header_of
 from ..server.pipeline import Pipeline
 from ..store.interface import Store, StoreBusy, StoreFailed
@@ -53,6 +57,8 @@ class Plane:
     clock: Clock
     url: str
     kubeconfig: Path
+    #: The nodes of this machine, if there are any.
+    process_nodes: ProcessNodes | None = None
 
 
 def run_program(main: Coroutine[Any, Any, T]) -> T:
@@ -106,13 +112,35 @@ async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
             settings.controllers,
             job_workloads=settings.job_workloads,
         )
+        local = await _process_nodes(settings, pipeline, caches, clock, server)
+        if local is not None:
+            parts.append(Component("process-nodes", local.run))
         await stack.enter_async_context(
             supervised([*parts, Component("expiry", pipeline.run), Component("clock", clock.run)])
         )
         await caches.wait_synced()
         await _wait_for_nodes(caches, settings)
         synced.set()
-        yield Plane(pipeline, caches, clock, server.url, settings.kubeconfig_path)
+        yield Plane(pipeline, caches, clock, server.url, settings.kubeconfig_path, local)
+
+
+async def _process_nodes(
+    settings: PlaneSettings, pipeline: Pipeline, caches: Caches, clock: Clock, server: Server
+) -> ProcessNodes | None:
+    own = [node for node in nodes(settings.cluster) if runs_processes(node)]
+    if settings.nodes == "none" or not own:
+        return None
+    processes = settings.processes or ProcessSettings(settings.data)
+
+    async def issue_token(pod: Object, audience: str, seconds: int) -> str:
+        name = pod["spec"].get("serviceAccountName") or "default"
+        account = await pipeline.get(SERVICE_ACCOUNTS, name, meta.namespace(pod))
+        return server.issue_token(account, pod, audience, seconds)
+
+    try:
+        return await prepare_process_nodes(pipeline, caches, clock, own, processes, issue_token)
+    except NoProcessNodes as error:
+        raise CannotStart(str(error)) from error
 
 
 def _open(settings: PlaneSettings) -> Store:
@@ -135,10 +163,10 @@ def _clock(settings: PlaneSettings) -> DurableClock:
 
 
 async def _wait_for_nodes(caches: Caches, settings: PlaneSettings) -> None:
-    """Wait until all simulated nodes are registered."""
+    """Wait until all nodes are registered."""
     if settings.nodes == "none":
         return
     there = asyncio.Event()
-    nodes = caches.of(NODES)
-    nodes.add_handler(lambda _old, _new: there.set() if len(nodes) >= settings.cluster.size else None)
+    known = caches.of(NODES)
+    known.add_handler(lambda _old, _new: there.set() if len(known) >= settings.cluster.size else None)
     await there.wait()

@@ -13,6 +13,7 @@ import ipaddress
 import socket
 import ssl
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from ..api.access.attributes import Authorizer
 from ..api.access.authorizers import AllowAll, Rbac
 from ..api.errors import ApiError
 from ..api.objects.root_certificate import SOURCE_NAMESPACE, root_certificate
-from ..api.scheme import CONFIG_MAPS
+from ..api.scheme import CONFIG_MAPS, PODS, Object
 from ..api.verbs import Patch, PatchType
 from ..base.clock import Clock
 from .connections import BoundedProtocol
@@ -34,7 +35,7 @@ from .http.audit import AuditLog
 from .http.handlers.health import Check, Health
 from .http.requests.gate import Gate
 from .identity.authenticator import Authenticator
-from .identity.service_account_tokens import ServiceAccountTokens
+from .identity.service_account_tokens import ISSUER, ServiceAccountTokens
 from .identity.user_file import UserFile
 from .pipeline import Pipeline
 from .setup import certificates, kubeconfigs
@@ -92,12 +93,14 @@ class Server:
         host: str,
         port: int,
         audit: AuditLog | None,
+        tokens: ServiceAccountTokens,
     ) -> None:
         self._audit = audit
         self._listener = listener
         self._app = app
         self._credentials = credentials
         self.port = port
+        self._tokens = tokens
         self.url = f"https://{_bracketed(host)}:{port}"
 
     @property
@@ -109,6 +112,11 @@ class Server:
     def token(self) -> str:
         """The administrator's bearer token."""
         return self._credentials.token
+
+    def issue_token(self, account: Object, pod: Object, audience: str, seconds: int) -> str:
+        """A token of a service account that is valid as long as a pod exists."""
+        bound = {**pod, "kind": PODS.kind}
+        return self._tokens.issue(account, (audience or ISSUER,), time.time(), seconds, bound, str(uuid.uuid4()))
 
     def write_kubeconfig(self, path: Path) -> None:
         kubeconfigs.write(path, self.url, self.authority_pem, self.token)
@@ -138,7 +146,9 @@ async def serve(
         pki = settings.directory / "pki"
         credentials = certificates.ensure(pki, time.time(), _served_addresses(settings.host))
         authorizer: Authorizer = Rbac(pipeline.reader) if settings.authorization == "rbac" else AllowAll()
-        gate = Gate(credentials.names, _authenticator(pipeline, credentials, pki), authorizer)
+        tokens = ServiceAccountTokens(certificates.signing_key(pki / "sa.key"), pipeline.reader)
+        authenticator = Authenticator(credentials.token, UserFile(pki / "users.json"), tokens, time.time)
+        gate = Gate(credentials.names, authenticator, authorizer)
         audit = AuditLog(settings.audit_log) if settings.audit_log else None
         app = Application(
             pipeline,
@@ -156,7 +166,7 @@ async def serve(
     except BaseException:
         bound.close()
         raise
-    server = Server(listener, app, credentials, _reachable(settings.host), port, audit)
+    server = Server(listener, app, credentials, _reachable(settings.host), port, audit, tokens)
     certificates.write_secret(pki / "url", server.url.encode())
     await _publish_certificate(pipeline, credentials)
     await pipeline.publish(_reachable(settings.host), port)
@@ -175,11 +185,6 @@ async def _publish_certificate(pipeline: Pipeline, credentials: Credentials) -> 
             raise
         patch = Patch(PatchType.MERGE, {"data": made["data"]})
         await pipeline.patch(CONFIG_MAPS, made["metadata"]["name"], patch, SOURCE_NAMESPACE)
-
-
-def _authenticator(pipeline: Pipeline, credentials: Credentials, directory: Path) -> Authenticator:
-    tokens = ServiceAccountTokens(certificates.signing_key(directory / "sa.key"), pipeline.reader)
-    return Authenticator(credentials.token, UserFile(directory / "users.json"), tokens, time.time)
 
 
 def _served_addresses(host: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ The YAML is read as nodes, not as values, because only nodes have line numbers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import NoReturn
@@ -14,7 +14,7 @@ import yaml
 
 from ...base import quantity
 from ..objects import meta, name_formats
-from ..objects.vocabulary import HOSTNAME
+from ..objects.vocabulary import HOSTNAME, RUNS
 from ..scheme import Object
 from .pools import WELL_KNOWN_LEVELS, BadCluster, Cluster, Level, Pool, domains_at, node_object, nodes
 
@@ -73,17 +73,27 @@ class _File:
         return replace(cluster, singles=tuple(singles))
 
     def _single(self, node: yaml.Node, path: str, levels: Sequence[Level]) -> Object:
-        keys = ("name", "at", "capacity", "labels", "taints")
-        found = self._mapping(node, path, keys, required=("name", "capacity"))
+        keys = ("name", "at", "capacity", "labels", "taints", "runs")
+        found = self._mapping(node, path, keys, required=("name",))
+        runs = self._runs(node, found, path)
         name = self._text(found["name"], f"{path}.name")
         self._check(found["name"], f"{path}.name", name_formats.dns1123_subdomain(name))
         labels = self._at(found["at"], f"{path}.at", levels) if "at" in found else {}
         return node_object(
             name,
-            labels | (self._labels(found["labels"], f"{path}.labels") if "labels" in found else {}),
-            self._capacity(found["capacity"], f"{path}.capacity"),
+            labels | runs | (self._labels(found["labels"], f"{path}.labels") if "labels" in found else {}),
+            self._capacity(found["capacity"], f"{path}.capacity") if "capacity" in found else {},
             self._taints(found["taints"], f"{path}.taints") if "taints" in found else (),
         )
+
+    def _runs(self, node: yaml.Node, found: Mapping[str, yaml.Node], path: str) -> dict[str, str]:
+        """The label of nodes whose pods run as processes; their capacity may be left to the machine."""
+        what = self._text(found["runs"], f"{path}.runs") if "runs" in found else "simulated"
+        if what not in ("simulated", "processes"):
+            self._fail(found["runs"], f"{path}.runs", f"{what!r} must be simulated or processes")
+        if what == "simulated" and "capacity" not in found:
+            self._fail(node, path, "missing key 'capacity'")
+        return {RUNS: what} if what == "processes" else {}
 
     def _at(self, node: yaml.Node, path: str, levels: Sequence[Level]) -> dict[str, str]:
         """The labels of the domains that a single node is in."""
@@ -109,15 +119,16 @@ class _File:
         return tuple(levels)
 
     def _pool(self, node: yaml.Node, path: str, levels: Sequence[Level]) -> Pool:
-        keys = ("name", "counts", "capacity", "labels", "taints")
-        found = self._mapping(node, path, keys, required=("name", "counts", "capacity"))
+        keys = ("name", "counts", "capacity", "labels", "taints", "runs")
+        found = self._mapping(node, path, keys, required=("name", "counts"))
+        runs = self._runs(node, found, path)
         name = self._text(found["name"], f"{path}.name")
         self._check(found["name"], f"{path}.name", name_formats.dns1123_label(name))
         return Pool(
             name=name,
             counts=self._counts(found["counts"], f"{path}.counts", levels),
-            capacity=self._capacity(found["capacity"], f"{path}.capacity"),
-            labels=self._labels(found["labels"], f"{path}.labels") if "labels" in found else {},
+            capacity=self._capacity(found["capacity"], f"{path}.capacity") if "capacity" in found else {},
+            labels=runs | (self._labels(found["labels"], f"{path}.labels") if "labels" in found else {}),
             taints=self._taints(found["taints"], f"{path}.taints") if "taints" in found else (),
         )
 

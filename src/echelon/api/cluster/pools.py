@@ -9,6 +9,9 @@ pools:
     capacity: {cpu: 96, memory: 1Ti, nvidia.com/gpu: 8}
     labels: {}
     taints: []
+  - name: here
+    counts: {node: 2}
+    runs: processes          # pods run on this machine, which the nodes share if they say no capacity
 nodes:                       # single nodes; optional
   - name: login
     at: {block: gpu-b0}
@@ -28,7 +31,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 
-from ..objects.vocabulary import BLOCK, HOSTNAME, RACK, REGION, ZONE
+from ..objects.vocabulary import BLOCK, HOSTNAME, RACK, REGION, RUNS, ZONE
 from ..scheme import NODES, Object
 
 #: Default capacity for pods.
@@ -55,6 +58,11 @@ class Pool:
     @property
     def size(self) -> int:
         return domains_at(self.counts.values())
+
+
+def runs_processes(node: Object) -> bool:
+    """Whether the pods of a node run as processes of this machine."""
+    return (node["metadata"].get("labels") or {}).get(RUNS) == "processes"
 
 
 def domains_at(counts: Iterable[int | tuple[int, ...]]) -> int:
@@ -99,6 +107,11 @@ def default_cluster() -> Cluster:
     """The cluster without a cluster file: 2 blocks × 3 racks × 4 nodes with 8 GPUs."""
     text = resources.files("echelon.api").joinpath("data", "cluster.yaml").read_text()
     return parse(text, "cluster.yaml")
+
+
+def this_machine(name: str) -> Cluster:
+    """One node whose pods run as processes, with whatever the machine has."""
+    return Cluster((), (), (node_object(name, {RUNS: "processes"}, {}),))
 
 
 def nodes(cluster: Cluster) -> list[Object]:

@@ -15,6 +15,8 @@ EXIT_CODE = PREFIX + "exit-code"
 NODE_FAILURE = PREFIX + "node-failure"
 #: Label of the leases that simulated nodes renew.
 SIMULATED = PREFIX + "simulated"
+#: Node label: `processes` if its pods run as processes of this machine.
+RUNS = PREFIX + "runs"
 #: PodGroup annotation: topology key of which this group takes whole domains, one group per domain and priority.
 EXCLUSIVE_TOPOLOGY = PREFIX + "exclusive-topology"
 #: Annotation of a Job template in a JobSet: pods of its Job 3 are in the PodGroup of this name and `-3`.

@@ -1,1 +1,1 @@
-"""What runs beside the pods: one small process per pod, and one that holds their network.  Only the standard library."""
+"""What runs beside pods: one small process per pod, one that holds their network.  Only the standard library."""

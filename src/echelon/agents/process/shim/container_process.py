@@ -1,7 +1,7 @@
 """One attempt of a container as a process: how it starts, what its end is, and that nothing of it is left.
 
-    start ─► fork ─► own session, mounts, limits ─► exec        output ─► ContainerLog
-    end   ─► whatever else it started is killed ─► output is read to its end ─► the attempt has its exit code
+start ─► fork ─► own session, mounts, limits ─► exec        output ─► ContainerLog
+end   ─► whatever else it started is killed ─► output is read to its end ─► the attempt has its exit code
 """
 
 from __future__ import annotations
@@ -124,12 +124,19 @@ class ContainerProcess:
                 mounts.arrange(chosen, request["scratch"], request.get("root", ""))
             for name, value in request.get("rlimits", {}).items():
                 resource.setrlimit(getattr(resource, name), (value, value))
-            for number in (signal.SIGPIPE, signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            for number in (
+                signal.SIGPIPE,
+                signal.SIGXFSZ,
+                signal.SIGCHLD,
+                signal.SIGTERM,
+                signal.SIGINT,
+                signal.SIGHUP,
+            ):
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             os.umask(0o022)
             self._enter_directory(request["cwd"])
-            _exec(request["argv"], {**request["env"], MARK: self.mark})
+            become(request["argv"], {**request["env"], MARK: self.mark})
         except BaseException as error:
             text = str(error) if not isinstance(error, OSError) else (error.strerror or str(error))
             os.write(told, b"\n" + text.encode(errors="replace"))
@@ -209,7 +216,7 @@ class ContainerProcess:
         self.streams.clear()
 
 
-def _exec(argv: list[str], env: dict[str, str]) -> None:
+def become(argv: list[str], env: dict[str, str]) -> None:
     """Find the program in the container's PATH, as a container runtime does, and become it."""
     program = argv[0]
     if "/" in program:
@@ -219,7 +226,7 @@ def _exec(argv: list[str], env: dict[str, str]) -> None:
     refused = False
     for path in candidates:
         try:
-            os.execve(path, argv, env)
+            os.execve(path, argv, env)  # noqa: S606 - a container is a program, not a shell command
         except PermissionError:
             refused = True
         except (FileNotFoundError, NotADirectoryError):

@@ -11,7 +11,14 @@ RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 409
 _DETACH = 2
 _SET_PDEATHSIG, _SET_CHILD_SUBREAPER, _SET_NO_NEW_PRIVS, _SET_NAME = 1, 36, 38, 15
 #: Flags of a mount that a user namespace may not take away when it mounts it again.
-_KEPT = ((os.ST_NOSUID, NOSUID), (os.ST_NODEV, NODEV), (os.ST_NOEXEC, NOEXEC), (1024, 1024), (2048, 2048), (4096, 1 << 21))
+_KEPT = (
+    (os.ST_NOSUID, NOSUID),
+    (os.ST_NODEV, NODEV),
+    (os.ST_NOEXEC, NOEXEC),
+    (os.ST_NOATIME, 1024),
+    (os.ST_NODIRATIME, 2048),
+    (os.ST_RELATIME, 1 << 21),
+)
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

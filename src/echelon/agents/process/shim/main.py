@@ -28,6 +28,8 @@ from .container_process import MARK, ContainerProcess
 #: Exit code: another shim runs for this pod.
 ALREADY_RUNNING = 75
 _MOST_COMMAND = 16 << 20
+#: Of every container: the current one, and the one before it for `kubectl logs --previous`.
+_KEPT_ATTEMPTS = 2
 
 
 def main(arguments: list[str]) -> None:
@@ -111,6 +113,8 @@ class Shim:
         self._running: dict[int, ContainerProcess] = {}
         #: Container → its attempts; only the last two are kept.
         self._attempts: dict[str, list[ContainerProcess]] = {}
+        #: Records of attempts in sandboxes before this one.
+        self._past: list[dict[str, Any]] = sandbox.get("past", [])
         self._stopping = False
         self._clients: dict[int, _Client] = {}
         self._poll = select.poll()
@@ -268,9 +272,17 @@ class Shim:
     # -- telling -----------------------------------------------------------------------------------------------
 
     def _state(self) -> dict[str, Any]:
+        known = [*self._past, *(one.record() for attempts in self._attempts.values() for one in attempts)]
+        count = {name: sum(one["container"] == name for one in known) for name in {one["container"] for one in known}}
+        kept = []
+        for record in known:
+            if count[record["container"]] <= _KEPT_ATTEMPTS:
+                kept.append(record)
+            else:
+                count[record["container"]] -= 1
         return {
             "stopped": self._stopping and not self._running,
-            "attempts": [one.record() for attempts in self._attempts.values() for one in attempts],
+            "attempts": kept,
             "lost_log_bytes": sum(a.log.lost for one in self._attempts.values() for a in one if a.log is not None),
         }
 
@@ -280,10 +292,8 @@ class Shim:
             self._tell(client)
 
     def _tell(self, client: _Client) -> None:
-        try:
+        with contextlib.suppress(OSError):  # its end is seen when it is read
             client.line.sendall(json.dumps(self._state()).encode() + b"\n")
-        except OSError:
-            pass  # its end is seen when it is read
 
     def _write_state(self) -> None:
         self._replace_file("state.json", self._state())

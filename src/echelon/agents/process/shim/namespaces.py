@@ -1,8 +1,8 @@
 """The namespaces of a pod, as its tier says:
 
-    net     user, mount, host name, IPC and process namespaces, and a network namespace with a cable to the holder's bridge
-    names   the same without the network
-    plain   none
+net     user, mount, host name, IPC and process namespaces, and a network namespace with a cable to the holder's bridge
+names   the same without the network
+plain   none
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from . import kernel, mounts
 from .netlink import Netlink
 
 BRIDGE = "pods0"
-_OWN = kernel.NEWNS | kernel.NEWUTS | kernel.NEWIPC | kernel.NEWPID
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the place where programs look for it
+#: The namespaces that every pod has to itself, besides the network.
+OWN = kernel.NEWNS | kernel.NEWUTS | kernel.NEWIPC | kernel.NEWPID
 
 
 def leave_host(sandbox: dict[str, Any]) -> None:
@@ -30,7 +32,7 @@ def leave_host(sandbox: dict[str, Any]) -> None:
     elif sandbox["user_namespace"]:
         kernel.unshare(kernel.NEWUSER)
         kernel.map_to_root(user, group)
-    kernel.unshare(_OWN)
+    kernel.unshare(OWN)
 
 
 def _plug_in(sandbox: dict[str, Any]) -> None:
@@ -39,7 +41,7 @@ def _plug_in(sandbox: dict[str, Any]) -> None:
     if sandbox["user_namespace"]:
         _join(holder, "user", kernel.NEWUSER)
     _join(holder, "net", kernel.NEWNET)
-    outer, bridge = Netlink(), socket.if_nametoindex(BRIDGE)
+    outer, bridge = Netlink(), bridge_index()
     kernel.unshare(kernel.NEWNET)
     own = os.open("/proc/self/ns/net", os.O_RDONLY)
     address = sandbox["address"]
@@ -52,6 +54,10 @@ def _plug_in(sandbox: dict[str, Any]) -> None:
     inner.close()
     outer.close()
     os.close(own)
+
+
+def bridge_index() -> int:
+    return socket.if_nametoindex(BRIDGE)
 
 
 def _cable_name(address: str) -> str:
@@ -74,7 +80,7 @@ def settle(sandbox: dict[str, Any]) -> None:
     mounts.separate()
     mounts.own_processes()
     with contextlib.suppress(OSError):
-        kernel.mount("tmpfs", "/dev/shm", "tmpfs", kernel.NOSUID | kernel.NODEV, "mode=1777")
+        kernel.mount("tmpfs", _SHARED_MEMORY, "tmpfs", kernel.NOSUID | kernel.NODEV, "mode=1777")
     mounts.cover_file(sandbox["hosts"], "/etc/hosts")
     mounts.cover_file(sandbox["hostname_file"], "/etc/hostname")
     socket.sethostname(sandbox["hostname"])

@@ -43,7 +43,9 @@ class Netlink:
 
     def add_address(self, name: str, address: str, prefix: int) -> None:
         raw = socket.inet_aton(address)
-        body = struct.pack("=BBBBI", socket.AF_INET, prefix, 0, 0, _index(name)) + _attribute(2, raw) + _attribute(1, raw)
+        body = (
+            struct.pack("=BBBBI", socket.AF_INET, prefix, 0, 0, _index(name)) + _attribute(2, raw) + _attribute(1, raw)
+        )
         self._ask(_NEWADDR, _CREATE | _EXCL, body)
 
     def add_default_route(self, gateway: str) -> None:

@@ -1,0 +1,158 @@
+"""From the spec of a container to what the shim is told to start: command, environment, directory, mounts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...api.objects import meta
+from ...api.scheme import Object
+from .images import Images
+from .pod_directories import PodDirectory
+from .rules import plain_paths
+from .rules.container_env import BadConfig, DownwardFacts, Lookup, command_line, environment, expand
+from .rules.host_names import host_name, rewritten
+from .rules.kubelet_status import Waiting
+
+_LOG_BYTES, _LOG_FILES = 10 << 20, 5
+
+
+class CannotStartContainer(Exception):
+    """Why a container waits."""
+
+    def __init__(self, waiting: Waiting) -> None:
+        super().__init__(waiting.message)
+        self.waiting = waiting
+
+
+@dataclass(frozen=True)
+class ContainerSetting:
+    """Everything about a pod that its containers share."""
+
+    directory: PodDirectory
+    tier: str
+    facts: DownwardFacts
+    lookup: Lookup
+    #: Volume → its directory or file on this machine.
+    volumes: Mapping[str, str]
+    images: Images
+    #: Where containers begin that do not say where.
+    default_directory: str
+    #: Name → address, for tier plain.
+    resolve: Callable[[str], str | None]
+    #: Of the node: what every container gets beside its own variables.
+    extra_env: Mapping[str, str]
+
+
+def start_request(pod: Object, container: Object, attempt: int, setting: ContainerSetting) -> dict[str, Any]:
+    """The `start` command for the shim; CannotStartContainer says what is missing."""
+    name, image = container["name"], container.get("image", "")
+    use = setting.images.of(image)
+    try:
+        own = environment(pod, container, setting.facts, setting.lookup)
+    except BadConfig as error:
+        raise CannotStartContainer(Waiting("CreateContainerConfigError", str(error))) from error
+    argv = command_line(container, own)
+    if not container.get("command"):
+        if not use.command:
+            raise CannotStartContainer(Waiting("InvalidImageName", setting.images.advice(name, image)))
+        argv = [*use.command, *argv]
+    env = {**use.env, "HOSTNAME": host_name(pod), **setting.extra_env, **own}
+    cwd = os.path.join(setting.default_directory if not use.root else "/", container.get("workingDir") or "")
+    mounts = _mounts(pod, container, attempt, setting, own)
+    if setting.tier == "plain":
+        argv, env, cwd = _in_plain(container, argv, env, cwd, mounts, own, setting)
+        mounts = []
+        if use.root:
+            raise CannotStartContainer(_refused(f"image {image} has a root directory, which needs tier names or net"))
+    _make_directories(container, attempt, setting)
+    return {
+        "do": "start",
+        "container": name,
+        "attempt": attempt,
+        "argv": argv,
+        "env": env,
+        "cwd": cwd,
+        "mounts": mounts,
+        "root": use.root,
+        "scratch": str(setting.directory.scratch(name)),
+        "log": str(setting.directory.log(name, attempt)),
+        "rotation": {"bytes": _LOG_BYTES, "files": _LOG_FILES},
+        "stdin": str(setting.directory.container(name) / "stdin") if container.get("stdin") else "",
+    }
+
+
+def _refused(message: str) -> Waiting:
+    return Waiting("CreateContainerConfigError", message)
+
+
+def _mounts(
+    pod: Object, container: Object, attempt: int, setting: ContainerSetting, env: Mapping[str, str]
+) -> list[tuple[str, str, bool]]:
+    made: list[tuple[str, str, bool]] = []
+    for mount in container.get("volumeMounts") or ():
+        source = setting.volumes.get(mount["name"], "")
+        inner = expand(mount.get("subPathExpr") or "", env) or mount.get("subPath") or ""
+        if inner:
+            source = _inside(source, inner)
+        made.append((source, os.path.normpath(mount["mountPath"]), bool(mount.get("readOnly"))))
+    path = container.get("terminationMessagePath") or "/dev/termination-log"
+    made.append((str(setting.directory.termination_log(container["name"], attempt)), path, False))
+    return made
+
+
+def _inside(volume: str, inner: str) -> str:
+    """A sub-path of a volume; made as a directory where it is missing, and never outside of the volume."""
+    path = os.path.join(volume, inner)
+    if os.path.isabs(inner) or ".." in inner.split("/"):
+        raise CannotStartContainer(_refused(f"subPath {inner!r} must be a relative path without '..'"))
+    os.makedirs(volume, exist_ok=True)
+    if not os.path.exists(path):
+        os.makedirs(path, exist_ok=True)
+    real, root = os.path.realpath(path), os.path.realpath(volume)
+    if real != root and not real.startswith(root + "/"):
+        raise CannotStartContainer(_refused(f"subPath {inner!r} leads out of its volume"))
+    return real
+
+
+def _in_plain(
+    container: Object,
+    argv: list[str],
+    env: dict[str, str],
+    cwd: str,
+    mounts: list[tuple[str, str, bool]],
+    own: Mapping[str, str],
+    setting: ContainerSetting,
+) -> tuple[list[str], dict[str, str], str]:
+    """Names and mount paths replaced where the manifest names them."""
+    paths = {target: source for source, target, _ in mounts}
+    missing = plain_paths.unnamed([mount["mountPath"] for mount in container.get("volumeMounts") or ()], container)
+    if missing:
+        raise CannotStartContainer(
+            _refused(
+                f"mountPath {missing[0]} is refused: this machine allows no mounts (tier plain), so paths are replaced "
+                "where command, args or env name them, and this one is named nowhere"
+            )
+        )
+
+    def told(text: str) -> str:
+        return rewritten(plain_paths.replaced(text, paths), setting.resolve)
+
+    changed = {name: told(value) for name, value in own.items()}
+    return [told(word) for word in argv], {**env, **changed}, plain_paths.replaced(cwd, paths)
+
+
+def _make_directories(container: Object, attempt: int, setting: ContainerSetting) -> None:
+    name, directory = container["name"], setting.directory
+    directory.scratch(name).mkdir(parents=True, exist_ok=True)
+    directory.container(name).mkdir(parents=True, exist_ok=True)
+    directory.termination_log(name, attempt).touch()
+    if container.get("stdin") and not (directory.container(name) / "stdin").exists():
+        os.mkfifo(directory.container(name) / "stdin", 0o600)
+
+
+def identity(pod: Object) -> str:
+    """A pod as messages of a kubelet name it."""
+    return f"{meta.name(pod)}_{meta.namespace(pod)}({meta.uid(pod)})"

@@ -1,0 +1,165 @@
+"""The pods that run on this machine, for whatever serves them to users: logs, exec, attach, port-forward, metrics.
+
+    LocalPods.find(namespace, name) ─► LocalPod ─┬─ log_files(container, previous=…)   what to read, oldest first
+                                                 ├─ exec_command(container, argv)      what to start, and how
+                                                 ├─ stdin(container)                   where a container reads from
+                                                 ├─ connect(port)                      a socket to the pod
+                                                 └─ uses()                             measured CPU and memory
+
+Everything comes from the files of the pod (see `pod_directories`), so it is there again after a restart of Echelon, and
+for pods that have ended, until their object is deleted.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .measuring import Measured, measure
+from .pod_directories import NodeDirectory, PodDirectory
+from .pod_network import PodNetwork
+from .rules.attempts import Attempt, attempts_from
+from .shim.launch import program
+
+
+class NoSuchContainer(Exception):
+    """The pod has no container of that name, or it has not been started."""
+
+
+class ContainerNotRunning(Exception):
+    """The container has ended or not been started; the message says so."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A program to start so that it runs inside a container.
+
+    Start `argv` with exactly `env`; its standard streams are those of the program, a terminal if you give it one (make
+    it the controlling terminal of a new session: `start_new_session` and TIOCSCTTY).  It ends with the program's exit
+    code, and with 128 + n after signal n.  Signals that are sent to it reach the program.
+    """
+
+    argv: list[str]
+    env: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class LocalPod:
+    """A pod on this machine."""
+
+    directory: PodDirectory
+    network: PodNetwork
+    namespace: str
+    name: str
+    node: str
+    tier: str
+    address: str
+    user_namespace: bool
+
+    # -- containers --------------------------------------------------------------------------------------------
+
+    def attempt(self, container: str, *, previous: bool = False) -> Attempt:
+        """The newest attempt of a container or the one before it."""
+        state = self.directory.read("state.json") or {}
+        known = attempts_from(state.get("attempts") or (), 0.0)
+        found = known.before_latest(container) if previous else known.latest(container)
+        if found is None:
+            what = "previous terminated container" if previous else "container"
+            raise NoSuchContainer(f'{what} "{container}" in pod "{self.name}" not found')
+        return found
+
+    def is_running(self, container: str) -> bool:
+        try:
+            return self.attempt(container).running and self.directory.shim_pid() > 0
+        except NoSuchContainer:
+            return False
+
+    # -- logs --------------------------------------------------------------------------------------------------
+
+    def log_files(self, container: str, *, previous: bool = False) -> list[Path]:
+        """The pieces of the log, oldest first, each in the format of container runtimes (`shim/container_log.py`).
+
+        Who follows a log reads the last file on; when a newer file is at its path (another inode), it reads the old one
+        to its end and goes on with this list from the piece after it.  The log is complete once the attempt has a code.
+        """
+        return self.directory.log_files(container, self.attempt(container, previous=previous).number)
+
+    # -- exec, attach, port-forward ----------------------------------------------------------------------------
+
+    def exec_command(self, container: str, argv: Iterable[str]) -> Launch:
+        """How to run a program in a running container: its namespaces, files, environment and working directory."""
+        attempt = self.attempt(container)
+        if not attempt.running:
+            raise ContainerNotRunning(f'container "{container}" in pod "{self.name}" is not running')
+        try:
+            raw = Path(f"/proc/{attempt.pid}/environ").read_bytes()
+        except OSError:
+            raise ContainerNotRunning(f'container "{container}" in pod "{self.name}" is not running') from None
+        env = dict(entry.split("=", 1) for entry in os.fsdecode(raw).split("\0") if "=" in entry)
+        cwd = (self.directory.read(f"containers/{container}/start.json") or {}).get("cwd", "/")
+        where = f"{attempt.pid}:{attempt.start}"
+        return Launch(program("enter", where, cwd, self._namespaces(), "--", *argv), env)
+
+    def _namespaces(self) -> str:
+        if self.tier == "plain":
+            return "none"
+        names = ["user"] if self.user_namespace else []
+        names += ["net"] if self.tier == "net" else []
+        return ",".join([*names, "ipc", "uts", "pid", "mnt"])
+
+    def stdin(self, container: str) -> Path | None:
+        """A FIFO whose content the container reads; None unless its spec says `stdin: true`."""
+        path = self.directory.container(container) / "stdin"
+        return path if path.exists() else None
+
+    async def connect(self, port: int) -> socket.socket:
+        """A connected, non-blocking socket to a port of the pod; OSError if nothing listens."""
+        return await self.network.connect(self.address, port)
+
+    # -- use ---------------------------------------------------------------------------------------------------
+
+    def uses(self) -> dict[str, Measured]:
+        """Container → what its processes have used, for those that run; two calls give a rate of CPU."""
+        running: dict[str, Attempt] = {}
+        for record in (self.directory.read("state.json") or {}).get("attempts") or ():
+            if record["code"] is None:
+                running[record["container"]] = next(
+                    iter(attempts_from([record], 0.0).of_container[record["container"]])
+                )
+        return measure({name: attempt.pid for name, attempt in running.items()}, self.directory.shim_pid())
+
+
+class LocalPods:
+    """All pods on this machine, by namespace and name."""
+
+    def __init__(self, directory: NodeDirectory, network: PodNetwork) -> None:
+        self._directory = directory
+        self._network = network
+
+    def find(self, namespace: str, name: str, uid: str) -> LocalPod | None:
+        """The pod of an object; None if it never ran here."""
+        del namespace, name  # the uid is enough, and a new pod of the same name is another one
+        return self.of(uid)
+
+    def of(self, uid: str) -> LocalPod | None:
+        directory = self._directory.pod(uid)
+        sandbox = directory.read("sandbox.json")
+        if sandbox is None:
+            return None
+        return LocalPod(
+            directory,
+            self._network,
+            sandbox["namespace"],
+            sandbox["name"],
+            sandbox["node"],
+            sandbox["tier"],
+            sandbox["address"],
+            sandbox["user_namespace"],
+        )
+
+    def all(self) -> list[LocalPod]:
+        found = (self.of(directory.uid) for directory in self._directory.pods())
+        return [pod for pod in found if pod is not None]

@@ -1,0 +1,128 @@
+"""Where the files of a pod are.  Everything else that deals with a pod on this machine finds them here.
+
+    DATA/pods/UID/                      mode 0700
+        sandbox.json                    what the pod is: namespace, name, node, tier, address, host name
+        shim.json                       the shim: pid, start time, tier
+        state.json                      what the shim remembers of every container
+        control.sock                    commands to the shim
+        hosts, hostname                 /etc/hosts and /etc/hostname of the pod
+        logs/CONTAINER/ATTEMPT.log      newest; older pieces are ATTEMPT.log.<UTC time>, which sort by age
+        containers/CONTAINER/           termination-log.ATTEMPT, stdin (a FIFO, if the container wants one)
+        volumes/NAME/                   emptyDir, ConfigMap, Secret, projected and downward API volumes
+        scratch/CONTAINER/              empty; mount points of the container are made here
+    DATA/network/                       the holder of the pods' network (tier net)
+    DATA/claims/NAMESPACE/NAME-UID/     what a PersistentVolumeClaim holds; lives as long as its volume
+
+All of a pod goes when its object goes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .shim import kernel
+
+
+@dataclass(frozen=True)
+class PodDirectory:
+    path: Path
+
+    @property
+    def uid(self) -> str:
+        return self.path.name
+
+    @property
+    def hosts(self) -> Path:
+        return self.path / "hosts"
+
+    @property
+    def hostname(self) -> Path:
+        return self.path / "hostname"
+
+    def volume(self, name: str) -> Path:
+        return self.path / "volumes" / name
+
+    def container(self, name: str) -> Path:
+        return self.path / "containers" / name
+
+    def scratch(self, container: str) -> Path:
+        return self.path / "scratch" / container
+
+    def termination_log(self, container: str, attempt: int) -> Path:
+        return self.container(container) / f"termination-log.{attempt}"
+
+    def log(self, container: str, attempt: int) -> Path:
+        return self.path / "logs" / container / f"{attempt}.log"
+
+    def log_files(self, container: str, attempt: int) -> list[Path]:
+        """All pieces of the log of an attempt that are still there, oldest first; the last one may still grow."""
+        newest = self.log(container, attempt)
+        older = sorted(newest.parent.glob(f"{newest.name}.*"))
+        return [*older, newest] if newest.exists() else older
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """`sandbox.json`, `shim.json` or `state.json`; None if it is not there."""
+        try:
+            found: dict[str, Any] = json.loads((self.path / name).read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        return found
+
+    def write(self, name: str, content: dict[str, Any]) -> None:
+        draft = self.path / f"{name}.draft"
+        draft.write_text(json.dumps(content))
+        draft.rename(self.path / name)
+
+    def shim_pid(self) -> int:
+        """The pid of the shim if it runs, 0 if not."""
+        identity = self.read("shim.json")
+        if identity is None or kernel.start_of(identity["pid"]) != identity["start"]:
+            return 0
+        pid: int = identity["pid"]
+        return pid
+
+    def make(self) -> None:
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def remove(self) -> None:
+        """Also what a container made unreadable for its own user."""
+        shutil.rmtree(self.path, onerror=_open_up)
+
+
+@dataclass(frozen=True)
+class NodeDirectory:
+    """The files of all process nodes of a plane."""
+
+    path: Path
+
+    def pod(self, uid: str) -> PodDirectory:
+        return PodDirectory(self.path / "pods" / uid)
+
+    def pods(self) -> Iterator[PodDirectory]:
+        """Those that are there, whether their pod still exists or not."""
+        folder = self.path / "pods"
+        for path in sorted(folder.iterdir()) if folder.exists() else ():
+            yield PodDirectory(path)
+
+    @property
+    def network(self) -> Path:
+        return self.path / "network"
+
+    def claim(self, namespace: str, name: str, uid: str) -> Path:
+        return self.path / "claims" / namespace / f"{name}-{uid}"
+
+
+def _open_up(function: Any, path: str, _: Any) -> None:
+    """A directory without permissions: give them to ourselves and try once more."""
+    try:
+        os.chmod(os.path.dirname(path), 0o700)
+        os.chmod(path, 0o700)
+        function(path)
+    except OSError:
+        return

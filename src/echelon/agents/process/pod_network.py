@@ -1,0 +1,191 @@
+"""Addresses of pods and the way to them, by tier:
+
+net     100.64.x.y behind the bridge of the holder; sockets into it come from the holder
+names   127.x.y.z, on the loopback device of this machine
+plain   the same
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+from collections.abc import Collection, Mapping
+from typing import Any
+from zlib import crc32
+
+from .machine import ChosenTier
+from .pod_directories import NodeDirectory
+from .shim import kernel
+from .shim.launch import program
+from .shim.main import ALREADY_RUNNING
+from .shim_lines import connect_in
+
+GATEWAY, PREFIX = "100.64.0.1", 16
+_LOOPBACK = "127.0.0.1"
+#: Where the addresses of pods begin, and how many bits of a number are theirs.
+_NET, _NET_BITS = 100 << 24 | 64 << 16, 16
+_LOCAL, _LOCAL_BITS = 127 << 24 | 64 << 16, 22
+
+
+class PodNetwork:
+    """`start` before the first pod."""
+
+    def __init__(self, directory: NodeDirectory, chosen: ChosenTier) -> None:
+        self._path = directory.network
+        self._chosen = chosen
+        self._used: dict[str, str] = {}
+        self._line: socket.socket | None = None
+        self._holder = 0
+        self._asking = asyncio.Lock()
+
+    @property
+    def host(self) -> str:
+        """The address of the nodes."""
+        return GATEWAY if self._chosen.tier == "net" else _LOOPBACK
+
+    # -- addresses ---------------------------------------------------------------------------------------------
+
+    def keep(self, uid: str, address: str) -> None:
+        """An address that a pod has from before."""
+        self._used[address] = uid
+
+    def allocate(self, uid: str, name: str) -> str:
+        """An address computed from the name of the pod in its network, the next free one if it is taken."""
+        mine = next((address for address, owner in self._used.items() if owner == uid), None)
+        if mine is None:
+            mine = free_pod_address(name, self._used, network=self._chosen.tier == "net")
+            self._used[mine] = uid
+        return mine
+
+    def release(self, uid: str) -> None:
+        for address in [address for address, owner in self._used.items() if owner == uid]:
+            del self._used[address]
+
+    # -- the holder --------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Make sure that the holder runs; OSError if it cannot."""
+        if self._chosen.tier != "net" or (self._line is not None and self._is_alive()):
+            return
+        self._path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        process = await asyncio.create_subprocess_exec(
+            *program("holder", str(self._path), GATEWAY, str(PREFIX)),
+            stdin=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        _, said = await process.communicate()
+        if process.returncode not in (0, ALREADY_RUNNING):
+            raise OSError(said.decode(errors="replace").strip() or "the holder of the network did not start")
+        # Another one may be about to write its identity.
+        for _ in range(100):
+            try:
+                self._holder = self._identity()["pid"]
+                self._line = connect_in(str(self._path), "holder.sock")
+                return
+            except (OSError, ValueError):
+                await asyncio.sleep(0.05)
+        raise OSError("the holder of the network does not answer")
+
+    def _identity(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = json.loads((self._path / "holder.json").read_text())
+        return found
+
+    def _is_alive(self) -> bool:
+        try:
+            identity = self._identity()
+        except (OSError, ValueError):
+            return False
+        return self._holder == identity["pid"] and kernel.start_of(self._holder) == int(identity["start"])
+
+    def close(self) -> None:
+        """The holder ends when the last pod has ended, too."""
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+
+    def sandbox(self) -> dict[str, Any]:
+        """What a shim must know about the network."""
+        return {
+            "prefix": PREFIX,
+            "gateway": GATEWAY,
+            "holder": self._holder,
+            "holder_socket": str(self._path / "holder.sock"),
+        }
+
+    # -- the way to a pod --------------------------------------------------------------------------------------
+
+    async def connect(self, address: str, port: int) -> socket.socket:
+        """A connected, non-blocking socket to a port of a pod; OSError as `connect` raises it."""
+        loop = asyncio.get_running_loop()
+        if self._chosen.tier != "net":
+            made = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            try:
+                await loop.sock_connect(made, (address, port))
+            except BaseException:
+                made.close()
+                raise
+            return made
+        made = await self._ask({"connect": [address, port]})
+        try:
+            await _wait_connected(made)
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    async def listen(self, address: str, port: int) -> socket.socket:
+        """A listening socket that pods can reach: at the gateway in tier net."""
+        if self._chosen.tier == "net":
+            return await self._ask({"listen": [address, port]})
+        made = socket.create_server((address, port))
+        made.setblocking(False)
+        return made
+
+    async def _ask(self, request: dict[str, Any]) -> socket.socket:
+        async with self._asking:
+            await self.start()
+            assert self._line is not None
+            return await asyncio.to_thread(_exchange, self._line, request)
+
+
+def _exchange(line: socket.socket, request: dict[str, Any]) -> socket.socket:
+    line.sendall(json.dumps(request).encode())
+    answer, files, _, _ = socket.recv_fds(line, 4096, 1)
+    if not files:
+        said = json.loads(answer or b'{"error": "the holder of the network has ended"}')
+        raise OSError(said.get("error") or "the holder of the network gave no socket")
+    made = socket.socket(fileno=files[0])
+    made.setblocking(False)
+    return made
+
+
+async def _wait_connected(made: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+
+    def writable() -> None:
+        if not done.done():
+            done.set_result(None)
+
+    loop.add_writer(made.fileno(), writable)
+    try:
+        await done
+    finally:
+        loop.remove_writer(made.fileno())
+    number = made.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    if number:
+        raise OSError(number, os.strerror(number))
+
+
+def free_pod_address(name: str, used: Collection[str], *, network: bool) -> str:
+    first, bits = (_NET, _NET_BITS) if network else (_LOCAL, _LOCAL_BITS)
+    size = 1 << bits
+    start = crc32(name.encode())
+    for step in range(size):
+        number = first + (start + step) % size
+        address = ".".join(str(number >> shift & 255) for shift in (24, 16, 8, 0))
+        if number & 255 not in (0, 255) and address not in used and address != GATEWAY:
+            return address
+    raise OSError("no address is free")

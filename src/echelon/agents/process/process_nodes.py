@@ -1,0 +1,282 @@
+"""Process nodes: Node objects of this machine whose pods really run.
+
+    nodes ─► registered, leases renewed, conditions say the tier and what limits are enforced
+    pods bound to them ─► a `PodWorker` each
+
+Pods outlive a crash of Echelon: their shims go on, and workers find them again.  When the plane is stopped on purpose,
+all pods are ended within their grace and nothing is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from ...api.errors import ApiError
+from ...api.objects import meta
+from ...api.objects.vocabulary import ARCH, NODE_LEASES, OS, RUNS
+from ...api.scheme import LEASES, NODES, PODS, SERVED_VERSION, Object
+from ...api.verbs import Patch, PatchType, Verbs
+from ...base.clock import Clock
+from ...client.events import Recorder
+from ...client.informer import Caches
+from .. import node_objects
+from .hosts_files import HostsFiles
+from .images import Images
+from .local_pods import LocalPods
+from .machine import ChosenTier, Tier, capacity, choose_tier, node_info, shared
+from .pod_directories import NodeDirectory, PodDirectory
+from .pod_network import PodNetwork, free_pod_address
+from .pod_worker import NodeServices, PodWorker
+from .rules.node_conditions import node_conditions, tier_words
+from .rules.refusals import NodePowers
+from .shim.main import kill_marked
+from .volume_files import IssueToken, VolumeFiles
+
+log = logging.getLogger(__name__)
+
+_RENEW_SECONDS, _LEASE_SECONDS = 10.0, 40
+_SHIMS_AT_ONCE = 2 * (os.cpu_count() or 1)
+_INDEX = "process-node"
+
+
+@dataclass(frozen=True)
+class ProcessSettings:
+    """How pods run on this machine; `--help` of `up` explains each."""
+
+    #: The data directory of the plane.
+    directory: Path
+    tier: Tier | Literal["auto"] = "auto"
+    images: Images = field(default_factory=Images)
+    host_paths: bool = False
+    #: Where containers begin that do not say where.
+    default_directory: str = field(default_factory=os.getcwd)
+    #: Overrides what is found.
+    capacity: dict[str, str] = field(default_factory=dict)
+
+
+async def prepare_process_nodes(
+    verbs: Verbs,
+    caches: Caches,
+    clock: Clock,
+    nodes: Sequence[Object],
+    settings: ProcessSettings,
+    issue_token: IssueToken | None = None,
+) -> ProcessNodes:
+    """Find out what this machine allows and has; nodes without a capacity share it.  May raise NoProcessNodes."""
+    chosen = await choose_tier(settings.tier)
+    found = {**await capacity(), **settings.capacity}
+    unsized = sum(not _has_capacity(node) for node in nodes)
+    sized = [node if _has_capacity(node) else _with_capacity(node, shared(found, unsized)) for node in nodes]
+    return ProcessNodes(verbs, caches, clock, sized, settings, chosen, issue_token)
+
+
+def _has_capacity(node: Object) -> bool:
+    return "cpu" in node["status"]["capacity"]
+
+
+def _with_capacity(node: Object, amounts: dict[str, str]) -> Object:
+    whole = {**node["status"]["capacity"], **amounts}
+    return {**node, "status": {**node["status"], "capacity": whole, "allocatable": whole}}
+
+
+class ProcessNodes:
+    """Runs `nodes`, and the pods that are bound to them."""
+
+    def __init__(
+        self,
+        verbs: Verbs,
+        caches: Caches,
+        clock: Clock,
+        nodes: Sequence[Object],
+        settings: ProcessSettings,
+        chosen: ChosenTier,
+        issue_token: IssueToken | None = None,
+    ) -> None:
+        self._verbs = verbs
+        self._caches = caches
+        self._clock = clock
+        self._wanted = {meta.name(node): node for node in nodes}
+        self.chosen = chosen
+        self._pods = caches.of(PODS, {_INDEX: _node_of})
+        self._nodes = caches.of(NODES)
+        self._leases = caches.of(LEASES)
+        self._recorder = Recorder(verbs, clock, "kubelet")
+        directory = NodeDirectory(settings.directory)
+        self._directory = directory
+        self._network = PodNetwork(directory, chosen)
+        self.local_pods = LocalPods(directory, self._network)
+        names = HostsFiles(caches, lambda name: free_pod_address(name, (), network=chosen.tier == "net"))
+        root = chosen.user_namespace or os.geteuid() == 0
+        powers = NodePowers(chosen.tier, 0 if root else os.geteuid(), 0 if root else os.getegid(), settings.host_paths)
+        self._services = NodeServices(
+            verbs,
+            caches,
+            clock,
+            self._recorder,
+            directory,
+            self._network,
+            self.local_pods,
+            chosen,
+            powers,
+            settings.images,
+            VolumeFiles(verbs, directory, issue_token, host_paths=settings.host_paths),
+            names,
+            asyncio.Semaphore(_SHIMS_AT_ONCE),
+            settings.default_directory,
+        )
+        self._workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
+        self._stopping = False
+
+    @property
+    def described(self) -> str:
+        """The tier, for the user who started the plane."""
+        return tier_words(self.chosen)
+
+    async def run(self) -> None:
+        """Until cancelled; then every pod is ended within its grace."""
+        self._stopping = False
+        await self._caches.wait_synced()
+        await self._network.start()
+        await self._register()
+        await self._remove_strangers()
+        self._pods.add_handler(self._pod_changed, "process-nodes")
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._heartbeats(), name="process-heartbeats")
+                group.create_task(self._services.names.run(), name="hosts-files")
+                group.create_task(self._recorder.run(), name="process-events")
+        except asyncio.CancelledError:
+            await self._end_all_pods()
+            raise
+        finally:
+            for _, task in self._workers.values():
+                task.cancel()
+            self._workers.clear()
+            self._network.close()
+
+    # -- pods --------------------------------------------------------------------------------------------------
+
+    def _pod_changed(self, old: Object | None, pod: Object | None) -> None:
+        known = pod or old
+        assert known is not None
+        if known["spec"].get("nodeName") not in self._wanted:
+            return
+        uid = meta.uid(known)
+        if old is not None and pod is not None and meta.uid(old) != uid and meta.uid(old) in self._workers:
+            self._workers[meta.uid(old)][0].changed(None)
+        if uid in self._workers:
+            self._workers[uid][0].changed(pod)
+        elif pod is not None and not self._stopping and self._concerns(pod):
+            self._adopt(pod)
+
+    def _concerns(self, pod: Object) -> bool:
+        """Whether there is anything to do: a pod that is over needs a worker only for its files and its removal."""
+        over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+        return not over or meta.deleting(pod) or self._directory.pod(meta.uid(pod)).path.exists()
+
+    def _adopt(self, pod: Object) -> None:
+        node = self._nodes.get(pod["spec"]["nodeName"]) or self._wanted[pod["spec"]["nodeName"]]
+        worker = PodWorker(self._services, pod, node)
+        task = worker.start()
+        self._workers[worker.uid] = worker, task
+        task.add_done_callback(lambda _: self._workers.pop(worker.uid, None))
+
+    async def _remove_strangers(self) -> None:
+        """Files and processes of pods that were deleted while nobody looked."""
+        known = {meta.uid(pod) for pod in self._pods.all()}
+        for directory in list(self._directory.pods()):
+            if directory.uid not in known:
+                await asyncio.to_thread(_wipe_out, directory)
+
+    async def _end_all_pods(self) -> None:
+        self._stopping = True
+        live = [(worker, task) for worker, task in self._workers.values()]
+        for worker, _ in live:
+            worker.shut_down()
+        beat = asyncio.create_task(self._recorder.run())
+        try:
+            await asyncio.gather(*(worker.idle() for worker, _ in live), return_exceptions=True)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._recorder.flush(), 2.0)
+        finally:
+            beat.cancel()
+
+    # -- nodes -------------------------------------------------------------------------------------------------
+
+    async def _register(self) -> None:
+        for name, node in self._wanted.items():
+            wanted = self._registered(node)
+            known = self._nodes.get(name)
+            if known is None:
+                with contextlib.suppress(ApiError):
+                    self._caches.observe(NODES, await self._verbs.create(NODES, wanted))
+                continue
+            labels = Patch(PatchType.MERGE, {"metadata": {"labels": wanted["metadata"]["labels"]}})
+            await self._verbs.patch(NODES, name, labels)
+            status = Patch(PatchType.STRATEGIC, {"status": wanted["status"]})
+            self._caches.observe(NODES, await self._verbs.patch(NODES, name, status, "", "status"))
+
+    def _registered(self, node: Object) -> Object:
+        info = {**node_info(), "kubeletVersion": SERVED_VERSION}
+        labels = {OS: "linux", ARCH: info["architecture"], **meta.labels(node), RUNS: "processes"}
+        status = {
+            **node["status"],
+            "conditions": node_conditions(self._nodes.get(meta.name(node)) or node, self.chosen, self._clock.now()),
+            "addresses": [
+                {"type": "InternalIP", "address": self._network.host},
+                {"type": "Hostname", "address": meta.name(node)},
+            ],
+            "nodeInfo": info,
+        }
+        return {**node, "metadata": {**node["metadata"], "labels": labels}, "status": status}
+
+    async def _heartbeats(self) -> None:
+        while True:
+            for name in self._wanted:
+                try:
+                    await self._beat(name)
+                except (ApiError, OSError) as error:
+                    log.warning("process node %s: %s", name, error or type(error).__name__)
+            await self._clock.sleep(_RENEW_SECONDS)
+
+    async def _beat(self, name: str) -> None:
+        node = self._nodes.get(name)
+        if node is None or meta.deleting(node):
+            return
+        now = self._clock.now()
+        wanted = node_objects.lease(node, now, _LEASE_SECONDS, simulated=False)
+        if self._leases.get(f"{NODE_LEASES}/{name}") is None:
+            self._caches.observe(LEASES, await self._verbs.create(LEASES, wanted, NODE_LEASES))
+        else:
+            patch = Patch(PatchType.MERGE, {"spec": wanted["spec"]})
+            self._caches.observe(LEASES, await self._verbs.patch(LEASES, name, patch, NODE_LEASES))
+        changed = [one for one in node_conditions(node, self.chosen, now) if _differs(node, one)]
+        if changed:
+            body = Patch(PatchType.STRATEGIC, {"status": {"conditions": changed}})
+            self._caches.observe(NODES, await self._verbs.patch(NODES, name, body, "", "status"))
+
+
+def _differs(node: Object, condition: Object) -> bool:
+    known = meta.find_condition(node, condition["type"])
+    return known is None or any(known.get(key) != condition[key] for key in ("status", "reason", "message"))
+
+
+def _wipe_out(directory: PodDirectory) -> None:
+    pid = directory.shim_pid()
+    if pid:
+        with contextlib.suppress(OSError):
+            os.kill(pid, 9)
+    kill_marked(directory.uid + "/")
+    directory.remove()
+
+
+def _node_of(pod: Object) -> Iterable[str]:
+    name = pod["spec"].get("nodeName")
+    return (name,) if name else ()

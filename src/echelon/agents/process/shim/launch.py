@@ -1,0 +1,17 @@
+"""How the programs of this package are started: without site packages, because every pod has one of them.
+
+The package is found through its path, since `-S` leaves nothing else to find it by; compiled files are used as always.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Literal
+
+_CODE = "import sys;sys.path.insert(0,sys.argv[1]);from echelon.agents.process.shim.{} import main;main(sys.argv[2:])"
+_ROOT = os.path.normpath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 4))
+
+
+def program(name: Literal["main", "holder", "trial", "enter"], *arguments: str) -> list[str]:
+    return [sys.executable, "-E", "-S", "-s", "-c", _CODE.format(name), _ROOT, *arguments]
