@@ -216,10 +216,19 @@ def test_a_second_process_on_the_same_data_is_refused(tmp_path: Path) -> None:
         assert first.stop() == 0
 
 
-def test_process_nodes_are_not_there_yet(tmp_path: Path) -> None:
-    done = echelon("up", "--data", tmp_path / "data", "--nodes", "process")
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--speed", "2"), "take real time"),
+        (("--cluster", "examples/clusters/small.yaml"), "runs: processes"),
+        (("--capacity", "cpu=much"), "NAME=AMOUNT"),
+        (("--images", "no-such-file.yaml"), "no-such-file.yaml"),
+    ],
+)
+def test_process_nodes_refuse_what_they_cannot_do(tmp_path: Path, options: tuple[str, str], said: str) -> None:
+    done = echelon("up", "--data", tmp_path / "data", "--nodes", "process", *options)
     assert done.returncode == 2
-    assert "not supported" in done.stderr
+    assert said in done.stderr
     assert not (tmp_path / "data").exists()
 
 

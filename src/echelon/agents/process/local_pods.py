@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .measuring import Measured, measure
+from .measuring import ContainerUse, measure
 from .pod_directories import NodeDirectory, PodDirectory
 from .pod_network import PodNetwork
 from .rules.attempts import Attempt, attempts_from
@@ -121,7 +121,7 @@ class LocalPod:
 
     # -- use ---------------------------------------------------------------------------------------------------
 
-    def uses(self) -> dict[str, Measured]:
+    def uses(self) -> dict[str, ContainerUse]:
         """Container → what its processes have used, for those that run; two calls give a rate of CPU."""
         running: dict[str, Attempt] = {}
         for record in (self.directory.read("state.json") or {}).get("attempts") or ():
@@ -136,7 +136,7 @@ class LocalPods:
     """All pods on this machine, by namespace and name."""
 
     def __init__(self, directory: NodeDirectory, network: PodNetwork) -> None:
-        self._directory = directory
+        self.directory = directory
         self._network = network
 
     def find(self, namespace: str, name: str, uid: str) -> LocalPod | None:
@@ -145,7 +145,7 @@ class LocalPods:
         return self.of(uid)
 
     def of(self, uid: str) -> LocalPod | None:
-        directory = self._directory.pod(uid)
+        directory = self.directory.pod(uid)
         sandbox = directory.read("sandbox.json")
         if sandbox is None:
             return None
@@ -161,5 +161,5 @@ class LocalPods:
         )
 
     def all(self) -> list[LocalPod]:
-        found = (self.of(directory.uid) for directory in self._directory.pods())
+        found = (self.of(directory.uid) for directory in self.directory.pods())
         return [pod for pod in found if pod is not None]

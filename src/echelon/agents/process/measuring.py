@@ -13,7 +13,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)
-class Measured:
+class ContainerUse:
     """Of a container: CPU time since its start, and resident memory without pages of files."""
 
     cpu_nanoseconds: int
@@ -28,7 +28,7 @@ class _Process:
     pages: int
 
 
-def measure(roots: Mapping[str, int], shim: int) -> dict[str, Measured]:
+def measure(roots: Mapping[str, int], shim: int) -> dict[str, ContainerUse]:
     """Container → use.  `roots` are the main processes, by the pids of the machine; orphans hang below the shim."""
     if not roots:
         return {}
@@ -40,12 +40,12 @@ def measure(roots: Mapping[str, int], shim: int) -> dict[str, Measured]:
     for orphan in children.get(shim, ()):
         if orphan not in owner and (name := _container_of(orphan)) in roots:
             owner[orphan] = name
-    found: dict[str, Measured] = {}
+    found: dict[str, ContainerUse] = {}
     for name in roots:
         pids = [pid for start, whose in owner.items() if whose == name for pid in _tree(start, children, table)]
         ticks = sum(table[pid].ticks for pid in pids)
         pages = sum(table[pid].pages for pid in pids)
-        found[name] = Measured(ticks * _TICK_NANOSECONDS, pages * _PAGE, len(pids))
+        found[name] = ContainerUse(ticks * _TICK_NANOSECONDS, pages * _PAGE, len(pids))
     return found
 
 

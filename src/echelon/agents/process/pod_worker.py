@@ -39,7 +39,7 @@ from .rules.container_env import DownwardFacts
 from .rules.host_names import host_name, network_name
 from .rules.kubelet_status import Waiting, Whereabouts, status_of
 from .rules.pod_plan import PodFacts, PodPlan, plan
-from .rules.probe_state import Health, ProbeKind
+from .rules.probe_state import ProbeHealth, ProbeKind
 from .rules.refusals import NodePowers, refusal
 from .rules.restart_backoff import Backoff
 from .shim.main import kill_marked
@@ -112,6 +112,7 @@ class PodWorker:
         self._ending: asyncio.Task[None] | None = None
         self._failure = ("", "")
         self._grace_end = 0.0
+        self._asked_at = 0.0
         self._removed = False
         self._told: set[tuple[str, str]] = set()
         self.address = ""
@@ -208,7 +209,7 @@ class PodWorker:
         health = {name: prober.health for name, prober in self._probers.items()}
         for (name, _), hook in self._hooks.items():
             if not hook.done():
-                health[name] = Health(started=False, ready=False)
+                health[name] = ProbeHealth(started=False, ready=False)
         now = self._services.clock.now()
         return PodFacts(self._attempts, now, health, self._backoffs, sandbox=self._line is not None)
 
@@ -216,7 +217,10 @@ class PodWorker:
         """Begin to end the pod if it is deleted, late, or its node goes away."""
         now = self._services.clock.now()
         if meta.deleting(pod):
-            self._grace_end = instant(pod["metadata"]["deletionTimestamp"])
+            # The timestamp has whole seconds, cut off: nobody is killed before the time.
+            left = float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
+            self._asked_at = min(self._asked_at or now, instant(pod["metadata"]["deletionTimestamp"]) - left + 1.0)
+            self._grace_end = self._asked_at + left
         elif not self._failure[0] and (deadline := _deadline(pod)) is not None and deadline <= now:
             self._failure = _DEADLINE
         if self._ending is None and (meta.deleting(pod) or self._failure[0]):

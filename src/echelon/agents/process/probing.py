@@ -13,7 +13,7 @@ from ...base.clock import Clock
 from .local_pods import LocalPod
 from .rules import probe_state
 from .rules.attempts import Attempt
-from .rules.probe_state import FIELDS, Health, ProbeKind, ProbeState
+from .rules.probe_state import FIELDS, ProbeHealth, ProbeKind, ProbeState
 
 _MOST_OUTPUT = 10 * 1024
 _MOST_BODY = 10 * 1024
@@ -142,9 +142,9 @@ class Prober:
         self._task = asyncio.create_task(self._run(), name="probes") if self._states else None
 
     @property
-    def health(self) -> Health:
+    def health(self) -> ProbeHealth:
         started = self._holds("startup")
-        return Health(started, started and self._holds("readiness"))
+        return ProbeHealth(started, started and self._holds("readiness"))
 
     def _holds(self, kind: ProbeKind) -> bool:
         return kind not in self._states or self._states[kind].holds

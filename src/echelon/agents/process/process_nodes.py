@@ -215,8 +215,7 @@ class ProcessNodes:
             wanted = self._registered(node)
             known = self._nodes.get(name)
             if known is None:
-                with contextlib.suppress(ApiError):
-                    self._caches.observe(NODES, await self._verbs.create(NODES, wanted))
+                self._caches.observe(NODES, await self._verbs.create(NODES, wanted))
                 continue
             labels = Patch(PatchType.MERGE, {"metadata": {"labels": wanted["metadata"]["labels"]}})
             await self._verbs.patch(NODES, name, labels)

@@ -10,10 +10,10 @@ from ....api.scheme import Object
 from ....base.instants import to_time
 from .attempts import Attempt, init_containers, is_sidecar
 from .pod_plan import Phase, PodFacts, PodPlan, has_begun
-from .probe_state import Health
+from .probe_state import ProbeHealth
 
-_NOT_RUNNING = Health(started=False, ready=False)
-_ALIVE = Health(started=True, ready=True)
+_NOT_RUNNING = ProbeHealth(started=False, ready=False)
+_ALIVE = ProbeHealth(started=True, ready=True)
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from typing import Literal
 
 from ....api.scheme import Object
 from .attempts import Attempts, init_containers, is_sidecar
-from .probe_state import Health
+from .probe_state import ProbeHealth
 from .restart_backoff import Backoff
 
 Phase = Literal["Pending", "Running", "Succeeded", "Failed"]
 _NEW = Backoff()
-_ALIVE = Health(started=True, ready=True)
+_ALIVE = ProbeHealth(started=True, ready=True)
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class PodFacts:
 
     attempts: Attempts
     now: float
-    health: Mapping[str, Health] = field(default_factory=dict)
+    health: Mapping[str, ProbeHealth] = field(default_factory=dict)
     backoffs: Mapping[str, Backoff] = field(default_factory=dict)
     #: Whether the pod has a sandbox.
     sandbox: bool = True

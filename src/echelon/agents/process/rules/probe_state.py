@@ -49,7 +49,7 @@ def first_at(probe: Object, started: float) -> float:
 
 
 @dataclass(frozen=True)
-class Health:
+class ProbeHealth:
     """What the probes of a running container say."""
 
     started: bool

@@ -112,14 +112,18 @@ def _serve(listener: socket.socket) -> None:
                     accepted, _ = listener.accept()
                     clients[accepted.fileno()] = accepted
                     poll.register(accepted, select.POLLIN)
-            elif not _answer(clients[file]):
+            elif not _answer(clients[file], alone=len(clients) == 1):
                 poll.unregister(file)
                 clients.pop(file).close()
                 alone_since = time.monotonic()
 
 
-def _answer(client: socket.socket) -> bool:
-    """Take one request, `{"connect": [address, port]}` or `{"listen": [address, port]}`; False at the end."""
+def _answer(client: socket.socket, *, alone: bool) -> bool:
+    """Take one request; False at the end of the connection.
+
+    `{"connect": [address, port]}` and `{"listen": [address, port]}` are answered with a socket;
+    `{"end": true}` ends the holder if nobody else is connected.
+    """
     try:
         data = client.recv(4096)
     except OSError:
@@ -127,7 +131,12 @@ def _answer(client: socket.socket) -> bool:
     if not data:
         return False
     try:
-        made = _socket(json.loads(data))
+        request = json.loads(data)
+        if "end" in request:
+            if alone:
+                os._exit(0)
+            return True
+        made = _socket(request)
     except (OSError, ValueError, KeyError) as error:
         problem = error.strerror if isinstance(error, OSError) else str(error)
         client.sendall(json.dumps({"error": problem}).encode() + b"\n")

@@ -9,7 +9,11 @@ import os
 import sys
 from typing import Literal
 
-_CODE = "import sys;sys.path.insert(0,sys.argv[1]);from echelon.agents.process.shim.{} import main;main(sys.argv[2:])"
+#: An event loop may let files slip into its children: they are closed, because they would stay open as long as a pod.
+_CODE = (
+    "import os,sys;os.closerange(3,1<<20);sys.path.insert(0,sys.argv[1]);"
+    "from echelon.agents.process.shim.{} import main;main(sys.argv[2:])"
+)
 _ROOT = os.path.normpath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 4))
 
 

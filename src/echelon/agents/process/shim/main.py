@@ -28,6 +28,7 @@ from .container_process import MARK, ContainerProcess
 #: Exit code: another shim runs for this pod.
 ALREADY_RUNNING = 75
 _MOST_COMMAND = 16 << 20
+_LOOK_MILLISECONDS = 60_000
 #: Of every container: the current one, and the one before it for `kubectl logs --previous`.
 _KEPT_ATTEMPTS = 2
 
@@ -95,6 +96,8 @@ def _detach() -> None:
     log = os.open("shim.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for target, source in ((0, null), (1, log), (2, log)):
         os.dup2(source, target)
+    os.close(null)
+    os.close(log)
 
 
 class Shim:
@@ -149,8 +152,10 @@ class Shim:
 
     def serve(self) -> None:
         while not self._stopping:
-            for file, _ in self._poll.poll():
+            for file, _ in self._poll.poll(_LOOK_MILLISECONDS):
                 self._handle(file)
+            if os.fstat(self._files).st_nlink == 0:
+                break  # the directory was removed: nobody will ever find this pod again
         self._end_everything()
 
     def _handle(self, file: int) -> None:

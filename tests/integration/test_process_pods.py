@@ -1,0 +1,79 @@
+"""Pods that run as processes of this machine: what a kubelet would report about them, in every tier."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from echelon.api.objects import meta
+from echelon.api.scheme import PODS
+
+from .local_plane import LocalPlane, local_plane, processes_of, the_container
+
+TIERS = ("net", "names", "plain")
+pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/ns/pid"), reason="process nodes need Linux")
+
+
+def pod(name: str, script: str, more: str = "", container: str = "") -> str:
+    """A pod that runs a shell script once."""
+    indented = "\n".join(f"        {line}" for line in script.splitlines())
+    return f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}}}
+spec:
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 5
+{more}
+  containers:
+  - name: c
+    image: example
+    command: [sh, -c]
+    args:
+    - |
+{indented}
+{container}
+"""
+
+
+async def run(plane: LocalPlane, name: str, script: str, more: str = "", container: str = "") -> tuple[str, list[str]]:
+    """The phase that a pod ends with, and its log."""
+    await plane.apply(pod(name, script, more, container))
+    ended = await plane.phase(name, "Succeeded", "Failed")
+    return ended["status"]["phase"], await plane.log(name)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.conformance("API-126")
+async def test_ends_are_reported_as_a_kubelet_reports_them(tmp_path: Path, tier: str) -> None:
+    async with local_plane(tmp_path, tier) as plane:
+        await plane.apply(pod("good", "echo out; echo err >&2"))
+        await plane.apply(pod("bad", "exit 3"))
+        await plane.apply(pod("killed", "kill -9 $$$$"))
+        good, bad, killed = [await plane.phase(name, "Succeeded", "Failed") for name in ("good", "bad", "killed")]
+        assert good["status"]["phase"] == "Succeeded"
+        assert the_container(good)["state"]["terminated"].items() >= {"exitCode": 0, "reason": "Completed"}.items()
+        assert sorted(await plane.log("good")) == ["err", "out"]
+        assert bad["status"]["phase"] == killed["status"]["phase"] == "Failed"
+        assert the_container(bad)["state"]["terminated"].items() >= {"exitCode": 3, "reason": "Error"}.items()
+        expected = {"exitCode": 137, "reason": "Error", "signal": 9}
+        assert the_container(killed)["state"]["terminated"].items() >= expected.items()
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.conformance("API-127")
+async def test_a_process_that_ignores_sigterm_is_killed_when_its_grace_is_over(tmp_path: Path, tier: str) -> None:
+    async with local_plane(tmp_path, tier) as plane:
+        script = "trap '' TERM\n(setsid sh -c 'trap \"\" TERM; sleep 1000' &)\necho ready\nsleep 1000"
+        (made,) = await plane.apply(pod("stubborn", script))
+        await plane.phase("stubborn", "Running")
+        await plane.until(lambda: plane.log("stubborn"))
+        begun = time.monotonic()
+        await plane.delete("stubborn", grace=2)
+        await plane.gone(PODS, "stubborn")
+        assert 1.9 < time.monotonic() - begun < 6
+        assert processes_of(meta.uid(made)) == []
+        await plane.files_gone(meta.uid(made))
