@@ -44,8 +44,6 @@ class Stage:
 
 def stages_of(js: JobSet) -> tuple[Stage, ...]:
     """In the order of their first members."""
-    if js.starts_in_order or not js.sequenced:
-        return (Stage(js.replicated),) if js.replicated else ()
     if js.runs_in_order:
         return tuple(Stage((rj,), (1 << position) - 1) for position, rj in enumerate(js.replicated))
     position = {rj.name: number for number, rj in enumerate(js.replicated)}
@@ -73,8 +71,7 @@ def _prerequisites(js: JobSet, position: dict[str, int]) -> list[int]:
         needed = 0
         for dependency in rj.depends_on:
             one = position[dependency.name]
-            needed |= before[one] if one < len(before) else 0
-            needed |= 1 << one if dependency.status == "Complete" else 0
+            needed |= before[one] | (1 << one if dependency.status == "Complete" else 0)
         before.append(needed)
     return before
 

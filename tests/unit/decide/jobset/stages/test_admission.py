@@ -90,6 +90,12 @@ def test_reserved_is_what_is_admitted_and_has_not_ended() -> None:
     assert told(stage) == ("False", "QuotaReleased", "nothing is reserved")
 
 
+def test_every_pod_is_reserved() -> None:
+    notes = {PREFIX + "quota-admission": "stage", PREFIX + "admitted-stages": "data"}
+    stage = Stage(jobset(replicated("data", 2, 3), annotations=notes))
+    assert stage.status["quota"]["reserved"] == {"pods": "6"}
+
+
 def test_a_resumed_jobset_waits_again() -> None:
     stage = Stage(pipeline(quota_admission="stage", admitted_stages="data"))
     stage.edit_jobset(suspend=True)
@@ -114,6 +120,7 @@ def test_time_is_up_for_a_stage_that_waits_too_long() -> None:
     assert stage.condition("Failed") == ("True", "QuotaTimeout")
     found = meta.find_condition(stage.jobset, "Failed")
     assert found is not None
+    assert all(map(meta.deleting, stage.all(JOBS)))
     assert found["message"] == "a stage waited longer than 60 seconds for quota: data: no room"
 
 

@@ -69,6 +69,35 @@ def test_a_stage_between_members_is_found_through_others() -> None:
     assert stages(*chain, after("e", a="Ready", d="Complete"), after("f", c="Complete")) == ["a+b+3 more", "f"]
 
 
+def before(*entries: Object, **spec: Any) -> list[list[str]]:
+    """For each stage, what is complete before it begins."""
+    js = model(jobset(*entries, **spec))
+    names = [rj.name for rj in js.replicated]
+    return [[name for number, name in enumerate(names) if stage.after >> number & 1] for stage in stages_of(js)]
+
+
+def test_a_stage_begins_after_what_all_its_members_need() -> None:
+    chain = [replicated("a"), after("b", a="Complete"), after("c", b="Complete"), after("d", c="Ready")]
+    assert before(*chain) == [[], ["a"], ["a", "b"]]
+    assert before(*chain[:2], after("c", a="Complete"), after("d", b="Ready")) == [[], ["a"]]
+    assert before(*chain[:2], replicated("x"), after("c", b="Complete", x="Complete"), after("d", c="Ready")) == [
+        [],
+        ["a"],
+        ["a", "b", "x"],
+    ]
+
+
+def test_a_chain_by_execution_policy_begins_after_all_earlier_entries() -> None:
+    order = {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Succeeded"}
+    assert before(*PIPELINE, executionPolicy=order) == [[], ["data"], ["data", "train"]]
+
+
+def test_no_entries_are_no_stages() -> None:
+    bare = jobset()
+    bare["spec"]["replicatedJobs"] = []
+    assert stages_of(model(bare)) == ()
+
+
 def test_thousands_of_stages_are_found_quickly() -> None:
     many = [replicated("r0"), *(after(f"r{n}", **{f"r{n - 1}": "Complete"}) for n in range(1, 2000))]
     assert len(stages(*many)) == 2000

@@ -175,6 +175,14 @@ def test_branches_that_do_not_fit_beside_each_other_take_turns() -> None:
     assert line.settle() == {"a": "right"}
 
 
+def test_every_pod_of_every_job_counts() -> None:
+    line = Line(quota(gpu=12))
+    line.add("a", asking(gpu=2, replicas=2, parallelism=3))
+    line.add("b", asking(gpu=1))
+    assert line.settle() == {"a": "w", "b": ""}
+    assert line.note("b", "quota-wait") == f"WaitingForQuota: needs 1 of {GPU}; quota q has 0 of 12 left"
+
+
 def test_several_quotas_all_have_to_have_room() -> None:
     line = Line(quota("few", gpu=4), quota("many", gpu=100))
     line.add("a", asking(gpu=4))

@@ -92,6 +92,44 @@ def test_a_group_that_is_not_placed_is_told_with_the_words_of_the_scheduler() ->
     assert said(stage)[2].startswith("2/3 train waits for placement: no GPU is free; eval waits for train")
 
 
+def test_a_group_whose_jobs_are_suspended_is_not_waited_for() -> None:
+    notes = {"echelon.dev/quota-admission": "stage"}
+    body = pipeline(scheduling={"schedulingPolicy": {"gang": {}}})
+    body["metadata"]["annotations"] = notes
+    stage = Stage(body)
+    name = stage.get(JOBS, "test-js-data-0")["spec"]["template"]["spec"]["schedulingGroup"]["podGroupName"]
+    why = {"type": "PodGroupInitiallyScheduled", "status": "False", "reason": "Unschedulable", "message": "no pods"}
+    stage.objects[POD_GROUPS, name] = {**stage.get(POD_GROUPS, name), "status": {"conditions": [why]}}
+    stage.settle()
+    assert said(stage)[1] == "WaitingForQuota"
+
+
+@pytest.mark.parametrize(("branches", "more"), [(3, ""), (5, "; 2 more stages")])
+def test_many_stages_side_by_side_are_counted(branches: int, more: str) -> None:
+    firsts = [replicated(f"first{number}") for number in range(branches)]
+    nexts = [
+        replicated(f"next{number}", dependsOn=depends(**{f"first{number}": "Complete"})) for number in range(branches)
+    ]
+    stage = Stage(jobset(*firsts, *nexts))
+    stage.complete(*(f"test-js-first{number}-0" for number in range(branches)))
+    clauses = "; ".join(f"next{number} starts (0 of 1 Jobs ready)" for number in range(3))
+    assert said(stage)[2] == f"2/{branches + 1} {clauses}{more}"
+
+
+@pytest.mark.parametrize(("entries", "figures"), [(64, True), (65, False)])
+def test_figures_are_for_a_number_of_entries_that_can_be_added_up(entries: int, figures: bool) -> None:
+    order = {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Succeeded"}
+    stage = Stage(jobset(*(replicated(f"r{number}") for number in range(entries)), executionPolicy=order))
+    assert ("quota" in stage.status) is figures
+    assert said(stage)[2].startswith(f"1/{entries} r0 starts")
+
+
+def test_several_unmet_dependencies_are_told_in_their_order() -> None:
+    entries = [replicated("a"), replicated("b", 2), replicated("c", dependsOn=depends(a="Complete", b="Complete"))]
+    stage = Stage(jobset(*entries))
+    assert said(stage)[2].endswith("c waits for a to complete (0 of 1 Jobs) and b to complete (0 of 2 Jobs)")
+
+
 def test_suspension_and_failure_are_told() -> None:
     stage = Stage(pipeline())
     stage.edit_jobset(suspend=True)
