@@ -10,6 +10,7 @@ from echelon.api.cluster.pools import parse
 from echelon.api.objects import meta
 from echelon.api.scheme import (
     COMPOSITE_POD_GROUPS,
+    EVENTS,
     NODES,
     POD_GROUPS,
     PODS,
@@ -89,6 +90,12 @@ async def bound(plane: ControllerPlane) -> list[Object]:
     return [pod for pod in await plane.all(PODS) if pod["spec"].get("nodeName")]
 
 
+async def trouble(plane: ControllerPlane, trainjob: str) -> set[str]:
+    """Reasons of the warnings about a TrainJob."""
+    about = [event for event in await plane.all(EVENTS) if event["involvedObject"]["kind"] == "TrainJob"]
+    return {event["reason"] for event in about if event["involvedObject"]["name"] == trainjob}
+
+
 def test_four_trials_are_admitted_together_or_not_at_all() -> None:
     async def story(plane: ControllerPlane) -> None:
         await plane.create(runtime(part("node")))
@@ -122,6 +129,8 @@ def test_trials_that_do_not_all_fit_hold_nothing() -> None:
         await plane.wait(60)
         assert len(await plane.all(PODS)) == 8
         assert await bound(plane) == []
+        for index in range(4):
+            assert "GangUnschedulable" in await trouble(plane, f"trial-{index}")
 
     in_virtual_time(story, controllers=for_training, cluster=racks(1, 7), scheduler=True)
 
@@ -160,6 +169,7 @@ def test_a_trainer_of_several_jobs_waits_until_all_fit() -> None:
         await plane.wait(60)
         assert len(await plane.all(PODS)) == 6
         assert await bound(plane) == []
+        assert "GangUnschedulable" in await trouble(plane, "train")
 
     in_virtual_time(story, controllers=for_training, cluster=racks(1, 5), scheduler=True)
 

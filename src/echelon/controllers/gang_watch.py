@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ..api.objects import meta
 from ..api.objects.subtree import items, mapping
+from ..api.objects.vocabulary import GROUP_PER_JOB
 from ..api.scheme import JOBS, Object
 from ..api.views.group_views import CompositePodGroupView, GroupView, PodGroupView
 from ..client.informer import Caches, by_controller
@@ -51,8 +52,19 @@ class GangWatch:
 def groups_joined(obj: Object) -> Iterable[str]:
     """Keys of the PodGroups that the pod templates of a Job or JobSet name."""
     if obj["kind"] == JOBS.kind:
-        templates = [mapping(obj, "spec", "template")]
+        names = {_named(mapping(obj, "spec", "template"))}
     else:
-        templates = [mapping(one, "template", "spec", "template") for one in items(obj, "spec", "replicatedJobs")]
-    names = {str(mapping(one, "spec", "schedulingGroup").get("podGroupName") or "") for one in templates}
+        names = {name for one in items(obj, "spec", "replicatedJobs") for name in _named_by_jobs(one)}
     return [f"{meta.namespace(obj)}/{name}" for name in sorted(names) if name]
+
+
+def _named(pod_template: Object) -> str:
+    return str(mapping(pod_template, "spec", "schedulingGroup").get("podGroupName") or "")
+
+
+def _named_by_jobs(replicated_job: Object) -> list[str]:
+    """The one group of all Jobs, or the group of each."""
+    prefix = mapping(replicated_job, "template", "metadata", "annotations").get(GROUP_PER_JOB)
+    if prefix:
+        return [f"{prefix}-{index}" for index in range(int(replicated_job.get("replicas", 1)))]
+    return [_named(mapping(replicated_job, "template", "spec", "template"))]
