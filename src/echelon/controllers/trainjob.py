@@ -97,6 +97,7 @@ class TrainJobController:
             find,
             self._random_bytes(_ENTROPY_BYTES),
             self._gang_kinds,
+            takes_reports=self._admitted,
         )
 
     def _runtime(self, trainjob: TrainJobView) -> Object | None:

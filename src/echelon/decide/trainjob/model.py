@@ -76,6 +76,8 @@ class Observed:
     entropy: bytes
     #: Groups of other schedulers that the server serves, by API group.
     gang_kinds: Mapping[str, Resource]
+    #: Whether the server takes progress reports: ours does, others do not.
+    takes_reports: bool = True
 
 
 def managed_elsewhere(trainjob: TrainJobView) -> bool:

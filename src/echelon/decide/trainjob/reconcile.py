@@ -84,8 +84,7 @@ def _run(tj: TrainJob, observed: Observed, existing: JobSetView | None, draft: D
         raise CannotBuild(f"JobSet {tj.name} exists and belongs to someone else; delete it, or rename the TrainJob")
     built = child.build(tj, resolved.runtime)
     if reporting_pods.wanted(tj, resolved.runtime):
-        reporting_pods.inject(tj, built.replicated_jobs)
-        built = replace(built, objects=[*built.objects, reporting_pods.certificate(tj, observed)])
+        built = _with_reports(tj, built, observed, existing, draft)
     _sync_mounted(tj, built, observed, draft)
     foreign = foreign_groups.wanted(resolved.runtime)
     if foreign is not None:
@@ -95,6 +94,19 @@ def _run(tj: TrainJob, observed: Observed, existing: JobSetView | None, draft: D
     if waits and not _group(tj, resolved.runtime, built, observed, existing, draft):
         return
     _sync_jobset(tj, built.jobset, existing, draft)
+
+
+def _with_reports(
+    tj: TrainJob, built: child.Built, observed: Observed, existing: JobSetView | None, draft: Draft
+) -> child.Built:
+    """What pods need to report progress; where nobody would take the reports, an event that says so."""
+    if observed.takes_reports:
+        reporting_pods.inject(tj, built.replicated_jobs)
+        return replace(built, objects=[*built.objects, reporting_pods.certificate(tj, observed)])
+    if existing is None:
+        message = "this API server takes no progress reports: pods start without what they need to report"
+        draft.note(Note(TRAIN_JOBS, tj.obj, "Warning", "ProgressReportsUnavailable", message))
+    return built
 
 
 def _sync_mounted(tj: TrainJob, built: child.Built, observed: Observed, draft: Draft) -> None:

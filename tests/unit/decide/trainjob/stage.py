@@ -43,6 +43,9 @@ def runtime(name: str, **spec: Any) -> Object:
 
 
 class Stage(PlainApi):
+    #: Whether the server is one of ours.
+    takes_reports = True
+
     def __init__(
         self, trainjob: Object, runtime: Object | None = None, *, beside: Sequence[tuple[Resource, Object]] = ()
     ) -> None:
@@ -68,7 +71,8 @@ class Stage(PlainApi):
         groups: list[GroupView] = [PodGroupView(obj) for obj in self.owned(POD_GROUPS, self.trainjob)]
         groups += [CompositePodGroupView(obj) for obj in self.owned(COMPOSITE_POD_GROUPS, self.trainjob)]
         view = TrainJobView(self.trainjob)
-        seen = Observed(view, self.runtime, workloads, groups, self.find, bytes(80), self.gang_kinds)
+        entropy, kinds = bytes(80), self.gang_kinds
+        seen = Observed(view, self.runtime, workloads, groups, self.find, entropy, kinds, self.takes_reports)
         return reconcile(seen, self.now)
 
     def edit_trainjob(self, **spec: Any) -> None:

@@ -61,3 +61,11 @@ def test_without_the_servers_authority_it_waits_and_says_so() -> None:
     stage = Stage(trainjob(TORCH, annotations=ASKED))
     assert stage.names(JOB_SETS) == []
     assert "kube-root-ca.crt" in stage.plan().notes[0].message
+
+
+def test_where_nobody_takes_reports_an_event_says_so_and_pods_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stage, "takes_reports", False)
+    stage = Stage(trainjob(TORCH, annotations=ASKED))
+    assert "KUBEFLOW_TRAINER_SERVER_URL" not in stage.env("node")
+    assert [reason for _, reason, _ in stage.events if reason == "ProgressReportsUnavailable"] != []
+    assert stage.plan().notes == ()
