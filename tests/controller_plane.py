@@ -16,7 +16,7 @@ from echelon.api.cluster.pools import Cluster, parse
 from echelon.api.errors import ApiError
 from echelon.api.objects import meta
 from echelon.api.objects.builtin_runtimes import builtin_runtimes
-from echelon.api.objects.vocabulary import HOSTNAME
+from echelon.api.objects.vocabulary import HOSTNAME, OUR_SCHEDULERS
 from echelon.api.scheme import EVENTS, JOBS, NAMESPACES, PODS, Object, Resource, by_kind
 from echelon.api.verbs import DeleteOptions, Patch, PatchType, Propagation, WatchEvent
 from echelon.base.rng import Rng
@@ -25,6 +25,7 @@ from echelon.client.informer import Caches
 from echelon.controllers.garbage import GarbageCollector
 from echelon.controllers.job import JobController
 from echelon.controllers.jobset import JobSetController
+from echelon.controllers.nodes.exclusive_placement import ExclusivePlacementController
 from echelon.controllers.protection import CompositePodGroupProtection, PodGroupProtection
 from echelon.controllers.runner import Controller, Runner
 from echelon.controllers.stage_quota import StageQuotaController
@@ -51,6 +52,7 @@ def for_training(caches: Caches) -> Sequence[Controller]:
     return [
         JobController(caches),
         JobSetController(caches),
+        ExclusivePlacementController(caches),
         TrainJobController(caches, random_bytes=Rng(11).random_bytes),
         StageQuotaController(caches),
         GarbageCollector(caches),
@@ -102,6 +104,7 @@ class ControllerPlane:
         *,
         bind: bool = True,
         scheduler: bool = False,
+        scheduler_names: tuple[str, ...] = OUR_SCHEDULERS,
         late: Resource | None = None,
         disabled_features: frozenset[str] = frozenset(),
     ) -> None:
@@ -111,6 +114,7 @@ class ControllerPlane:
         self._cluster = cluster
         self._bind = bind and not scheduler
         self._scheduler = scheduler
+        self._scheduler_names = scheduler_names
         self._late = late
         self._task: asyncio.Task[None] | None = None
         self._caches: Caches | None = None
@@ -146,7 +150,7 @@ class ControllerPlane:
                 recorder = Recorder(verbs, self.clock, "echelon-scheduler")
                 group.create_task(recorder.run())
                 levels = (*(level.key for level in self._cluster.levels), HOSTNAME)
-                settings = Settings(levels=levels)
+                settings = Settings(names=self._scheduler_names, levels=levels)
                 group.create_task(Scheduler(verbs, caches, self.clock, recorder, settings).run())
             group.create_task(caches.run())
 

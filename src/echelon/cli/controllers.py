@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ..api.objects.vocabulary import OWN_SCHEDULER
 from .failures import Refusal
 from .shared_options import remote_options
 
@@ -19,7 +20,18 @@ from .shared_options import remote_options
     metavar="NAMES",
     help="Controllers to run, separated by commas. Leave out those that already run on the cluster.",
 )
-def controllers(only: str, kubeconfig: Path | None, context: str | None, leader_elect: bool) -> None:
+@click.option(
+    "--scheduler-name",
+    "schedulers",
+    multiple=True,
+    default=(OWN_SCHEDULER,),
+    show_default=True,
+    help="spec.schedulerName that echelon scheduler serves; may be given several times. Pods of exclusive JobSets that "
+    "name another get affinity terms instead of groups.",
+)
+def controllers(
+    only: str, schedulers: tuple[str, ...], kubeconfig: Path | None, context: str | None, leader_elect: bool
+) -> None:
     """Run the JobSet and TrainJob controllers and the stage queue on a cluster, until interrupted.
 
     The cluster must have their CustomResourceDefinitions: echelon crds | kubectl apply --server-side -f -
@@ -34,4 +46,4 @@ def controllers(only: str, kubeconfig: Path | None, context: str | None, leader_
         raise Refusal(f"--only {only}: {wrong}; known are {', '.join(cluster_mode.CLUSTER_CONTROLLERS)}")
     lease = "-".join(("echelon-controllers", *sorted(names))) if leader_elect else ""
     settings = cluster_mode.RemoteSettings(kubeconfig, context, lease)
-    work_until_interrupted("controllers", settings, cluster_mode.controllers(names))
+    work_until_interrupted("controllers", settings, cluster_mode.controllers(names, schedulers))

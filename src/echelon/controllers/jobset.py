@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from ..api.objects import meta
-from ..api.scheme import JOB_SETS, JOBS, POD_GROUPS, PODS, SERVICES, VOLUME_CLAIMS, Object, Resource
+from ..api.objects.vocabulary import OUR_SCHEDULERS
+from ..api.scheme import JOB_SETS, JOBS, POD_GROUPS, PODS, PRIORITY_CLASSES, SERVICES, VOLUME_CLAIMS, Object, Resource
 from ..api.views.group_views import CompositePodGroupView, PodGroupView, WorkloadView
 from ..api.views.job_views import JobSetView, JobView
 from ..api.views.pod_views import PodView
 from ..client.informer import Caches, ViewCache, by_controller, by_jobset
 from ..decide.gang_trouble import Gangs
-from ..decide.jobset.model import Observed
+from ..decide.jobset.model import Observed, PodPlacement
 from ..decide.jobset.reconcile import reconcile
 from ..decide.plan import NOTHING, Plan
 from .gang_watch import GROUPS_JOINED, GangWatch, groups_joined
@@ -29,9 +30,13 @@ _BATCH_SECONDS = 0.1
 class JobSetController:
     name = "jobset"
 
-    def __init__(self, caches: Caches, *, admitted: bool = True) -> None:
+    def __init__(
+        self, caches: Caches, *, admitted: bool = True, our_schedulers: Collection[str] = OUR_SCHEDULERS
+    ) -> None:
         """`admitted`: whether the server fills in and refuses what our own does."""
         self._admitted = admitted
+        self._classes = None if admitted else caches.of(PRIORITY_CLASSES)
+        self._placement = PodPlacement(our_schedulers, None if admitted else self._priority_of)
         self._jobsets = caches.views(JobSetView, {GROUPS_JOINED: groups_joined})
         self._gangs = GangWatch(caches)
         self._jobs = caches.views(JobView, {_CONTROLLER: by_controller})
@@ -67,11 +72,20 @@ class JobSetController:
 
         groups = [group for cache in self._groups for group in cache.find(_CONTROLLER, jobset.uid)]
         pods = self._pods.find(_JOBSET, meta.key(jobset.obj)) if _restarts_in_place(jobset) else ()
-        return Observed(jobset, self._jobs.find(_CONTROLLER, jobset.uid), groups, find, gangs, pods)
+        return Observed(jobset, self._jobs.find(_CONTROLLER, jobset.uid), groups, find, gangs, pods, self._placement)
 
     def _at_a_barrier(self, pod: Object) -> list[str]:
         """The JobSet of a pod, if what the pod says about itself matters to it."""
         return [key for key in by_jobset(pod) if (found := self._jobsets.get(key)) and _restarts_in_place(found)]
+
+    def _priority_of(self, name: str) -> int | None:
+        """The value of a PriorityClass; without a name that of the default, or 0."""
+        assert self._classes is not None
+        if name:
+            found = self._classes.get(name)
+            return found["value"] if found is not None else None
+        defaults = [one["value"] for one in self._classes.all() if one.get("globalDefault")]
+        return min(defaults, default=0)
 
 
 def _restarts_in_place(jobset: JobSetView) -> bool:

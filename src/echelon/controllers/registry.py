@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
+from ..api.objects.vocabulary import OWN_SCHEDULER
 from ..client.informer import Caches
 from .apps.daemons import DaemonSetController
 from .apps.deployment import DeploymentController
@@ -16,6 +17,7 @@ from .disruption_budgets import DisruptionController
 from .garbage import GarbageCollector
 from .job import JobController
 from .jobset import JobSetController
+from .nodes.exclusive_placement import ExclusivePlacementController
 from .nodes.lifecycle import NodeLifecycleController
 from .nodes.lost_pods import LostPodController
 from .nodes.taint_eviction import TaintEvictionController
@@ -47,6 +49,7 @@ _ALL: tuple[ControllerClass, ...] = (
     ReplicationControllerController,
     StatefulSetController,
     DaemonSetController,
+    ExclusivePlacementController,
     PodGroupProtection,
     CompositePodGroupProtection,
     DisruptionController,
@@ -106,15 +109,22 @@ def _known(word: str) -> str:
     raise UnknownController(f"unknown controller {word.removeprefix('-')}; known are {', '.join(ALL_CONTROLLERS)}")
 
 
-_CLUSTER_KINDS: tuple[type[JobSetController] | type[TrainJobController] | type[StageQuotaController], ...] = (
-    JobSetController,
-    TrainJobController,
-    StageQuotaController,
-)
 #: On a real cluster kube-controller-manager owns the rest.
-CLUSTER_CONTROLLERS = tuple(kind.name for kind in _CLUSTER_KINDS)
+CLUSTER_CONTROLLERS = (JobSetController.name, TrainJobController.name, StageQuotaController.name)
 
 
-def cluster_controllers(caches: Caches, names: Sequence[str]) -> list[Controller]:
-    """Those of `CLUSTER_CONTROLLERS` that are named, for a server that knows their kinds by schema alone."""
-    return [kind(caches, admitted=False) for kind in _CLUSTER_KINDS if kind.name in names]
+def cluster_controllers(
+    caches: Caches, names: Sequence[str], our_schedulers: Collection[str] = (OWN_SCHEDULER,)
+) -> list[Controller]:
+    """Those of `CLUSTER_CONTROLLERS` that are named, for a server that knows their kinds by schema alone.
+
+    Pods that name none of `our_schedulers` are placed by someone else, such as kube-scheduler.
+    """
+    made: list[Controller] = []
+    if JobSetController.name in names:
+        made.append(JobSetController(caches, admitted=False, our_schedulers=our_schedulers))
+    if TrainJobController.name in names:
+        made.append(TrainJobController(caches, admitted=False))
+    if StageQuotaController.name in names:
+        made.append(StageQuotaController(caches, admitted=False))
+    return made

@@ -61,10 +61,10 @@ def scheduler(names: Sequence[str], reserve_after: float) -> MakeComponents:
     return lambda verbs, caches, clock, registry: components.scheduler(verbs, caches, clock, settings, registry)[1]
 
 
-def controllers(names: Sequence[str]) -> MakeComponents:
+def controllers(names: Sequence[str], our_schedulers: Sequence[str]) -> MakeComponents:
     """The named controllers; names are those of `CLUSTER_CONTROLLERS`."""
     return lambda verbs, caches, clock, _: components.controllers(
-        verbs, caches, clock, cluster_controllers(caches, names)
+        verbs, caches, clock, cluster_controllers(caches, names, our_schedulers)
     )
 
 

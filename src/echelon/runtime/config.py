@@ -9,6 +9,7 @@ from typing import Literal
 from ..agents.process.images import BadImages, Images, read_images
 from ..agents.process.process_nodes import ProcessSettings
 from ..api.cluster.pools import Cluster, default_cluster
+from ..api.objects.vocabulary import OUR_SCHEDULERS
 from ..controllers.registry import ALL_CONTROLLERS, UnknownController, select
 from ..server.http.application import DEFAULT_LIMITS, FlightLimits
 from ..server.https_server import Authorization, ServerSettings, is_loopback
@@ -28,7 +29,7 @@ __all__ = [
 NodeMode = Literal["none", "simulated"]
 
 #: The values of spec.schedulerName that the embedded scheduler serves; there is no other scheduler.
-EMBEDDED_SCHEDULER_NAMES = ("default-scheduler", "echelon")
+EMBEDDED_SCHEDULER_NAMES = OUR_SCHEDULERS
 
 
 @dataclass(frozen=True)

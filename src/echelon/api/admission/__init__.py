@@ -24,7 +24,16 @@ from ..scheme import (
     Object,
     Resource,
 )
-from . import jobset_features, limit_ranges, namespaces, pod_defaults, priority, protection, trainjob
+from . import (
+    exclusive_placement,
+    jobset_features,
+    limit_ranges,
+    namespaces,
+    pod_defaults,
+    priority,
+    protection,
+    trainjob,
+)
 from .older_forms import convert_older_forms
 from .reader import Reader
 from .switched_off import drop_job_scheduling
@@ -60,6 +69,7 @@ def admit_create(resource: Resource, obj: Object, reader: Reader) -> None:
         limit_ranges.complete(obj, reader)
         pod_defaults.tolerate_failing_nodes(obj)
         pod_defaults.label_priority(obj)
+        exclusive_placement.complete(obj, reader)
     elif kind == PRIORITY_CLASSES.kind:
         priority.single_default(resource, obj, reader)
     elif kind == TRAIN_JOBS.kind:

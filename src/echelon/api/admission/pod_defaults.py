@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..objects.vocabulary import JOBSET_NAME, JOBSET_PRIORITY
 from ..scheme import Object
+from .exclusive_placement import priority_label
 
 #: Default tolerationSeconds for nodes that are not ready or unreachable.
 UNREACHABLE_SECONDS = 300
@@ -26,10 +27,10 @@ def _tolerates(toleration: Object, key: str) -> bool:
 
 
 def label_priority(pod: Object) -> None:
-    """Label pods of a JobSet with their priority; `-` is not valid in a label value and becomes `n`."""
+    """Label pods of a JobSet with their priority."""
     meta = pod["metadata"]
     if JOBSET_NAME not in (meta.get("annotations") or {}) and JOBSET_NAME not in (meta.get("labels") or {}):
         return
     priority = pod["spec"].get("priority")
     if priority is not None:
-        meta.setdefault("labels", {})[JOBSET_PRIORITY] = f"n{-priority}" if priority < 0 else str(priority)
+        meta.setdefault("labels", {})[JOBSET_PRIORITY] = priority_label(priority)

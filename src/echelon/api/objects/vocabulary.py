@@ -47,6 +47,13 @@ KEEP_COMPLETED_STAGES = PREFIX + "keep-completed-stages"
 #: What a TrainJob hands on to its JobSet.
 STAGE_OPTIONS = (QUOTA_ADMISSION, QUOTA_TIMEOUT, KEEP_COMPLETED_STAGES)
 
+#: The scheduler of pods that name none; on a real cluster that is kube-scheduler.
+DEFAULT_SCHEDULER = "default-scheduler"
+#: Our scheduler beside another.
+OWN_SCHEDULER = "echelon"
+#: The values of spec.schedulerName that the embedded scheduler serves.
+OUR_SCHEDULERS = (DEFAULT_SCHEDULER, OWN_SCHEDULER)
+
 HOSTNAME = "kubernetes.io/hostname"
 OS = "kubernetes.io/os"
 ARCH = "kubernetes.io/arch"
@@ -94,6 +101,8 @@ REPLICATED_JOB_NAME = JOBSET_PREFIX + "replicatedjob-name"
 IN_PLACE_ATTEMPT = JOBSET_PREFIX + "in-place-restart-attempt"
 DISABLE_IN_PLACE_RESTART = JOBSET_PREFIX + "disable-in-place-restart"
 JOBSET_PRIORITY = JOBSET_PREFIX + "priority"
+JOBSET_JOB_KEY = JOBSET_PREFIX + "job-key"
+JOBSET_NODE_SELECTOR = "alpha.jobset.sigs.k8s.io/node-selector"
 JOBSET_EXCLUSIVE_TOPOLOGY = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 #: Annotation of a runtime: `together` lets all pods of the gang start at once, whatever waits for Ready.
 GANG_START = "trainer.kubeflow.org/gang-start"

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 
+from ...api.admission.exclusive_placement import add_affinity, priority_label
 from ...api.objects import meta
 from ...api.objects.subtree import items, mapping
 from ...api.objects.vocabulary import (
     GROUP_PER_JOB,
     GROUP_TEMPLATE_NAME,
     JOBSET_EXCLUSIVE_TOPOLOGY,
+    JOBSET_JOB_KEY,
     JOBSET_NAME,
+    JOBSET_NODE_SELECTOR,
     JOBSET_PREFIX,
+    JOBSET_PRIORITY,
     QUEUED_SINCE,
     REPLICATED_JOB_NAME,
 )
@@ -23,7 +27,7 @@ from ..plan import ApplyPatch, Note
 from . import child_names
 from .children import JOB_INDEX, JOB_RESTART_ATTEMPT, RESTART_ATTEMPT, job_restarts
 from .failure_policy import uses_job_restarts
-from .model import NODE_SELECTOR_STRATEGY, JobSet, ReplicatedJob
+from .model import JobSet, ReplicatedJob
 from .scheduling_groups import Membership
 from .upkeep import volume_claims
 
@@ -78,7 +82,7 @@ def _keys(js: JobSet, rj: ReplicatedJob, index: int, name: str) -> dict[str, str
         JOBSET_PREFIX + "global-replicas": str(js.jobs_in_total),
         JOB_INDEX: str(index),
         JOBSET_PREFIX + "job-global-index": str(rj.first_global + index),
-        JOBSET_PREFIX + "job-key": child_names.job_key(js.namespace, name),
+        JOBSET_JOB_KEY: child_names.job_key(js.namespace, name),
         RESTART_ATTEMPT: str(js.restarts),
         JOBSET_PREFIX + "group-name": rj.group,
         JOBSET_PREFIX + "group-replicas": str(js.jobs_by_group[rj.group]),
@@ -96,7 +100,7 @@ def _keys(js: JobSet, rj: ReplicatedJob, index: int, name: str) -> dict[str, str
 def _placement_annotations(rj: ReplicatedJob) -> dict[str, str]:
     if not rj.exclusive_key:
         return {}
-    strategy = {NODE_SELECTOR_STRATEGY: "true"} if rj.by_node_selector else {}
+    strategy = {JOBSET_NODE_SELECTOR: "true"} if rj.by_node_selector else {}
     return {JOBSET_EXCLUSIVE_TOPOLOGY: rj.exclusive_key, **strategy}
 
 
@@ -117,6 +121,7 @@ def _pod_template(
         node_selector, toleration = reserved_nodes(js.namespace, job)
         spec["nodeSelector"] = {**mapping(spec, "nodeSelector"), **node_selector}
         spec["tolerations"] = [*items(spec, "tolerations"), toleration]
+    labels = labels | _kept_apart(js, rj, labels[JOBSET_JOB_KEY], spec)
     claimed = volume_claims.volumes(js, spec)
     if claimed:
         spec["volumes"] = [*items(spec, "volumes"), *claimed]
@@ -131,6 +136,33 @@ def _pod_template(
         },
         "spec": spec,
     }
+
+
+def priority_is_unknown(js: JobSet, rj: ReplicatedJob) -> bool:
+    """Whether a Job must wait for its PriorityClass: its pods say by label among whom they keep apart."""
+    return _is_completed_here(js, rj) and bool(rj.exclusive_key) and _priority(js, rj) is None
+
+
+def _is_completed_here(js: JobSet, rj: ReplicatedJob) -> bool:
+    """Whether pods are placed by another scheduler, and no server completes them for it."""
+    return not rj.ours and not rj.by_node_selector and js.placement.priority_of is not None
+
+
+def _priority(js: JobSet, rj: ReplicatedJob) -> int | None:
+    priority_of = js.placement.priority_of
+    return priority_of(rj.pod_spec.priority_class_name) if priority_of is not None else None
+
+
+def _kept_apart(js: JobSet, rj: ReplicatedJob, job_key: str, spec: Object) -> dict[str, str]:
+    """Affinity for all pods of a Job that has its domain alone; returns the label by which such Jobs know others."""
+    priority = _priority(js, rj) if _is_completed_here(js, rj) else None
+    if priority is None:
+        return {}
+    own = priority_label(priority)
+    if rj.exclusive_key:
+        spec["affinity"] = deepcopy(mapping(spec, "affinity"))
+        add_affinity(spec, rj.exclusive_key, job_key, own)
+    return {JOBSET_PRIORITY: own}
 
 
 def _named_group(rj: ReplicatedJob, index: str) -> str:

@@ -7,11 +7,17 @@ Complete, so nothing behind this file knows a third way of ordering.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...api.objects.vocabulary import JOBSET_EXCLUSIVE_TOPOLOGY, MANAGERS
+from ...api.objects.vocabulary import (
+    DEFAULT_SCHEDULER,
+    JOBSET_EXCLUSIVE_TOPOLOGY,
+    JOBSET_NODE_SELECTOR,
+    MANAGERS,
+    OUR_SCHEDULERS,
+)
 from ...api.scheme import Object, Resource
 from ...api.views.group_views import CompositePodGroupView, PodGroupView, WorkloadView
 from ...api.views.job_views import (
@@ -26,10 +32,18 @@ from ...api.views.object_view import read as decode
 from ...api.views.pod_views import PodSpec, PodView
 from ..gang_trouble import NO_GANGS, Gangs
 
-NODE_SELECTOR_STRATEGY = "alpha.jobset.sigs.k8s.io/node-selector"
 CONTROLLER_NAME = MANAGERS["JobSet"]
 
 GroupObjectView = WorkloadView | CompositePodGroupView | PodGroupView
+
+
+@dataclass(frozen=True)
+class PodPlacement:
+    """Who places pods: which scheduler names are ours, and what becomes of pods that others place."""
+
+    our_schedulers: Collection[str] = OUR_SCHEDULERS
+    #: The priority of a class by name, "" for the default; None if the server completes pods that others place.
+    priority_of: Callable[[str], int | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -47,6 +61,7 @@ class Observed:
     gangs: Gangs = NO_GANGS
     #: Pods of its Jobs, if it restarts them in place.
     pods: Sequence[PodView] = ()
+    placement: PodPlacement = PodPlacement()
 
 
 @dataclass(frozen=True)
@@ -66,6 +81,8 @@ class ReplicatedJob:
     #: The node label whose domains each Job takes for itself, and whether nodes are labelled for that beforehand.
     exclusive_key: str
     by_node_selector: bool
+    #: Whether our scheduler places its pods.
+    ours: bool
 
     @property
     def pod_spec(self) -> PodSpec:
@@ -93,6 +110,7 @@ class JobSet:
     starts_in_order: bool
     #: Completed global restarts; children labelled with fewer belong to an earlier attempt.
     restarts: int
+    placement: PodPlacement
 
     @property
     def obj(self) -> Object:
@@ -151,20 +169,21 @@ def managed_elsewhere(jobset: JobSetView) -> bool:
     return jobset.spec.managed_by not in ("", CONTROLLER_NAME)
 
 
-def read(view: JobSetView) -> JobSet:
+def read(view: JobSetView, placement: PodPlacement = PodPlacement()) -> JobSet:
     return JobSet(
         view=view,
         name=view.name,
         namespace=view.namespace,
         uid=view.uid,
         spec=view.spec,
-        replicated=_replicated_jobs(view),
+        replicated=_replicated_jobs(view, placement),
         starts_in_order=view.spec.startup_policy.startup_policy_order == "InOrder",
         restarts=view.status.restarts,
+        placement=placement,
     )
 
 
-def _replicated_jobs(jobset: JobSetView) -> tuple[ReplicatedJob, ...]:
+def _replicated_jobs(jobset: JobSetView, placement: PodPlacement) -> tuple[ReplicatedJob, ...]:
     chained = jobset.spec.execution_policy.execution_policy_order == "InOrder"
     result: list[ReplicatedJob] = []
     earlier: list[Dependency] = []
@@ -186,6 +205,7 @@ def _replicated_jobs(jobset: JobSetView) -> tuple[ReplicatedJob, ...]:
                 first_in_group=in_group[group],
                 exclusive_key=exclusive_key,
                 by_node_selector=by_node_selector,
+                ours=(template.spec.template.spec.scheduler_name or DEFAULT_SCHEDULER) in placement.our_schedulers,
             )
         )
         in_total += entry.replicas
@@ -199,5 +219,5 @@ def _exclusive(jobset: JobSetView, template: JobTemplate) -> tuple[str, bool]:
     """The exclusive topology key and strategy; a replicated job's own annotation goes before the JobSet's."""
     for notes in (template.metadata.annotations, jobset.annotations):
         if JOBSET_EXCLUSIVE_TOPOLOGY in notes:
-            return notes[JOBSET_EXCLUSIVE_TOPOLOGY], NODE_SELECTOR_STRATEGY in notes
+            return notes[JOBSET_EXCLUSIVE_TOPOLOGY], JOBSET_NODE_SELECTOR in notes
     return "", False

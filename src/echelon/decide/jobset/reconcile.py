@@ -57,7 +57,7 @@ def reconcile(observed: Observed, now: float) -> Plan:
     jobset = observed.jobset
     if jobset.deleting or managed_elsewhere(jobset):
         return NOTHING
-    js = read(jobset)
+    js = read(jobset, observed.placement)
     sorted_jobs = children.classify(js, observed.jobs)
     counts = children.count(js, sorted_jobs)
     decision = _Decision(js, observed, sorted_jobs, counts, now, Draft(), JobSetStatusDraft(jobset.obj, now))
@@ -171,6 +171,10 @@ def _missing_jobs(
         return []
     creations: list[Create] = []
     for rj in startable.open:
+        if child.priority_is_unknown(js, rj):
+            decision.status.notes.append(_no_priority(js, rj.pod_spec.priority_class_name))
+            decision.draft.requeue(_LOOK_AGAIN_SECONDS)
+            continue
         for index in range(rj.replicas):
             if len(creations) == _MOST_JOBS_PER_DECISION:
                 # The Jobs made now bring the next decision.
@@ -187,6 +191,11 @@ def _missing_jobs(
             made["spec"]["suspend"] = js.suspended or rj.name in held_back
             creations.append(Create(JOBS, made, refused=_refusal(js, "JobCreationFailed")))
     return creations
+
+
+def _no_priority(js: JobSet, name: str) -> Note:
+    message = f"no PriorityClass with name {name} was found; exclusive placement needs its value, create it"
+    return Note(JOB_SETS, js.obj, "Warning", "JobCreationFailed", message)
 
 
 def _name_taken(js: JobSet, foreign: Object) -> Note:

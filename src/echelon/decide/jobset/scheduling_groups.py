@@ -114,7 +114,7 @@ def _annotated(js: JobSet) -> Tree:
 
 def _joins_tree(rj: ReplicatedJob) -> bool:
     brings_its_own = bool(rj.pod_spec.scheduling_group.pod_group_name)
-    return bool(rj.pods and not rj.by_node_selector and not brings_its_own)
+    return bool(rj.ours and rj.pods and not rj.by_node_selector and not brings_its_own)
 
 
 def _whole(js: JobSet, members: Sequence[ReplicatedJob], workload: str) -> CompositeTemplate | LeafTemplate:

@@ -11,7 +11,7 @@ from echelon.api.views.group_views import CompositePodGroupView, PodGroupView, W
 from echelon.api.views.job_views import JobSetView, JobView
 from echelon.api.views.pod_views import PodView
 from echelon.base.instants import to_time
-from echelon.decide.jobset.model import JobSet, Observed, read
+from echelon.decide.jobset.model import JobSet, Observed, PodPlacement, read
 from echelon.decide.jobset.reconcile import reconcile
 from echelon.decide.plan import Plan
 from tests.unit.decide.plain_api import PlainApi
@@ -52,8 +52,15 @@ def model(jobset: Object) -> JobSet:
 class Stage(PlainApi):
     """One JobSet and what it has made.  Jobs change only as the test says."""
 
-    def __init__(self, jobset: Object, *, beside: Sequence[tuple[Resource, Object]] = ()) -> None:
+    def __init__(
+        self,
+        jobset: Object,
+        *,
+        beside: Sequence[tuple[Resource, Object]] = (),
+        placement: PodPlacement = PodPlacement(),
+    ) -> None:
         super().__init__()
+        self.placement = placement
         self.name = meta.name(jobset)
         self.add(JOB_SETS, jobset)
         for resource, obj in beside:
@@ -74,7 +81,7 @@ class Stage(PlainApi):
         groups = [view(obj) for view in views for obj in self.owned(view.resource, self.jobset)]
         jobs = [JobView(obj) for obj in self.owned(JOBS, self.jobset)]
         pods = [PodView(obj) for obj in self.all(PODS)]
-        return Observed(JobSetView(self.jobset), jobs, groups, self.find, pods=pods)
+        return Observed(JobSetView(self.jobset), jobs, groups, self.find, pods=pods, placement=self.placement)
 
     def plan(self) -> Plan:
         return reconcile(self.observed(), self.now)

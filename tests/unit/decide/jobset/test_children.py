@@ -6,7 +6,8 @@ import pytest
 
 from echelon.api.objects import meta
 from echelon.api.objects.vocabulary import QUEUED_SINCE
-from echelon.api.scheme import JOB_SETS, JOBS, SERVICES
+from echelon.api.scheme import JOB_SETS, JOBS, POD_GROUPS, SERVICES
+from echelon.decide.jobset.model import PodPlacement
 from tests.unit.decide.jobset.stage import A, B, Stage, jobset, replicated
 
 P = "jobset.sigs.k8s.io/"
@@ -143,6 +144,60 @@ def test_the_node_selector_strategy_marks_pods_for_reserved_nodes() -> None:
     assert pod["spec"]["tolerations"] == [toleration]
     assert words.items() <= pod["metadata"]["annotations"].items()
     assert "schedulingGroup" not in pod["spec"]
+
+
+ALONE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def elsewhere(classes: dict[str, int]) -> PodPlacement:
+    """A cluster where kube-scheduler places what does not name us, and nobody completes its pods."""
+    return PodPlacement(("echelon",), classes.get)
+
+
+def test_pods_that_another_scheduler_places_get_no_group_and_are_left_to_admission() -> None:
+    other = replicated("a", pod={"schedulerName": "other"})
+    stage = Stage(jobset(other, replicated("b"), annotations=ALONE))
+    assert len(stage.all(POD_GROUPS)) == 1
+    pod = stage.get(JOBS, "test-js-a-0")["spec"]["template"]
+    assert "schedulingGroup" not in pod["spec"]
+    assert "affinity" not in pod["spec"]
+
+
+def test_where_nobody_completes_pods_the_template_says_who_keeps_apart() -> None:
+    mine = {"topologyKey": "host", "labelSelector": {}}
+    affinity = {"podAntiAffinity": {REQUIRED: [mine]}}
+    low = replicated("a", pod={"priorityClassName": "low", "affinity": affinity})
+    stage = Stage(jobset(low, annotations=ALONE), placement=elsewhere({"low": -1, "": 0}))
+    pod = stage.get(JOBS, "test-js-a-0")["spec"]["template"]
+    assert pod["metadata"]["labels"][P + "priority"] == "n1"
+    terms = pod["spec"]["affinity"]
+    (near,) = terms["podAffinity"][REQUIRED]
+    kept, far = terms["podAntiAffinity"][REQUIRED]
+    own = pod["metadata"]["labels"][P + "job-key"]
+    assert kept == mine
+    assert near["labelSelector"]["matchExpressions"] == [{"key": P + "job-key", "operator": "In", "values": [own]}]
+    assert far["labelSelector"]["matchExpressions"][-1] == {"key": P + "priority", "operator": "In", "values": ["n1"]}
+    assert near["topologyKey"] == far["topologyKey"] == "rack"
+    assert stage.all(POD_GROUPS) == []
+
+
+def test_there_pods_without_the_annotation_say_their_priority_too() -> None:
+    stage = Stage(jobset(replicated("a")), placement=elsewhere({"": 7}))
+    pod = stage.get(JOBS, "test-js-a-0")["spec"]["template"]
+    assert pod["metadata"]["labels"][P + "priority"] == "7"
+    assert "affinity" not in pod["spec"]
+
+
+def test_there_exclusive_jobs_wait_for_their_priority_class_and_say_so() -> None:
+    classes: dict[str, int] = {}
+    later = replicated("a", pod={"priorityClassName": "later"})
+    stage = Stage(jobset(later, annotations=ALONE), placement=elsewhere(classes))
+    assert stage.job_names() == []
+    assert "JobCreationFailed" in stage.reasons()
+    classes["later"] = 3
+    stage.settle()
+    assert stage.job_names() == ["test-js-a-0"]
 
 
 @pytest.mark.conformance("JS-I59", "JS-I60", "JS-I61")
