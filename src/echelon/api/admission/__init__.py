@@ -25,16 +25,15 @@ from ..scheme import (
     Resource,
 )
 from . import (
-    exclusive_placement,
     jobset_features,
     limit_ranges,
     namespaces,
-    pod_defaults,
     priority,
     protection,
     trainjob,
 )
 from .older_forms import convert_older_forms
+from .pods import exclusive_placement, pod_defaults
 from .reader import Reader
 from .switched_off import drop_job_scheduling
 

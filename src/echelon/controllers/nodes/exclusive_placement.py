@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ...api.admission.exclusive_placement import domain_key, is_grouped, is_leader
+from ...api.admission.pods.exclusive_placement import domain_key, is_grouped, is_leader
 from ...api.objects import meta
 from ...api.objects.subtree import mapping
 from ...api.scheme import NODES, PODS, Object

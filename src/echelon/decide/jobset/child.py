@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 
-from ...api.admission.exclusive_placement import add_affinity, priority_label
+from ...api.admission.pods.exclusive_placement import add_affinity, priority_label
 from ...api.objects import meta
 from ...api.objects.subtree import items, mapping
 from ...api.objects.vocabulary import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from echelon.api.admission.exclusive_placement import complete
+from echelon.api.admission.pods.exclusive_placement import complete
 from echelon.api.errors import ApiError
 from echelon.api.objects import meta
 from echelon.api.scheme import NODES, PODS, Object, Resource

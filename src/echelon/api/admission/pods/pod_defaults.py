@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..objects.vocabulary import JOBSET_NAME, JOBSET_PRIORITY
-from ..scheme import Object
+from ...objects.vocabulary import JOBSET_NAME, JOBSET_PRIORITY
+from ...scheme import Object
 from .exclusive_placement import priority_label
 
 #: Default tolerationSeconds for nodes that are not ready or unreachable.

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import ApiError, forbidden
-from ..objects import meta
-from ..objects.subtree import mapping
-from ..objects.vocabulary import (
+from ...errors import ApiError, forbidden
+from ...objects import meta
+from ...objects.subtree import mapping
+from ...objects.vocabulary import (
     COMPLETION_INDEX,
     JOBSET_EXCLUSIVE_TOPOLOGY,
     JOBSET_JOB_KEY,
@@ -23,8 +23,8 @@ from ..objects.vocabulary import (
     JOBSET_PRIORITY,
     OUR_SCHEDULERS,
 )
-from ..scheme import NODES, PODS, Object
-from .reader import Reader
+from ...scheme import NODES, PODS, Object
+from ..reader import Reader
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _TRANSIENT = "this is an expected, transient error"
