@@ -235,7 +235,7 @@ def test_what_can_never_run_is_said_at_once_and_runs_when_the_quota_grows() -> N
         await plane.create(gpu_quota(8))
         await plane.create(pipeline())
         message = await until_reason(plane, "QuotaReserved", "QuotaTooSmall")
-        assert message == f"data: train needs 16 of requests.{GPU} at once, quota gpus allows 8"
+        assert message == f"train needs 16 of requests.{GPU} at once, quota gpus allows 8"
         await plane.wait(60)
         assert await plane.all(PODS) == []
         assert "QuotaTooSmall" in await plane.reasons("js")

@@ -72,7 +72,7 @@ def reconcile(observed: Observed, now: float) -> Plan:
         if not _ends(decision):
             _run(decision)
     _tell_gangs(decision)
-    stage_report.report(js, observed, sorted_jobs, counts, decision.status)
+    stage_report.report(js, sorted_jobs, counts, decision.status)
     return decision.status.finish(decision.draft)
 
 

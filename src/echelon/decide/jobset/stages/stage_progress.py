@@ -6,12 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ....api.objects.vocabulary import INITIALLY_SCHEDULED
-from ....api.scheme import POD_GROUPS
-from ....api.views.group_views import PodGroupView
 from ....api.views.job_views import Dependency
-from ..children import Counts, SortedJobs, parent
-from ..model import GroupObjectView, JobSet, ReplicatedJob
+from ..children import Counts, SortedJobs
+from ..model import JobSet, ReplicatedJob
 from ..startup import reached, startable
 from . import admission
 from .partition import Stage, stages_of
@@ -27,8 +24,8 @@ class StageProgress:
     js: JobSet
     jobs: SortedJobs
     counts: Mapping[str, Counts]
-    #: Its group objects: they say whether pods wait for placement.
-    groups: Sequence[GroupObjectView] = ()
+    #: Why a gang is not placed, "" if all are.
+    unplaced: str = ""
 
     @cached_property
     def open(self) -> frozenset[str]:
@@ -43,17 +40,6 @@ class StageProgress:
     def phases(self) -> dict[str, str]:
         return {stage.key: self._phase(stage) for stage in self.stages}
 
-    @cached_property
-    def unplaced(self) -> Mapping[str, str]:
-        """For each replicated job with a group that is not placed, what the scheduler says about it."""
-        told: dict[str, str] = {}
-        said = {group.name: why for group in self.groups if (why := _unplaced(group))}
-        for job in self.jobs.active if said else ():
-            group = job.spec.template.spec.scheduling_group.pod_group_name
-            if group in said and not job.spec.suspend:
-                told.setdefault(parent(job), said[group])
-        return told
-
     def _phase(self, stage: Stage) -> str:
         numbers = [self.counts[rj.name] for rj in stage.members]
         if all(number.succeeded == rj.replicas for number, rj in zip(numbers, stage.members, strict=True)):
@@ -66,10 +52,9 @@ class StageProgress:
             return "Suspended"
         if not admission.may_run(self.js.view, stage):
             return "Queued"
-        if any(rj.name in self.unplaced for rj in stage.members):
-            return "Pending"
-        started = all(number.started == rj.replicas for number, rj in zip(numbers, stage.members, strict=True))
-        return "Running" if started else "Starting"
+        if all(number.started == rj.replicas for number, rj in zip(numbers, stage.members, strict=True)):
+            return "Running"
+        return "Pending" if self.unplaced else "Starting"
 
     def clause(self, stage: Stage) -> str:
         """What is to be said about a stage that is not complete."""
@@ -77,8 +62,7 @@ class StageProgress:
             case "Queued":
                 return f"{stage.title} waits for quota: {admission.wait(self.js.view)[1]}"
             case "Pending":
-                why = next(self.unplaced[rj.name] for rj in stage.members if rj.name in self.unplaced)
-                return f"{stage.title} waits for placement: {why}"
+                return f"{stage.title} waits for placement: {self.unplaced}"
             case "Waiting":
                 return f"{stage.title} waits for {self._waits_for(stage.members[0])}"
             case "Suspended":
@@ -116,13 +100,6 @@ class StageProgress:
             ("complete", number.succeeded) if dependency.status == "Complete" else ("be ready", number.started)
         )
         return f"{dependency.name} to {state} ({done} of {rj.replicas} Jobs)"
-
-
-def _unplaced(group: object) -> str:
-    if not isinstance(group, PodGroupView) or group.deleting:
-        return ""
-    condition = group.condition(INITIALLY_SCHEDULED[POD_GROUPS.kind])
-    return condition.message if condition is not None and condition.status == "False" else ""
 
 
 def outstanding(rj: ReplicatedJob, counts: Mapping[str, Counts]) -> int:

@@ -9,11 +9,17 @@ JobSets without order that do not wait for quota have none of this.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from ....api.objects.vocabulary import GANG_PENDING
 from ....api.rules.jobset_stages import MOST_STAGED_JOBS
+from ....api.scheme import TRAIN_JOBS
+from ... import gang_trouble
+from ...gang_trouble import Target
+from ...plan import Note
+from ...status_draft import EventType
 from ..children import Counts, SortedJobs
-from ..model import JobSet, Observed
+from ..model import JobSet
 from ..status import COMPLETED, FAILED, JobSetStatusDraft
 from . import admission, figures
 from .stage_progress import StageProgress
@@ -35,21 +41,33 @@ _REASONS = {
 _AT_WORK = ("Running", "Starting")
 
 
-def report(
-    js: JobSet, observed: Observed, jobs: SortedJobs, counts: Mapping[str, Counts], status: JobSetStatusDraft
-) -> None:
-    """Write into `status` how far the stages are."""
-    if not js.sequenced and not admission.mode_of(js.view):
+def report(js: JobSet, jobs: SortedJobs, counts: Mapping[str, Counts], status: JobSetStatusDraft) -> None:
+    """Write into `status` how far the stages are; what it says about gangs is read from there."""
+    mode = admission.mode_of(js.view)
+    if not js.sequenced and not mode:
+        _forget(status, RUNNING_CONDITION, QUOTA_CONDITION)
+        for part in ("stages", "quota"):
+            status.body.pop(part, None)
         return
-    progress = StageProgress(js, jobs, counts, observed.groups)
+    pending = status.find(GANG_PENDING)
+    unplaced = pending["message"] if pending is not None and pending["status"] == "True" else ""
+    progress = StageProgress(js, jobs, counts, unplaced)
     if status.is_true(COMPLETED) or status.is_true(FAILED):
         _say_end(progress, status)
     else:
         _say_stage(progress, status)
-    if admission.mode_of(js.view):
+    if mode:
         _say_quota(progress, status)
+    else:
+        _forget(status, QUOTA_CONDITION)
     if len(js.replicated) <= MOST_STAGED_JOBS:
         figures.write(progress, status)
+
+
+def _forget(status: JobSetStatusDraft, *types: str) -> None:
+    """The JobSet no longer wishes what these conditions are about."""
+    if any(status.find(type_) for type_ in types):
+        status.body["conditions"] = [one for one in status.body["conditions"] if one["type"] not in types]
 
 
 def _say_end(progress: StageProgress, status: JobSetStatusDraft) -> None:
@@ -83,20 +101,26 @@ def _say_stage(progress: StageProgress, status: JobSetStatusDraft) -> None:
 
 
 def _say_quota(progress: StageProgress, status: JobSetStatusDraft) -> None:
+    js = progress.js
+    trainjob = gang_trouble.owner_of(js.view, TRAIN_JOBS)
     queued = [stage for stage in progress.stages if progress.phases[stage.key] == "Queued"]
-    if progress.js.suspended or status.is_true(COMPLETED) or status.is_true(FAILED):
+    if js.suspended or status.is_true(COMPLETED) or status.is_true(FAILED):
         if status.find(QUOTA_CONDITION) is not None:
             _set(status, QUOTA_CONDITION, "False", "QuotaReleased", "nothing is reserved")
     elif queued:
-        reason, message = admission.wait(progress.js.view)
-        _set(status, QUOTA_CONDITION, "False", reason, f"{queued[0].title}: {message}")
+        reason, message = admission.wait(js.view)
+        told = message if reason == admission.TOO_SMALL else f"{queued[0].title}: {message}"
+        _set(status, QUOTA_CONDITION, "False", reason, told, trainjob)
     else:
-        _set(status, QUOTA_CONDITION, "True", "QuotaReserved", "what may run now is reserved")
+        _set(status, QUOTA_CONDITION, "True", "QuotaReserved", "what may run now is reserved", trainjob)
 
 
-def _set(status: JobSetStatusDraft, type_: str, truth: str, reason: str, message: str) -> None:
-    """A condition whose message counts Jobs: an event only when its reason changes."""
+def _set(
+    status: JobSetStatusDraft, type_: str, truth: str, reason: str, message: str, also: Sequence[Target] = ()
+) -> None:
+    """A condition whose message counts Jobs: an event, also on others, only when its reason changes."""
     old = status.find(type_)
     if status.set(type_, truth, reason, message) and (old is None or old.get("reason") != reason):
-        trouble = reason in (admission.TOO_SMALL, "StageFailed")
-        status.note("Warning" if trouble else "Normal", reason, message)
+        event: EventType = "Warning" if reason in (admission.TOO_SMALL, "StageFailed") else "Normal"
+        status.note(event, reason, message)
+        status.notes.extend(Note(resource, obj, event, reason, message) for resource, obj in also)

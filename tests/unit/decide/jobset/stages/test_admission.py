@@ -54,13 +54,13 @@ def test_jobs_are_made_suspended_and_run_once_their_stage_is_admitted() -> None:
 
 def test_what_the_queue_says_is_told_in_both_conditions() -> None:
     stage = Stage(pipeline(quota_admission="stage", quota_wait="QuotaTooSmall: far too small"))
-    assert told(stage) == ("False", "QuotaTooSmall", "data: far too small")
+    assert told(stage) == ("False", "QuotaTooSmall", "far too small")
     assert told(stage, "StageRunning") == (
         "False",
         "WaitingForQuota",
         "1/2 data waits for quota: far too small; train waits for data to complete (0 of 1 Jobs)",
     )
-    assert ("Warning", "QuotaTooSmall", "data: far too small") in stage.events
+    assert ("Warning", "QuotaTooSmall", "far too small") in stage.events
 
 
 @pytest.mark.parametrize("notes", [{}, {"admitted_stages": "train"}])

@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from echelon.api.objects import meta
-from echelon.api.scheme import JOBS, POD_GROUPS, Object
-from tests.unit.decide.jobset.stage import Stage, jobset, replicated
+from echelon.api.scheme import JOB_SETS, Object
+from echelon.decide.jobset import children
+from echelon.decide.jobset.stages import stage_report
+from echelon.decide.jobset.status import JobSetStatusDraft
+from tests.unit.decide.jobset.stage import Stage, jobset, model, replicated
 from tests.unit.decide.jobset.stages.test_amounts import depends, gpus
 
 
@@ -76,32 +79,40 @@ def test_branches_are_told_side_by_side() -> None:
     )
 
 
-def test_a_group_that_is_not_placed_is_told_with_the_words_of_the_scheduler() -> None:
-    stage = Stage(pipeline(scheduling={"schedulingPolicy": {"gang": {}}}))
+def said_with_a_pending_gang(stage: Stage) -> tuple[str, str, str]:
+    """What is said beside the condition that a gang is not placed."""
+    pending = {"type": "GangPending", "status": "True", "reason": "GangUnschedulable", "message": "no GPU is free"}
+    status = JobSetStatusDraft({**stage.jobset, "status": {**stage.status, "conditions": [pending]}}, stage.now)
+    js, jobs = model(stage.jobset), stage.observed().jobs
+    found = children.classify(js, jobs)
+    stage_report.report(js, found, children.count(js, found), status)
+    told = status.find("StageRunning")
+    assert told is not None
+    return told["status"], told["reason"], told["message"]
+
+
+def test_a_gang_that_is_not_placed_is_told_in_its_own_words() -> None:
+    stage = Stage(pipeline())
     stage.complete("test-js-data-0", "test-js-data-1")
-    name = stage.get(JOBS, "test-js-train-0")["spec"]["template"]["spec"]["schedulingGroup"]["podGroupName"]
-    why = {
-        "type": "PodGroupInitiallyScheduled",
-        "status": "False",
-        "reason": "Unschedulable",
-        "message": "no GPU is free",
-    }
-    stage.objects[POD_GROUPS, name] = {**stage.get(POD_GROUPS, name), "status": {"conditions": [why]}}
-    stage.settle()
-    assert said(stage)[:2] == ("False", "WaitingForPlacement")
-    assert said(stage)[2].startswith("2/3 train waits for placement: no GPU is free; eval waits for train")
+    waits = "2/3 train waits for placement: no GPU is free; eval waits for train to complete (0 of 1 Jobs)"
+    assert said_with_a_pending_gang(stage) == ("False", "WaitingForPlacement", waits)
+    stage.ready("test-js-train-0")
+    assert said_with_a_pending_gang(stage)[1] == "StageRuns"
 
 
-def test_a_group_whose_jobs_are_suspended_is_not_waited_for() -> None:
-    notes = {"echelon.dev/quota-admission": "stage"}
-    body = pipeline(scheduling={"schedulingPolicy": {"gang": {}}})
-    body["metadata"]["annotations"] = notes
-    stage = Stage(body)
-    name = stage.get(JOBS, "test-js-data-0")["spec"]["template"]["spec"]["schedulingGroup"]["podGroupName"]
-    why = {"type": "PodGroupInitiallyScheduled", "status": "False", "reason": "Unschedulable", "message": "no pods"}
-    stage.objects[POD_GROUPS, name] = {**stage.get(POD_GROUPS, name), "status": {"conditions": [why]}}
+def test_who_waits_for_quota_does_not_wait_for_placement() -> None:
+    body = pipeline()
+    body["metadata"]["annotations"] = {"echelon.dev/quota-admission": "stage"}
+    assert said_with_a_pending_gang(Stage(body))[1] == "WaitingForQuota"
+
+
+def test_what_is_no_longer_wished_is_no_longer_told() -> None:
+    stage = Stage(jobset(replicated("a"), annotations={"echelon.dev/quota-admission": "stage"}))
+    assert {"stages", "quota", "conditions"} <= set(stage.status)
+    stage.objects[JOB_SETS, stage.name] = {**stage.jobset, "metadata": {**stage.jobset["metadata"], "annotations": {}}}
     stage.settle()
-    assert said(stage)[1] == "WaitingForQuota"
+    assert stage.status["conditions"] == []
+    assert not {"stages", "quota"} & set(stage.status)
 
 
 @pytest.mark.parametrize(("branches", "more"), [(3, ""), (5, "; 2 more stages")])
