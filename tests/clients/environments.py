@@ -24,6 +24,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "kr8s": ("kr8s==0.20.15",),
     "lightkube": ("lightkube==1.0.1",),
     "pykube-ng": ("pykube-ng==23.6.0",),
+    "kubeflow": ("kubeflow==0.5.0",),
     "kopf": ("kopf==1.45.2",),
     "operator": ("kopf==1.45.2", "kubernetes==37.0.2"),
 }

@@ -16,12 +16,13 @@ PROGRAMS = {
     "kr8s": "kr8s_objects.py",
     "lightkube": "lightkube_client.py",
     "pykube-ng": "pykube_objects.py",
+    "kubeflow": "kubeflow_trainer.py",
 }
 
 pytestmark = pytest.mark.clients
 
 
-@pytest.mark.conformance("API-106", "API-107")
+@pytest.mark.conformance("API-106", "API-107", "TJ-98")
 @pytest.mark.parametrize("client", PROGRAMS)
 def test_python_client_does_all_it_offers(client: str, kubeconfig: Path, tmp_path: Path) -> None:
     namespace = client.replace(" ", "-").replace("_", "-")

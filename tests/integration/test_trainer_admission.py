@@ -350,3 +350,14 @@ def test_applying_an_older_form_again_changes_nothing() -> None:
         assert again["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
 
     on_both_runtimes(story)
+
+
+@pytest.mark.conformance("TJ-96")
+def test_amounts_may_come_as_floats() -> None:
+    async def story(plane: ControllerPlane) -> None:
+        amounts = {"limits": {"nvidia.com/gpu": 4.0, "cpu": 2.0}, "requests": {"nvidia.com/gpu": 4.0}}
+        made = await plane.create(trainjob(trainer={"numNodes": 1, "resourcesPerNode": amounts}))
+        asked = made["spec"]["trainer"]["resourcesPerNode"]
+        assert repr(asked) == repr({"limits": {"nvidia.com/gpu": 4, "cpu": 2}, "requests": {"nvidia.com/gpu": 4}})
+
+    on_both_runtimes(story)
