@@ -21,7 +21,7 @@ def step(name: str, holds: object) -> None:
 def train() -> None:
     import time
 
-    time.sleep(25)
+    time.sleep(5)
 
 
 core = client.CoreV1Api(config.new_client_from_config(KUBECONFIG))
@@ -34,9 +34,8 @@ jobs = {}
 for framework, nodes in [*((name, 2) for name in FRAMEWORKS), ("deepspeed", 1)]:
     runtime = trainer.get_runtime(f"{framework}-distributed")
     words = CustomTrainer(func=train, num_nodes=nodes, resources_per_node={"cpu": 2})
-    jobs[framework, nodes] = trainer.train(runtime=runtime, trainer=words)
-for (framework, nodes), name in jobs.items():
-    job = trainer.wait_for_job_status(name, status={"Running"}, timeout=60, polling_interval=1)
+    name = jobs[framework, nodes] = trainer.train(runtime=runtime, trainer=words)
+    job = trainer.wait_for_job_status(name, status={"Running"}, timeout=60, polling_interval=0.5)
     names = {one.name for one in job.steps}
     step(f"{framework} on {nodes}: running", {f"node-{index}" for index in range(nodes)} <= names)
 for (framework, nodes), name in jobs.items():
