@@ -173,3 +173,17 @@ async def test_many_waiting_pods_all_get_a_reason_and_hold_up_none_that_fits(wor
         status, reason, message = await world.condition(f"g{number}")
         assert (status, reason) == ("False", "Unschedulable")
         assert f"{number} pods" in message, message
+
+
+@in_virtual_time
+async def test_a_group_made_anew_under_its_running_pods_says_so_although_more_of_it_waits(
+    world: SchedulerPlane,
+) -> None:
+    await world.create(make_node("n1", cpu=2), make_pod_group("g", gang=2))
+    await world.pods("g", "p", 3)
+    await world.settle(1)
+    await world.remove(POD_GROUPS, "g")
+    await world.create(make_pod_group("g", gang=2))
+    await world.settle(30)
+    assert (await world.condition("g"))[:2] == ("True", "Scheduled")
+    assert await world.unscheduled("p2")

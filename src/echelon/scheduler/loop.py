@@ -248,8 +248,11 @@ class Scheduler:
 
     def _stay(self, state: RootState, demand: Demand, decision: Decision, knows: bool) -> None:
         """It cannot be placed now: make a reservation if it starves, and report why unless it `knows`."""
-        verdict = decision.verdict
+        verdict, root = decision.verdict, state.root
         assert isinstance(verdict, Blocked)
+        if isinstance(root, GroupNode) and root.counts.holds and not state.settled and state.binding is None:
+            # Its groups were made anew under pods that run; only more of it is blocked.
+            self._placing.settle(state, root)
         if self._recovery.is_broken(state):
             # What it awaits is room where the rest of it runs; as a whole it may fit anywhere.
             decision = decision._replace(awaits=ANY_ROOM)
