@@ -35,6 +35,7 @@ class Figures:
     changes: int = 0
     bindings: int = 0
     preemptions: int = 0
+    releases: int = 0
     virtual_seconds: float = 0.0
     cpu_seconds: float = 0.0
 
@@ -44,13 +45,15 @@ class Figures:
         self.changes += story.changes
         self.bindings += story.bindings
         self.preemptions += story.preemptions
+        self.releases += story.releases
         self.virtual_seconds += story.virtual_seconds
         self.cpu_seconds += story.cpu_seconds
 
     def __str__(self) -> str:
         return (
             f"{self.events:,} events, {self.changes:,} changes, {self.bindings:,} bindings, "
-            f"{self.preemptions:,} preemptions, {self.virtual_seconds / 3600:.0f} virtual hours, "
+            f"{self.preemptions:,} preemptions, {self.releases:,} releases, "
+            f"{self.virtual_seconds / 3600:.0f} virtual hours, "
             f"{self.cpu_seconds:.0f} s of CPU"
         )
 

@@ -30,6 +30,7 @@ def problems(auditor: Auditor) -> list[str]:
         *_budgets(ledger),
         *_silent(ledger),
         *_waiting(ledger),
+        *_broken(ledger),
     ]
 
 
@@ -212,6 +213,24 @@ def _waiting(ledger: Ledger) -> Iterator[str]:
                 yield from _accuse(ledger, pod.name, pod, partial(Fitting.extra, pod=pod))
         elif ledger.counted(root, lambda pod: pod.stays or pod.pending):
             yield from _accuse(ledger, root.name, pending[0], partial(Fitting.group, group=root))
+
+
+def _broken(ledger: Ledger) -> Iterator[str]:
+    """A unit that runs in part and cannot be completed is placed anew as a whole, where it fits."""
+    for unit in ledger.broken_units():
+        root, members = ledger.root(unit), ledger.members(unit)
+        own, pending = {pod.uid for pod in members}, [pod for pod in members if pod.pending]
+        rest = ledger.counted(root, _stays_or_among(own))
+        if not rest or not _is_sound(ledger, root) or any(pod.phase == "Succeeded" for pod in members):
+            continue
+        for ignoring in (None, unit.priority) if all(pod.preempts for pod in pending) else (None,):
+            if Fitting(ledger, ignoring, own).part(unit):
+                yield f"{unit.kind} {unit.name} runs in part although it fits as a whole"
+                break
+
+
+def _stays_or_among(uids: set[str]) -> Callable[[Pod], bool]:
+    return lambda pod: pod.stays or pod.uid in uids
 
 
 def _stays(pod: Pod) -> bool:

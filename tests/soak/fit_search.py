@@ -6,7 +6,7 @@ may exist all the same, so it can only ever accuse justly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from .ledger import Group, Ledger, Pod, room_for
@@ -27,11 +27,15 @@ class Try:
 
 
 class Fitting:
-    """Free room of the cluster, with everyone of a priority below `ignoring` thought away."""
+    """Free room of the cluster, with everyone of a priority below `ignoring` thought away.
 
-    def __init__(self, ledger: Ledger, ignoring: int | None = None) -> None:
+    Pods whose uids are `released` are to be placed anew.
+    """
+
+    def __init__(self, ledger: Ledger, ignoring: int | None = None, released: Collection[str] = ()) -> None:
         self.ledger = ledger
         self._ignoring = ignoring
+        self._released = released
         self._running = [(pod, pod.node) for pod in ledger.pods.values() if self._counts(pod)]
         free = {name: dict(node.room) for name, node in ledger.nodes.items() if not node.cordoned}
         for pod, name in self._running:
@@ -41,7 +45,12 @@ class Fitting:
         self._nodes = tuple(free)
 
     def _counts(self, pod: Pod) -> bool:
-        return pod.holds and (self._ignoring is None or pod.priority >= self._ignoring)
+        return (
+            pod.holds and pod.uid not in self._released and (self._ignoring is None or pod.priority >= self._ignoring)
+        )
+
+    def _stays(self, pod: Pod) -> bool:
+        return pod.stays and pod.uid not in self._released
 
     def single(self, pod: Pod) -> bool:
         return self._is_found(self._fill([pod], self._nodes, self._begin))
@@ -49,6 +58,14 @@ class Fitting:
     def group(self, group: Group) -> bool:
         """Whether what a tree needs now can be placed beside what it already holds."""
         return self._is_found(self._place(group, self._nodes, self._begin))
+
+    def part(self, group: Group) -> bool:
+        """Whether one group of a tree can be placed, in the domains that the rest of the tree is in."""
+        nodes, above = self._nodes, self.ledger.parent(group)
+        while above is not None:
+            nodes = tuple(self._pinned(above, nodes)) if above.key else nodes
+            above = self.ledger.parent(above)
+        return self._is_found(self._place(group, nodes, self._begin))
 
     def extra(self, pod: Pod) -> bool:
         """Whether one more pod of a group that already holds fits into the domains its mates are in."""
@@ -85,16 +102,15 @@ class Fitting:
 
     def _pinned(self, group: Group, nodes: tuple[str, ...]) -> list[str]:
         """The nodes that may be used given where members of the group already are."""
-        held = [
-            self.ledger.nodes[p.node] for p in self.ledger.members(group) if p.stays and p.node in self.ledger.nodes
-        ]
+        members = self.ledger.members(group)
+        held = [self.ledger.nodes[p.node] for p in members if self._stays(p) and p.node in self.ledger.nodes]
         domains = {node.domains[group.key] for node in held}
         return [name for name in nodes if not domains or self.ledger.nodes[name].domains[group.key] in domains]
 
     def _leaf(self, group: Group, nodes: tuple[str, ...], so_far: Try) -> Iterator[Try]:
         members = self.ledger.members(group)
-        missing = group.minimum - sum(pod.stays for pod in members)
-        wanted = [pod for pod in members if pod.pending][: max(0, missing)]
+        missing = group.minimum - sum(map(self._stays, members))
+        wanted = [pod for pod in members if pod.pending or (pod.stays and pod.uid in self._released)][: max(0, missing)]
         if len(wanted) < missing:
             return
         yield from self._fill(wanted, nodes, so_far)

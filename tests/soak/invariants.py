@@ -42,6 +42,7 @@ class Auditor:
         self.changes = 0
         self.bindings = 0
         self.preemptions = 0
+        self.releases = 0
         #: What is wrong now but may pass -> for how long it was, with everything up.
         self._lasting: dict[Hashable, float] = {}
         #: Uids of groups that were whole once.
@@ -158,7 +159,24 @@ class Auditor:
             if amount > room and self.ledger.changed("room", pod.node) < late:
                 raise Breach(f"{pod.name} over-commits {pod.node}: {amount} of {room} {resource}")
 
+    def _released(self, pod: Pod, now: float) -> None:
+        """A unit that was complete once is released only below its minimum, and as a whole."""
+        unit = self.ledger.unit(pod)
+        if unit is None or unit.uid not in self._were_whole:
+            return
+        self.releases += 1
+        mates = self.ledger.members(unit)
+        holds = self.ledger.counted(unit, lambda one: one.stays or "releasing" in one.evicted)
+        if holds and self.ledger.changed("minima") < now - LATE_SECONDS:
+            raise Breach(f"{unit.kind} {unit.name} was released although it holds its minimum")
+        # Who was bound a moment ago may have come after it was decided.
+        self._leaving.setdefault(unit.uid, []).extend(
+            mate.uid for mate in mates if mate.holds and self._is_settled(mate, now)
+        )
+
     def _preempted(self, pod: Pod, now: float) -> None:
+        if "releasing" in pod.evicted:
+            self._released(pod, now)
         if "preempting" not in pod.evicted:
             return
         self.preemptions += 1
@@ -268,7 +286,7 @@ class Auditor:
         for unit, mates in list(self._leaving.items()):
             staying = [pods[uid].name for uid in mates if uid in pods and pods[uid].stays]
             if staying:
-                wrong["half", unit] = f"a unit was preempted in part: {staying} stayed"
+                wrong["half", unit] = f"a unit was evicted in part: {staying} stayed"
             else:
                 del self._leaving[unit]
 

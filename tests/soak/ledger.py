@@ -221,6 +221,25 @@ class Ledger:
         whole = [group for group in self.chain(pod) if group.whole]
         return whole[-1] if whole else None
 
+    def broken_units(self) -> Iterator[Group]:
+        """Units that run in part, below their minimum, though the pods that they lack wait."""
+        whole = [group for group in self.groups.values() if group.whole]
+        for unit in whole:
+            above = self.parent(unit)
+            if above is not None and any(group.whole for group in self._above(above)):
+                continue
+            members = self.members(unit)
+            if not any(pod.stays for pod in members) or self.counted(unit, _stays_or_succeeded):
+                continue
+            if self.counted(unit, lambda pod: pod.stays or pod.pending):
+                yield unit
+
+    def _above(self, group: Group) -> list[Group]:
+        found = [group]
+        while (above := self.parent(found[-1])) is not None and len(found) < 8:
+            found.append(above)
+        return found
+
     def counted(self, group: Group, counts: Any) -> bool:
         """Whether enough pods, by `counts`, are there at every level."""
         if group.kind == "PodGroup":
@@ -247,6 +266,10 @@ class Ledger:
                 for resource, amount in pod.requests:
                     here[resource] = here.get(resource, 0) + amount
         return found
+
+
+def _stays_or_succeeded(pod: Pod) -> bool:
+    return pod.stays or pod.phase == "Succeeded"
 
 
 def room_for(room: dict[str, int], resource: str) -> int:

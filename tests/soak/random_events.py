@@ -59,7 +59,7 @@ class RandomEvents:
         if character == 2:
             often = (self._storm, self._crash, self._crash)
         elif character == 3:
-            often = (people.submit_tree, people.submit_job_set, people.submit_gang, people.refill, people.evict)
+            often = (people.submit_tree, people.submit_job_set, people.submit_gang, people.refill, people.lose_member)
         self._events = [event for weight, event in chances for _ in range(weight + 12 * often.count(event))]
 
     async def begin(self) -> None:

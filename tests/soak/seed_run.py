@@ -47,6 +47,8 @@ class Story:
     changes: int = 0
     bindings: int = 0
     preemptions: int = 0
+    #: Pods of units that could not be completed where they ran.
+    releases: int = 0
     digest: str = ""
     failure: str = ""
     lines: list[str] = field(default_factory=list)
@@ -200,6 +202,7 @@ async def _live(story: Story, events: int) -> None:
             auditor = life.auditor
             story.virtual_seconds = plane.clock.now() - begun
             story.changes, story.bindings, story.preemptions = auditor.changes, auditor.bindings, auditor.preemptions
+            story.releases = auditor.releases
             story.digest = auditor.digest.hexdigest()
 
 

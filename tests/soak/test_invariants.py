@@ -270,8 +270,34 @@ def test_a_unit_that_is_evicted_in_part() -> None:
     log.put(make_pod("waits", priority=100))
     log.put(_preempted(make_pod("p", group="g", node="n1")), now=10)
     log.auditor.look(10, fair=True)
-    with pytest.raises(Breach, match=r"preempted in part: \['q'\] stayed"):
+    with pytest.raises(Breach, match=r"evicted in part: \['q'\] stayed"):
         log.auditor.look(10 + GRACE_SECONDS + 1, fair=True)
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_unit_that_is_released_although_it_holds_its_minimum(lost: bool) -> None:
+    log = Log()
+    log.put(group("g", gang=2, mode="all"))
+    for name in "pq":
+        log.put(make_pod(name, group="g", node="n1"))
+    if lost:
+        log.put(make_pod("q", group="g", node="n1"), deletionTimestamp="2027-01-01T00:00:00Z")
+    mark = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": "releasing"}
+    released = {**make_pod("p", group="g", node="n1"), "status": {"conditions": [mark]}}
+    with nullcontext() if lost else pytest.raises(Breach, match="released although it holds its minimum"):
+        log.put(released, now=10)
+
+
+def _broken(**terms: Any) -> list[Object]:
+    """A gang of three in rack r1, of which one pod waits; r1 has no room for it, and r2 has for all."""
+    return [
+        make_pod("other", node="n1", cpu=2),
+        make_node("n4", cpu=4, gpu=4, block="b", rack="r2"),
+        make_composite("t", gang=1, mode="all", workload="t", priority=0),
+        {**make_pod_group("g", gang=3, key=RACK, parent="t", workload="t", priority=0), "status": {}, **terms},
+        *(make_pod(f"p{n}", group="g", node="n2") for n in range(2)),
+        make_pod("p2", group="g"),
+    ]
 
 
 def _job(status: Object, **spec: Any) -> Object:
@@ -314,6 +340,9 @@ def _tree(app: str, apart_from: str) -> list[Object]:
         ([make_pod("p", **_near(RACK, "db"))], ""),
         (_tree("web", apart_from="db"), "t is pending although it fits"),
         (_tree("web", apart_from="web"), ""),
+        (_broken(), "t runs in part although it fits as a whole"),
+        ([one for one in _broken() if one["metadata"]["name"] != "n4"], ""),
+        ([one for one in _broken() if one["metadata"]["name"] != "p2"], ""),
     ],
 )
 def test_what_rest_must_not_leave(objects: list[Object], found: str) -> None:

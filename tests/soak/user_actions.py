@@ -8,6 +8,7 @@ from echelon.api.scheme import (
     JOB_SETS,
     JOBS,
     NAMESPACES,
+    NODES,
     POD_DISRUPTION_BUDGETS,
     POD_GROUPS,
     PODS,
@@ -27,6 +28,8 @@ SUBMITTED = (JOBS, JOB_SETS, TRAIN_JOBS, POD_GROUPS, COMPOSITE_POD_GROUPS, PODS)
 TEAM = "team"
 HELD = "example.com/held"
 _MOST_BUDGETS = 3
+#: With no more nodes than this none fails under a group.
+_FEWEST_NODES = 5
 
 
 class UserActions:
@@ -50,6 +53,7 @@ class UserActions:
             (7, self.submit_pod),
             (3, self.submit_elsewhere),
             (5, self.refill),
+            (3, self.lose_member),
             (3, self.grow),
             (3, self.move_minimum),
             (2, self.move_group_minimum),
@@ -125,6 +129,25 @@ class UserActions:
         for pod in missing:
             await self._hand.create(pod)
         return f"refill {group} with {len(missing)} pods" if missing else ""
+
+    async def lose_member(self) -> str:
+        """A node fails for good under a member of a group without a controller, and someone puts the member back."""
+        group = await self._unattended()
+        nodes = {meta.name(node) for node in await self._hand.all(NODES)}
+        running = [pod for pod in await self._hand.all(PODS) if pod["spec"].get("nodeName") in nodes]
+        mine = [pod for pod in running if _group_of(pod) == group and not meta.deleting(pod)]
+        if not group or not mine or len(nodes) <= _FEWEST_NODES:
+            return ""
+        pod = self._maker.pick(mine)
+        node = pod["spec"]["nodeName"]
+        await self._hand.verbs.delete(NODES, node)
+        await self._hand.verbs.delete(PODS, meta.name(pod), NAMESPACE, DeleteOptions(grace_period_seconds=0))
+        await self._hand.clock.sleep(self._maker.between(0, 12))
+        there = {meta.name(one) for one in await self._hand.all(PODS)}
+        for lost in self._members[group]:
+            if meta.name(lost) not in there:
+                await self._hand.create(lost)
+        return f"lose node {node} under {meta.name(pod)}, put back its group"
 
     async def grow(self) -> str:
         """A gang without a controller gets another member."""
@@ -302,3 +325,7 @@ class UserActions:
             return ""
         await self._hand.patch(PODS, pod, {"status": {"phase": "Failed", "reason": "Accident"}}, status=True)
         return f"fail {meta.name(pod)}"
+
+
+def _group_of(pod: Object) -> str:
+    return str((pod["spec"].get("schedulingGroup") or {}).get("podGroupName") or "")

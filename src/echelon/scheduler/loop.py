@@ -210,7 +210,13 @@ class Scheduler:
             return None
         if state.preempting is not None and not state.preempting.victims:
             self._preemption.withdraw(state)
-        demand = self._readiness.demand(state)
+        left = self._recovery.awaits_pods(state)
+        if left > 0 and isinstance(root, GroupNode):
+            self._reporter.waiting(root, None)
+            self._states.incomplete(state, left)
+            demand = None
+        else:
+            demand = self._readiness.demand(state)
         if demand is None:
             self._queue.cancel_reason(root.id)
             self.reservations.end(root.id)

@@ -6,6 +6,7 @@
                                      pods are leaving, and then it fits        ─► wait for them
                                      with all its pods placed anew it fits     ─► released as a whole
                                      it fits nowhere                           ─► stays as it is
+    released ─► Recovery.awaits_pods: the tree is decided again when the pods are there anew, or after a minute
 
 A unit that holds its minimum is never released, and no pod outside a unit is: the rest of a tree runs on.
 """
@@ -19,13 +20,15 @@ from ...base.clock import Clock
 from ...base.instants import parse
 from ...engine import Blocked, Demand, Placed, Running
 from ..intake.group_tree import GroupNode, Member
-from ..queueing.root_state import RootState
+from ..queueing.root_state import Recovering, RootState
 from .context import ActingContext
 from .deciding import Deciding
 from .preemption import Preemption
 
 #: A pod whose deletion is this late is not waited for: a finalizer or a dead node may hold it for ever.
 _LATE_SECONDS = 30.0
+#: How long a tree waits for the pods of its released part.
+_PODS_SECONDS = 60.0
 #: Broken units of one tree up to which each is tried by itself before all are released together.
 _UNITS_TRIED = 8
 
@@ -56,6 +59,20 @@ class Recovery:
         if not isinstance(root, GroupNode):
             return False
         return self._never_ran(root) or any(True for _ in _broken_units(root))
+
+    def awaits_pods(self, state: RootState) -> float:
+        """The seconds for which a tree is not decided, because the pods of a released part do not exist yet.
+
+        Else other parts of it would take the places for which that part was released.
+        """
+        recovering = state.recovering
+        if recovering is None:
+            return 0.0
+        left = recovering.until - self._clock.now()
+        if left > 0 and not all(unit.counts.ready for unit in recovering.units if unit.policy is not None):
+            return left
+        state.recovering = None
+        return 0.0
 
     def release(self, state: RootState, demand: Demand, verdict: Blocked) -> bool:
         """Release what a blocked root holds in vain; False if there is nothing of that kind."""
@@ -109,6 +126,8 @@ class Recovery:
             message = f"{scheduler}: releasing {unit.title}, which cannot be completed where it runs"
             self._context.reporter.released(state.root, unit, held[unit.id], verdict, message, where)
             self._preemption.evict(held[unit.id], scheduler, message)
+        if placement is not None:
+            state.recovering = Recovering(tuple(units), self._clock.now() + _PODS_SECONDS)
         return any(held.values())
 
 

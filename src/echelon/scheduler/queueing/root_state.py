@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from ...base.clock import Clock
-from ..intake.group_tree import Member, Root
+from ..intake.group_tree import GroupNode, Member, Root
 from .queue import ANY_ROOM, Queue, Rank
 from .root_phases import TRANSITIONS, Event, Phase
 
@@ -64,6 +64,14 @@ class Starving:
     lapses: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Recovering:
+    """Groups that were released to be placed anew, and how long the rest of the tree waits for their pods."""
+
+    units: tuple[GroupNode, ...]
+    until: float
+
+
 @dataclass(slots=True)
 class RootState:
     """One root: the top of a tree, or a pod without a group.
@@ -91,6 +99,7 @@ class RootState:
     binding: Binding | None = None
     arrivals: Arrivals | None = None
     starving: Starving | None = None
+    recovering: Recovering | None = None
 
     def attempt_seconds(self, now: float) -> float:
         """The time since its attempt began; 0 if it has not come to one."""
