@@ -10,7 +10,7 @@ import pytest
 
 from echelon.api.cluster.pools import parse
 from echelon.api.objects import meta
-from echelon.api.scheme import JOB_SETS, JOBS, PODS, RESOURCE_QUOTAS, Object
+from echelon.api.scheme import EVENTS, JOB_SETS, JOBS, PODS, RESOURCE_QUOTAS, TRAIN_JOBS, Object
 from tests.controller_plane import ControllerPlane, for_training, in_virtual_time
 from tests.integration.test_jobset_groups import RACKS, jobset, replicated, running
 
@@ -306,5 +306,30 @@ def test_without_the_annotation_nothing_waits_and_nothing_is_reserved() -> None:
         found = await status(plane)
         assert "reserved" not in found["quota"]
         assert meta.find_condition(await plane.get(JOB_SETS, "js"), "QuotaReserved") is None
+
+    on_racks(story)
+
+
+def test_a_trainjob_waits_for_quota_and_says_so() -> None:
+    async def story(plane: ControllerPlane) -> None:
+        await plane.create(gpu_quota(8))
+        await plane.create(one_stage("other", gpus=8, seconds=HOUR))
+        await until_running(plane, 1, "other")
+        trainer = {"numNodes": 1, "image": "i", "resourcesPerNode": {"limits": {GPU: "8"}}}
+        await plane.create(
+            {
+                "apiVersion": "trainer.kubeflow.org/v1alpha1",
+                "kind": "TrainJob",
+                "metadata": {"name": "tune", "annotations": {"echelon.dev/quota-admission": "stage"}},
+                "spec": {"runtimeRef": {"name": "torch-distributed"}, "trainer": trainer},
+            }
+        )
+        await plane.wait(60)
+        assert (await condition(plane, "QuotaReserved", "tune"))[1] == "WaitingForQuota"
+        assert await running(plane, "tune") == []
+        assert "WaitingForQuota" in await plane.reasons("tune")
+        about = [event for event in await plane.all(EVENTS) if event["involvedObject"]["kind"] == "TrainJob"]
+        assert "WaitingForQuota" in [event["reason"] for event in about]
+        await plane.until_condition(TRAIN_JOBS, "tune", "Complete", 3 * HOUR)
 
     on_racks(story)

@@ -22,6 +22,7 @@ Mode = Literal["", "stage", "whole"]
 WHOLE = "*"
 WAITING = "WaitingForQuota"
 TOO_SMALL = "QuotaTooSmall"
+_UNANSWERED = "the stage queue (controller stage-quota) has not answered yet"
 
 
 def mode_of(jobset: JobSetView) -> Mode:
@@ -52,7 +53,7 @@ def held_back(js: JobSet) -> frozenset[str]:
 def wait(jobset: JobSetView) -> tuple[str, str]:
     """Reason and message of what the queue says the next stage waits for."""
     reason, _, message = jobset.annotations.get(QUOTA_WAIT, "").partition(": ")
-    return (reason, message) if reason and message else (WAITING, "waits for its turn")
+    return (reason, message) if reason and message else (WAITING, _UNANSWERED)
 
 
 def timeout_of(jobset: JobSetView) -> int | None:

@@ -55,13 +55,14 @@ def _readable(amounts: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, amount in amounts.items():
         with suppress(ValueError, TypeError):
-            found[name] = quantity.canonical(amount)
+            if quantity.exact(amount) >= 0:
+                found[name] = quantity.canonical(amount)
     return found
 
 
 def requests_of(js: JobSet, rj: ReplicatedJob, pods: int) -> dict[str, str]:
     """What so many pods of a replicated job request, with their number."""
-    if not pods:
+    if pods <= 0:
         return {}
     return multiple(pod_amounts.total(pod_of(js, rj)["spec"], "requests") | {PODS.plural: "1"}, pods)
 

@@ -80,7 +80,7 @@ class QuotaBooks:
         """What so many pods of each replicated job use."""
         needed: Sums = Counter()
         for name, count in pods.items():
-            for account, amount in self._use(self._pod(js, js.by_name[name])).items() if count else ():
+            for account, amount in self._use(self._pod(js, js.by_name[name])).items() if count > 0 else ():
                 needed[account] += amount * count
         return needed
 

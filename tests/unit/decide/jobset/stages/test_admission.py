@@ -40,7 +40,11 @@ def told(stage: Stage, type_: str = "QuotaReserved") -> tuple[str, str, str] | N
 def test_jobs_are_made_suspended_and_run_once_their_stage_is_admitted() -> None:
     stage = Stage(pipeline(quota_admission="stage"))
     assert suspended(stage) == {"test-js-data-0": True}
-    assert told(stage) == ("False", "WaitingForQuota", "data: waits for its turn")
+    assert told(stage) == (
+        "False",
+        "WaitingForQuota",
+        "data: the stage queue (controller stage-quota) has not answered yet",
+    )
     annotate(stage, admitted_stages="data")
     assert suspended(stage) == {"test-js-data-0": False}
     assert told(stage) == ("True", "QuotaReserved", "what may run now is reserved")

@@ -69,7 +69,8 @@ def test_requests_follow_limits_and_count_every_pod() -> None:
 
 def test_amounts_that_are_none_are_left_out() -> None:
     """Templates are stored as they come; their Jobs are refused later."""
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "lots"}, "limits": None}}
+    amounts_ = {"cpu": "lots", "memory": "-1Gi", "ephemeral-storage": ["1"]}
+    container = {"name": "c", "image": "i", "resources": {"requests": amounts_, "limits": None}}
     js = model(jobset(replicated("a", pod={"containers": [container], "overhead": {"cpu": "x"}})))
     assert amounts.requests_of(js, js.replicated[0], 1) == {"pods": "1"}
 
@@ -105,6 +106,12 @@ def test_the_peak_is_that_of_the_heaviest_set_by_brute_force(
     )
     needs = {rj.name: amounts.requests_of(js, rj, rj.pods) for rj in js.replicated}
     assert quantity.exact(amounts.peak(js, stages, needs).get("nvidia.com/gpu", "0")) == quantity.exact(str(heaviest))
+
+
+def test_a_negative_number_of_pods_requests_nothing() -> None:
+    entry = gpus("a", 1)
+    entry["template"]["spec"]["parallelism"] = entry["template"]["spec"]["completions"] = -2
+    assert peak(entry, gpus("b", 1, dependsOn=depends(a="Complete"))) == {"nvidia.com/gpu": "1", "pods": "1"}
 
 
 @pytest.mark.parametrize(("amount", "count", "expected"), [("500m", 3, "1500m"), ("2Gi", 512, "1Ti"), ("1", 0, "0")])
