@@ -19,6 +19,7 @@ from prometheus_client import generate_latest
 
 from ..agents.process.machine import NoProcessNodes
 from ..agents.process.process_nodes import ProcessNodes, ProcessSettings, prepare_process_nodes
+from ..agents.process.serving.served_pods import ServedPods
 from ..api.cluster.pools import nodes, runs_processes
 from ..api.objects import meta
 from ..api.objects.builtin_runtimes import builtin_runtimes
@@ -114,7 +115,9 @@ async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
         )
         local = await _process_nodes(settings, pipeline, caches, clock, server)
         if local is not None:
-            parts.append(Component("process-nodes", local.run))
+            served = ServedPods(local.local_pods)
+            server.serve_pods(served)
+            parts += [Component("process-nodes", local.run), Component("pod-use", served.run)]
         await stack.enter_async_context(
             supervised([*parts, Component("expiry", pipeline.run), Component("clock", clock.run)])
         )

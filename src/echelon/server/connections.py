@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
+from wsproto import events
 
 from .identity import client_certificates
 from .identity.client_certificates import PeerCertificate
@@ -83,3 +85,15 @@ class BoundedProtocol(HttpToolsProtocol):
             head = b"HTTP/1.1 %b\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"
             self.transport.write(head % (status, len(status)) + b"connection: close\r\n\r\n" + status)
             self.transport.close()
+
+
+class CertifiedWebSocket(WSProtocol):
+    """A WebSocket whose requests carry the certificate of the client."""
+
+    def handle_connect(self, event: events.Request) -> None:
+        super().handle_connect(event)
+        tls = self.transport.get_extra_info("ssl_object")
+        certificate = client_certificates.parse(tls.getpeercert()) if tls is not None else None
+        if certificate is not None:
+            self.scope["echelon.certificate"] = certificate  # type: ignore[typeddict-unknown-key]
+        self.scope["echelon.abort"] = self.transport.abort  # type: ignore[typeddict-unknown-key]

@@ -26,10 +26,11 @@ from ..api.access.attributes import Authorizer
 from ..api.access.authorizers import AllowAll, Rbac
 from ..api.errors import ApiError
 from ..api.objects.root_certificate import SOURCE_NAMESPACE, root_certificate
+from ..api.running_pods import RunningPods
 from ..api.scheme import CONFIG_MAPS, PODS, Object
 from ..api.verbs import Patch, PatchType
 from ..base.clock import Clock
-from .connections import BoundedProtocol
+from .connections import BoundedProtocol, CertifiedWebSocket
 from .http.application import DEFAULT_LIMITS, Application, FlightLimits
 from .http.audit import AuditLog
 from .http.handlers.health import Check, Health
@@ -46,6 +47,8 @@ _KEEP_ALIVE_SECONDS = 180
 #: How long active requests may take while the server stops.
 _GRACE_SECONDS = 2
 _CLOSE_SECONDS = 0.2
+#: Bytes of a message on a WebSocket.
+_LARGEST_MESSAGE = 4 * 1024 * 1024
 
 #: allow-all: every authenticated user may do everything; rbac: what roles and bindings grant.
 Authorization = Literal["allow-all", "rbac"]
@@ -117,6 +120,10 @@ class Server:
         """A token of a service account that is valid as long as a pod exists."""
         bound = {**pod, "kind": PODS.kind}
         return self._tokens.issue(account, (audience or ISSUER,), time.time(), seconds, bound, str(uuid.uuid4()))
+
+    def serve_pods(self, pods: RunningPods) -> None:
+        """Logs, exec, attach, port-forward and measured use from now on."""
+        self._app.running_pods = pods
 
     def write_kubeconfig(self, path: Path) -> None:
         kubeconfigs.write(path, self.url, self.authority_pem, self.token)
@@ -231,7 +238,11 @@ class _Listener(uvicorn.Server):
             uvicorn.Config(
                 app,
                 http=BoundedProtocol,
-                ws="none",
+                ws=CertifiedWebSocket,
+                ws_max_size=_LARGEST_MESSAGE,
+                # Clients of exec and port-forward have pings of their own.
+                ws_ping_interval=None,
+                ws_per_message_deflate=False,
                 lifespan="off",
                 log_config=None,
                 log_level="error",

@@ -37,8 +37,8 @@ class ContainerNotRunning(Exception):
 class Launch:
     """A program to start so that it runs inside a container.
 
-    Start `argv` with exactly `env`; its standard streams are those of the program, a terminal if you give it one (make
-    it the controlling terminal of a new session: `start_new_session` and TIOCSCTTY).  It ends with the program's exit
+    Start `argv` with exactly `env`; its standard streams are those of the program, a terminal if you give it one (in
+    a session of its own, whose terminal it then is).  It ends with the program's exit
     code, and with 128 + n after signal n.  Signals that are sent to it reach the program.
     """
 

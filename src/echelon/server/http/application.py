@@ -11,11 +11,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...api.access.attributes import ANONYMOUS, User
 from ...api.errors import ApiError, method_not_allowed
+from ...api.running_pods import RunningPods
 from ...api.scheme import NAMESPACES, PODS, REVIEWS, SERVICE_ACCOUNTS, TOKEN_REVIEWS, TRAIN_JOBS
 from ...api.served_kinds import ServedKinds
 from ...base.clock import Clock
@@ -36,6 +37,8 @@ from .requests.in_flight import InFlight, Place, TooManyRequests
 from .requests.query_options import invalid_timeout
 from .requests.request import Disconnected, Receive, Reply, Request, Send
 from .requests.routes import BINDINGS, PageNotFound, Target
+from .streams import connecting, pod_logs
+from .streams.web_socket import WebSocket
 
 _log = logging.getLogger(__name__)
 _READING = ("GET", "HEAD")
@@ -52,10 +55,8 @@ _SCALE: Mapping[str, _Handler] = {**_STATUS, "GET": reads.get_scale}
 _POD_SUBRESOURCES: Mapping[str, Mapping[str, _Handler]] = {
     "binding": {"POST": subresources.bind},
     "eviction": {"POST": subresources.evict},
-    "log": {"GET": subresources.log},
-    "attach": {"GET": subresources.stream, "POST": subresources.stream},
-    "exec": {"GET": subresources.stream, "POST": subresources.stream},
-    "portforward": {"GET": subresources.stream, "POST": subresources.stream},
+    "log": {"GET": pod_logs.log},
+    **{name: {"GET": subresources.stream, "POST": subresources.stream} for name in connecting.STREAMS},
 }
 
 
@@ -98,6 +99,8 @@ class Application:
         self._writing = InFlight(limits.mutating_requests_in_flight)
         self._metrics = RequestMetrics(self._reading, self._writing, more_metrics)
         self._watches = Watches(self._metrics)
+        #: The pods of nodes that run processes, if there are such nodes.
+        self.running_pods: RunningPods | None = None
 
     def close(self) -> None:
         """End all watches, so that the server can stop."""
@@ -105,6 +108,8 @@ class Application:
         self._watches.close()
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self._connect(scope, receive, send)
         if scope["type"] != "http":
             return
         place = Place()
@@ -146,6 +151,37 @@ class Application:
             labels = labels_of(request, target)
             self._metrics.count(labels, reply.code, time.perf_counter() - begun, sending.size)
 
+    async def _connect(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        """A stream of a pod in both directions; it takes no place among the requests in flight."""
+        request = Request.from_scope({**scope, "method": "GET"}, receive)
+        socket = WebSocket(receive, send, scope["subprotocols"])
+        received, begun, code = time.time(), time.perf_counter(), 101
+        caller, target = Caller(ANONYMOUS, ANONYMOUS), None
+        try:
+            target, unroutable = _route(request, self._kinds)
+            self._gate.check_origin(request)
+            caller = self._gate.caller(request)
+            self._gate.authorize(caller.user, request, target)
+            if unroutable is not None or target is None:
+                raise unroutable or routes.unknown_resource()
+            if target.resource is not PODS or target.subresource not in connecting.STREAMS:
+                raise method_not_allowed()
+            # As upstream: who opens a stream does more than read.
+            self._gate.authorize(caller.user, replace(request, method="POST"), target)
+            client = f"{caller.user.name} {request.headers.get('user-agent', '')}"
+            await connecting.connect(self._call(request, target, caller.user, client), socket)
+        except ApiError as error:
+            code = error.code
+            await socket.refuse(error_response(error))
+        except PageNotFound:
+            code = 404
+            await socket.refuse(text_response("404 page not found\n", 404))
+        finally:
+            if self._audit is not None:
+                attributes = attributes_of(caller.user, request, target)
+                self._audit.write(request, target, attributes, caller.sender, received, code)
+            self._metrics.count(labels_of(request, target), code, time.perf_counter() - begun, 0)
+
     def _let_in(self, request: Request, target: Target | None) -> Caller:
         """Who sends the request, if they may."""
         if target is not None and progress_reports.is_report(request, target):
@@ -170,11 +206,15 @@ class Application:
             if found is None:
                 raise PageNotFound
             return found
-        call = Call(self._verbs, request, target, self._clock.now(), user, self._gate, self._turns, client)
+        call = self._call(request, target, user, client)
         handler = _handler(request.method, target)
         if is_watch(request, target):
             return self._watches.begin(call)
         return await handler(call)
+
+    def _call(self, request: Request, target: Target, user: User, client: str) -> Call:
+        now = self._clock.now()
+        return Call(self._verbs, request, target, now, user, self._gate, self._turns, client, self.running_pods)
 
 
 class _Sending:

@@ -8,9 +8,11 @@ after signal n.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import sys
+import termios
 
 from . import kernel
 from .container_process import become
@@ -35,6 +37,9 @@ def main(arguments: list[str]) -> None:
         _enter(pid, names)
     except OSError as error:
         sys.exit(f"cannot enter the container: {error.strerror or error}")
+    if os.isatty(0):
+        # As the leader of a session without a terminal; then keys such as Ctrl-C reach the program.
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     child = os.fork()
     if child == 0:
         _become(directory, argv)

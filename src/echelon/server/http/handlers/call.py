@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....api.access.attributes import User
+from ....api.running_pods import RunningPods
 from ....api.scheme import REVIEWS, SCALES, Resource
 from ...objects.encoded import EncodedVerbs
 from ...objects.turns import Turns
@@ -27,6 +28,8 @@ class Call:
     turns: Turns
     #: Who shares turns and limits: a user with one program.
     client: str
+    #: The pods of nodes that run processes, if there are such nodes.
+    pods: RunningPods | None
 
     @property
     def resource(self) -> Resource:

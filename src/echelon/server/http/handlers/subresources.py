@@ -1,4 +1,4 @@
-"""Subresources of pods: binding, eviction; log, exec, attach and port-forward are errors for simulated pods."""
+"""Subresources of pods that are plain requests: binding and eviction.  For streams see `streams`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ..requests.body_records import EVICTIONS, BindingBody, BodyMetadata, Evicti
 from ..requests.query_options import delete_options, write_options
 from ..requests.request import Response
 from ..requests.routes import BINDINGS
+from ..streams.pod_targets import container_of, running_pod
 from .call import Call
 
 
@@ -51,17 +52,12 @@ async def evict(call: Call) -> Response:
     return presentation.reply(success(201), 201)
 
 
-async def log(call: Call) -> Response:
-    """404 for a missing pod, otherwise 400: simulated containers write no logs."""
-    await call.verbs.get(PODS, call.target.name, call.target.namespace)
-    raise errors.bad_request(
-        f'no logs are kept for pod "{call.target.name}": its containers are simulated and write nothing'
-    )
-
-
 async def stream(call: Call) -> Response:
-    """400: exec, attach and port-forward need a process, and simulated containers have none."""
-    await call.verbs.get(PODS, call.target.name, call.target.namespace)
-    raise errors.bad_request(
-        f'cannot {call.target.subresource} pod "{call.target.name}": its containers are simulated and run no process'
-    )
+    """400: exec, attach and port-forward need a WebSocket, which clients since Kubernetes 1.31 try first.
+
+    They come back here after a WebSocket was refused, so the answer is what they tell their user.
+    """
+    pod = await call.verbs.get(PODS, call.target.name, call.target.namespace)
+    container_of(pod, call.request.parameter("container"))
+    running_pod(call.pods, pod, call.target.subresource)
+    raise errors.bad_request(f"{call.target.subresource} needs a WebSocket connection")

@@ -41,7 +41,8 @@ def _refused(kind: str, problems: list[FieldError]) -> ApiError:
     return errors.invalid_object(Resource("meta.k8s.io", "v1", kind.lower(), kind), "", problems)
 
 
-def _integer(request: Request, name: str) -> int | None:
+def integer(request: Request, name: str) -> int | None:
+    """A number in the query; 400 for what is none."""
     text = request.parameter(name)
     if not text:
         return None
@@ -57,7 +58,7 @@ def list_options(request: Request) -> ListOptions:
     options = ListOptions(
         label_selector=request.parameter("labelSelector"),
         field_selector=request.parameter("fieldSelector"),
-        limit=max(0, _integer(request, "limit") or 0),
+        limit=max(0, integer(request, "limit") or 0),
         continue_token=request.parameter("continue"),
         resource_version=request.parameter("resourceVersion"),
         resource_version_match=request.parameter("resourceVersionMatch"),
@@ -69,7 +70,7 @@ def list_options(request: Request) -> ListOptions:
 
 
 def watch_options(request: Request, default_timeout: float) -> WatchOptions:
-    timeout = _integer(request, "timeoutSeconds")
+    timeout = integer(request, "timeoutSeconds")
     return WatchOptions(
         label_selector=request.parameter("labelSelector"),
         field_selector=request.parameter("fieldSelector"),
@@ -171,7 +172,7 @@ def delete_options(request: Request, body: DeleteBody | None) -> tuple[DeleteOpt
 def _delete_query(request: Request) -> DeleteBody:
     given = {
         "propagationPolicy": request.parameter("propagationPolicy") or None,
-        "gracePeriodSeconds": _integer(request, "gracePeriodSeconds"),
+        "gracePeriodSeconds": integer(request, "gracePeriodSeconds"),
         "orphanDependents": request.flag("orphanDependents") if "orphanDependents" in request.query else None,
     }
     return record(given, DeleteBody, DELETE_OPTIONS)

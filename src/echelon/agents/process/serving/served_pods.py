@@ -1,0 +1,118 @@
+"""`api.running_pods` for the pods of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from ....api.errors import ApiError, bad_request
+from ....api.running_pods import Connection, LogOptions, Output, PodUse, Session
+from ..local_pods import ContainerNotRunning, LocalPod, LocalPods, NoSuchContainer
+from .log_reading import LogReader
+from .sampling import Samples
+from .sessions import AttachedSession, PipeSession, TerminalSession, attached_options
+
+_CHUNK = 64 * 1024
+#: How often an attached container is looked at.
+_LOOK_SECONDS = 0.2
+
+
+class ServedPods:
+    """Pods of this machine, by uid, with what they use."""
+
+    def __init__(self, pods: LocalPods) -> None:
+        self._pods = pods
+        self._samples = Samples(pods, time.time)
+
+    def find(self, uid: str) -> ServedPod | None:
+        pod = self._pods.of(uid)
+        return None if pod is None else ServedPod(pod)
+
+    def use(self, uid: str) -> PodUse | None:
+        return self._samples.pod(uid)
+
+    def node_use(self, node: str) -> PodUse | None:
+        return self._samples.node(node)
+
+    async def run(self) -> None:
+        """Measure until cancelled."""
+        await self._samples.run()
+
+
+@dataclass(frozen=True)
+class ServedPod:
+    pod: LocalPod
+
+    def logs(self, container: str, options: LogOptions) -> AsyncIterator[bytes]:
+        try:
+            attempt = self.pod.attempt(container, previous=options.previous)
+        except NoSuchContainer as error:
+            raise bad_request(str(error)) from None
+
+        def is_running() -> bool:
+            """This very attempt: who follows it does not go on with the next one."""
+            newest = self.pod.attempt(container)
+            return newest.number == attempt.number and self.pod.is_running(container)
+
+        files = self.pod.directory.log_files
+        return LogReader(lambda: files(container, attempt.number), is_running, options).read()
+
+    async def execute(self, container: str, argv: Sequence[str], *, terminal: bool, stdin: bool) -> Session:
+        try:
+            launch = self.pod.exec_command(container, argv)
+        except (ContainerNotRunning, NoSuchContainer) as error:
+            raise _not_running(error) from None
+        if terminal:
+            return await TerminalSession.start(launch)
+        return await PipeSession.start(launch, stdin=stdin)
+
+    async def attach(self, container: str, *, stdin: bool) -> Session:
+        if not self.pod.is_running(container):
+            raise _not_running(ContainerNotRunning(f'container "{container}" in pod "{self.pod.name}" is not running'))
+        number = self.pod.attempt(container).number
+
+        def is_running() -> bool:
+            return self.pod.attempt(container).number == number and self.pod.is_running(container)
+
+        async def ended() -> int:
+            while is_running():  # noqa: ASYNC110  # the shim is another process
+                await asyncio.sleep(_LOOK_SECONDS)
+            return 0
+
+        def outputs(only: Output) -> LogReader:
+            files = self.pod.directory.log_files
+            return LogReader(lambda: files(container, number), is_running, attached_options(only))
+
+        return AttachedSession(outputs, ended, self.pod.stdin(container) if stdin else None)
+
+    async def connect(self, port: int) -> Connection:
+        reader, writer = await asyncio.open_connection(sock=await self.pod.connect(port))
+        return SocketConnection(reader, writer)
+
+
+class SocketConnection:
+    """A connection to a port of a pod."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def read(self) -> bytes:
+        return await self._reader.read(_CHUNK)
+
+    async def write(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    def end_writing(self) -> None:
+        if self._writer.can_write_eof() and not self._writer.is_closing():
+            self._writer.write_eof()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def _not_running(error: Exception) -> ApiError:
+    return ApiError(500, "InternalError", f"Internal error occurred: {error}", {"causes": [{"message": str(error)}]})

@@ -1,0 +1,1 @@
+"""Streams of running pods: logs over plain HTTP; exec, attach and port-forward over WebSockets."""
