@@ -344,6 +344,11 @@ REVIEWS: tuple[Resource, ...] = (
     SUBJECT_ACCESS_REVIEWS,
 )
 
+NODE_METRICS = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False)
+POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")
+#: Kinds that are measured when they are read, by servers with nodes that can be measured.
+METRICS: tuple[Resource, ...] = (NODE_METRICS, POD_METRICS)
+
 #: Every stored resource at every served version, in discovery order.
 RESOURCES: tuple[Resource, ...] = (
     NAMESPACES,

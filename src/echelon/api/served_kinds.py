@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from .scheme import RESOURCES, REVIEWS, Resource
+from .scheme import METRICS, RESOURCES, REVIEWS, Resource
 
 _KNOWN = (*RESOURCES, *REVIEWS)
 _KNOWN_PATHS = {(r.group, r.version, r.plural): r for r in _KNOWN}
@@ -22,6 +22,8 @@ class ServedKinds:
         self.generation = 0
         #: Custom kinds, each at every served version.
         self.custom: tuple[Resource, ...] = ()
+        #: `METRICS`, if there is something to measure.
+        self.measured: tuple[Resource, ...] = ()
         self._by_path = _KNOWN_PATHS
         self._group_versions = _KNOWN_GROUP_VERSIONS
         #: What to call when a kind is no longer served, by its path.
@@ -51,15 +53,21 @@ class ServedKinds:
     def serve(self, custom: Iterable[Resource]) -> None:
         """Serve these custom kinds besides the known ones, and no others."""
         self.custom = tuple(custom)
-        self._by_path = {(r.group, r.version, r.plural): r for r in (*self.custom, *_KNOWN)}
-        self._group_versions = {
-            **_KNOWN_GROUP_VERSIONS,
-            **dict.fromkeys((r.group, r.version) for r in self.custom),
-        }
-        self.generation += 1
+        self._rebuild()
         for path in [path for path in self._endings if path not in self._by_path]:
             for end in self._endings.pop(path):
                 end()
+
+    def serve_metrics(self) -> None:
+        """Serve measurements as well."""
+        self.measured = METRICS
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        added = (*self.custom, *self.measured)
+        self._by_path = {(r.group, r.version, r.plural): r for r in (*added, *_KNOWN)}
+        self._group_versions = {**_KNOWN_GROUP_VERSIONS, **dict.fromkeys((r.group, r.version) for r in added)}
+        self.generation += 1
 
     def until_dropped(self, resource: Resource, end: Callable[[], None]) -> Callable[[], None]:
         """Call `end` once the kind is no longer served, unless the returned function is called before."""

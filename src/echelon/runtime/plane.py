@@ -115,7 +115,7 @@ async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
         )
         local = await _process_nodes(settings, pipeline, caches, clock, server)
         if local is not None:
-            served = ServedPods(local.local_pods)
+            served = ServedPods(local.local_pods, local.names)
             server.serve_pods(served)
             parts += [Component("process-nodes", local.run), Component("pod-use", served.run)]
         await stack.enter_async_context(

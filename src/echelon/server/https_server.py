@@ -123,7 +123,7 @@ class Server:
 
     def serve_pods(self, pods: RunningPods) -> None:
         """Logs, exec, attach, port-forward and measured use from now on."""
-        self._app.running_pods = pods
+        self._app.serve_pods(pods)
 
     def write_kubeconfig(self, path: Path) -> None:
         kubeconfigs.write(path, self.url, self.authority_pem, self.token)

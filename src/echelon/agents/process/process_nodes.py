@@ -139,6 +139,10 @@ class ProcessNodes:
         """The tier, for the user who started the plane."""
         return tier_words(self.chosen)
 
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(self._wanted)
+
     async def run(self) -> None:
         """Until cancelled; then every pod is ended within its grace."""
         self._stopping = False

@@ -17,7 +17,7 @@ from typing import Any
 from ...api.access.attributes import ANONYMOUS, User
 from ...api.errors import ApiError, method_not_allowed
 from ...api.running_pods import RunningPods
-from ...api.scheme import NAMESPACES, PODS, REVIEWS, SERVICE_ACCOUNTS, TOKEN_REVIEWS, TRAIN_JOBS
+from ...api.scheme import METRICS, NAMESPACES, PODS, REVIEWS, SERVICE_ACCOUNTS, TOKEN_REVIEWS, TRAIN_JOBS
 from ...api.served_kinds import ServedKinds
 from ...base.clock import Clock
 from ..objects.encoded import EncodedVerbs
@@ -37,7 +37,7 @@ from .requests.in_flight import InFlight, Place, TooManyRequests
 from .requests.query_options import invalid_timeout
 from .requests.request import Disconnected, Receive, Reply, Request, Send
 from .requests.routes import BINDINGS, PageNotFound, Target
-from .streams import connecting, pod_logs
+from .streams import connecting, measurements, pod_logs
 from .streams.web_socket import WebSocket
 
 _log = logging.getLogger(__name__)
@@ -99,8 +99,12 @@ class Application:
         self._writing = InFlight(limits.mutating_requests_in_flight)
         self._metrics = RequestMetrics(self._reading, self._writing, more_metrics)
         self._watches = Watches(self._metrics)
-        #: The pods of nodes that run processes, if there are such nodes.
-        self.running_pods: RunningPods | None = None
+        self._running_pods: RunningPods | None = None
+
+    def serve_pods(self, pods: RunningPods) -> None:
+        """Answer for the pods of nodes that run processes."""
+        self._running_pods = pods
+        self._kinds.serve_metrics()
 
     def close(self) -> None:
         """End all watches, so that the server can stop."""
@@ -214,7 +218,7 @@ class Application:
 
     def _call(self, request: Request, target: Target, user: User, client: str) -> Call:
         now = self._clock.now()
-        return Call(self._verbs, request, target, now, user, self._gate, self._turns, client, self.running_pods)
+        return Call(self._verbs, request, target, now, user, self._gate, self._turns, client, self._running_pods)
 
 
 class _Sending:
@@ -258,6 +262,8 @@ def _methods(target: Target) -> Mapping[str, _Handler]:
     if resource in REVIEWS:
         answered = review_answers.token_review if resource is TOKEN_REVIEWS else review_answers.review
         return {"POST": answered} if bool(target.namespace) == resource.namespaced and not target.name else {}
+    if resource in METRICS:
+        return {"GET": measurements.measured} if not target.subresource else {}
     if target.subresource:
         if target.subresource == "status" and resource.has_status:
             return _STATUS if resource is not TRAIN_JOBS else {**_STATUS, "POST": progress_reports.report}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
 
 from ....api.errors import ApiError, bad_request
@@ -22,8 +22,9 @@ _LOOK_SECONDS = 0.2
 class ServedPods:
     """Pods of this machine, by uid, with what they use."""
 
-    def __init__(self, pods: LocalPods) -> None:
+    def __init__(self, pods: LocalPods, nodes: Collection[str]) -> None:
         self._pods = pods
+        self._nodes = nodes
         self._samples = Samples(pods, time.time)
 
     def find(self, uid: str) -> ServedPod | None:
@@ -34,7 +35,7 @@ class ServedPods:
         return self._samples.pod(uid)
 
     def node_use(self, node: str) -> PodUse | None:
-        return self._samples.node(node)
+        return self._samples.node(node) if node in self._nodes else None
 
     async def run(self) -> None:
         """Measure until cancelled."""

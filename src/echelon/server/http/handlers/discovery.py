@@ -9,7 +9,17 @@ import base64
 import hashlib
 from collections.abc import Iterable
 
-from ....api.scheme import NAMESPACES, PODS, REVIEWS, SCALES, SERVICE_ACCOUNTS, TOKEN_REQUESTS, Object, Resource
+from ....api.scheme import (
+    METRICS,
+    NAMESPACES,
+    PODS,
+    REVIEWS,
+    SCALES,
+    SERVICE_ACCOUNTS,
+    TOKEN_REQUESTS,
+    Object,
+    Resource,
+)
 from ....api.served_kinds import ServedKinds
 from ..requests.body_records import EVICTIONS
 from ..requests.routes import BINDINGS
@@ -22,6 +32,8 @@ _STATUS_VERBS = ["get", "patch", "update"]
 def verbs_of(resource: Resource) -> list[str]:
     if resource is BINDINGS or resource in REVIEWS:
         return ["create"]
+    if resource in METRICS:
+        return ["get", "list"]
     if resource is NAMESPACES:
         return [verb for verb in _VERBS if verb != "deletecollection"]
     return list(_VERBS)
@@ -47,7 +59,7 @@ def subresources_of(resource: Resource) -> list[tuple[str, Resource, list[str]]]
 def groups(kinds: ServedKinds) -> dict[str, dict[str, list[Resource]]]:
     """Group → version → resources by name; groups and versions in order of preference."""
     found: dict[str, dict[str, list[Resource]]] = {"": {"v1": [BINDINGS]}}
-    for resource in kinds.all:
+    for resource in (*kinds.all, *kinds.measured):
         found.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
     return {
         group: {version: sorted(members, key=lambda r: r.plural) for version, members in versions.items()}
@@ -151,7 +163,7 @@ def _listed(resource: Resource) -> Object:
         "verbs": verbs_of(resource),
     }
     entry |= _other_names(resource)
-    if resource is not BINDINGS and resource not in REVIEWS:
+    if resource is not BINDINGS and resource not in (*REVIEWS, *METRICS):
         entry["storageVersionHash"] = _storage_version_hash(resource.stored_as or resource)
     return entry
 

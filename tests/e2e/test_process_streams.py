@@ -1,0 +1,202 @@
+"""Logs, exec, attach, cp, port-forward and top of pods that run as processes, with the real clients."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+from kubernetes.stream import portforward, stream
+
+from tests.e2e import kubectl as kubectl_module
+from tests.e2e.kubectl import Kubectl
+from tests.e2e.process import UpProcess, free_port
+
+pytestmark = pytest.mark.skipif(kubectl_module.PATH is None, reason="needs kubectl")
+
+#: Prints ten lines on each output, then waits for a file.
+TALKER = """
+i=0; while [ $i -lt 10 ]; do echo line $i; echo err $i >&2; i=$((i+1)); done
+while [ ! -e /memory/end ]; do sleep 0.05; done; echo bye
+"""
+CRASHER = """
+if [ -e /memory/was-here ]; then echo second life; sleep 1000; fi
+touch /memory/was-here; echo first life; exit 5
+"""
+
+
+def pod(name: str, *containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    named = [{"image": "registry.example/c:1", **container} for container in containers]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}},
+            "spec": {"terminationGracePeriodSeconds": 1, "containers": named, **spec}}  # fmt: skip
+
+
+def shell(name: str, script: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "command": ["sh", "-c", script], **more}
+
+
+MEMORY = {"volumeMounts": [{"name": "memory", "mountPath": "/memory"}]}
+VOLUMES = [{"name": "memory", "emptyDir": {}}]
+PODS = [
+    pod("talker", shell("c", TALKER, **MEMORY), restartPolicy="Never", volumes=VOLUMES),
+    pod("pair", {"name": "web", "command": ["python3", "-m", "http.server", "8080"]},
+        {"name": "cat", "stdin": True, "command": ["cat"]}),
+    pod("crasher", shell("c", CRASHER, **MEMORY), volumes=VOLUMES),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
+    folder: Path = tmp_path_factory.mktemp("streams")
+    up = UpProcess(folder / "data", "--nodes", "process")
+    up.start()
+    kubectl = Kubectl(up.kubeconfig, folder / "cache")
+    try:
+        kubectl("apply", manifest=PODS)
+        kubectl("wait", "pod", "talker", "pair", "--for=condition=Ready", "--timeout=60s")
+        until(lambda: "line 9" in kubectl("logs", "talker"), "the talker")
+        yield kubectl
+        kubectl("delete", "pods", "--all", "--wait=true")
+    finally:
+        up.stop()
+
+
+@pytest.fixture(scope="module")
+def core(kubectl: Kubectl) -> client.CoreV1Api:
+    return client.CoreV1Api(config.new_client_from_config(str(kubectl.kubeconfig)))
+
+
+def until(holds: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.1)
+
+
+@pytest.mark.conformance("API-112")
+def test_logs_are_read_by_lines_times_and_containers(kubectl: Kubectl) -> None:
+    everything = kubectl("logs", "talker").splitlines()
+    assert sorted(everything) == sorted([f"{word} {n}" for n in range(10) for word in ("line", "err")])
+    assert kubectl("logs", "talker", "--tail=3").splitlines() == everything[-3:]
+    stamped = kubectl("logs", "talker", "--timestamps", "--tail=1").split(" ", 1)
+    assert stamped[0].endswith("Z")
+    assert stamped[1].rstrip() == everything[-1]
+    assert kubectl("logs", "talker", "--since=1h").splitlines() == everything
+    assert kubectl("logs", "-l", "app=talker", "--tail=-1", "--prefix").splitlines() == [
+        f"[pod/talker/c] {line}" for line in everything
+    ]
+    refused = kubectl.run("get", "--raw", "/api/v1/namespaces/default/pods/pair/log")
+    assert "a container name must be specified for pod pair, choose one of: [web cat]" in refused.err
+    assert "container nobody is not valid for pod pair" in kubectl.run("logs", "pair", "-c", "nobody").err
+
+
+@pytest.mark.conformance("API-112")
+def test_the_log_before_a_restart_is_kept(kubectl: Kubectl) -> None:
+    until(lambda: "second life" in kubectl.run("logs", "crasher").out, "the restart")
+    assert kubectl("logs", "crasher", "--previous") == "first life\n"
+    assert "previous terminated container" in kubectl.run("logs", "pair", "-c", "web", "--previous").err
+
+
+@pytest.mark.conformance("API-112")
+def test_following_ends_when_the_container_ends(kubectl: Kubectl) -> None:
+    following = kubectl.start("logs", "-f", "talker", "--tail=1")
+    time.sleep(1)
+    kubectl("exec", "talker", "--", "touch", "/memory/end")
+    out, _ = following.communicate(timeout=30)
+    assert following.returncode == 0
+    assert out.splitlines()[-1] == "bye"
+
+
+@pytest.mark.conformance("API-111")
+def test_exec_carries_outputs_input_and_exit_codes(kubectl: Kubectl) -> None:
+    done = kubectl.run("exec", "pair", "-c", "web", "--", "sh", "-c", "echo out; echo err >&2; exit 3")
+    assert (done.code, done.out) == (3, "out\n")
+    assert done.err.splitlines()[0] == "err"
+    command = kubectl.command("exec", "-i", "pair", "-c", "web", "--", "sh", "-c", "tr a-z A-Z; hostname")
+    given = subprocess.run(command, input="x" * 100_000, capture_output=True, text=True, timeout=60, check=True)
+    assert given.stdout == "X" * 100_000 + "pair\n"
+    assert "container cat" not in kubectl("exec", "pair", "-c", "cat", "--", "env")
+    missing = kubectl.run("exec", "pair", "-c", "web", "--", "no-such-program")
+    assert missing.code == 127
+
+
+def test_exec_on_a_terminal(kubectl: Kubectl) -> None:
+    command = " ".join(
+        kubectl.command("exec", "-it", "pair", "-c", "web", "--", "sh", "-c", "'tty && stty size && exit 4'")
+    )
+    done = subprocess.run(
+        ["script", "-qec", command, "/dev/null"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 4, done.stdout
+    assert "/dev/pts/" in done.stdout
+
+
+def test_attach_writes_to_the_container_and_reads_from_it(kubectl: Kubectl) -> None:
+    command = kubectl.command("attach", "-i", "pair", "-c", "cat")
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as attached:
+        assert attached.stdin is not None
+        assert attached.stdout is not None
+        attached.stdin.write("typed\n")
+        attached.stdin.flush()
+        assert attached.stdout.readline() == "typed\n"
+        attached.terminate()
+    assert kubectl("logs", "pair", "-c", "cat") == "typed\n"
+
+
+def test_files_are_copied_both_ways(kubectl: Kubectl, tmp_path: Path) -> None:
+    (tmp_path / "there").write_bytes(bytes(range(256)) * 1000)
+    kubectl("cp", str(tmp_path / "there"), "pair:/tmp/echelon-copied", "-c", "web")
+    kubectl("cp", "pair:/tmp/echelon-copied", str(tmp_path / "back"), "-c", "web")
+    assert (tmp_path / "back").read_bytes() == (tmp_path / "there").read_bytes()
+    kubectl("exec", "pair", "-c", "web", "--", "rm", "/tmp/echelon-copied")
+
+
+def test_ports_are_forwarded(kubectl: Kubectl) -> None:
+    local = free_port()
+    with kubectl.start("port-forward", "pod/pair", f"{local}:8080") as forwarding:
+        assert forwarding.stdout is not None
+        assert "Forwarding from" in forwarding.stdout.readline()
+        for _ in range(3):
+            with urllib.request.urlopen(f"http://127.0.0.1:{local}/", timeout=10) as answer:
+                assert b"Directory listing" in answer.read()
+        forwarding.terminate()
+
+
+def test_top_shows_what_is_used(kubectl: Kubectl) -> None:
+    until(lambda: "pair" in kubectl.run("top", "pod").out, "the second measurement")
+    rows = [line.split() for line in kubectl("top", "pod", "--containers", "--no-headers").splitlines()]
+    assert {("pair", "web"), ("pair", "cat")} <= {(row[0], row[1]) for row in rows}
+    assert any(row[1] == "web" and row[3] not in ("0Mi", "0") for row in rows)
+    assert kubectl("top", "node", "--no-headers").split()[1].endswith("m")
+
+
+@pytest.mark.conformance("API-111", "API-112")
+def test_the_python_client_reads_logs_and_runs_programs(core: client.CoreV1Api) -> None:
+    assert "line 0" in core.read_namespaced_pod_log("talker", "default")
+    assert len(core.read_namespaced_pod_log("talker", "default", tail_lines=2).splitlines()) == 2
+    with pytest.raises(ApiException, match="must be greater than or equal to 0"):
+        core.read_namespaced_pod_log("talker", "default", tail_lines=-1)
+    program = ["sh", "-c", "read x; echo got $x; exit 3"]
+    options = {"container": "web", "stdin": True, "stdout": True, "stderr": True, "tty": False}
+    session = stream(core.connect_get_namespaced_pod_exec, "pair", "default", command=program, _preload_content=False,
+                     **options)  # fmt: skip
+    session.write_stdin("abc\n")
+    session.run_forever(timeout=20)
+    assert session.read_stdout() == "got abc\n"
+    assert session.returncode == 3
+
+
+def test_the_python_client_forwards_ports(core: client.CoreV1Api) -> None:
+    forwarded = portforward(core.connect_get_namespaced_pod_portforward, "pair", "default", ports="8080,9")
+    socket = forwarded.socket(8080)
+    socket.setblocking(True)
+    socket.sendall(b"GET / HTTP/1.0\r\n\r\n")
+    assert socket.recv(15) == b"HTTP/1.0 200 OK"
+    until(lambda: forwarded.error(9), "the refusal")
+    assert "Connection refused" in forwarded.error(9)

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from echelon.agents.process.serving.log_reading import LogReader
+from echelon.api.running_pods import LogOptions
+
+
+def line(second: int, text: str, output: str = "stdout", kind: str = "F") -> str:
+    return f"2026-01-01T00:00:{second:02}.000000000Z {output} {kind} {text}\n"
+
+
+def shown(files: list[Path], **options: object) -> str:
+    async def read() -> bytes:
+        reader = LogReader(lambda: files, lambda: False, LogOptions(**options))  # type: ignore[arg-type]
+        return b"".join([piece async for piece in reader.read()])
+
+    return asyncio.run(read()).decode()
+
+
+@pytest.fixture
+def pieces(tmp_path: Path) -> list[Path]:
+    """A log that was rotated once: lines 0 to 4, then 5 to 9."""
+    old, new = tmp_path / "0.log.1", tmp_path / "0.log"
+    old.write_text("".join(line(n, f"line {n}") for n in range(5)))
+    new.write_text("".join(line(n, f"line {n}", "stderr" if n % 2 else "stdout") for n in range(5, 10)))
+    return [old, new]
+
+
+def lines(*numbers: int) -> str:
+    return "".join(f"line {n}\n" for n in numbers)
+
+
+def test_all_pieces_are_read_oldest_first(pieces: list[Path]) -> None:
+    assert shown(pieces) == lines(*range(10))
+
+
+@pytest.mark.conformance("API-112")
+@pytest.mark.parametrize(("count", "first"), [(0, 10), (1, 9), (4, 6), (5, 5), (6, 4), (9, 1), (10, 0), (11, 0)])
+def test_the_last_lines_are_counted_over_rotated_pieces(pieces: list[Path], count: int, first: int) -> None:
+    assert shown(pieces, tail_lines=count) == lines(*range(first, 10))
+
+
+def test_the_last_lines_are_found_beyond_one_read(tmp_path: Path) -> None:
+    log = tmp_path / "0.log"
+    log.write_text("".join(line(n % 60, f"{n:06} " + "x" * 1000) for n in range(300)))
+    assert [text[:6] for text in shown([log], tail_lines=200).splitlines()] == [f"{n:06}" for n in range(100, 300)]
+
+
+def test_only_lines_since_a_time_are_shown(pieces: list[Path]) -> None:
+    assert shown(pieces, since="2026-01-01T00:00:07.000000") == lines(7, 8, 9)
+
+
+def test_one_output_can_be_chosen(pieces: list[Path]) -> None:
+    assert shown(pieces, only="stderr") == lines(5, 7, 9)
+
+
+def test_timestamps_stand_before_each_line(pieces: list[Path]) -> None:
+    assert shown(pieces, tail_lines=1, timestamps=True) == "2026-01-01T00:00:09.000000000Z line 9\n"
+
+
+def test_bytes_are_limited_to_the_byte(pieces: list[Path]) -> None:
+    assert shown(pieces, limit_bytes=10) == "line 0\nlin"
+
+
+def test_parts_of_a_long_line_are_joined(tmp_path: Path) -> None:
+    log = tmp_path / "0.log"
+    log.write_text(line(0, "begin ", kind="P") + line(0, "end"))
+    assert shown([log]) == "begin end\n"
+
+
+def test_a_log_is_followed_over_a_rotation_to_its_end(tmp_path: Path) -> None:
+    log = tmp_path / "0.log"
+    log.write_text(line(0, "line 0"))
+    running = True
+
+    def files() -> list[Path]:
+        return [*sorted(tmp_path.glob("0.log.*")), log]
+
+    async def follow() -> str:
+        nonlocal running
+        reader = LogReader(files, lambda: running, LogOptions(follow=True))
+        found: list[bytes] = []
+
+        async def read() -> None:
+            async for piece in reader.read():
+                found.append(piece)  # noqa: PERF401  # what was read is there even if the rest never comes
+
+        reading = asyncio.create_task(read())
+        await asyncio.sleep(0.15)
+        with log.open("a") as file:
+            file.write(line(1, "line 1"))
+        log.rename(tmp_path / "0.log.1")
+        log.write_text(line(2, "line 2"))
+        await asyncio.sleep(0.25)
+        with log.open("a") as file:
+            file.write(line(3, "line 3"))
+        running = False
+        await asyncio.wait_for(reading, 5)
+        return b"".join(found).decode()
+
+    assert asyncio.run(follow()) == lines(0, 1, 2, 3)
