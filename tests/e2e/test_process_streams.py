@@ -200,3 +200,7 @@ def test_the_python_client_forwards_ports(core: client.CoreV1Api) -> None:
     assert socket.recv(15) == b"HTTP/1.0 200 OK"
     until(lambda: forwarded.error(9), "the refusal")
     assert "Connection refused" in forwarded.error(9)
+    for port in forwarded.local_ports.values():  # the client itself leaves them to the garbage collector
+        port.socket.close()
+        port.python.close()
+    forwarded.websocket.close()
