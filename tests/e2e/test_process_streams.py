@@ -190,6 +190,7 @@ def test_the_python_client_reads_logs_and_runs_programs(core: client.CoreV1Api) 
     session.run_forever(timeout=20)
     assert session.read_stdout() == "got abc\n"
     assert session.returncode == 3
+    session.close()
 
 
 def test_the_python_client_forwards_ports(core: client.CoreV1Api) -> None:

@@ -56,7 +56,7 @@ _POD_SUBRESOURCES: Mapping[str, Mapping[str, _Handler]] = {
     "binding": {"POST": subresources.bind},
     "eviction": {"POST": subresources.evict},
     "log": {"GET": pod_logs.log},
-    **{name: {"GET": subresources.stream, "POST": subresources.stream} for name in connecting.STREAMS},
+    **{name: {"GET": connecting.plainly, "POST": connecting.plainly} for name in connecting.STREAMS},
 }
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from ....api import errors
-from ....api.scheme import PODS
 from ..replies.encode import success
 from ..requests.body import read_object
 from ..requests.body_records import EVICTIONS, BindingBody, BodyMetadata, EvictionBody, NodeReference, record
 from ..requests.query_options import delete_options, write_options
 from ..requests.request import Response
 from ..requests.routes import BINDINGS
-from ..streams.pod_targets import container_of, running_pod
 from .call import Call
 
 
@@ -50,14 +48,3 @@ async def evict(call: Call) -> Response:
     options, _ = delete_options(call.request, body.delete_options)
     await call.verbs.evict(call.target.namespace, call.target.name, options)
     return presentation.reply(success(201), 201)
-
-
-async def stream(call: Call) -> Response:
-    """400: exec, attach and port-forward need a WebSocket, which clients since Kubernetes 1.31 try first.
-
-    They come back here after a WebSocket was refused, so the answer is what they tell their user.
-    """
-    pod = await call.verbs.get(PODS, call.target.name, call.target.namespace)
-    container_of(pod, call.request.parameter("container"))
-    running_pod(call.pods, pod, call.target.subresource)
-    raise errors.bad_request(f"{call.target.subresource} needs a WebSocket connection")

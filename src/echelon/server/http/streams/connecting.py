@@ -10,6 +10,7 @@ from ....api.running_pods import RunningPod
 from ....api.scheme import PODS, Object
 from ..handlers.call import Call
 from ..replies.encode import error_response
+from ..requests.request import Response
 from . import channels, port_forward
 from .pod_targets import container_of, running_pod
 from .spdy_tunnel import PROTOCOL, Tunnel
@@ -29,6 +30,17 @@ async def connect(call: Call, socket: WebSocket) -> None:
             await _run(call, pod, socket)
     except ApiError as error:
         await socket.refuse(error_response(error))
+
+
+async def plainly(call: Call) -> Response:
+    """The same without a WebSocket: 400.
+
+    Clients come back here after a WebSocket was refused, so the answer is what they tell their user.
+    """
+    pod = await call.verbs.get(PODS, call.target.name, call.target.namespace)
+    container_of(pod, call.request.parameter("container"))
+    running_pod(call.pods, pod, call.target.subresource)
+    raise errors.bad_request(f"{call.target.subresource} needs a WebSocket connection")
 
 
 async def _run(call: Call, pod: Object, socket: WebSocket) -> None:

@@ -26,7 +26,7 @@ async def log(call: Call) -> Reply:
     options = log_options(call.request, call.target.name, call.now)
     pod = await call.verbs.get(PODS, call.target.name, call.target.namespace)
     container = container_of(pod, call.request.parameter("container"))
-    if not pod["spec"].get("nodeName"):
+    if call.pods is not None and not pod["spec"].get("nodeName"):
         return Response(b"", 204, _TYPE)
     running = call.pods.find(meta.uid(pod)) if call.pods is not None else None
     if running is None:
