@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -275,7 +276,7 @@ def plain_job(name: str, priority: str, tpus: int = 1, seconds: int = 5) -> Obje
 
 def reason_of(pod: Object) -> str:
     condition = meta.find_condition(pod, "PodScheduled")
-    return condition["message"] if condition is not None else ""
+    return condition.get("message", "") if condition is not None else ""
 
 
 async def pods_of_job(plane: ControllerPlane, job: str) -> list[Object]:
@@ -348,6 +349,38 @@ def test_jobs_of_one_jobset_with_and_without_the_annotation_keep_apart() -> None
         await world.start(made, 2)
         homes = [where for (where,) in (await world.homes("js")).values()]
         assert sorted(homes) == ["tpu-i0", "tpu-i1"]
+
+    on_islands(2, story)
+
+
+async def scale(world: Islands, name: str, pods: int) -> None:
+    stored = await world.plane.get(JOB_SETS, name)
+    entries = deepcopy(stored["spec"]["replicatedJobs"])
+    for entry in entries:
+        entry["template"]["spec"] |= {"parallelism": pods, "completions": pods}
+    await world.plane.patch(JOB_SETS, name, {"spec": {"replicatedJobs": entries}})
+
+
+@pytest.mark.conformance("JS-K06")
+def test_jobs_that_are_scaled_grow_and_shrink_in_the_islands_they_own() -> None:
+    async def story(world: Islands) -> None:
+        await world.classes()
+        await world.start(jobset("js", "low", 2, 300, pods=1), 2)
+        before = await world.homes("js")
+        await world.plane.create(plain_job("guest", "low"))
+        await scale(world, "js", 2)
+        await world.until_running("js", 4)
+        assert await world.homes("js") == before
+        await scale(world, "js", 3)
+        await world.plane.wait(20)
+        assert len(await world.running("js")) == 4
+        waiting = [pod for pod in await world.pods("js") if "nodeName" not in pod["spec"]]
+        assert [bool(reason_of(pod)) for pod in waiting] == [True, True]
+        await scale(world, "js", 1)
+        await world.until_running("js", 2)
+        assert await world.homes("js") == before
+        (guest,) = await pods_of_job(world.plane, "guest")
+        assert "nodeName" not in guest["spec"]
 
     on_islands(2, story)
 

@@ -11,9 +11,8 @@ from typing import Any
 
 from ..errors import FieldError, invalid
 from ..objects import meta, name_formats
-from ..objects.vocabulary import JOBSET_EXCLUSIVE_TOPOLOGY
 from ..scheme import Object
-from . import fields, jobset_policies, jobset_scheduling, jobset_stages, jobset_update
+from . import fields, jobset_exclusive, jobset_policies, jobset_scheduling, jobset_stages, jobset_update
 from .job import INDEXED, managed_by
 from .kind import NOTHING, KindRules
 
@@ -66,7 +65,7 @@ def _validate(obj: Object) -> list[FieldError]:
     problems += jobset_policies.success("spec", spec) + jobset_policies.failure("spec", spec)
     problems += jobset_policies.coordinator(meta.name(obj), spec)
     problems += jobset_policies.claims(meta.name(obj), spec)
-    return problems + jobset_scheduling.check(obj) + jobset_stages.check(obj)
+    return problems + jobset_exclusive.check(obj) + jobset_scheduling.check(obj) + jobset_stages.check(obj)
 
 
 def _totals(spec: Part) -> list[FieldError]:
@@ -94,11 +93,6 @@ def _replicated(path: str, obj: Object, replicated: Part) -> list[FieldError]:
         detail = f"the product of replicas and parallelism must not exceed {fields.INT32_MAX}"
         problems.append(invalid(f"{path}.replicas", replicas, detail))
     problems += _made_names(path, meta.name(obj), replicated, job)
-    exclusive = JOBSET_EXCLUSIVE_TOPOLOGY
-    own = ((replicated.get("template") or {}).get("metadata") or {}).get("annotations") or {}
-    if job.get("completionMode") != INDEXED and (exclusive in own or exclusive in meta.annotations(obj)):
-        detail = f"the annotation {exclusive} needs completionMode Indexed"
-        problems.append(invalid(f"{path}.template.spec.completionMode", job.get("completionMode"), detail))
     return problems
 
 
@@ -128,7 +122,7 @@ def _network(spec: Part) -> list[FieldError]:
 
 def _validate_update(new: Object, old: Object) -> list[FieldError]:
     now, was = new.get("spec") or {}, old.get("spec") or {}
-    problems = jobset_update.check(new, old)
+    problems = jobset_update.check(new, old) + jobset_exclusive.check_update(new, old)
     if problems:
         return problems
     if jobset_update.resized(new, old):

@@ -12,11 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import FieldError, forbidden_field, invalid, required
-from ..objects import meta
-from ..objects.vocabulary import JOBSET_EXCLUSIVE_TOPOLOGY
 from ..scheme import Object
 from . import fields, grouping, jobset_policies
-from .workload import MAX_DEPTH, MAX_TEMPLATES
+from .workload import MAX_TEMPLATES
 
 TERMS = ("schedulingPolicy", "schedulingConstraints", "disruptionMode")
 _PODS, _GROUPS = "minCount", "minGroupCount"
@@ -29,11 +27,11 @@ def check(obj: Object) -> list[FieldError]:
     spec: Part = obj.get("spec") or {}
     scheduling: Part | None = spec.get("scheduling")
     if scheduling is None:
-        return _annotated(obj, spec)
+        return []
     entries: Sequence[Part] = scheduling.get("replicatedJobs") or ()
     problems = _templates_bring_none(spec) + _one_priority(spec)
     if not entries:
-        return problems + _whole(obj, spec, scheduling)
+        return problems + _whole(spec, scheduling)
     nested = any(term in scheduling for term in TERMS)
     problems += _coverage(spec, entries)
     for index, entry in enumerate(entries):
@@ -44,20 +42,6 @@ def check(obj: Object) -> list[FieldError]:
         detail = f"a Workload holds at most {MAX_TEMPLATES} templates, these entries need {len(entries)}"
         problems.append(invalid("spec.scheduling.replicatedJobs", len(entries), detail))
     return problems
-
-
-def _annotated(obj: Object, spec: Part) -> list[FieldError]:
-    """With the annotation alone a template per replicated job, nested: below the root there are three levels."""
-    annotated = JOBSET_EXCLUSIVE_TOPOLOGY in meta.annotations(obj) or any(
-        JOBSET_EXCLUSIVE_TOPOLOGY in (((job.get("template") or {}).get("metadata") or {}).get("annotations") or {})
-        for job in _jobs(spec)
-    )
-    most = MAX_TEMPLATES ** (MAX_DEPTH - 1)
-    if not annotated or len(_jobs(spec)) <= most:
-        return []
-    return [
-        invalid("spec.replicatedJobs", len(_jobs(spec)), f"with {JOBSET_EXCLUSIVE_TOPOLOGY} at most {most} entries")
-    ]
 
 
 def _jobs(spec: Part) -> Sequence[Part]:
@@ -105,7 +89,7 @@ def _one_priority(spec: Part) -> list[FieldError]:
     return []
 
 
-def _whole(obj: Object, spec: Part, scheduling: Part) -> list[FieldError]:
+def _whole(spec: Part, scheduling: Part) -> list[FieldError]:
     """One group of all pods; if some start later, one group per replicated job."""
     pods = sum(map(_pods, _jobs(spec)))
     problems = _terms("spec.scheduling", scheduling, _PODS, pods, "pods of the JobSet")
@@ -120,12 +104,6 @@ def _whole(obj: Object, spec: Part, scheduling: Part) -> list[FieldError]:
         if len(_jobs(spec)) > MAX_TEMPLATES:
             detail = f"a Workload holds at most {MAX_TEMPLATES} templates, this order needs one per replicatedJob"
             problems.append(invalid("spec.replicatedJobs", len(_jobs(spec)), detail))
-    if JOBSET_EXCLUSIVE_TOPOLOGY in meta.annotations(obj):
-        detail = (
-            f"a gang of all pods cannot hold one domain per Job ({JOBSET_EXCLUSIVE_TOPOLOGY}); "
-            "group each Job with spec.scheduling.replicatedJobs[].job"
-        )
-        problems.append(forbidden_field(where, detail))
     return problems
 
 

@@ -324,13 +324,6 @@ def test_a_claim_policy_has_at_most_fifty_templates() -> None:
     assert any("spec.volumeClaimPolicies[0].templates: Too many: 51" in problem for problem in problems)
 
 
-def test_exclusive_placement_needs_indexed_jobs() -> None:
-    annotations = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "topology.kubernetes.io/rack"}
-    assert refused(JOB_SETS, job_set(annotations=annotations)) == []
-    loose = job_set(replicated(job={"completionMode": "NonIndexed"}), annotations=annotations)
-    assert "needs completionMode Indexed" in refused(JOB_SETS, loose)[0]
-
-
 POD = "spec.replicatedJobs.0.template.spec.template"
 ADAPTABLE = [
     (f"{POD}.spec.nodeSelector", {"a": "b"}),

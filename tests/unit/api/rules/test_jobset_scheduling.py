@@ -142,14 +142,6 @@ def test_job_level_scheduling_alone_is_left_alone() -> None:
     assert refused(JOB_SETS, job_set(replicated("a", job={"scheduling": GANG}))) == []
 
 
-def test_one_gang_of_all_pods_cannot_place_jobs_exclusively() -> None:
-    annotations = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "topology.kubernetes.io/rack"}
-    problems = refused(JOB_SETS, job_set(*TWO, annotations=annotations, scheduling=GANG))
-    assert "a gang of all pods cannot hold one domain per Job" in problems[0]
-    per_job = {"replicatedJobs": [entry("a", job={}), entry("b", job={})]}
-    assert refused(JOB_SETS, job_set(*TWO, annotations=annotations, scheduling=per_job)) == []
-
-
 @pytest.mark.conformance("JS-G13")
 def test_grouping_changes_only_while_suspended() -> None:
     running, suspended = job_set(*TWO, scheduling=GANG), job_set(*TWO, scheduling=GANG, suspend=True)

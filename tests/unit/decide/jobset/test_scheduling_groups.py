@@ -348,6 +348,13 @@ def test_jobs_without_the_annotation_start_one_by_one_and_leave_with_the_rest() 
     assert root.terms["schedulingPolicy"] == {"gang": {"minGroupCount": 2}}
 
 
+def test_jobs_that_make_their_own_groups_stay_outside() -> None:
+    own = replicated("b")
+    own["template"]["spec"]["scheduling"] = {"schedulingPolicy": {"gang": {}}}
+    (leaf,) = compile_tree(model(jobset(replicated("a", annotations={EXCLUSIVE: RACK}), own)))
+    assert list(leaf.groups) == ["a-0"]
+
+
 def test_one_exclusive_job_needs_no_root() -> None:
     (leaf,) = compile_tree(model(jobset(replicated("a", 1, 3), annotations={EXCLUSIVE: RACK})))
     assert leaf.terms["disruptionMode"] == {"all": {}}
