@@ -10,9 +10,10 @@ from functools import cached_property
 from ...api.objects.completion_indexes import NO_INDEXES, IndexSet, members
 from ...api.objects.completion_indexes import of as indexes_of
 from ...api.objects.vocabulary import JOBSET_PREFIX, REPLICATED_JOB_NAME
-from ...api.scheme import Object
+from ...api.scheme import JOB_SETS, Object
 from ...api.views.job_views import JobView, ReplicatedJobStatus
 from ...base.decimals import read_count
+from ..plan import Note
 from .model import JobSet, ReplicatedJob
 from .stages import kept_jobs
 
@@ -109,6 +110,12 @@ def _class_of(js: JobSet, job: JobView, kept: frozenset[str]) -> str:
     if job.is_true("Complete"):
         return "succeeded"
     return "failed" if job.is_true("Failed") else "active"
+
+
+def unreadable(js: JobSet, jobs: SortedJobs) -> list[Note]:
+    """A warning about every Job that is not counted."""
+    message = "Job {}: its labels do not say which Job of which attempt it is; it is neither counted nor replaced"
+    return [Note(JOB_SETS, js.obj, "Warning", "UnreadableJob", message.format(job.name)) for job in jobs.unreadable]
 
 
 def _number(job: JobView, label: str) -> int | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ...api.objects import meta
 from ...api.scheme import JOB_SETS, JOBS, SERVICES, TRAIN_JOBS, Object
-from ...api.views.job_views import JobView
+from ...api.views.job_views import JobSetView, JobView
 from .. import gang_trouble, ttl
 from ..plan import NOTHING, Create, Delete, Draft, Note, Plan
 from . import (
@@ -55,8 +55,10 @@ class _Decision:
 
 def reconcile(observed: Observed, now: float) -> Plan:
     jobset = observed.jobset
-    if jobset.deleting or managed_elsewhere(jobset):
+    if jobset.deleting:
         return NOTHING
+    if managed_elsewhere(jobset):
+        return _only_expired(jobset, now)
     js = read(jobset, observed.placement)
     sorted_jobs = children.classify(js, observed.jobs)
     counts = children.count(js, sorted_jobs)
@@ -74,6 +76,14 @@ def reconcile(observed: Observed, now: float) -> Plan:
     _tell_gangs(decision)
     stage_report.report(js, sorted_jobs, counts, decision.status)
     return decision.status.finish(decision.draft)
+
+
+def _only_expired(jobset: JobSetView, now: float) -> Plan:
+    """Of a JobSet that another controller runs, nothing is touched but its time to live."""
+    draft = Draft()
+    if jobset.finished:
+        ttl.expire(jobset, jobset.spec.ttl_seconds_after_finished, (COMPLETED, FAILED), now, draft)
+    return draft.done()
 
 
 def _tell_gangs(decision: _Decision) -> None:
@@ -114,6 +124,7 @@ def _run(decision: _Decision) -> None:
     headless = service.missing(js, decision.observed)
     if headless is not None:
         draft.stage(Create(SERVICES, headless, refused=_refusal(js, "HeadlessServiceCreationFailed")))
+    status.notes.extend((*service.shared(js, decision.observed), *children.unreadable(js, decision.jobs)))
     mountable = _make_claims(decision)
     wanted = group_objects.build(js, scheduling_groups.compile_tree(js))
     startable = startup.startable(js, decision.counts)

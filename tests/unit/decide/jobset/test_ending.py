@@ -8,8 +8,10 @@ import pytest
 
 from echelon.api.objects import meta
 from echelon.api.scheme import JOB_SETS, JOBS, Object
+from echelon.base.instants import to_time
 from echelon.decide.jobset.status import JobSetStatusDraft
 from tests.unit.decide.jobset.stage import A, B, Stage, jobset, replicated
+from tests.unit.decide.plain_api import START
 
 A_JOB = f"test-js-{A}-0"
 B_JOBS = [f"test-js-{B}-{i}" for i in range(3)]
@@ -288,6 +290,19 @@ def test_a_finished_jobset_is_deleted_after_its_ttl() -> None:
     assert meta.deleting(stage.jobset)
 
 
+@pytest.mark.parametrize(("end", "deleted"), [("Completed", True), ("Failed", True), ("Suspended", False)])
+def test_the_ttl_holds_for_a_jobset_that_another_controller_runs(end: str, deleted: bool) -> None:
+    condition = {"type": end, "status": "True", "reason": "r", "message": "", "lastTransitionTime": to_time(START)}
+    other = jobset(managedBy="example.com/other", ttlSecondsAfterFinished=5)
+    stage = Stage(other | {"status": {"conditions": [condition]}})
+    assert stage.job_names() == []
+    assert not meta.deleting(stage.jobset)
+    stage.now += 5
+    stage.settle()
+    assert meta.deleting(stage.get(JOB_SETS, "test-js")) is deleted
+    assert stage.status == {"conditions": [condition]}
+
+
 @pytest.mark.conformance("JS-U23")
 @pytest.mark.parametrize(("ttl", "deleted"), [(None, False), (0, True)])
 def test_ttl_of_none_and_of_nothing(ttl: int | None, deleted: bool) -> None:
@@ -315,6 +330,7 @@ def test_a_job_with_an_unreadable_attempt_is_ignored() -> None:
     stage.fail("test-js-a-0")
     assert stage.is_active()
     assert stage.counts("a") == {}
+    assert ("Warning", "UnreadableJob") in [event[:2] for event in stage.events]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from echelon.api.objects import meta
-from echelon.api.scheme import JOB_SETS, JOBS, POD_GROUPS, VOLUME_CLAIMS, WORKLOADS, Object
+from echelon.api.scheme import JOB_SETS, JOBS, POD_GROUPS, SERVICES, VOLUME_CLAIMS, WORKLOADS, Object
 from echelon.decide.plan import Create
 from tests.unit.decide.jobset.stage import Stage, jobset, replicated
 
@@ -100,6 +100,18 @@ def test_a_refused_claim_is_told_in_an_event() -> None:
     (creation,) = [action for actions in stage.plan().stages for action in actions if isinstance(action, Create)]
     assert creation.refused is not None
     assert (creation.refused.type, creation.refused.reason) == ("Warning", "PVCCreationFailed")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "told"), [("JobSet", "other", True), ("JobSet", "test-js", False), ("Pod", "x", False)]
+)
+def test_a_service_of_another_jobset_is_told(kind: str, name: str, told: bool) -> None:
+    owner = {"apiVersion": "v1", "kind": kind, "name": name, "uid": "another", "controller": True}
+    service = {"metadata": {"name": "shared", "ownerReferences": [owner]}, "spec": {}}
+    body = jobset(replicated("a"), network={"enableDNSHostnames": True, "subdomain": "shared"})
+    stage = Stage(body, beside=[(SERVICES, service)])
+    assert stage.job_names() == ["test-js-a-0"]
+    assert ("ServiceNotOwned" in stage.reasons()) is told
 
 
 def resize(stage: Stage, size: int, entry: int = 0) -> None:
