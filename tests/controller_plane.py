@@ -12,6 +12,7 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 from echelon.agents.simulated_nodes import SimulatedNodes
+from echelon.agents.simulated_volumes import SimulatedVolumes
 from echelon.api.cluster.pools import Cluster, parse
 from echelon.api.errors import ApiError
 from echelon.api.objects import meta
@@ -144,6 +145,7 @@ class ControllerPlane:
                 group.create_task(recorder.run())
                 group.create_task(Runner(controller, verbs, caches, self.clock, recorder).run())
             group.create_task(SimulatedNodes(verbs, caches, self.clock, self._cluster).run())
+            group.create_task(SimulatedVolumes(verbs, caches, self.clock).run())
             if self._bind:
                 group.create_task(_bind_everything(verbs, caches))
             if self._scheduler:

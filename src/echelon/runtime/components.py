@@ -12,6 +12,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from ..agents.simulated_nodes import SimulatedNodes
+from ..agents.simulated_volumes import SimulatedVolumes
 from ..api.cluster.pools import Cluster, nodes, runs_processes
 from ..api.objects.vocabulary import DEFAULT_LEVELS, HOSTNAME
 from ..api.verbs import Verbs
@@ -83,4 +84,5 @@ def assemble(
         parts += scheduler(verbs, caches, clock, Settings(names=tuple(names), levels=levels), registry)[1]
     if cluster is not None and not all(map(runs_processes, nodes(cluster))):
         parts.append(Component("nodes", SimulatedNodes(verbs, caches, clock, cluster).run))
+        parts.append(Component("volumes", SimulatedVolumes(verbs, caches, clock).run))
     return [*parts, Component("caches", caches.run)]

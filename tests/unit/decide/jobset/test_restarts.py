@@ -73,7 +73,15 @@ def test_an_in_place_restart_is_told_once() -> None:
     stage.pods(0, 0, 0)
     stage.pods(1, 0, 0)
     stage.pods(1, 1, 0)
+    stage.pods(1, 1, 1)
     assert stage.reasons() == ["InPlaceRestart"]
+
+
+def test_pods_that_restart_at_the_same_moment_are_told_too() -> None:
+    stage = Barrier()
+    stage.pods(0, 0, 0)
+    stage.pods(1, 1, 1)
+    assert (stage.barrier, stage.reasons()) == ((None, 1), ["InPlaceRestart"])
 
 
 @pytest.mark.conformance("JS-U24")

@@ -31,14 +31,21 @@ def advance(js: JobSet, jobs: SortedJobs, pods: Sequence[PodView], status: JobSe
     attempts = [attempt for pod in waiting if (attempt := _attempt(pod, status)) is not None]
     furthest = max(attempts, default=0)
     uncounted = js.restarts - js.view.status.restarts_count_towards_max
+    told = furthest - 1 <= status.body.get(_PREVIOUS, -1)
     spent = max([*map(_container_restarts, waiting), furthest - uncounted])
     if spent > policy.max_restarts:
         status.fail("ReachedMaxRestarts", "jobset failed due to reaching max number of restarts")
     elif attempts and len(set(attempts)) == 1 and len(attempts) == _expected(js, jobs, pods, active):
+        if furthest > status.body.get(_CURRENT, furthest) and not told:
+            _tell(furthest, status)
         status.body[_CURRENT] = furthest
-    elif furthest > 0 and furthest - 1 > status.body.get(_PREVIOUS, -1):
+    elif furthest > 0 and not told:
         status.body[_PREVIOUS] = furthest - 1
-        status.note("Normal", "InPlaceRestart", f"all pods restart in place and begin attempt {furthest} together")
+        _tell(furthest, status)
+
+
+def _tell(attempt: int, status: JobSetStatusDraft) -> None:
+    status.note("Normal", "InPlaceRestart", f"all pods restart in place and begin attempt {attempt} together")
 
 
 def _owned(pod: PodView, active: dict[str, str]) -> bool:
