@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from typing import Any
 
 import pytest
@@ -10,7 +12,10 @@ from echelon.api.cluster.pools import parse
 from echelon.api.objects import meta
 from echelon.api.scheme import (
     COMPOSITE_POD_GROUPS,
+    CONFIG_MAPS,
     EVENTS,
+    JOB_SETS,
+    JOBS,
     NODES,
     POD_GROUPS,
     PODS,
@@ -18,9 +23,12 @@ from echelon.api.scheme import (
     WORKLOADS,
     Object,
 )
+from echelon.runtime import virtual_time
 from tests.controller_plane import ControllerPlane, for_training, in_virtual_time
 
 RACK = "topology.kubernetes.io/rack"
+#: What a TrainJob makes, besides its pods.
+MADE = (CONFIG_MAPS, WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS, JOB_SETS, JOBS)
 PARENT = "scheduling.k8s.io/parent-compositepodgroup"
 
 
@@ -217,3 +225,39 @@ def test_the_runtime_of_the_seed_gives_a_gang_with_a_template_and_without(templa
         assert len(await bound(plane)) == 8
 
     in_virtual_time(story, controllers=for_training, cluster=racks(2, 4), scheduler=True)
+
+
+async def _tale(writes: int | None) -> tuple[list[str], list[tuple[str, str]]]:
+    """Names of everything made for a TrainJob with a tree, and its conditions; killed after so many writes."""
+    plane = ControllerPlane(for_training, racks(2, 4), scheduler=True)
+    mortal = await plane.start(writes)
+    entry = {"targetReplicatedJobs": ["node"], "schedulingPolicy": {"gang": {}}, "job": {}}
+    scheduling = {"disruptionMode": {"all": {}}, "replicatedJobs": [entry]}
+    await plane.create(runtime(part("node", replicas=2), scheduling=scheduling))
+    await plane.create(trainjob("train", 4))
+    if writes is not None:
+        await mortal.dead.wait()
+        await plane.restart()
+    done = await plane.until_condition(TRAIN_JOBS, "train", "Complete")
+    await plane.wait(5)
+    made = [f"{kind.kind} {name}" for kind in MADE for name in await plane.names(kind)]
+    await plane.kill()
+    return made, [(one["type"], one["reason"]) for one in done["status"]["conditions"]]
+
+
+@cache
+def _undisturbed() -> tuple[list[str], list[tuple[str, str]]]:
+    return virtual_time.run(_tale(None))
+
+
+@pytest.mark.parametrize("writes", range(1, 40, 3))
+def test_a_death_at_any_write_leaves_one_tree_in_the_end(writes: int) -> None:
+    made, conditions = virtual_time.run(_tale(writes))
+    expected, ended = _undisturbed()
+    # Names of groups carry a hash of the TrainJob's uid.
+    assert [_unhashed(name) for name in made] == [_unhashed(name) for name in expected]
+    assert conditions == ended
+
+
+def _unhashed(name: str) -> str:
+    return re.sub(r"-[b-df-hj-np-tv-z2-9]{8,10}(?=-|$)", "", name)
