@@ -38,11 +38,8 @@ def find_workload(tj: TrainJob, observed: Observed) -> WorkloadView | None:
     return mine[0] if mine else None
 
 
-def workload_name(tj: TrainJob, observed: Observed) -> str:
-    """Its name now or to be: the TrainJob's, unless someone else's Workload has that."""
-    found = find_workload(tj, observed)
-    if found is not None:
-        return found.name
+def new_workload_name(tj: TrainJob, observed: Observed) -> str:
+    """The TrainJob's, unless someone else's Workload has that."""
     taken = observed.find(WORKLOADS, tj.name)
     return tj.name if taken is None else f"{tj.name[:52].rstrip('-')}-{safe_hash(tj.uid)}"
 

@@ -175,8 +175,7 @@ def _group(
         tree = scheduling_groups.compile_groups(tj, runtime, built)
     own = group_objects.find_workload(tj, observed)
     if own is None:
-        name = group_objects.workload_name(tj, observed)
-        _join(tj, built, name, tree)
+        name = group_objects.new_workload_name(tj, observed)
         draft.stage(_create(tj, group_objects.workload(tj, name, tree), _adjusted(tj, tree)))
         return False
     return _ensure_groups(tj, built, own, tree, observed, existing, draft)

@@ -9,12 +9,14 @@ import pytest
 from echelon.api.objects import meta
 from echelon.api.scheme import JOB_SETS, POD_GROUPS, TRAIN_JOBS, WORKLOADS, Object
 from echelon.api.views.trainjob_views import TrainJobView
-from echelon.decide.trainjob.group_names import group_name
+from echelon.decide.trainjob.group_names import group_name, group_of_job, safe_hash, template_name
 from echelon.decide.trainjob.model import read
 from tests.unit.decide.trainjob.stage import RUNTIMES, Stage, counts, runtime, trainjob
 
 GANG, LLM_GANG = "torch-distributed-gang", "torchtune-llama3.2-1b-gang"
 RACK = "topology.kubernetes.io/rack"
+#: Metadata of something that the TrainJob controls.
+OWNED: Object = {"ownerReferences": [{"kind": "TrainJob", "name": "train", "uid": "t", "controller": True}]}
 
 
 def policy(minimum: int) -> Object:
@@ -176,3 +178,71 @@ def test_group_names_are_short_stable_and_apart() -> None:
     for template in ("t" * 63, "trainer", "initializer"):
         assert len(group_name(first, "w" * 63, template)) <= 63
     assert group_name(first, "w" * 63, "trainer").split("-")[1] == "trainer"
+
+
+def test_names_at_the_limit_are_kept_and_longer_ones_are_cut() -> None:
+    tj = read(TrainJobView(trainjob()))
+    mark = safe_hash("t" + "trainer")
+    longest = "w" * (63 - len("trainer") - len(mark) - 2)
+    assert group_name(tj, longest, "trainer") == f"{longest}-trainer-{mark}"
+    assert len(group_name(tj, longest + "w", "trainer")) == 63
+    assert template_name(["t" * 31, "u" * 31]) == "t" * 31 + "-" + "u" * 31
+    cut = template_name(["t" * 31, "u" * 32])
+    assert len(cut) <= 63
+    assert cut != template_name(["t" * 31, "u" * 33])
+
+
+def test_there_is_room_for_the_index_of_every_job() -> None:
+    tj = read(TrainJobView(trainjob()))
+    for jobs in (1, 9, 10, 1000):
+        prefix = group_name(tj, "w" * 63, "node-job", jobs)
+        assert len(group_of_job(prefix, jobs)) == 63
+    assert group_name(tj, "w", "node-job", 4) == group_name(tj, "w", "node-job")
+
+
+def test_the_hash_is_fnv_1a() -> None:
+    """Offset basis and prime of 32 bits; published value of the hash of "a": 0xe40c292c."""
+    assert safe_hash("a") == "".join("bcdfghjklmnpqrstvwxz2456789"[ord(c) % 27] for c in str(0xE40C292C))
+
+
+def test_two_workloads_of_one_trainjob_are_told() -> None:
+    stage = Stage(trainjob(GANG))
+    stage.add(WORKLOADS, {**stage.get(WORKLOADS, "train"), "metadata": {**OWNED, "name": "second"}})
+    assert "several Workloads belong to this TrainJob: second, train" in stage.plan().notes[0].message
+
+
+def test_a_workload_that_names_nobody_is_not_taken_for_the_trainjobs() -> None:
+    stage = Stage(trainjob(GANG), beside=[(WORKLOADS, {"metadata": {**OWNED, "name": "other"}, "spec": {}})])
+    assert stage.names(WORKLOADS) == ["other", "train"]
+
+
+def test_a_foreign_group_of_a_wanted_name_is_told_and_never_taken() -> None:
+    stage = Stage(trainjob(GANG, suspend=True))
+    name = stage.pod("node")["schedulingGroup"]["podGroupName"]
+    stage.add(POD_GROUPS, {"metadata": {"name": name}, "spec": {}})
+    stage.edit_trainjob(suspend=False)
+    assert f"PodGroup {name} exists and belongs to someone else" in stage.plan().notes[0].message
+    assert stage.jobset["spec"]["suspend"] is True
+
+
+def test_nothing_is_left_to_do_when_all_is_there() -> None:
+    assert Stage(trainjob(GANG, trainer={"numNodes": 2})).plan().empty
+
+
+def test_a_resume_goes_on_with_groups_that_are_there() -> None:
+    stage = Stage(trainjob(GANG, trainer={"numNodes": 2}))
+    stage.set_jobset(replicatedJobsStatus=[counts("node", active=1)])
+    stage.edit_trainjob(suspend=True)
+    stage.edit_trainjob(suspend=False)
+    assert stage.jobset["spec"]["suspend"] is False
+
+
+def test_the_runtimes_annotations_shape_the_group_and_the_trainjobs_come_first() -> None:
+    template = deepcopy(RUNTIMES[GANG]["spec"]["template"])
+    metadata = template["spec"]["replicatedJobs"][0]["template"]["metadata"]
+    metadata["annotations"] = {"echelon.dev/required-topology": RACK}
+    made = runtime(GANG, template=template)
+    key = [{"key": RACK}]
+    assert Stage(trainjob(GANG), made).all(POD_GROUPS)[0]["spec"]["schedulingConstraints"] == {"topology": key}
+    own = trainjob(GANG, annotations={"echelon.dev/required-topology": "block"})
+    assert Stage(own, made).all(POD_GROUPS)[0]["spec"]["schedulingConstraints"] == {"topology": [{"key": "block"}]}

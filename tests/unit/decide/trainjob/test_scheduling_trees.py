@@ -181,6 +181,86 @@ def test_free_parts_of_another_priority_are_left_out_of_the_workload() -> None:
     assert "schedulingGroup" not in stage.pod("dataset-initializer")
 
 
+def beside_node(name: str, **more: Any) -> Object:
+    """The template of torch with another replicated job."""
+    template: Object = deepcopy(RUNTIMES[TORCH]["spec"]["template"])
+    (node,) = template["spec"]["replicatedJobs"]
+    template["spec"]["replicatedJobs"].append({**deepcopy(node), "name": name, **more})
+    return template
+
+
+def test_slices_beside_a_part_that_is_placed_freely_have_a_basic_root() -> None:
+    template = beside_node("eval")
+    template["spec"]["replicatedJobs"][0]["replicas"] = 2
+    entry = {"targetReplicatedJobs": ["node"], "schedulingPolicy": {"gang": {}}, "job": {}}
+    made = runtime(TORCH, template=template, scheduling={"replicatedJobs": [entry]})
+    stage = Stage(trainjob(TORCH, trainer={"numNodes": 2}), made)
+    (root,) = templates(stage)["compositePodGroupTemplates"]
+    assert root["schedulingPolicy"] == {"basic": {}}
+    assert [one["name"] for one in root["compositePodGroupTemplates"]] == ["node"]
+    assert [one["name"] for one in root["podGroupTemplates"]] == ["eval"]
+    first, *later = [kind for kind, _ in stage.created if kind.endswith("PodGroup")]
+    assert first == "CompositePodGroup"
+    assert later == ["CompositePodGroup", "PodGroup", "PodGroup", "PodGroup"]
+
+
+def test_parents_are_created_in_a_stage_of_their_own_before_their_children() -> None:
+    entry = {"targetReplicatedJobs": ["node"], "schedulingPolicy": {"gang": {}}, "job": {}}
+    made = sliced(2, disruptionMode={"all": {}}, replicatedJobs=[entry])
+    stage = Stage(trainjob(TORCH, trainer={"numNodes": 2}), made)
+    stage.objects = {key: obj for key, obj in stage.objects.items() if key[0] in (TRAIN_JOBS, CONFIG_MAPS, WORKLOADS)}
+    kinds = [[one.obj["kind"] for one in actions if isinstance(one, Create)] for actions in stage.plan().stages]
+    assert kinds == [["CompositePodGroup"], ["CompositePodGroup"], ["PodGroup", "PodGroup"], ["JobSet"]]
+
+
+def test_a_root_counts_every_group_below_it() -> None:
+    """Four groups of single Jobs and one of another part."""
+    template = beside_node("eval")
+    template["spec"]["replicatedJobs"][0]["replicas"] = 4
+    entries = [{"targetReplicatedJobs": ["node"], "job": {}}, {"targetReplicatedJobs": ["eval"]}]
+    made = runtime(TORCH, template=template, scheduling={"schedulingPolicy": {"gang": {}}, "replicatedJobs": entries})
+    (root,) = templates(Stage(trainjob(TORCH, trainer={"numNodes": 4}), made))["compositePodGroupTemplates"]
+    assert root["schedulingPolicy"] == {"gang": {"minGroupCount": 5}}
+
+
+def test_a_root_counts_a_composite_group_below_it_once() -> None:
+    template = beside_node("eval")
+    template["spec"]["replicatedJobs"][0]["replicas"] = 4
+    slices = {"targetReplicatedJobs": ["node"], "schedulingPolicy": {"gang": {}}, "job": {}}
+    entries = [slices, {"targetReplicatedJobs": ["eval"]}]
+    made = runtime(TORCH, template=template, scheduling={"schedulingPolicy": {"gang": {}}, "replicatedJobs": entries})
+    (root,) = templates(Stage(trainjob(TORCH, trainer={"numNodes": 4}), made))["compositePodGroupTemplates"]
+    assert root["schedulingPolicy"] == {"gang": {"minGroupCount": 2}}
+
+
+def test_a_single_job_may_have_a_group_per_job_too() -> None:
+    entry = {"targetReplicatedJobs": ["node"], "job": {}}
+    stage = Stage(trainjob(TORCH, trainer={"numNodes": 3}), sliced(1, replicatedJobs=[entry]))
+    (group,) = stage.all(POD_GROUPS)
+    assert meta.name(group).endswith("-0")
+    assert group["spec"]["schedulingPolicy"] == {"gang": {"minCount": 3}}
+
+
+@pytest.mark.parametrize("policy", ["startupPolicy", "executionPolicy"])
+def test_parts_that_start_in_order_do_not_count_but_for_the_first(policy: str) -> None:
+    template = beside_node("late")
+    template["spec"][policy] = {f"{policy}Order": "InOrder"}
+    made = runtime(TORCH, template=template, podGroupPolicy={"workload": {}})
+    stage = Stage(trainjob(TORCH, trainer={"numNodes": 8}), made)
+    assert templates(stage) == {"podGroupTemplates": [{"name": "trainer", **gang(8)}]}
+
+
+def test_a_part_called_launcher_trains_only_under_mpi() -> None:
+    template = beside_node("launcher")
+    template["spec"]["replicatedJobs"][1]["template"].pop("metadata")
+    made = runtime(TORCH, template=template, podGroupPolicy={"workload": {}})
+    found = templates(Stage(trainjob(TORCH, trainer={"numNodes": 2}), made))["podGroupTemplates"]
+    assert [(one["name"], one["schedulingPolicy"]) for one in found] == [
+        ("trainer", {"gang": {"minCount": 2}}),
+        ("launcher", {"basic": {}}),
+    ]
+
+
 # -- mpi -------------------------------------------------------------------------------------------------------
 
 
@@ -207,6 +287,18 @@ def test_a_gang_that_starts_together_waits_for_nobody_in_it(together: bool) -> N
     made = mpi(launcher_is_node=True, together=together)
     stage = Stage(trainjob("deepspeed-distributed-gang", trainer={"numNodes": 8}), made)
     assert ("dependsOn" in stage.replicated("launcher")) is not together
+
+
+def test_only_waits_for_ready_inside_the_gang_are_dropped() -> None:
+    made = mpi(launcher_is_node=True, together=True)
+    node, launcher = made["spec"]["template"]["spec"]["replicatedJobs"]
+    data = {**deepcopy(node), "name": "data"}
+    made["spec"]["template"]["spec"]["replicatedJobs"] = [data, node, launcher]
+    node["dependsOn"] = [{"name": "data", "status": "Ready"}]
+    launcher["dependsOn"] += [{"name": "data", "status": "Complete"}]
+    stage = Stage(trainjob("deepspeed-distributed-gang", trainer={"numNodes": 8}), made)
+    assert stage.replicated("node")["dependsOn"] == [{"name": "data", "status": "Ready"}]
+    assert stage.replicated("launcher")["dependsOn"] == [{"name": "data", "status": "Complete"}]
 
 
 @pytest.mark.parametrize("framework", ["jax", "xgboost", "flux", "torch"])
@@ -258,6 +350,18 @@ def test_a_trainjob_below_a_parent_makes_its_gang_from_the_parents_workload() ->
     assert "schedulingGroup" not in stage.pod("dataset-initializer")
     assert stage.names(WORKLOADS) == ["search"]
     assert [one["kind"] for one in group["metadata"]["ownerReferences"]] == ["TrainJob"]
+
+
+def test_launcher_and_nodes_go_below_a_parent_together() -> None:
+    made = mpi(launcher_is_node=True, depends=False)
+    stage = Stage(
+        trainjob("deepspeed-distributed-gang", trainer={"numNodes": 2}, annotations={PARENT: "trials"}),
+        made,
+        beside=search(2),
+    )
+    (group,) = stage.names(POD_GROUPS)
+    joined = {stage.pod(name)["schedulingGroup"]["podGroupName"] for name in ("launcher", "node")}
+    assert joined == {group}
 
 
 @pytest.mark.parametrize(
