@@ -17,15 +17,19 @@ from click.testing import CliRunner
 
 from echelon.api.errors import ApiError
 from echelon.api.objects import meta
+from echelon.api.objects.builtin_runtimes import builtin_runtimes
 from echelon.api.objects.vocabulary import RACK
 from echelon.api.schema.crd_manifests import custom_resource_definitions
 from echelon.api.scheme import (
+    CONFIG_MAPS,
     EVENTS,
     JOB_SETS,
     JOBS,
     POD_GROUPS,
     PODS,
+    SECRETS,
     TRAIN_JOBS,
+    TRAINING_RUNTIMES,
     WORKLOADS,
     Object,
     Resource,
@@ -211,7 +215,10 @@ async def test_what_our_own_server_would_refuse_is_not_acted_on(at_work: Verbs, 
     assert (await at_work.list(JOBS, namespace)).items == []
 
 
-@pytest.mark.parametrize("runtime", ["plain-cpu", "torch-distributed-gang"])
+@pytest.mark.parametrize(
+    "runtime",
+    ["plain-cpu", "torch-distributed-gang", "jax-distributed", "xgboost-distributed", "flux-distributed-gang"],
+)
 async def test_train_job_runs_to_its_end(at_work: Verbs, namespace: str, runtime: str) -> None:
     trainer = {"image": "busybox", "command": ["sleep", "2"], "resourcesPerNode": {"requests": {"cpu": "50m"}}}
     await at_work.create(TRAIN_JOBS, train_job("model", runtime, **trainer), namespace)
@@ -220,3 +227,57 @@ async def test_train_job_runs_to_its_end(at_work: Verbs, namespace: str, runtime
     [job] = (await at_work.list(JOBS, namespace)).items
     assert job["status"]["succeeded"] == 2
     assert bool((await at_work.list(POD_GROUPS, namespace)).items) == runtime.endswith("gang")
+
+
+@pytest.mark.parametrize(("runtime", "nodes"), [("deepspeed-distributed", 1), ("mlx-distributed-gang", 2)])
+async def test_mpi_train_job_runs_to_its_end(at_work: Verbs, namespace: str, runtime: str, nodes: int) -> None:
+    trainer = {"numNodes": nodes, "image": "busybox", "command": ["mpirun", "sleep", "2"]}
+    await at_work.create(TRAIN_JOBS, train_job("model", runtime, **trainer), namespace)
+    await until(lambda: has(at_work, TRAIN_JOBS, "model", namespace, "Complete"))
+    hosts = await at_work.get(CONFIG_MAPS, "model-mpi-hostfile", namespace)
+    assert len(hosts["data"]["hostfile"].splitlines()) == nodes
+    keys = await at_work.get(SECRETS, "model-mpi-ssh-auth", namespace)
+    assert (keys["type"], keys["immutable"]) == ("kubernetes.io/ssh-auth", True)
+    status = (await at_work.get(TRAIN_JOBS, "model", namespace))["status"]["jobsStatus"]
+    assert {one["name"]: one["succeeded"] for one in status}["launcher"] == 1
+
+
+async def test_train_job_waits_for_the_groups_of_another_scheduler(at_work: Verbs, namespace: str) -> None:
+    """Our own server refuses it; elsewhere the TrainJob says what is missing, and goes on once it is there."""
+    group = "scheduling.x-k8s.io"
+    runtime = next(one for one in builtin_runtimes() if meta.name(one) == "plain-cpu")
+    spec = {**runtime["spec"], "podGroupPolicy": {"coscheduling": {}}}
+    own = {**runtime, "kind": TRAINING_RUNTIMES.kind, "metadata": {"name": "elsewhere"}, "spec": spec}
+    await at_work.create(TRAINING_RUNTIMES, own, namespace)
+    job = train_job("model", "elsewhere")
+    job["spec"]["runtimeRef"]["kind"] = TRAINING_RUNTIMES.kind
+
+    async def told() -> bool:
+        events = (await at_work.list(EVENTS, namespace)).items
+        return any("does not serve PodGroup in scheduling.x-k8s.io/v1alpha1" in one["message"] for one in events)
+
+    refused = False
+    try:
+        await at_work.create(TRAIN_JOBS, job, namespace)
+    except ApiError as error:
+        refused = error.code == 403
+    if not refused:
+        await until(told)
+        assert (await at_work.list(JOB_SETS, namespace)).items == []
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "podgroups", "singular": "podgroup", "kind": "PodGroup", "listKind": "PodGroupList"}
+    body = {"group": group, "scope": "Namespaced", "names": names, "versions": [version]}
+    metadata = {
+        "name": f"podgroups.{group}",
+        "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/scheduler-plugins/pull/50"},
+    }
+    definition = {"apiVersion": CRDS.api_version, "kind": CRDS.kind, "metadata": metadata, "spec": body}
+    await at_work.create(CRDS, definition)
+    try:
+        await until(lambda: has(at_work, CRDS, f"podgroups.{group}", "", "Established"))
+        if refused:
+            await at_work.create(TRAIN_JOBS, job, namespace)
+        await until(lambda: has(at_work, TRAIN_JOBS, "model", namespace, "Complete"))
+    finally:
+        await at_work.delete(CRDS, f"podgroups.{group}")
