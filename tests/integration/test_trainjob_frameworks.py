@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
 
 from echelon.api.objects import meta
 from echelon.api.scheme import CONFIG_MAPS, JOB_SETS, JOBS, PODS, SECRETS, TRAIN_JOBS, Object
+from echelon.runtime import virtual_time
 from tests.controller_plane import ControllerPlane, for_training, in_virtual_time
 
 KEYS, HOSTS = "train-mpi-ssh-auth", "train-mpi-hostfile"
@@ -143,3 +145,34 @@ def test_a_failed_jobset_fails_the_trainjob(runtime: str) -> None:
         ]
 
     in_virtual_time(story, controllers=for_training)
+
+
+async def _end(runtime: str, writes: int | None) -> tuple[list[str], dict[str, tuple[int, int, int]]]:
+    """What there is at the end, and the counts; with `writes`, killed after so many and started again."""
+    plane = ControllerPlane(for_training)
+    mortal = await plane.start(writes)
+    await plane.create(trainjob(runtime, numNodes=3, command=["mpirun", "sleep", "10"]))
+    if writes is not None:
+        await mortal.dead.wait()
+        before = {meta.name(one): one["data"] for one in await plane.all(SECRETS)}
+        await plane.restart()
+    done = await plane.until_condition(TRAIN_JOBS, "train", "Complete")
+    await plane.wait(5)
+    if writes is not None:
+        assert before.items() <= {meta.name(one): one["data"] for one in await plane.all(SECRETS)}.items()
+    named = [
+        f"{kind.kind} {name}" for kind in (SECRETS, CONFIG_MAPS, JOB_SETS, JOBS) for name in await plane.names(kind)
+    ]
+    await plane.kill()
+    return named, counts(done)
+
+
+@cache
+def _undisturbed(runtime: str) -> tuple[list[str], dict[str, tuple[int, int, int]]]:
+    return virtual_time.run(_end(runtime, None))
+
+
+@pytest.mark.parametrize("writes", range(1, 40, 4))
+@pytest.mark.parametrize("runtime", ["deepspeed-distributed-gang", "flux-distributed"])
+def test_a_death_at_any_write_changes_nothing_in_the_end_and_no_key(runtime: str, writes: int) -> None:
+    assert virtual_time.run(_end(runtime, writes)) == _undisturbed(runtime)

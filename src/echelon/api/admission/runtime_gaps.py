@@ -14,7 +14,7 @@ from ..objects.vocabulary import DEFAULT_SCHEDULERS, TRAINJOB_ANCESTOR_STEP
 from ..scheme import CUSTOM_RESOURCE_DEFINITIONS, PRIORITY_CLASSES, Object
 from .reader import Reader
 
-_TRAINER, _NODE = "trainer", "node"
+_TRAINER, _NODE, _LAUNCHER = "trainer", "node", "launcher"
 _ESTABLISHED = "Established"
 _SYSTEM_PRIORITIES = ("system-cluster-critical", "system-node-critical")
 
@@ -36,6 +36,8 @@ def of_trainjob(obj: Object, runtime: Object) -> list[str]:
             "spec.trainer: no replicated job of the runtime has the label "
             f"{TRAINJOB_ANCESTOR_STEP}: {_TRAINER}, so only numNodes of mpi has an effect"
         )
+    if "mpi" in mapping(runtime, "spec", "mlPolicy") and all(job["name"] != _LAUNCHER for job in jobs):
+        told.append(f"mlPolicy.mpi: the runtime has no replicated job {_LAUNCHER}, so nothing starts the processes")
     gang = _foreign_gang(runtime)
     ours = [job["name"] for job in jobs if _pod_spec(job).get("schedulerName", "") in DEFAULT_SCHEDULERS]
     if gang is not None and ours:

@@ -307,6 +307,11 @@ def test_volcano_needs_a_queue_with_a_name_and_a_priority_that_exists() -> None:
     assert "the annotation scheduling.volcano.sh/queue-name of its JobSet must not be empty" in refused
 
 
+def test_mpi_without_a_launcher_is_warned_about() -> None:
+    _, (told,) = _on_runtime(runtime(NODE, mlPolicy={"mpi": {}}))
+    assert told == "mlPolicy.mpi: the runtime has no replicated job launcher, so nothing starts the processes"
+
+
 def test_a_trainer_that_the_runtime_has_no_place_for_is_warned_about() -> None:
     _, (told,) = _on_runtime(runtime(replicated("other")))
     assert told.startswith("spec.trainer: no replicated job of the runtime has the label")
