@@ -285,6 +285,8 @@ def test_a_gang_of_another_scheduler_needs_its_kind(policy: Object, group: str) 
     (told,) = warnings(CLUSTER_TRAINING_RUNTIMES, made, CLUSTER)
     assert told.endswith("TrainJobs are refused until then")
     assert warnings(CLUSTER_TRAINING_RUNTIMES, made, Cluster(*DEFINED)) == []
+    leaving = [(kind, edited(one, "metadata.deletionTimestamp", "2026-01-01T00:00:00Z")) for kind, one in DEFINED]
+    assert f"the server does not serve PodGroup in {group}/" in _on_runtime(made, *leaving)[0]
 
 
 def test_pods_of_such_a_gang_should_name_its_scheduler() -> None:

@@ -102,6 +102,19 @@ def test_flux_scripts_name_all_hosts_and_processes() -> None:
     assert not [line for text in scripts.values() for line in text.splitlines() if "@" in line.replace('"$@"', "")]
 
 
+def test_flux_runs_what_the_runtime_says_where_the_trainjob_says_nothing() -> None:
+    own = runtime(FLUX)
+    pod = own["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pod["containers"][0] |= {"command": ["lmp"], "args": ["-in", "melt"]}
+    stage = Stage(trainjob(FLUX), own)
+    assert stage.container("node")["command"][-1] == "lmp -in melt"
+    assert "args" not in stage.container("node")
+    scripts = stage.get(CONFIG_MAPS, "train-flux-entrypoint")["data"]
+    assert "flux run -N 1 -n 1 $command" in scripts["entrypoint.sh"]
+    assert "--cores=0 >" in scripts["entrypoint.sh"]
+    assert "echo 'train-node-0-[0]' >" in scripts["init.sh"]
+
+
 def test_flux_settings_are_variables_of_the_node() -> None:
     variables = {"FLUX_VIEW_IMAGE": "view:1", "FLUX_NETWORK_DEVICE": "ib0", "FLUX_QUEUE_POLICY": "easy"}
     trainer = {"env": [{"name": name, "value": value} for name, value in variables.items()]}
