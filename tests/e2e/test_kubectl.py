@@ -302,4 +302,4 @@ def test_logs_give_a_clear_answer(kubectl: Kubectl) -> None:
     outcome = kubectl.run("logs", "silent")
     assert outcome.code == 1
     assert 'no logs are kept for pod "silent"' in outcome.err
-    assert "its containers are simulated" in kubectl.run("exec", "silent", "--", "true").err
+    assert "it has not been scheduled to a node" in kubectl.run("exec", "silent", "--", "true").err

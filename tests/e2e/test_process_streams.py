@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -10,9 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes import client, config
-from kubernetes.client.exceptions import ApiException
-from kubernetes.stream import portforward, stream
 
 from tests.e2e import kubectl as kubectl_module
 from tests.e2e.kubectl import Kubectl
@@ -65,11 +64,6 @@ def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
         kubectl("delete", "pods", "--all", "--wait=true")
     finally:
         up.stop()
-
-
-@pytest.fixture(scope="module")
-def core(kubectl: Kubectl) -> client.CoreV1Api:
-    return client.CoreV1Api(config.new_client_from_config(str(kubectl.kubeconfig)))
 
 
 def until(holds: Callable[[], object], what: str) -> None:
@@ -177,31 +171,14 @@ def test_top_shows_what_is_used(kubectl: Kubectl) -> None:
 
 
 @pytest.mark.conformance("API-111", "API-112")
-def test_the_python_client_reads_logs_and_runs_programs(core: client.CoreV1Api) -> None:
-    assert "line 0" in core.read_namespaced_pod_log("talker", "default")
-    assert len(core.read_namespaced_pod_log("talker", "default", tail_lines=2).splitlines()) == 2
-    with pytest.raises(ApiException, match="must be greater than or equal to 0"):
-        core.read_namespaced_pod_log("talker", "default", tail_lines=-1)
-    program = ["sh", "-c", "read x; echo got $x; exit 3"]
-    options = {"container": "web", "stdin": True, "stdout": True, "stderr": True, "tty": False}
-    session = stream(core.connect_get_namespaced_pod_exec, "pair", "default", command=program, _preload_content=False,
-                     **options)  # fmt: skip
-    session.write_stdin("abc\n")
-    session.run_forever(timeout=20)
-    assert session.read_stdout() == "got abc\n"
-    assert session.returncode == 3
-    session.close()
-
-
-def test_the_python_client_forwards_ports(core: client.CoreV1Api) -> None:
-    forwarded = portforward(core.connect_get_namespaced_pod_portforward, "pair", "default", ports="8080,9")
-    socket = forwarded.socket(8080)
-    socket.setblocking(True)
-    socket.sendall(b"GET / HTTP/1.0\r\n\r\n")
-    assert socket.recv(15) == b"HTTP/1.0 200 OK"
-    until(lambda: forwarded.error(9), "the refusal")
-    assert "Connection refused" in forwarded.error(9)
-    for port in forwarded.local_ports.values():  # the client itself leaves them to the garbage collector
-        port.socket.close()
-        port.python.close()
-    forwarded.websocket.close()
+def test_the_python_client_reads_logs_runs_programs_and_forwards_ports(kubectl: Kubectl) -> None:
+    program = [sys.executable, "-m", "tests.e2e.pod_streams_client", str(kubectl.kubeconfig)]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert "line 0" in seen["log"]
+    assert len(seen["tail"].splitlines()) == 2
+    assert "tailLines: Invalid value: -1: must be greater than or equal to 0" in seen["refused"]
+    assert seen["exec"] == ["got abc\n", 3]
+    assert seen["forwarded"] == "HTTP/1.0 200 OK"
+    assert "Connection refused" in seen["not forwarded"]
