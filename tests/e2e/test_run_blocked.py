@@ -19,6 +19,7 @@ spec:
     template:
       spec:
         parallelism: 1
+        completions: 1
         template:
           spec:
             restartPolicy: Never

@@ -8,7 +8,7 @@ import pytest
 
 from echelon.api.errors import ApiError
 from echelon.api.objects import meta
-from echelon.api.scheme import JOBS, POD_GROUPS, PODS, PRIORITY_CLASSES, Object
+from echelon.api.scheme import JOBS, POD_GROUPS, PODS, PRIORITY_CLASSES, RESOURCE_QUOTAS, Object
 from echelon.decide.job import scaling, tracking
 from tests.controller_plane import ControllerPlane, in_virtual_time
 from tests.integration.test_job_runs import TRACKING, conditions, ends, job
@@ -263,5 +263,24 @@ def test_refused_pods_are_told_tried_again_and_do_not_keep_the_others_from_being
         await plane.create(level)
         done = await plane.finished("train")
         assert done["status"]["succeeded"] == 4
+
+    in_virtual_time(scenario)
+
+
+def test_a_job_whose_pods_are_refused_says_so_until_they_are_made() -> None:
+    async def scenario(plane: ControllerPlane) -> None:
+        quota = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
+        await plane.create({"apiVersion": "v1", "kind": "ResourceQuota", **quota})
+        await plane.create(job(parallelism=2, completions=2, annotations=ends(0)))
+        await plane.wait(20)
+        told = meta.find_condition(await plane.get(JOBS, "train"), "CreationFailed")
+        assert told is not None
+        assert (told["status"], told["reason"]) == ("True", "Refused")
+        assert "exceeded quota: none" in told["message"]
+        await plane.delete(RESOURCE_QUOTAS, "none")
+        await plane.finished("train")
+        told = meta.find_condition(await plane.get(JOBS, "train"), "CreationFailed")
+        assert told is not None
+        assert told["status"] == "False"
 
     in_virtual_time(scenario)

@@ -74,6 +74,8 @@ GROUP_TEMPLATE_NAME = "scheduling.k8s.io/group-template-name"
 PARENT_COMPOSITE = "scheduling.k8s.io/parent-compositepodgroup"
 #: Job condition, True while its pods lack the group that its user asked for.
 GROUPING_DEGRADED = "GroupingDegraded"
+#: Condition of Jobs and JobSets, True while an object that they need cannot be made.
+CREATION_FAILED = "CreationFailed"
 #: Condition of Jobs and JobSets, True while a gang of theirs is not placed; its reason and message say why.
 GANG_PENDING = "GangPending"
 NODE_LEASES = "kube-node-lease"

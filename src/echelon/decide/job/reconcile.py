@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from ...api.scheme import JOBS, PODS
 from ...api.views.pod_views import PodView
-from .. import gang_trouble, ttl
+from .. import creation_trouble, gang_trouble, ttl
 from ..plan import NOTHING, Action, Create, Delete, Draft, Note, Plan
 from . import adoption, child, children, outcome, scaling, scheduling_groups, tracking
 from .model import Job, JobPod, Observed, read, read_pod, tracked
@@ -35,7 +35,12 @@ def reconcile(observed: Observed, now: float) -> Plan:
         return Plan(stages=(claims,), requeue_after=0)
     groups = _groups(job, observed)
     if groups.actions:
-        return Plan(tuple((action,) for action in groups.actions), requeue_after=0)
+        draft = Draft()
+        for action in groups.actions:
+            draft.stage(action)
+        draft.requeue(0)
+        creation_trouble.if_refused(JOBS, job.obj, draft, now)
+        return draft.done()
     return _run(job, [read_pod(pod) for pod in observed.owned], groups, observed, now)
 
 
@@ -85,6 +90,8 @@ def _run(job: Job, mine: list[JobPod], groups: scheduling_groups.GroupStep, obse
     changes = _hold_back(changes, observed.namespace_closed, counting.moves)
     _plan_deletions(draft, job, doomed, uncounted=end is None or not end.recorded)
     draft.stage(*(adoption.strip(pod.view) for pod in counting.strip))
+    if changes.create:
+        creation_trouble.if_refused(JOBS, job.obj, draft, now)
     for batch in _growing_batches([_create(job, index, groups.group, held) for index in changes.create]):
         draft.stage(*batch)
 
@@ -97,6 +104,7 @@ def _run(job: Job, mine: list[JobPod], groups: scheduling_groups.GroupStep, obse
         _conclude(status, end, counting, survivors + terminating)
     _wake(draft, job, end, changes, start, now)
     status.grouping(groups.problem)
+    creation_trouble.tell(status, ())
     if end is not None or job.suspended:
         gang_trouble.clear(status, "JobSuspended" if end is None else "JobEnded")
     else:

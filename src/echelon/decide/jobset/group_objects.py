@@ -14,6 +14,7 @@ from ...api.objects import meta
 from ...api.objects.vocabulary import JOB_NAME, JOBSET_NAME, QUEUED_SINCE
 from ...api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, POD_GROUPS, WORKLOADS, Object, Resource
 from ...api.views.group_views import GroupView
+from ..creation_trouble import whose
 from ..plan import Create, Delete, Note
 from . import child_names
 from .model import GroupObjectView, JobSet, Observed
@@ -94,9 +95,7 @@ def _delete(group: GroupObjectView) -> Delete:
 
 
 def _taken(js: JobSet, resource: Resource, found: Object) -> Note:
-    owner = meta.controller_of(found)
-    whose = f"belongs to {owner['kind']} {owner['name']}" if owner else "has no owner"
-    message = f"{resource.kind} {meta.name(found)} exists and {whose}; delete it, or rename the JobSet"
+    message = f"{whose(resource, found)}; delete it, or rename the JobSet"
     return Note(JOB_SETS, js.obj, "Warning", "GroupNameTaken", message)
 
 

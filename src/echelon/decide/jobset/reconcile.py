@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ...api.objects import meta
 from ...api.scheme import JOB_SETS, JOBS, SERVICES, TRAIN_JOBS, Object
 from ...api.views.job_views import JobSetView, JobView
-from .. import gang_trouble, ttl
+from .. import creation_trouble, gang_trouble, ttl
 from ..plan import NOTHING, Create, Delete, Draft, Note, Plan
 from . import (
     child,
@@ -36,6 +35,8 @@ from .status import COMPLETED, FAILED, RESTARTING, JobSetStatusDraft
 from .upkeep import elastic_jobs, service, volume_claims
 
 _LOOK_AGAIN_SECONDS = 10.0
+#: Events about what cannot be made as things are: somebody else has the name, or something is missing.
+_HINDERED = ("JobCreationFailed", "GroupNameTaken", "PVCCreationFailed", "ServiceNotOwned")
 #: A decision must not hold up the process for long.
 _MOST_JOBS_PER_DECISION = 100
 
@@ -74,6 +75,7 @@ def reconcile(observed: Observed, now: float) -> Plan:
         if not _ends(decision):
             _run(decision)
     _tell_gangs(decision)
+    _tell_creations(decision)
     stage_report.report(js, sorted_jobs, counts, decision.status)
     return decision.status.finish(decision.draft)
 
@@ -84,6 +86,15 @@ def _only_expired(jobset: JobSetView, now: float) -> Plan:
     if jobset.finished:
         ttl.expire(jobset, jobset.spec.ttl_seconds_after_finished, (COMPLETED, FAILED), now, draft)
     return draft.done()
+
+
+def _tell_creations(decision: _Decision) -> None:
+    """Say on the JobSet what cannot be made, because somebody else has the name or the server refuses."""
+    hindered = [note for note in decision.status.notes if note.reason in _HINDERED]
+    creation_trouble.tell(decision.status, hindered)
+    creation_trouble.if_refused(JOB_SETS, decision.js.obj, decision.draft, decision.now)
+    if hindered:
+        decision.draft.requeue(_LOOK_AGAIN_SECONDS)
 
 
 def _tell_gangs(decision: _Decision) -> None:
@@ -124,7 +135,7 @@ def _run(decision: _Decision) -> None:
     headless = service.missing(js, decision.observed)
     if headless is not None:
         draft.stage(Create(SERVICES, headless, refused=_refusal(js, "HeadlessServiceCreationFailed")))
-    status.notes.extend((*service.shared(js, decision.observed), *children.unreadable(js, decision.jobs)))
+    status.notes.extend((*service.taken(js, decision.observed), *children.unreadable(js, decision.jobs)))
     mountable = _make_claims(decision)
     wanted = group_objects.build(js, scheduling_groups.compile_tree(js))
     startable = startup.startable(js, decision.counts)
@@ -210,9 +221,7 @@ def _no_priority(js: JobSet, name: str) -> Note:
 
 
 def _name_taken(js: JobSet, foreign: Object) -> Note:
-    owner = meta.controller_of(foreign)
-    whose = f"belongs to {owner['kind']} {owner['name']}" if owner else "has no owner"
-    message = f"Job {meta.name(foreign)} exists and {whose}; delete it, or rename the JobSet"
+    message = f"{creation_trouble.whose(JOBS, foreign)}; delete it, or rename the JobSet"
     return Note(JOB_SETS, js.obj, "Warning", "JobCreationFailed", message)
 
 

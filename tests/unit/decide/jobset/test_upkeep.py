@@ -103,11 +103,18 @@ def test_a_refused_claim_is_told_in_an_event() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "told"), [("JobSet", "other", True), ("JobSet", "test-js", False), ("Pod", "x", False)]
+    ("owner", "spec", "told"),
+    [
+        ("other", {"clusterIP": "None", "selector": {"jobset.sigs.k8s.io/jobset-name": "other"}}, True),
+        ("other", {"clusterIP": "None", "selector": {"jobset.sigs.k8s.io/jobset-name": "test-js"}}, False),
+        ("test-js", {"clusterIP": "None", "selector": {"jobset.sigs.k8s.io/jobset-name": "test-js"}}, False),
+        ("other", {"selector": {"jobset.sigs.k8s.io/jobset-name": "test-js"}}, True),
+        ("other", {"clusterIP": "None"}, True),
+    ],
 )
-def test_a_service_of_another_jobset_is_told(kind: str, name: str, told: bool) -> None:
-    owner = {"apiVersion": "v1", "kind": kind, "name": name, "uid": "another", "controller": True}
-    service = {"metadata": {"name": "shared", "ownerReferences": [owner]}, "spec": {}}
+def test_a_service_of_somebody_else_is_told_unless_it_finds_the_pods(owner: str, spec: Object, told: bool) -> None:
+    reference = {"apiVersion": "v1", "kind": "JobSet", "name": owner, "uid": "another", "controller": True}
+    service = {"metadata": {"name": "shared", "ownerReferences": [reference]}, "spec": spec}
     body = jobset(replicated("a"), network={"enableDNSHostnames": True, "subdomain": "shared"})
     stage = Stage(body, beside=[(SERVICES, service)])
     assert stage.job_names() == ["test-js-a-0"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ....api.objects import meta
+from ....api.objects.subtree import mapping
 from ....api.objects.vocabulary import JOBSET_NAME
 from ....api.scheme import JOB_SETS, SERVICES, Object
+from ...creation_trouble import whose
 from ...plan import Note
 from ..model import JobSet, Observed
 
@@ -29,14 +31,18 @@ def missing(js: JobSet, observed: Observed) -> Object | None:
     }
 
 
-def shared(js: JobSet, observed: Observed) -> list[Note]:
-    """A warning if the Service of that name is another JobSet's: it finds the pods of that one alone."""
+def taken(js: JobSet, observed: Observed) -> list[Note]:
+    """Another's Service under the name is left alone; unless it finds the pods too, they have no host names."""
     found = observed.find(SERVICES, js.subdomain) if js.has_hostnames else None
-    owner = meta.controller_of(found) if found is not None else None
-    if owner is None or owner["kind"] != JOB_SETS.kind or owner["name"] == js.name:
+    if found is None or meta.controlled_by(found, js.uid):
+        return []
+    selector = mapping(found, "spec", "selector")
+    headless = mapping(found, "spec").get("clusterIP") == "None"
+    labels = [mapping(rj.tree, "spec", "template", "metadata", "labels") for rj in js.replicated]
+    if headless and selector and all(selector.items() <= {**one, JOBSET_NAME: js.name}.items() for one in labels):
         return []
     message = (
-        f"Service {js.subdomain} belongs to JobSet {owner['name']} and finds its pods alone: host names of this JobSet "
-        "do not resolve; choose another spec.network.subdomain"
+        f"{whose(SERVICES, found)}, and does not select the pods of this JobSet: they have no host names; delete it, "
+        "or set spec.network.subdomain"
     )
     return [Note(JOB_SETS, js.obj, "Warning", "ServiceNotOwned", message)]
