@@ -60,6 +60,15 @@ def test_what_one_chain_could_use_is_left_to_another_that_needs_it() -> None:
     assert peak(*entries)["nvidia.com/gpu"] == "2"
 
 
+def test_chains_make_room_for_each_other_over_several_steps() -> None:
+    """a → x and b → y leave nothing for c, which is before x alone: a moves to y, b to z."""
+    entries = [gpus(name, 1) for name in "abc"]
+    entries.append(gpus("x", 1, dependsOn=depends(a="Complete", c="Complete")))
+    entries.append(gpus("y", 1, dependsOn=depends(a="Complete", b="Complete")))
+    entries.append(gpus("z", 1, dependsOn=depends(b="Complete")))
+    assert peak(*entries)["nvidia.com/gpu"] == "3"
+
+
 def test_requests_follow_limits_and_count_every_pod() -> None:
     container = {"name": "c", "image": "i", "resources": {"requests": {"memory": "2Gi"}, "limits": {"cpu": "500m"}}}
     js = model(jobset(replicated("a", 2, 3, pod={"containers": [container]})))

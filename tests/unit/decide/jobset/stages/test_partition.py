@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from echelon.api.scheme import Object
 from echelon.decide.jobset.stages.partition import stages_of
@@ -96,6 +98,41 @@ def test_no_entries_are_no_stages() -> None:
     bare = jobset()
     bare["spec"]["replicatedJobs"] = []
     assert stages_of(model(bare)) == ()
+
+
+EDGES = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6), st.sampled_from(["Ready", "Complete"])), max_size=14)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@given(st.integers(1, 7), EDGES)
+def test_stages_are_as_the_definition_says(size: int, edges: list[tuple[int, int, str]]) -> None:
+    """Who can reach each other through "needs" is together, and so is who needs the same to be complete."""
+    numbers = range(size)
+    status = {(later, first): what for first, later, what in edges if first < later < size}
+    needs = {(later, first) for later, first in status}
+    needs |= {(first, later) for (later, first), what in status.items() if what == "Ready"} | {(n, n) for n in numbers}
+    complete = {(later, first) for (later, first), what in status.items() if what == "Complete"}
+    for via in numbers:
+        needs |= {(a, b) for a in numbers for b in numbers if (a, via) in needs and (via, b) in needs}
+    before: dict[int, set[int]] = {}
+    for n in numbers:
+        before[n] = {first for later, first in complete if later == n}
+        before[n] |= {far for later, first in status if later == n for far in before[first]}
+    together = {frozenset(b for b in numbers if (a, b) in needs and (b, a) in needs) for a in numbers}
+    expected: dict[object, frozenset[int]] = {}
+    for members in together:
+        needed = frozenset().union(*(before[n] for n in members))
+        key = members if needed & members else needed
+        expected[key] = expected.get(key, frozenset()) | members
+    entries = [
+        after(f"r{n}", **{f"r{first}": what for (later, first), what in status.items() if later == n}) for n in numbers
+    ]
+    js = model(jobset(*entries))
+    found = {frozenset(int(rj.name[1:]) for rj in stage.members): stage.after for stage in stages_of(js)}
+    assert found == {
+        members: sum(1 << n for n in set.intersection(*(before[one] for one in members)))
+        for members in expected.values()
+    }
 
 
 def test_thousands_of_stages_are_found_quickly() -> None:
