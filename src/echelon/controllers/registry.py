@@ -14,6 +14,7 @@ from .apps.replicas import ReplicaSetController, ReplicationControllerController
 from .apps.stateful import StatefulSetController
 from .cronjob import CronJobController
 from .disruption_budgets import DisruptionController
+from .endpoint_slices import EndpointSliceController
 from .garbage import GarbageCollector
 from .job import JobController
 from .jobset import JobSetController
@@ -53,6 +54,7 @@ _ALL: tuple[ControllerClass, ...] = (
     PodGroupProtection,
     CompositePodGroupProtection,
     DisruptionController,
+    EndpointSliceController,
     LostPodController,
     NodeLifecycleController,
     TaintEvictionController,

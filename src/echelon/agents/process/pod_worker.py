@@ -195,18 +195,25 @@ class PodWorker:
             await self._after_the_end(pod)
             return
         self._look_for_the_end(pod)
+        self._watch_containers(pod)
         facts = self._facts()
         made = plan(pod, facts) if self._ending is None else PodPlan()
         if self._ending is None and made.ended is None:
             await self._advance(pod, made)
-            facts = replace(facts, attempts=self._attempts, now=self._services.clock.now())
+            facts = self._facts()
         if made.ended is not None:
             await self._end_sandbox()
         await self._report(pod, facts, made)
         self._set_timer(pod, made)
 
     def _facts(self) -> PodFacts:
-        health = {name: prober.health for name, prober in self._probers.items()}
+        health: dict[str, ProbeHealth] = {}
+        for name in self._attempts.of_container:
+            latest, prober = self._attempts.latest(name), self._probers.get(name)
+            if latest is not None and latest.running:
+                # Before its probes have begun a container is neither started nor ready.
+                begun = prober is not None and prober.attempt == latest.number
+                health[name] = prober.health if begun and prober is not None else ProbeHealth(False, False)
         for (name, _), hook in self._hooks.items():
             if not hook.done():
                 health[name] = ProbeHealth(started=False, ready=False)

@@ -15,6 +15,8 @@ _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
 _MOST_ENDPOINTS, _MOST_ADDRESSES, _MOST_PORTS, _MOST_HINTS, _MOST_TOPOLOGY = 1000, 100, 20_000, 8, 16
 #: By version of the address.
 _LINK_LOCAL_MULTICAST = {4: ip_network("224.0.0.0/24"), 6: ip_network("ff02::/16")}
+#: Pods that run as processes and share the network of this machine have addresses here.
+LOCAL_PODS = ip_network("127.64.0.0/10")
 _NO_ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 
 
@@ -38,7 +40,7 @@ def _reachable(path: str, address: str, *, own: bool) -> list[FieldError]:
         return [invalid(path, address, _NO_ADDRESS)]
     if ip.is_unspecified:
         return [invalid(path, address, f"may not be unspecified ({address})")]
-    if ip.is_loopback and not own:
+    if ip.is_loopback and not own and ip not in LOCAL_PODS:
         return [invalid(path, address, "may not be in the loopback range (127.0.0.0/8, ::1/128)")]
     if ip.is_link_local:
         return [invalid(path, address, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from ....api.objects import meta
 from ....api.scheme import Object
 
-SERVICE_NAME = "kubernetes.io/service-name"
+_SERVICE_NAME = "kubernetes.io/service-name"
 DOMAIN = "svc.cluster.local"
 #: Words that may be names with at least one dot.
 _DOTTED = re.compile(r"(?<![\w.-])[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)+(?![\w-])")
@@ -41,7 +41,7 @@ def known_names(slices: Iterable[Object], seen_from: str) -> dict[str, list[str]
     """Name → addresses, for pods of a namespace."""
     found: dict[str, list[str]] = {}
     for one in sorted(slices, key=meta.key):
-        service = meta.labels(one).get(SERVICE_NAME, "")
+        service = meta.labels(one).get(_SERVICE_NAME, "")
         if not service or one.get("addressType", "IPv4") != "IPv4":
             continue
         for endpoint in one.get("endpoints") or ():
