@@ -55,6 +55,11 @@ class UpProcess:
         """SIGTERM: the orderly way; the exit code."""
         return self._end(signal.SIGTERM)
 
+    def kill_if_alive(self) -> None:
+        """For a test that may have failed anywhere."""
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
+
     def _end(self, number: signal.Signals) -> int:
         assert self._process is not None
         self._process.send_signal(number)

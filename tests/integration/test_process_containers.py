@@ -62,7 +62,10 @@ spec:
   - name: c
     image: example
     command: [sh, -c]
-    args: ['env | grep -E "^(P_|X_|alpha|beta)" | sort; printf "%s\\n" "$1"; pwd', sh, "$(X_NAME) $(MISSING) $$(X_NAME)"]
+    args:
+    - env | grep -E "^(P_|X_|alpha|beta)" | sort; printf "%s\\n" "$1"; pwd
+    - sh
+    - "$(X_NAME) $(MISSING) $$(X_NAME)"
     workingDir: /usr
     resources: {requests: {cpu: 250m, memory: 64Mi}, limits: {memory: 128Mi}}
     envFrom:

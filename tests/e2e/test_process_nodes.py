@@ -1,0 +1,186 @@
+"""`echelon up --nodes process` as a process: killed, started again, stopped; as root and as nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import yaml
+
+from . import kubectl as kubectl_module
+from .kubectl import Kubectl
+from .process import UpProcess
+
+T = TypeVar("T")
+LONG = bool(os.environ.get("ECHELON_LONG"))
+pytestmark = pytest.mark.skipif(kubectl_module.PATH is None, reason="no kubectl on PATH")
+
+COUNTING = """
+apiVersion: v1
+kind: Pod
+metadata: {name: count}
+spec:
+  restartPolicy: OnFailure
+  terminationGracePeriodSeconds: 2
+  containers:
+  - name: c
+    image: python
+    command: [python, -u, -c]
+    args:
+    - |
+      import os, time
+      for number in range(100000):
+          print(number, flush=True)
+          time.sleep(0.01)
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: brief}
+spec:
+  restartPolicy: Never
+  containers: [{name: c, image: x, command: [sh, -c, 'sleep 2; exit 5']}]
+"""
+
+
+def until(what: Callable[[], T], seconds: float = 30.0) -> T:
+    deadline = time.monotonic() + seconds
+    while True:
+        found = what()
+        if found:
+            return found
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def documents(text: str) -> list[Any]:
+    return list(yaml.safe_load_all(text))
+
+
+@contextmanager
+def started(data: Path, *options: str) -> Iterator[UpProcess]:
+    """Whatever the test does, nothing of it stays."""
+    up = UpProcess(data, "--nodes", "process", *options)
+    up.start()
+    try:
+        yield up
+        assert up.stop() == 0
+        until(lambda: not leftovers(data), 5)
+    finally:
+        up.kill_if_alive()
+        for pid in leftovers(data):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def client(up: UpProcess, tmp_path: Path) -> Kubectl:
+    return Kubectl(up.kubeconfig, tmp_path / "cache")
+
+
+def pod(kubectl: Kubectl, name: str) -> Any:
+    return kubectl.object("pod", name)
+
+
+def phase(kubectl: Kubectl, name: str, *phases: str) -> Any:
+    return until(lambda: found if (found := pod(kubectl, name))["status"]["phase"] in phases else None)
+
+
+def state(data: Path, uid: str) -> Any:
+    return json.loads((data / "pods" / uid / "state.json").read_text())["attempts"]
+
+
+def leftovers(data: Path) -> list[int]:
+    """Processes that have to do with a data directory."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                told = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+                alive = (entry / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+            except OSError:
+                continue
+            if alive and str(data).encode() in told:
+                found.append(int(entry.name))
+    return found
+
+
+def is_gone(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()
+
+
+def lines(data: Path, uid: str) -> list[int]:
+    folder = data / "pods" / uid / "logs" / "c"
+    return [int(line.split(" ")[3]) for file in sorted(folder.iterdir()) for line in file.read_text().splitlines()]
+
+
+def test_pods_go_on_when_echelon_is_killed(tmp_path: Path) -> None:
+    """The same processes, no line lost or doubled, right exit codes."""
+    with started(tmp_path / "data") as up:
+        kubectl = client(up, tmp_path)
+        kubectl("apply", manifest=documents(COUNTING))
+        uid = phase(kubectl, "count", "Running")["metadata"]["uid"]
+        brief = phase(kubectl, "brief", "Running")["metadata"]["uid"]
+        (before,) = state(up.data, uid)
+        for _ in range(20 if LONG else 3):
+            up.kill()
+            time.sleep(0.3)
+            up.start()
+        (after,) = state(up.data, uid)
+        assert (after["pid"], after["start"], after["attempt"]) == (before["pid"], before["start"], 0)
+        ended = phase(kubectl, "brief", "Succeeded", "Failed")
+        assert ended["metadata"]["uid"] == brief
+        assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 5
+        assert pod(kubectl, "count")["status"]["containerStatuses"][0]["restartCount"] == 0
+        seen = lines(up.data, uid)
+        assert seen == list(range(len(seen)))
+
+
+@pytest.mark.parametrize("tier", ["net", "names", "plain"])
+def test_a_killed_shim_takes_its_pod_with_it(tmp_path: Path, tier: str) -> None:
+    with started(tmp_path / "data", "--tier", tier) as up:
+        kubectl = client(up, tmp_path)
+        once = COUNTING.replace("OnFailure", "Never").replace("name: count", "name: once")
+        kubectl("apply", manifest=[documents(COUNTING)[0], documents(once)[0]])
+        for name in ("count", "once"):
+            uid = phase(kubectl, name, "Running")["metadata"]["uid"]
+            shim = json.loads((up.data / "pods" / uid / "shim.json").read_text())["pid"]
+            (attempt,) = state(up.data, uid)
+            os.kill(shim, signal.SIGKILL)
+            until(partial(is_gone, attempt["pid"]), 5)
+        failed = phase(kubectl, "once", "Failed")["status"]["containerStatuses"][0]
+        assert failed["state"]["terminated"]["exitCode"] == 137
+
+        def restarted() -> Any:
+            one = pod(kubectl, "count")["status"]["containerStatuses"][0]
+            return one if one["restartCount"] == 1 and "running" in one["state"] else None
+
+        assert until(restarted)["lastState"]["terminated"]["exitCode"] == 137
+
+
+def test_nothing_is_left_of_pods_that_resist(tmp_path: Path) -> None:
+    """Ctrl-C, with processes that ignore SIGTERM, fork and leave their session; and their pods say what happened."""
+    devices = set(os.listdir("/sys/class/net"))
+    with started(tmp_path / "data") as up:
+        resist = documents(COUNTING)[0]
+        ignore = "import os, signal\nsignal.signal(15, signal.SIG_IGN)\nif os.fork(): os.setsid()\n"
+        container = resist["spec"]["containers"][0]
+        container["args"] = [ignore + container["args"][0]]
+        kubectl = client(up, tmp_path)
+        kubectl("apply", manifest=resist)
+        phase(kubectl, "count", "Running")
+        begun = time.monotonic()
+        assert up.stop() == 0
+        assert time.monotonic() - begun < 10
+        until(lambda: not leftovers(up.data), 5)
+        assert not [line for line in Path("/proc/self/mounts").read_text().splitlines() if str(tmp_path) in line]
+        assert set(os.listdir("/sys/class/net")) == devices
+        up.start()
+        status = pod(kubectl, "count")["status"]
+        assert (status["phase"], status["reason"]) == ("Failed", "Terminated")
