@@ -18,11 +18,8 @@ ROOT = Path(__file__).parents[2] / "src" / "echelon"
 SAME_SUBJECT: dict[str, str] = {
     "__main__": "what `python -m` runs",
     "disruption_budgets": "decide computes their status, the controller writes it, the scheduler reads them",
-<<<<<<< HEAD
-    "exclusive_placement": "admission sends pods to their leader, decide says who is not there, the controller ends it",
-=======
     "endpoint_slices": "decide says which endpoints a Service has, the controller writes them",
->>>>>>> d1f8a78 (Process nodes: EndpointSlices, names, hosts files; tests of containers)
+    "exclusive_placement": "admission sends pods to their leader, decide says who is not there, the controller ends it",
     "garbage": "decide says what has lost its owners, the controller deletes it",
     "lifecycle": "decide says how a node is, the controller writes it",
     "taint_eviction": "decide says when a taint ends a pod, the controller deletes it",

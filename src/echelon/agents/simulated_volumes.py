@@ -1,9 +1,10 @@
-"""Storage of simulated nodes: a claim that asks for no particular storage has a volume for as long as it lives.
+"""Storage of the nodes: a claim that asks for no particular storage has a volume for as long as it lives.
 
     claim ─► work queue ─► PersistentVolume `pvc-UID` ─► claim bound to it        claim gone ─► volume deleted
 
 It serves claims without `storageClassName`, and those whose class has the provisioner `echelon.dev/simulated`.  Others
-wait for whoever provides their storage.  Volumes can be reached from every node; nothing is stored in them.
+wait for whoever provides their storage.  Volumes can be reached from every node; on simulated nodes nothing is stored
+in them, on process nodes they are directories.
 """
 
 from __future__ import annotations

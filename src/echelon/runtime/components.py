@@ -82,7 +82,8 @@ def assemble(
     parts = controllers(verbs, caches, clock, all_controllers(caches, chosen, job_workloads=job_workloads))
     if names:
         parts += scheduler(verbs, caches, clock, Settings(names=tuple(names), levels=levels), registry)[1]
-    if cluster is not None and not all(map(runs_processes, nodes(cluster))):
-        parts.append(Component("nodes", SimulatedNodes(verbs, caches, clock, cluster).run))
+    if cluster is not None:
+        if not all(map(runs_processes, nodes(cluster))):
+            parts.append(Component("nodes", SimulatedNodes(verbs, caches, clock, cluster).run))
         parts.append(Component("volumes", SimulatedVolumes(verbs, caches, clock).run))
     return [*parts, Component("caches", caches.run)]

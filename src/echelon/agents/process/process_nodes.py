@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import Literal
 from ...api.errors import ApiError
 from ...api.objects import meta
 from ...api.objects.vocabulary import ARCH, NODE_LEASES, OS, RUNS
-from ...api.scheme import LEASES, NODES, PODS, SERVED_VERSION, Object
+from ...api.scheme import LEASES, NODES, PODS, SERVED_VERSION, VOLUME_CLAIMS, Object
 from ...api.verbs import Patch, PatchType, Verbs
 from ...base.clock import Clock
 from ...client.events import Recorder
@@ -107,6 +108,7 @@ class ProcessNodes:
         self._pods = caches.of(PODS, {_INDEX: _node_of})
         self._nodes = caches.of(NODES)
         self._leases = caches.of(LEASES)
+        self._claims = caches.of(VOLUME_CLAIMS)
         self._recorder = Recorder(verbs, clock, "kubelet")
         directory = NodeDirectory(settings.directory)
         self._directory = directory
@@ -151,6 +153,7 @@ class ProcessNodes:
         await self._register()
         await self._remove_strangers()
         self._pods.add_handler(self._pod_changed, "process-nodes")
+        self._claims.add_handler(self._claim_changed, "process-nodes")
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._heartbeats(), name="process-heartbeats")
@@ -198,6 +201,13 @@ class ProcessNodes:
         for directory in list(self._directory.pods()):
             if directory.uid not in known:
                 await asyncio.to_thread(_wipe_out, directory)
+
+    def _claim_changed(self, claim: Object | None, new: Object | None) -> None:
+        """What a claim held goes with it."""
+        if claim is not None and (new is None or meta.uid(new) != meta.uid(claim)):
+            path = self._directory.claim(meta.namespace(claim), meta.name(claim), meta.uid(claim))
+            if path.exists():
+                shutil.rmtree(path, ignore_errors=True)
 
     async def _end_all_pods(self) -> None:
         self._stopping = True
