@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from echelon.api.cluster.pools import parse
+from echelon.api.errors import ApiError
 from echelon.api.objects import meta
 from echelon.api.scheme import (
     COMPOSITE_POD_GROUPS,
@@ -22,6 +23,7 @@ from echelon.api.scheme import (
     TRAIN_JOBS,
     WORKLOADS,
     Object,
+    Resource,
 )
 from echelon.runtime import virtual_time
 from tests.controller_plane import ControllerPlane, for_training, in_virtual_time
@@ -225,6 +227,32 @@ def test_the_runtime_of_the_seed_gives_a_gang_with_a_template_and_without(templa
         assert len(await bound(plane)) == 8
 
     in_virtual_time(story, controllers=for_training, cluster=racks(2, 4), scheduler=True)
+
+
+@pytest.mark.conformance("TJ-94")
+def test_a_server_without_workloads_is_told_and_asked_again_and_no_jobset_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story(plane: ControllerPlane) -> None:
+        real = plane.api.create
+        served = False
+
+        async def create(resource: Resource, *args: Any, **options: Any) -> Object:
+            if resource == WORKLOADS and not served:
+                raise ApiError(404, "NotFound", "the server could not find the requested resource")
+            return await real(resource, *args, **options)
+
+        monkeypatch.setattr(plane.api, "create", create)
+        seed = runtime(part("node"), podGroupPolicy={"workload": {}})
+        await plane.create(seed)
+        await plane.create(trainjob("train", 2))
+        await plane.wait(30)
+        assert await plane.names(JOB_SETS) == []
+        assert "TrainJobResourcesCreationFailed" in await trouble(plane, "train")
+        served = True
+        await plane.until_condition(TRAIN_JOBS, "train", "Complete")
+
+    in_virtual_time(story, controllers=for_training, cluster=racks(1, 2), scheduler=True)
 
 
 async def _tale(writes: int | None) -> tuple[list[str], list[tuple[str, str]]]:
