@@ -10,6 +10,7 @@ import yaml
 from echelon.api.errors import ApiError
 from echelon.api.objects import meta
 from echelon.api.scheme import EVENTS, JOB_SETS, JOBS, POD_GROUPS, PODS, VOLUME_CLAIMS, Object
+from echelon.runtime import virtual_time
 from tests.controller_plane import ControllerPlane, for_training, in_virtual_time
 
 WITH_CLAIMS = """
@@ -76,6 +77,25 @@ def test_a_jobset_made_again_at_once_waits_for_its_claims_to_go() -> None:
         assert meta.uid(await plane.get(VOLUME_CLAIMS, "scratch-volumes")) != meta.uid(before)
 
     in_virtual_time(story, controllers=for_training)
+
+
+@pytest.mark.parametrize("writes", range(1, 25, 2))
+def test_claims_and_sizes_survive_a_death_at_any_write(writes: int) -> None:
+    async def main() -> None:
+        plane = ControllerPlane(for_training)
+        mortal = await plane.start(writes)
+        await plane.create(yaml.safe_load(WITH_CLAIMS))
+        larger = yaml.safe_load(WITH_CLAIMS)["spec"]["replicatedJobs"]
+        larger[0]["template"]["spec"] |= {"parallelism": 3, "completions": 3}
+        await plane.patch(JOB_SETS, "volumes", {"spec": {"replicatedJobs": larger}})
+        await mortal.dead.wait()
+        await plane.restart()
+        await plane.until_condition(JOB_SETS, "volumes", "Completed")
+        assert await plane.names(VOLUME_CLAIMS) == ["model-volumes", "scratch-volumes"]
+        assert (await plane.get(JOBS, "volumes-workers-0"))["status"]["succeeded"] == 3
+        await plane.kill()
+
+    virtual_time.run(main())
 
 
 def test_a_claim_that_the_server_refuses_is_told_in_an_event() -> None:
