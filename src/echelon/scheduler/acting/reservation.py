@@ -73,7 +73,7 @@ class _Outcome:
 
 @dataclass(slots=True)
 class _Passed:
-    """Since when the youngest placed root was pending, by priority."""
+    """The youngest placed root by priority: since when it was in line, or since when its pods were pending."""
 
     youngest: dict[int, str] = field(default_factory=dict)
 
@@ -94,7 +94,8 @@ class Reservations:
         self._context = context
         self._clock = clock
         self._held: dict[int, Reservation] = {}
-        self._passed = _Passed()
+        #: By place in line, and by the age of pods: objects that are older keep sending new pods.
+        self._passed, self._passed_pods = _Passed(), _Passed()
         #: By likeness of a demand: the reservations that it would fit into, in words, until something changes.
         self._behind: dict[object, str] = {}
 
@@ -110,7 +111,9 @@ class Reservations:
         """Pods placed by the previous process tell which roots were passed over."""
         for member in self._context.translator.members.values():
             if member.node:
-                self._passed.note(self._context.translator.root_of(member).priority, member.rank[1])
+                root = self._context.translator.root_of(member)
+                self._passed.note(root.priority, self._context.states.queued_since(root))
+                self._passed_pods.note(root.priority, member.rank[1])
 
     # -- in a decision ---------------------------------------------------------------------------------
 
@@ -136,7 +139,8 @@ class Reservations:
         """This root takes these nodes: its own reservation ends, and those of lower priority in the way."""
         self.end(state.root.id)
         if nodes:
-            self._passed.note(state.root.priority, state.since)
+            self._passed.note(state.root.priority, state.queued_since)
+            self._passed_pods.note(state.root.priority, state.since)
             if state.starving is not None:
                 state.starving.lapses = 0
             if self._held:
@@ -184,9 +188,17 @@ class Reservations:
         due = self._due(state)
         if due > now:
             return _Outcome(again=due - now)
-        if not self._passed.over(state.root.priority, state.since) or not self._has_turn(state):
+        if not self._is_passed_over(state, now) or not self._has_turn(state):
             return _Outcome()
         return _Outcome(self._reserve(state, demand, now))
+
+    def _is_passed_over(self, state: RootState, now: float) -> bool:
+        """Whether a root behind it in line was placed; after a long time, any root whose pods came later."""
+        priority = state.root.priority
+        if self._passed.over(priority, state.queued_since):
+            return True
+        waited = now - parse(state.since) if state.since else 0.0
+        return waited >= self._patience.hold_seconds and self._passed_pods.over(priority, state.since)
 
     def summary(self, state: RootState) -> str:
         """What a root reports about its reservation; "" without one."""

@@ -116,7 +116,7 @@ class RootStates:
     def __init__(self, clock: Clock, queued_since: Callable[[Root], str] = attrgetter("oldest")) -> None:
         self.queue = Queue(clock, self._woken)
         #: Tells since when a root is in line.
-        self._queued_since = queued_since
+        self.queued_since = queued_since
         self._states: dict[int, RootState] = {}
         self._arrivals = 0
         self._illegal: list[str] = []
@@ -253,7 +253,7 @@ class RootStates:
             self._arrivals += 1
             state.number = self._arrivals
         if not state.queued_since:
-            state.queued_since = self._queued_since(root)
+            state.queued_since = self.queued_since(root)
         return (-root.priority, state.queued_since, state.number, root.path)
 
     def problems(self) -> list[str]:
