@@ -131,21 +131,3 @@ def test_nobody_moves_up_by_writing_the_annotation_himself() -> None:
         assert await running(plane) == {"honest"}
 
     in_virtual_time(scenario, controllers=for_training, cluster=TWO_GPUS, scheduler=True)
-
-
-def test_who_waits_longer_with_its_pods_gets_no_reservation_before_those_ahead_of_it_in_line() -> None:
-    """GPUs become free one by one: the first goes to the stage, whose pods are younger than those of `later`."""
-
-    async def scenario(plane: ControllerPlane) -> None:
-        await plane.create(
-            job_set("staged", replicated("init", job(1, 90)), replicated("trainer", job(2, 500, gpus=1), "init"))
-        )
-        await plane.wait(5)
-        for number, seconds in enumerate((200, 215)):
-            await plane.create(job_set(f"meanwhile{number}", replicated("trainer", job(1, seconds, gpus=1))))
-        await plane.wait(5)
-        await plane.create(job_set("later", replicated("trainer", job(2, 500, gpus=1))))
-        await plane.wait(230)
-        assert await running(plane) == {"staged"}
-
-    in_virtual_time(scenario, controllers=for_training, cluster=TWO_GPUS, scheduler=True)
