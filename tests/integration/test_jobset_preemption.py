@@ -335,6 +335,22 @@ def test_an_island_with_pods_of_another_job_of_equal_priority_is_not_entered() -
     on_islands(1, story)
 
 
+def test_a_jobset_that_lacks_an_island_is_told_who_is_there_and_which_of_its_fields_to_lower() -> None:
+    async def story(world: Islands) -> None:
+        await world.classes()
+        await world.plane.create(plain_job("guest", "low", seconds=400))
+        await world.plane.wait(5)
+        await world.plane.create(jobset("owner", "low", 2, 20, pods=1, tpus=1))
+        await world.plane.wait(15)
+        for pod in await world.pods("owner"):
+            told = reason_of(pod)
+            assert "needs 2 groups, but the cluster has room for 1; tpu-i0 is held by Pod/guest-" in told
+            assert "lower spec.replicatedJobs[].replicas in JobSet/owner" in told
+            assert "evict Pod/guest-" in told
+
+    on_islands(2, story)
+
+
 def test_jobs_of_one_jobset_with_and_without_the_annotation_keep_apart() -> None:
     async def story(world: Islands) -> None:
         await world.classes()

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from ...api.objects import meta
 from ...api.objects.subtree import mapping
 from ...api.scheme import PODS, Object
-from ...api.verbs import Patch, PatchType
 from ...api.views.pod_views import PodView
-from ...base.instants import to_time
-from ..plan import NOTHING, ApplyPatch, Delete, Note, Plan
+from ..plan import NOTHING, Delete, Note, Plan
+from .taint_eviction import disrupted
 
 REASON = "ExclusivePlacementViolation"
 _MESSAGE = "Pod violated JobSet exclusive placement policy"
@@ -34,7 +33,7 @@ def reconcile(leader: PodView, key: str, node: Object | None, followers: Sequenc
         return NOTHING
     return Plan(
         stages=(
-            tuple(_marked(pod, now) for pod in live),
+            tuple(disrupted(pod, REASON, _MESSAGE, now) for pod in live),
             tuple(Delete(PODS, pod.namespace, pod.name, pod.uid) for pod in live),
         ),
         notes=tuple(Note(PODS, pod.obj, "Warning", REASON, _told(pod, key, domain)) for pod in live),
@@ -48,15 +47,3 @@ def _selector(pod: PodView) -> dict[str, str]:
 def _told(pod: PodView, key: str, domain: str) -> str:
     has = _selector(pod).get(key)
     return f"deleted: its leader is in {key}={domain}, " + (f"it is bound to {has}" if has else "it has no selector")
-
-
-def _marked(pod: PodView, now: float) -> ApplyPatch:
-    condition = {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": REASON,
-        "message": _MESSAGE,
-        "lastTransitionTime": to_time(now),
-    }
-    body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
-    return ApplyPatch(PODS, pod.namespace, pod.name, Patch(PatchType.STRATEGIC, body), "status", gone_is_fine=True)

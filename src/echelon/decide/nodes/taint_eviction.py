@@ -66,19 +66,24 @@ def _matches(toleration: TimedToleration, taint: NodeTaint) -> bool:
     return toleration.operator == "Exists" or (bool(toleration.key) and toleration.value == taint.value)
 
 
-def _evict(pod: PodView, now: float) -> Plan:
-    disrupted = {
+def disrupted(pod: PodView, reason: str, message: str, now: float) -> ApplyPatch:
+    """The condition that a pod gets before it is deleted: its Job may pass over an end with this reason."""
+    condition = {
         "type": "DisruptionTarget",
         "status": "True",
-        "reason": "DeletionByTaintManager",
-        "message": "Taint manager: deleting due to NoExecute taint",
+        "reason": reason,
+        "message": message,
         "lastTransitionTime": to_time(now),
     }
-    body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [disrupted]}}
-    patch = Patch(PatchType.STRATEGIC, body)
+    body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
+    return ApplyPatch(PODS, pod.namespace, pod.name, Patch(PatchType.STRATEGIC, body), "status", gone_is_fine=True)
+
+
+def _evict(pod: PodView, now: float) -> Plan:
+    message = "Taint manager: deleting due to NoExecute taint"
     return Plan(
         stages=(
-            (ApplyPatch(PODS, pod.namespace, pod.name, patch, "status", gone_is_fine=True),),
+            (disrupted(pod, "DeletionByTaintManager", message, now),),
             (Delete(PODS, pod.namespace, pod.name, pod.uid),),
         ),
         notes=(Note(PODS, pod.obj, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {pod.key}"),),

@@ -279,7 +279,10 @@ class _Group:
             return ""
         slots, scarcest = min(zip(counts.sum(axis=1).tolist(), names, strict=True))
         # Where every resource suffices, terms about other pods exclude these.
-        enough = isinstance(self.group, Leaf) and slots >= self.need - self.bound
+        if isinstance(self.group, Leaf):
+            enough = slots >= self.need - self.bound
+        else:
+            enough = shape.has_pod_rules and slots >= self.part.pods
         return "" if enough else scarcest
 
     @cached_property

@@ -161,7 +161,7 @@ class _Blocked:
         if not misses:
             return ""
         _, _, shortage, count = max(misses, key=lambda miss: miss[:2])
-        return f"{self._name(shortage.group)} has {_shortfall(count)}"
+        return _held(count) or f"{self._name(shortage.group)} has {_shortfall(count)}"
 
     def _cause(self, shortage: Shortage) -> str:
         subject = "" if shortage.group == self.reader else f"{self._name(shortage.group)} "
@@ -255,7 +255,14 @@ def _alone(own: Shortage | None) -> str:
         return ""
     fits = f"fits in {spoken(own.tried[0].domain)}"
     short = next((count for count in own.tried if count.have < count.need), None)
-    return f"{fits}, has {_shortfall(short)}; " if short else f"{fits}; "
+    if short is None:
+        return f"{fits}; "
+    return f"{fits}, {_held(short) or f'has {_shortfall(short)}'}; "
+
+
+def _held(count: DomainCount) -> str:
+    """Who has a domain alone, or is where it would be needed alone; "" if nobody is."""
+    return f"{spoken(count.domain)} is held by {unit_name(count.held_by)}" if count.held_by is not None else ""
 
 
 def _shortfall(count: DomainCount) -> str:

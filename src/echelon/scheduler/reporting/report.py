@@ -21,7 +21,7 @@ from typing import Literal
 
 from ...api.objects import meta
 from ...api.objects.vocabulary import INITIALLY_SCHEDULED
-from ...api.scheme import JOBS, PODS, TRAIN_JOBS, WORKLOADS, Object, Resource
+from ...api.scheme import JOB_SETS, JOBS, PODS, TRAIN_JOBS, WORKLOADS, Object, Resource
 from ...base.clock import Clock
 from ...base.paths import spoken
 from ...client.events import Recorder, reference_to
@@ -251,17 +251,23 @@ def names_of(root: Root) -> dict[int, str]:
 
 def _origins(root: GroupNode) -> dict[int, Origin]:
     """Where the fields of each group are written."""
-    return {group.id: _origin(group.obj) for group in root.subtree() if group.obj is not None}
+    return {group.id: _origin(group, group.obj) for group in root.subtree() if group.obj is not None}
 
 
-def _origin(group: Object) -> Origin:
+def _origin(group: GroupNode, obj: Object) -> Origin:
     """A Job that has made a Workload too has the fields as they are; others compose them, or have them from others."""
-    maker = meta.controller_of(group)
+    maker = meta.controller_of(obj)
     if maker is None:
         return Origin()
-    own = maker["kind"] == JOBS.kind and any(one["kind"] == WORKLOADS.kind for one in meta.owner_references(group))
-    nodes = "spec.trainer.numNodes" if maker["kind"] == TRAIN_JOBS.kind else ""
-    return Origin(f"{maker['kind']}/{maker['name']}", "spec.scheduling" if own else "", nodes)
+    own = maker["kind"] == JOBS.kind and any(one["kind"] == WORKLOADS.kind for one in meta.owner_references(obj))
+    count = "spec.trainer.numNodes" if maker["kind"] == TRAIN_JOBS.kind else ""
+    if (
+        maker["kind"] == JOB_SETS.kind
+        and group.key.kind == COMPOSITE
+        and any(leaf.exclusive for leaf in group.leaves())
+    ):
+        count = "spec.replicatedJobs[].replicas"
+    return Origin(f"{maker['kind']}/{maker['name']}", "spec.scheduling" if own else "", count)
 
 
 def _bound_pods(root: Root) -> dict[int, list[str]]:
