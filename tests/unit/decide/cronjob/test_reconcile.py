@@ -284,3 +284,28 @@ def test_intervals_count_from_the_last_job() -> None:
         job["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"] for job in stage.all(JOBS)
     ]
     assert [stamp[11:16] for stamp in stamps] == ["01:30", "03:00", "04:30"]
+
+
+def test_an_interval_is_looked_at_when_it_is_over() -> None:
+    stage = Stage(cron_job("@every 90m"))
+    stage.now += 600
+    stage.look()
+    assert stage.wake == NEW_YEAR + 5400 + 0.1
+
+
+def test_only_times_within_the_starting_deadline_are_too_many() -> None:
+    stage = Stage(cron_job("* * * * *", suspend=True, startingDeadlineSeconds=600))
+    stage.until("2026-01-01T05:00:30")
+    stage.edit(CRON_JOBS, "report", suspend=False)
+    stage.look()
+    assert len(stage.names(JOBS)) == 1
+    assert "TooManyMissedTimes" not in stage.reasons()
+
+
+def test_a_finished_job_is_told_once() -> None:
+    stage = Stage(cron_job())
+    stage.until("2026-01-01T01:10")
+    stage.end(*stage.names(JOBS))
+    stage.look()
+    stage.until("2026-01-01T01:50")
+    assert stage.reasons().count("SawCompletedJob") == 1
