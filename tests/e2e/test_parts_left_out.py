@@ -47,3 +47,28 @@ def test_an_unknown_controller_ends_the_command_with_the_list() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert "unknown controller crons; known are trainjob, jobset, job," in done.stderr
+
+
+def test_jobs_without_workloads_run_as_plain_pods_and_kubectl_shows_what_was_dropped(tmp_path: Path) -> None:
+    container = {"name": "c", "image": "registry.example/c:1", "command": ["sleep", "1"]}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "train"},
+        "spec": {
+            "scheduling": {"schedulingPolicy": {"gang": {}}},
+            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+        },
+    }
+    up = UpProcess(tmp_path / "data", "--no-job-workloads")
+    up.start()
+    try:
+        kubectl = Kubectl(up.kubeconfig, tmp_path / "cache")
+        made = kubectl.run("create", manifest=job)
+        assert made.code == 0, made.err
+        assert "Warning: spec.scheduling is dropped: this control plane runs Jobs without Workloads" in made.err
+        kubectl("wait", "--for=condition=Complete", "job/train", "--timeout=60s")
+        assert "scheduling" not in kubectl.object("job", "train")["spec"]
+        assert kubectl("get", "workloads,podgroups", "-o", "name") == ""
+    finally:
+        up.stop()
