@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from echelon.agents.process import pod_worker
 from echelon.agents.process.local_pods import LocalPod
 from echelon.api.objects import meta
-from echelon.api.scheme import PODS, Object
+from echelon.api.scheme import CONFIG_MAPS, PODS, Object
+from echelon.api.verbs import Patch, PatchType
 
 from .local_plane import local_plane, processes_of, the_container
 
@@ -417,3 +419,31 @@ async def execute(local: LocalPod, *argv: str) -> tuple[int, str]:
     said, _ = await process.communicate()
     assert process.returncode is not None
     return process.returncode, said.decode()
+
+
+async def test_a_container_over_its_memory_limit_is_killed(tmp_path: Path) -> None:
+    async with local_plane(tmp_path, "names") as plane:
+        limit = "resources: {limits: {memory: 64Mi}}"
+        grow = "command: [python, -c, 'import time; x = bytearray(200 << 20); time.sleep(1000)']"
+        modest = "command: [sleep, '1000']"
+        await plane.apply(manifest("big", f"{{name: c, image: x, {grow}, {limit}}}"))
+        await plane.apply(manifest("small", f"{{name: c, image: x, {modest}, {limit}}}"))
+        ended = await plane.phase("big", "Failed")
+        said = the_container(ended)["state"]["terminated"]
+        assert (said["reason"], said["exitCode"]) == ("OOMKilled", 137)
+        assert (await plane.pod("small"))["status"]["phase"] == "Running"
+
+
+async def test_files_of_a_config_map_follow_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_worker, "REFRESH_SECONDS", 0.3)
+    async with local_plane(tmp_path, "names") as plane:
+        await plane.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: cm}, data: {a: old, b: x}}")
+        script = "while ! grep -q new /v/a; do sleep 0.05; done; ls /v"
+        mount = f"command: [sh, -c, '{script}'], volumeMounts: [{{name: v, mountPath: /v}}]"
+        more = "restartPolicy: Never\n  volumes: [{name: v, configMap: {name: cm}}]"
+        await plane.apply(manifest("p", f"{{name: c, image: x, {mount}}}", more))
+        await plane.phase("p", "Running")
+        patch = Patch(PatchType.MERGE, {"data": {"a": "new", "b": None}})
+        await plane.verbs.patch(CONFIG_MAPS, "cm", patch, "default")
+        await plane.phase("p", "Succeeded")
+        assert await plane.log("p") == ["a"]

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .measuring import ContainerUse, measure
+from .measuring import ContainerUse, ProcessTable, measure
 from .pod_directories import NodeDirectory, PodDirectory
 from .pod_network import PodNetwork
 from .rules.attempts import Attempt, attempts_from
@@ -121,15 +121,19 @@ class LocalPod:
 
     # -- use ---------------------------------------------------------------------------------------------------
 
-    def uses(self) -> dict[str, ContainerUse]:
-        """Container → what its processes have used, for those that run; two calls give a rate of CPU."""
+    def uses(self, processes: ProcessTable | None = None) -> dict[str, ContainerUse]:
+        """Container → what its processes have used, for those that run; two calls give a rate of CPU.
+
+        Who asks for many pods reads the processes of the machine once and passes them.
+        """
         running: dict[str, Attempt] = {}
         for record in (self.directory.read("state.json") or {}).get("attempts") or ():
             if record["code"] is None:
                 running[record["container"]] = next(
                     iter(attempts_from([record], 0.0).of_container[record["container"]])
                 )
-        return measure({name: attempt.pid for name, attempt in running.items()}, self.directory.shim_pid())
+        roots = {name: attempt.pid for name, attempt in running.items()}
+        return measure(roots, self.directory.shim_pid(), processes or ProcessTable.read()) if roots else {}
 
 
 class LocalPods:

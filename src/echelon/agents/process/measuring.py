@@ -22,20 +22,33 @@ class ContainerUse:
 
 
 @dataclass
-class _Process:
+class ProcessEntry:
+    """A process of this machine."""
+
     parent: int
     ticks: int
     pages: int
 
 
-def measure(roots: Mapping[str, int], shim: int) -> dict[str, ContainerUse]:
+@dataclass(frozen=True)
+class ProcessTable:
+    """All processes of this machine at one moment: read once for all pods."""
+
+    entries: Mapping[int, ProcessEntry]
+    children: Mapping[int, list[int]]
+
+    @classmethod
+    def read(cls) -> ProcessTable:
+        entries = _processes()
+        children: dict[int, list[int]] = {}
+        for pid, process in entries.items():
+            children.setdefault(process.parent, []).append(pid)
+        return cls(entries, children)
+
+
+def measure(roots: Mapping[str, int], shim: int, processes: ProcessTable) -> dict[str, ContainerUse]:
     """Container → use.  `roots` are the main processes, by the pids of the machine; orphans hang below the shim."""
-    if not roots:
-        return {}
-    table = _processes()
-    children: dict[int, list[int]] = {}
-    for pid, process in table.items():
-        children.setdefault(process.parent, []).append(pid)
+    table, children = processes.entries, processes.children
     owner = {pid: name for name, pid in roots.items()}
     for orphan in children.get(shim, ()):
         if orphan not in owner and (name := _container_of(orphan)) in roots:
@@ -49,7 +62,7 @@ def measure(roots: Mapping[str, int], shim: int) -> dict[str, ContainerUse]:
     return found
 
 
-def _tree(root: int, children: Mapping[int, list[int]], table: Mapping[int, _Process]) -> list[int]:
+def _tree(root: int, children: Mapping[int, list[int]], table: Mapping[int, ProcessEntry]) -> list[int]:
     found, todo = [], [root]
     while todo:
         pid = todo.pop()
@@ -59,8 +72,8 @@ def _tree(root: int, children: Mapping[int, list[int]], table: Mapping[int, _Pro
     return found
 
 
-def _processes() -> dict[int, _Process]:
-    table: dict[int, _Process] = {}
+def _processes() -> dict[int, ProcessEntry]:
+    table: dict[int, ProcessEntry] = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
@@ -73,7 +86,7 @@ def _processes() -> dict[int, _Process]:
             continue
         # Children that were waited for count with their parent.
         ticks = sum(int(field) for field in fields[11:15])
-        table[int(name)] = _Process(int(fields[1]), ticks, max(0, int(sizes[1]) - int(sizes[2])))
+        table[int(name)] = ProcessEntry(int(fields[1]), ticks, max(0, int(sizes[1]) - int(sizes[2])))
     return table
 
 

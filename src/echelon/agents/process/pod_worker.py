@@ -22,6 +22,7 @@ from ...api.errors import ApiError
 from ...api.objects import meta
 from ...api.scheme import CONFIG_MAPS, PODS, SECRETS, Object
 from ...api.verbs import DeleteOptions, Patch, PatchType, Verbs
+from ...base import quantity
 from ...base.clock import Clock
 from ...base.instants import parse as instant
 from ...client.events import Recorder
@@ -31,6 +32,7 @@ from .hosts_files import HostsFiles
 from .images import Images
 from .local_pods import LocalPod, LocalPods
 from .machine import ChosenTier
+from .measuring import ProcessTable
 from .pod_directories import NodeDirectory
 from .pod_network import PodNetwork
 from .probing import Prober, run_handler
@@ -52,7 +54,7 @@ log = logging.getLogger(__name__)
 _FIRST_RETRY_SECONDS, _LAST_RETRY_SECONDS = 0.5, 30.0
 _CONFIG_RETRY_SECONDS = 5.0
 #: Files of ConfigMaps and Secrets are brought up to date this often.
-_REFRESH_SECONDS = 30.0
+REFRESH_SECONDS = 30.0
 _DEADLINE = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 SHUTDOWN = ("Terminated", "Pod was terminated in response to imminent node shutdown.")
 
@@ -113,6 +115,7 @@ class PodWorker:
         self._failure = ("", "")
         self._grace_end = 0.0
         self._asked_at = 0.0
+        self._refresh_at = 0.0
         self._removed = False
         self._told: set[tuple[str, str]] = set()
         self.address = ""
@@ -121,6 +124,21 @@ class PodWorker:
         self._news = asyncio.Event()
         #: Set after every step.
         self._synced = asyncio.Event()
+
+    @property
+    def memory_limits(self) -> dict[str, int]:
+        """Container → bytes that it may use, for those with a limit."""
+        limits = {one["name"]: (one.get("resources") or {}).get("limits") or {} for one in all_containers(self._last)}
+        return {name: quantity.parse(found["memory"]) for name, found in limits.items() if "memory" in found}
+
+    def check_memory(self, processes: ProcessTable) -> None:
+        """Kill containers that are over their limit."""
+        local = self._services.local_pods.of(self.uid)
+        used = local.uses(processes) if local is not None and self._line is not None else {}
+        for name, limit in self.memory_limits.items():
+            number = self._running_number(name)
+            if number is not None and name in used and used[name].memory_bytes > limit:
+                self._send(do="kill", container=name, attempt=number, out_of_memory=True)
 
     def start(self) -> asyncio.Task[None]:
         return asyncio.create_task(self._run(), name=f"pod-{meta.name(self._last)}")
@@ -203,6 +221,9 @@ class PodWorker:
             facts = self._facts()
         if made.ended is not None:
             await self._end_sandbox()
+        elif self._refresh_at and self._refresh_at <= facts.now:
+            self._refresh_at = facts.now + REFRESH_SECONDS
+            await self._services.volumes.refresh(pod, self._downward())
         await self._report(pod, facts, made)
         self._set_timer(pod, made)
 
@@ -240,8 +261,9 @@ class PodWorker:
         moments = [made.wake_at, _deadline(pod) if self._ending is None else None]
         if self._held_until:
             moments.append(self._held_until)
-        if self._volumes and any(has_files(volume) for volume in pod["spec"].get("volumes") or ()):
-            moments.append(self._services.clock.now() + _REFRESH_SECONDS)
+        if self._line is not None and any(has_files(volume) for volume in pod["spec"].get("volumes") or ()):
+            self._refresh_at = self._refresh_at or self._services.clock.now() + REFRESH_SECONDS
+            moments.append(self._refresh_at)
         due = min((moment for moment in moments if moment is not None), default=None)
         if due is not None:
             self._wake_in(due - self._services.clock.now())

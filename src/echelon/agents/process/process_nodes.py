@@ -32,6 +32,7 @@ from .hosts_files import HostsFiles
 from .images import Images
 from .local_pods import LocalPods
 from .machine import ChosenTier, Tier, capacity, choose_tier, node_info, shared
+from .measuring import ProcessTable
 from .pod_directories import NodeDirectory, PodDirectory
 from .pod_network import PodNetwork, free_pod_address
 from .pod_worker import NodeServices, PodWorker
@@ -45,6 +46,8 @@ log = logging.getLogger(__name__)
 _RENEW_SECONDS, _LEASE_SECONDS = 10.0, 40
 _SHIMS_AT_ONCE = 2 * (os.cpu_count() or 1)
 _INDEX = "process-node"
+#: How often containers with a memory limit are looked at.
+_MEMORY_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -158,6 +161,7 @@ class ProcessNodes:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._heartbeats(), name="process-heartbeats")
                 group.create_task(self._services.names.run(), name="hosts-files")
+                group.create_task(self._watch_memory(), name="memory-limits")
                 group.create_task(self._recorder.run(), name="process-events")
         except asyncio.CancelledError:
             await self._end_all_pods()
@@ -194,6 +198,17 @@ class ProcessNodes:
         task = worker.start()
         self._workers[worker.uid] = worker, task
         task.add_done_callback(lambda _: self._workers.pop(worker.uid, None))
+
+    async def _watch_memory(self) -> None:
+        """End containers that use more memory than they may, as the kernel of a node with cgroups would."""
+        while True:
+            await asyncio.sleep(_MEMORY_SECONDS)
+            limited = [worker for worker, _ in self._workers.values() if worker.memory_limits]
+            if not limited:
+                continue
+            processes = await asyncio.to_thread(ProcessTable.read)
+            for worker in limited:
+                worker.check_memory(processes)
 
     async def _remove_strangers(self) -> None:
         """Files and processes of pods that were deleted while nobody looked."""

@@ -15,6 +15,12 @@ _TIERS = {
 }
 
 
+_LIMITS = (
+    "memory limits are watched: a container over its limit is killed within about a second; "
+    "CPU limits and ephemeral storage limits are not enforced"
+)
+
+
 class TierChoice(Protocol):
     @property
     def tier(self) -> str: ...
@@ -38,6 +44,7 @@ def node_conditions(node: Object, chosen: TierChoice, now: float) -> list[Object
         ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
         ("Ready", "True", "KubeletReady", f"pods run as processes of this machine, tier {chosen.tier}"),
         ("echelon.dev/PodIsolation", "True" if chosen.tier != "plain" else "False", reason, message),
+        ("echelon.dev/LimitsEnforced", "True", "Watched", _LIMITS),
     ]
     stamp = to_time(now)
     made: list[Object] = []

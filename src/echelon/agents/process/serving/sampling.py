@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ....api.running_pods import PodUse, Use
 from ..local_pods import LocalPods
-from ..measuring import ContainerUse
+from ..measuring import ContainerUse, ProcessTable
 
 _INTERVAL_SECONDS = 15.0
 #: A first look soon after the start, so that `kubectl top` has something to say.
@@ -58,8 +58,8 @@ class Samples:
         return PodUse({name: _rate(self._before.machine, self._last.machine, seconds)}, self._last.at, seconds)
 
     def _measured(self) -> _Sample:
-        pods = self._pods.all()
-        uses = {pod.directory.uid: pod.uses() for pod in pods}
+        processes = ProcessTable.read()
+        uses = {pod.directory.uid: pod.uses(processes) for pod in self._pods.all()}
         return _Sample(self._now(), uses, _machine())
 
 
