@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from echelon.agents.process.shim.container_log import ContainerLog
+from echelon.api.cluster.pools import parse
 from echelon.api.objects import meta
-from echelon.api.scheme import PODS
+from echelon.api.objects.vocabulary import NODE_LEASES
+from echelon.api.scheme import LEASES, NODES, PODS
 
 from .local_plane import LocalPlane, local_plane, processes_of, the_container
 
@@ -77,3 +80,48 @@ async def test_a_process_that_ignores_sigterm_is_killed_when_its_grace_is_over(t
         assert 1.9 < time.monotonic() - begun < 6
         assert processes_of(meta.uid(made)) == []
         await plane.files_gone(meta.uid(made))
+
+
+MIXED = """
+pools:
+  - name: sim
+    counts: {node: 3}
+    capacity: {cpu: 4}
+  - name: real
+    counts: {rack: 2, node: 1}
+    runs: processes
+"""
+
+
+async def test_process_nodes_and_simulated_nodes_live_in_one_cluster(tmp_path: Path) -> None:
+    async with local_plane(tmp_path, "names", parse(MIXED, "mixed.yaml"), capacity={"cpu": "8"}) as plane:
+        nodes = {meta.name(node): node for node in (await plane.verbs.list(NODES)).items}
+        assert set(nodes) == {"sim-n0", "sim-n1", "sim-n2", "real-r0-n0", "real-r1-n0"}
+        assert nodes["real-r0-n0"]["status"]["capacity"]["cpu"] == "4"
+        for name, node in (("here", "real-r1-n0"), ("there", "sim-n1")):
+            where = f"  nodeSelector: {{kubernetes.io/hostname: {node}}}"
+            await plane.apply(pod(name, "echo ran; sleep 1000", where))
+        await plane.phase("here", "Running")
+        await plane.phase("there", "Running")
+        await plane.until(lambda: plane.log("here"))
+        assert len(list((tmp_path / "pods").iterdir())) == 1
+        assert meta.condition_is(nodes["real-r0-n0"], "Ready")
+        assert (await plane.verbs.get(LEASES, "real-r0-n0", NODE_LEASES))["spec"]["leaseDurationSeconds"] == 40
+
+
+async def test_a_log_that_grows_without_end_is_rotated(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    log = ContainerLog(str(folder / "0.log"), most_bytes=10_000, most_files=3)
+    for number in range(1000):
+        log.feed("stdout", f"line {number}\n".encode() * 2)
+    log.feed("stderr", b"x" * 40_000)
+    log.feed("stdout", b"no end of line")
+    log.close()
+    files = sorted(folder.iterdir())
+    assert len(files) == 3
+    pieces = [line for file in (*files[1:], files[0]) for line in file.read_text().splitlines()]
+    assert [line.split(" ", 3)[1:3] for line in pieces[-4:]] == [
+        ["stderr", "P"], ["stderr", "P"], ["stdout", "F"], ["stderr", "F"],
+    ]  # fmt: skip
+    assert pieces[-2].endswith(" no end of line")

@@ -46,13 +46,13 @@ def status_of(pod: Object, facts: PodFacts, plan: PodPlan, where: Whereabouts, *
     ended: Phase | None = "Failed" if where.failure[0] else plan.ended
     init = [_container(pod, one, facts, plan, where) for one in init_containers(pod)]
     main = [_container(pod, one, facts, plan, where) for one in pod["spec"]["containers"]]
-    phase = ended or _phase(pod, facts, init, main)
+    phase = ended or _phase(pod, facts, main)
     status: Object = {
         "phase": phase,
         "startTime": known.get("startTime") or to_time(where.since),
         "hostIP": where.host,
         "hostIPs": [{"ip": where.host}],
-        "conditions": _conditions(pod, facts, main, init, ended, sandbox=sandbox),
+        "conditions": _conditions(pod, facts, main, ended, sandbox=sandbox),
         "containerStatuses": main,
     }
     if init:
@@ -64,15 +64,12 @@ def status_of(pod: Object, facts: PodFacts, plan: PodPlan, where: Whereabouts, *
     return status
 
 
-def _phase(pod: Object, facts: PodFacts, init: list[Object], main: list[Object]) -> Phase:
+def _phase(pod: Object, facts: PodFacts, main: list[Object]) -> Phase:
     if not _is_initialized(pod, facts):
         return "Pending"
-    running = sum("running" in one["state"] for one in main)
-    stopped = sum("terminated" in one["state"] or bool(one.get("lastState")) for one in main)
-    waiting = len(main) - running - sum("terminated" in one["state"] or bool(one.get("lastState")) for one in main)
-    if waiting > 0 and not running and not stopped:
-        return "Pending"
-    return "Running"
+    # One that ended once and waits to be started again counts as ended.
+    begun = any("waiting" not in one["state"] or one.get("lastState") for one in main)
+    return "Running" if begun else "Pending"
 
 
 def _is_initialized(pod: Object, facts: PodFacts) -> bool:
@@ -170,7 +167,7 @@ def terminated(pod: Object, attempt: Attempt) -> Object:
 
 
 def _conditions(
-    pod: Object, facts: PodFacts, main: list[Object], init: list[Object], ended: Phase | None, *, sandbox: bool
+    pod: Object, facts: PodFacts, main: list[Object], ended: Phase | None, *, sandbox: bool
 ) -> list[Object]:
     unready = [one["name"] for one in main if not one["ready"]]
     reason, message = "", ""

@@ -16,9 +16,10 @@ _BY_CONVENTION = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 def replaced(text: str, paths: Mapping[str, str]) -> str:
     """Longest paths first, so that a mount inside another one is found."""
-    for path in sorted(paths, key=len, reverse=True):
-        text = _pattern(path).sub(lambda _, path=path: paths[path], text)  # type: ignore[misc]
-    return text
+    if not paths:
+        return text
+    longest_first = sorted(paths, key=len, reverse=True)
+    return _pattern(*longest_first).sub(lambda match: paths[match.group(0)], text)
 
 
 def unnamed(paths: Iterable[str], container: Object) -> list[str]:
@@ -30,5 +31,5 @@ def unnamed(paths: Iterable[str], container: Object) -> list[str]:
     ]
 
 
-def _pattern(path: str) -> re.Pattern[str]:
-    return re.compile(r"(?<![\w./-])" + re.escape(path.rstrip("/") or "/") + r"(?![\w.-])")
+def _pattern(*paths: str) -> re.Pattern[str]:
+    return re.compile(r"(?<![\w./-])(?:" + "|".join(map(re.escape, paths)) + r")(?![\w.-])")
