@@ -184,3 +184,42 @@ def test_nothing_is_left_of_pods_that_resist(tmp_path: Path) -> None:
         up.start()
         status = pod(kubectl, "count")["status"]
         assert (status["phase"], status["reason"]) == ("Failed", "Terminated")
+
+
+def test_a_node_is_cordoned_and_drained(tmp_path: Path) -> None:
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("pools: [{name: here, counts: {node: 2}, runs: processes}]")
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {
+                    "terminationGracePeriodSeconds": 1,
+                    "containers": [{"name": "c", "image": "x", "command": ["sleep", "1000"]}],
+                },
+            },
+        },
+    }
+    up = UpProcess(tmp_path / "data", "--cluster", str(cluster))
+    up.start()
+    try:
+        kubectl = client(up, tmp_path)
+        kubectl("apply", manifest=deployment)
+        kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+        kubectl("drain", "here-n0", "--timeout=30s")
+        kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+        pods = kubectl.object("pods", "-l", "app=web")["items"]
+        assert {one["spec"]["nodeName"] for one in pods} == {"here-n1"}
+        assert "SchedulingDisabled" in kubectl("get", "node", "here-n0")
+        assert up.stop() == 0
+        until(lambda: not leftovers(up.data), 5)
+    finally:
+        up.kill_if_alive()
+        for pid in leftovers(up.data):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)

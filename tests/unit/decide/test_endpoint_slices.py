@@ -82,6 +82,8 @@ def test_a_slice_has_at_most_a_hundred_endpoints_and_keeps_those_it_has() -> Non
     assert isinstance(change, ApplyPatch)
     assert change.name == "web-0"
     assert len(change.patch.body["endpoints"]) == 99
+    more = only(reconcile(service(), [*pods, pod("p-999", "10.0.2.1")], slices))
+    assert (more.name, len(more.patch.body["endpoints"])) == ("web-1", 51)
     gone = only(reconcile(service(), pods[:100], slices))
     assert isinstance(gone, Delete)
     assert gone.name == "web-1"

@@ -138,6 +138,7 @@ def test_probes_need_results_in_a_row() -> None:
         ({}, {"capabilities": {"add": ["SYS_ADMIN"]}}, "capabilities.add"),
         ({}, {"runAsNonRoot": True}, "will run as root"),
         ({}, {"readOnlyRootFilesystem": True}, "readOnlyRootFilesystem"),
+        ({"resourceClaims": [{"name": "x"}]}, {}, "resourceClaims"),
     ],
 )
 def test_what_a_process_node_cannot_do_is_refused(spec: Object, context: Object, said: str) -> None:
@@ -145,6 +146,13 @@ def test_what_a_process_node_cannot_do_is_refused(spec: Object, context: Object,
     assert found is not None
     assert found.reason == "CreateContainerConfigError"
     assert said in found.message
+
+
+def test_probes_that_cannot_be_made_are_refused() -> None:
+    probed = {"name": "c", "livenessProbe": {"grpc": {"port": 1}}}
+    found = refusal(pod(), probed, NodePowers("net", 0, 0))
+    assert found is not None
+    assert "livenessProbe.grpc is refused" in found.message
 
 
 def test_asking_for_what_is_so_anyway_is_not_refused() -> None:

@@ -78,6 +78,8 @@ def test_a_pod_whose_sandbox_is_gone_runs_again_only_if_its_policy_lets_it() -> 
     lost = ran("c", 137, past=True)
     assert plan(pod(policy="Never"), facts(lost, sandbox=False)).ended == "Failed"
     assert plan(pod(policy="OnFailure"), facts(lost, sandbox=False)).start == [("c", 1)]
+    before = pod("c", init=(FIRST,), policy="Never")
+    assert plan(before, facts(ran("first", 137, past=True), sandbox=False)).ended == "Failed"
 
 
 def test_init_containers_run_again_in_a_new_sandbox() -> None:

@@ -42,8 +42,6 @@ def expand(text: str, known: Mapping[str, str]) -> str:
 
     def replace(match: re.Match[str]) -> str:
         word = match.group(1)
-        if word == "$":
-            return "$"
         if word.startswith("("):
             return known.get(word[1:-1], match.group(0))
         return "$"

@@ -12,7 +12,6 @@ from ....api.scheme import Object
 from .kubelet_status import Waiting
 
 _CONFIG = "CreateContainerConfigError"
-_RUN = "CreateContainerError"
 _MESSAGE = "process nodes run containers as processes of the user that runs Echelon"
 
 
@@ -62,9 +61,11 @@ def _of_container(pod: Object, container: Object, powers: NodePowers) -> Iterato
     if context.get("readOnlyRootFilesystem"):
         yield "securityContext.readOnlyRootFilesystem is refused: containers see the files of this machine"
     yield from _of_context("securityContext", context, powers)
-    for field in ("volumeDevices", "resizePolicy"):
-        if field == "volumeDevices" and container.get(field):
-            yield f"{field} is refused: process nodes have no block devices"
+    if container.get("volumeDevices"):
+        yield "volumeDevices is refused: process nodes have no block devices"
+    for field in ("startupProbe", "readinessProbe", "livenessProbe"):
+        if "grpc" in (container.get(field) or {}):
+            yield f"{field}.grpc is refused on process nodes: use exec, httpGet or tcpSocket"
     for port in container.get("ports") or ():
         if port.get("hostPort") and powers.tier == "net":
             yield f"hostPort {port['hostPort']} is refused: use kubectl port-forward, or --tier names"
