@@ -215,7 +215,7 @@ class PodWorker:
         self._look_for_the_end(pod)
         self._watch_containers(pod)
         facts = self._facts()
-        made = plan(pod, facts) if self._ending is None else PodPlan()
+        made = self._planned(pod, facts) if self._ending is None else PodPlan()
         if self._ending is None and made.ended is None:
             await self._advance(pod, made)
             facts = self._facts()
@@ -240,6 +240,16 @@ class PodWorker:
                 health[name] = ProbeHealth(started=False, ready=False)
         now = self._services.clock.now()
         return PodFacts(self._attempts, now, health, self._backoffs, sandbox=self._line is not None)
+
+    def _planned(self, pod: Object, facts: PodFacts) -> PodPlan:
+        """What is to be done, without what the shim was told to do and has not answered yet."""
+        made = plan(pod, facts)
+        for name, number in self._sent.items():
+            latest = self._attempts.latest(name)
+            if self._line is not None and (latest is None or latest.number < number):
+                made.held_back.pop(name, None)
+                made.start = [one for one in made.start if one[0] != name]
+        return made
 
     def _look_for_the_end(self, pod: Object) -> None:
         """Begin to end the pod if it is deleted, late, or its node goes away."""
