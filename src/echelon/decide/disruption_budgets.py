@@ -5,7 +5,6 @@ Evictions read and spend `disruptionsAllowed`; preemption counts how many budget
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 
 from ..api.objects import meta
@@ -13,7 +12,7 @@ from ..api.objects.subtree import items
 from ..api.scheme import POD_DISRUPTION_BUDGETS, Object
 from ..api.views.cluster_views import BudgetSpec, BudgetView
 from ..api.views.pod_views import PodView
-from ..base.decimals import read_count
+from ..base.decimals import share
 from ..base.instants import parse
 from .plan import NOTHING, Plan, StatusWrite
 
@@ -72,15 +71,8 @@ def _granted(budget: BudgetView, pods: Sequence[PodView], now: float) -> tuple[d
 def _desired(spec: BudgetSpec, expected: int) -> int:
     """How many pods must stay healthy."""
     if spec.max_unavailable is not None:
-        return max(0, expected - _share(spec.max_unavailable, expected))
-    return _share(1 if spec.min_available is None else spec.min_available, expected)
-
-
-def _share(amount: int | str, expected: int) -> int:
-    """A number, or a percentage of `expected`, rounded up."""
-    if isinstance(amount, str):
-        return math.ceil((read_count(amount.removesuffix("%")) or 0) * expected / 100)
-    return amount
+        return max(0, expected - share(spec.max_unavailable, expected, round_up=True))
+    return share(1 if spec.min_available is None else spec.min_available, expected, round_up=True)
 
 
 def _status(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,8 @@ from ...api.views.cluster_views import NodeTaint, NodeView
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _NODE = "node.kubernetes.io/"
 _NODE_NAME = "metadata.name"
+#: Of 64 bits.
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
 
 
 def tolerations(template: Object) -> list[Object]:
@@ -80,9 +83,7 @@ def _expression(one: Object, labels: Mapping[str, str]) -> bool:
 
 
 def _number(text: str | None) -> int | None:
-    if text is None or len(text) > 19 or not text.removeprefix("-").isdecimal() or not text.isascii():
-        return None
-    return int(text)
+    return int(text) if text is not None and _NUMBER.fullmatch(text) else None
 
 
 def bound_to(spec: Object, node: str) -> Object:

@@ -5,7 +5,6 @@ claim ─► revision of the template ─► missing, failed and misplaced pods 
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,8 +15,9 @@ from ...api.scheme import DAEMON_SETS, PODS, Object
 from ...api.views.cluster_views import NodeView
 from ...api.views.pod_views import PodView
 from ...api.views.replica_views import ControllerRevisionView, DaemonSetView
-from ...base.decimals import read_count
+from ...base.decimals import share
 from ..plan import NOTHING, Create, Delete, Draft, Note, Plan, StatusWrite
+from ..status_draft import EventType
 from . import revisions
 from .claims import claim
 from .daemon_nodes import bound_to, node_of, should_run, tolerations
@@ -145,7 +145,8 @@ class _Sync:
         """maxSurge and maxUnavailable as numbers, both rounded up."""
         rolling = self._owner.spec.update_strategy.rolling_update
         wanted = sum(run for run, _ in self._wanted.values())
-        return _share(rolling.max_surge, wanted), _share(rolling.max_unavailable, wanted)
+        surge = share(rolling.max_surge, wanted, round_up=True)
+        return surge, share(rolling.max_unavailable, wanted, round_up=True)
 
     # -- writes ----------------------------------------------------------------------------------------
 
@@ -195,8 +196,8 @@ class _Sync:
             refused=self._note("Warning", "FailedCreate", "Error creating: {error}"),
         )
 
-    def _note(self, type_: str, reason: str, message: str) -> Note:
-        return Note(DAEMON_SETS, self._owner.obj, "Warning" if type_ == "Warning" else "Normal", reason, message)
+    def _note(self, type_: EventType, reason: str, message: str) -> Note:
+        return Note(DAEMON_SETS, self._owner.obj, type_, reason, message)
 
     def _status(self) -> Object:
         desired = current = missed = ready = updated = available = 0
@@ -228,9 +229,3 @@ class _Sync:
             **{name: count for name, count in counts.items() if count},
             **({"conditions": conditions} if conditions else {}),
         }
-
-
-def _share(amount: int | str, of: int) -> int:
-    if isinstance(amount, int):
-        return amount
-    return math.ceil((read_count(amount.removesuffix("%")) or 0) * of / 100)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from ...api.objects.subtree import mapping
 from ...api.scheme import DEPLOYMENTS, REPLICA_SETS, Object
 from ...api.verbs import Patch, PatchType
 from ...api.views.replica_views import DeploymentView, ReplicaSetView
-from ...base.decimals import read_count
+from ...base.decimals import share
 from ..plan import ApplyPatch
 from .template_hash import short_hash
 
@@ -94,19 +93,11 @@ def is_rolling(deployment: DeploymentView) -> bool:
     return deployment.spec.strategy.type == "RollingUpdate"
 
 
-def _share(amount: int | str, of: int, *, up: bool) -> int:
-    """A number, or a percentage of `of`."""
-    if isinstance(amount, int):
-        return amount
-    share = (read_count(amount.removesuffix("%")) or 0) * of / 100
-    return math.ceil(share) if up else math.floor(share)
-
-
 def surge_and_unavailable(deployment: DeploymentView) -> tuple[int, int]:
     """How many pods there may be too many, and too few; never neither."""
     rolling, replicas = deployment.spec.strategy.rolling_update, deployment.spec.replicas
-    surge = _share(rolling.max_surge, replicas, up=True)
-    unavailable = _share(rolling.max_unavailable, replicas, up=False)
+    surge = share(rolling.max_surge, replicas, round_up=True)
+    unavailable = share(rolling.max_unavailable, replicas, round_up=False)
     return surge, 1 if surge == 0 and unavailable == 0 else unavailable
 
 
@@ -126,7 +117,7 @@ def new_size(deployment: DeploymentView, total: int, current: int) -> int:
     wanted = deployment.spec.replicas
     if not is_rolling(deployment):
         return wanted
-    room = wanted + _share(deployment.spec.strategy.rolling_update.max_surge, wanted, up=True) - total
+    room = wanted + max_surge(deployment) - total
     return current if room <= 0 else current + min(room, wanted - current)
 
 

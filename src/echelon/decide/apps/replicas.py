@@ -18,6 +18,7 @@ from ...api.views.pod_views import PodView
 from ...api.views.replica_views import ReplicaSetView, ReplicationControllerView
 from ...base.instants import parse
 from ..plan import Create, Delete, Draft, Note, Plan, StatusWrite
+from ..status_draft import EventType
 from . import victims
 from .claims import claim
 from .victims import is_active
@@ -112,8 +113,8 @@ def pod_of(owner: Object, reference: Object) -> Object:
     return {"apiVersion": PODS.api_version, "kind": PODS.kind, "metadata": metadata, "spec": template["spec"]}
 
 
-def _note(owner: Owner, type_: str, reason: str, message: str) -> Note:
-    return Note(owner.resource, owner.obj, "Warning" if type_ == "Warning" else "Normal", reason, message)
+def _note(owner: Owner, type_: EventType, reason: str, message: str) -> Note:
+    return Note(owner.resource, owner.obj, type_, reason, message)
 
 
 # -- status --------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from ...api.scheme import DEPLOYMENTS, REPLICA_SETS, Object
 from ...api.views.pod_views import PodView
 from ...api.views.replica_views import DeploymentView, ReplicaSetView
 from ..plan import Create, Delete, Draft, Note, Plan, StatusWrite
+from ..status_draft import EventType
 from . import proportions, rollout_status
 from .claims import claim
 from .deployment_sets import (
@@ -206,8 +207,8 @@ class _Rollout:
         surplus = [one.view for one in alive[: max(0, len(alive) - limit)] if _is_empty(one)]
         self._draft.stage(*(Delete(REPLICA_SETS, one.namespace, one.name, one.uid) for one in surplus))
 
-    def _note(self, type_: str, reason: str, message: str) -> Note:
-        return Note(DEPLOYMENTS, self._deployment.obj, "Warning" if type_ == "Warning" else "Normal", reason, message)
+    def _note(self, type_: EventType, reason: str, message: str) -> Note:
+        return Note(DEPLOYMENTS, self._deployment.obj, type_, reason, message)
 
     def _finish(self, *, rolling_out: bool) -> Plan:
         for one in self._all:

@@ -5,7 +5,6 @@ claim ─► revision of the template ─► missing pods ─► pods that are t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,8 +12,9 @@ from ...api.objects.subtree import items, mapping
 from ...api.scheme import PODS, STATEFUL_SETS, VOLUME_CLAIMS, Object
 from ...api.views.pod_views import PodView
 from ...api.views.replica_views import ControllerRevisionView, StatefulSetView
-from ...base.decimals import read_count
+from ...base.decimals import share
 from ..plan import NOTHING, Create, Delete, Draft, Note, Plan, StatusWrite
+from ..status_draft import EventType
 from . import revisions
 from .claims import claim
 from .replicas import FULL_WAIT_SECONDS, MOST_PER_SYNC
@@ -165,10 +165,7 @@ class _Sync:
     def _max_unavailable(self) -> int:
         rolling = self._owner.spec.update_strategy.rolling_update
         amount = rolling.max_unavailable if rolling is not None else 1
-        if isinstance(amount, str):
-            share = (read_count(amount.removesuffix("%")) or 0) * self._owner.spec.replicas / 100
-            amount = math.floor(share)
-        return max(1, amount)
+        return max(1, share(amount, self._owner.spec.replicas, round_up=False))
 
     # -- writes ----------------------------------------------------------------------------------------
 
@@ -213,8 +210,8 @@ class _Sync:
         message = f"delete Pod {pod.name} in StatefulSet {self._owner.name} successful"
         self._draft.note(self._note("Normal", "SuccessfulDelete", message))
 
-    def _note(self, type_: str, reason: str, message: str) -> Note:
-        return Note(STATEFUL_SETS, self._owner.obj, "Warning" if type_ == "Warning" else "Normal", reason, message)
+    def _note(self, type_: EventType, reason: str, message: str) -> Note:
+        return Note(STATEFUL_SETS, self._owner.obj, type_, reason, message)
 
     def _status(self) -> Object:
         pods, wanted = list(self._pods.values()), self._owner.spec.replicas

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...api.objects.selectors import LabelSelector
 from ...api.views.cluster_views import BudgetView
 from ...api.views.pod_views import PodView
-from ...base.decimals import read_count
+from ...base.decimals import share
 from ...engine import Budget
 from .forest import Ids
 
@@ -31,8 +31,8 @@ class _Cover:
         if status.disruptions_allowed is not None and status.observed_generation >= self.budget.metadata.generation:
             return status.disruptions_allowed
         if spec.max_unavailable is not None:
-            return max(0, _share(spec.max_unavailable, count))
-        return max(0, count - _share(spec.min_available or 0, count))
+            return max(0, share(spec.max_unavailable, count, round_up=True))
+        return max(0, count - share(spec.min_available or 0, count, round_up=True))
 
 
 class Budgets:
@@ -81,10 +81,3 @@ class Budgets:
 
     def allowances(self, namespace: str) -> list[Budget]:
         return [Budget(cover.id, cover.allowance()) for cover in self._spaces.get(namespace, {}).values()]
-
-
-def _share(amount: int | str, of: int) -> int:
-    """A count, or a percentage of `of`, rounded up."""
-    if isinstance(amount, int):
-        return amount
-    return -(-(read_count(amount.removesuffix("%")) or 0) * of // 100)

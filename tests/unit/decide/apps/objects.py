@@ -78,3 +78,68 @@ def pod(
             "containerStatuses": [{"name": "c", "restartCount": restarts}],
         },
     }
+
+
+def node(name: str, *taints: Object, labels: Object | None = None) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "uid": f"uid-{name}", "labels": labels or {}},
+        "spec": {"taints": list(taints)} if taints else {},
+    }
+
+
+def template(image: str) -> Object:
+    return {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": image}]}}
+
+
+def replica_set(
+    owner: Object,
+    name: str,
+    replicas: int,
+    *,
+    image: str = "old",
+    age: float = 500,
+    there: int | None = None,
+    ready: int | None = None,
+    available: int | None = None,
+    annotations: Object | None = None,
+    status: Object | None = None,
+    **spec: Any,
+) -> Object:
+    """A ReplicaSet of a Deployment; all of its pods are there and available unless it is told otherwise."""
+    there = replicas if there is None else there
+    available = there if available is None else available
+    obj = replicated("ReplicaSet", name, replicas=replicas, template=template(image), **spec)
+    obj["metadata"] |= {
+        "creationTimestamp": to_time(NOW - age),
+        "resourceVersion": "7",
+        "ownerReferences": [reference(owner)],
+        "annotations": annotations or {},
+    }
+    obj["status"] = {
+        "replicas": there,
+        "readyReplicas": available if ready is None else ready,
+        "availableReplicas": available,
+        "observedGeneration": 1,
+        **(status or {}),
+    }
+    return obj
+
+
+def revision(owner: Object, image: str, number: int, *, age: float = 500, controlled: bool = True) -> Object:
+    """The stored template of a StatefulSet or DaemonSet; it is called after the image."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {
+            "name": f"web-{image}",
+            "namespace": "default",
+            "uid": f"uid-web-{image}",
+            "creationTimestamp": to_time(NOW - age),
+            "labels": {"app": "a", "controller-revision-hash": image},
+            **({"ownerReferences": [reference(owner)]} if controlled else {}),
+        },
+        "data": {"spec": {"template": {**template(image), "$patch": "replace"}}},
+        "revision": number,
+    }
