@@ -164,7 +164,11 @@ class PodWorker:
     async def _run(self) -> None:
         retry = _FIRST_RETRY_SECONDS
         try:
-            await self._attach()
+            try:
+                await self._attach()
+            except OSError as error:
+                log.warning("pod %s: %s", meta.key(self._last), error)
+                self._lost = True
             while not self.gone.is_set():
                 await self._wake.wait()
                 self._wake.clear()

@@ -9,7 +9,10 @@ from ....api.scheme import Object
 from ....base.instants import to_time
 
 _TIERS = {
-    "net": ("Net", "every pod has its own network address, host name, files and processes"),
+    "net": (
+        "Net",
+        "every pod has its own network address, host name, files and processes; it does not reach other networks",
+    ),
     "names": ("Names", "every pod has its own host name, files and processes; all share the ports of this machine"),
     "plain": ("Plain", "pods share everything; names and mount paths are replaced in command, args and env"),
 }
