@@ -447,3 +447,16 @@ async def test_files_of_a_config_map_follow_it(tmp_path: Path, monkeypatch: pyte
         await plane.verbs.patch(CONFIG_MAPS, "cm", patch, "default")
         await plane.phase("p", "Succeeded")
         assert await plane.log("p") == ["a"]
+
+
+@pytest.mark.parametrize("tier", ["net", "names"])
+async def test_a_pod_sees_neither_keys_nor_secrets_nor_files_of_others(tmp_path: Path, tier: str) -> None:
+    async with local_plane(tmp_path, tier) as plane:
+        script = f"ls {tmp_path}/pods {tmp_path}/pki {tmp_path}/claims; wc -c < {tmp_path}/echelon.db-wal; cat /v/own"
+        mount = f"command: [sh, -c, '{script}'], volumeMounts: [{{name: v, mountPath: /v}}]"
+        init = "{name: i, image: x, command: [sh, -c, 'echo mine > /v/own'], volumeMounts: [{name: v, mountPath: /v}]}"
+        more = "restartPolicy: Never\n  volumes: [{name: v, emptyDir: {}}]"
+        await plane.apply(manifest("p", f"{{name: c, image: x, {mount}}}", more, init))
+        await plane.phase("p", "Succeeded", "Failed")
+        seen = [line for line in await plane.log("p") if line and not line.endswith(":")]
+        assert [line for line in seen if "claims" not in line] == ["0", "mine"]

@@ -42,6 +42,8 @@ class ContainerSetting:
     default_directory: str
     #: Name → address, for tier plain.
     resolve: Callable[[str], str | None]
+    #: Files and directories of this machine that no pod may see.
+    hidden: tuple[str, ...]
     #: Of the node: what every container gets beside its own variables.
     extra_env: Mapping[str, str]
 
@@ -77,6 +79,7 @@ def start_request(pod: Object, container: Object, attempt: int, setting: Contain
         "cwd": cwd,
         "mounts": mounts,
         "root": use.root,
+        "hidden": setting.hidden,
         "scratch": str(setting.directory.scratch(name)),
         "log": str(setting.directory.log(name, attempt)),
         "rotation": {"bytes": _LOG_BYTES, "files": _LOG_FILES},

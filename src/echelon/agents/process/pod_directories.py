@@ -111,6 +111,12 @@ class NodeDirectory:
             yield PodDirectory(path)
 
     @property
+    def private(self) -> tuple[str, ...]:
+        """What pods may not see: the files of other pods, keys, the database with its Secrets."""
+        names = ("pods", "claims", "network", "pki", "kubeconfig", "echelon.db", "echelon.db-wal", "echelon.db-shm")
+        return tuple(os.path.realpath(self.path / name) for name in names)
+
+    @property
     def network(self) -> Path:
         return self.path / "network"
 

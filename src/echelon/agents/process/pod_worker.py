@@ -480,6 +480,7 @@ class PodWorker:
             services.images,
             services.default_directory,
             lambda name: services.names.resolve_from(namespace, name),
+            services.directory.private,
             {},
         )
 

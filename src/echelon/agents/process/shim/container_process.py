@@ -121,7 +121,7 @@ class ContainerProcess:
                 kernel.unshare(kernel.NEWNS)
                 mounts.separate()
                 chosen = [mounts.Mount(one[0], one[1], read_only=one[2]) for one in request["mounts"]]
-                mounts.arrange(chosen, request["scratch"], request.get("root", ""))
+                mounts.arrange(chosen, request["scratch"], request.get("root", ""), request.get("hidden", ()))
             for name, value in request.get("rlimits", {}).items():
                 resource.setrlimit(getattr(resource, name), (value, value))
             for number in (

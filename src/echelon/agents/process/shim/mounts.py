@@ -8,6 +8,7 @@ cannot be covered, so for a missing top-level directory the copy becomes the roo
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from . import kernel
 
@@ -37,10 +38,11 @@ def cover_file(source: str, target: str) -> None:
         kernel.bind(source, os.path.realpath(target))
 
 
-def arrange(mounts: list[Mount], scratch: str, root: str = "") -> None:
+def arrange(mounts: list[Mount], scratch: str, root: str = "", hidden: Iterable[str] = ()) -> None:
     """Mount everything, parents before children, and change into the root that has it all.
 
     `scratch` is an empty directory for the copies.  `root` is a directory that takes the place of the machine's root.
+    What is `hidden` is empty for the container, but for what is mounted from there.
     """
     view = _View(scratch)
     if root:
@@ -48,9 +50,18 @@ def arrange(mounts: list[Mount], scratch: str, root: str = "") -> None:
     for mount in sorted(mounts, key=lambda one: one.target):
         place = view.place_for(mount.target, directory=os.path.isdir(mount.source))
         kernel.bind(mount.source, place, read_only=mount.read_only)
+    for path in hidden:
+        _hide(view.root + path)
     if view.root:
         os.chroot(view.root)
     os.chdir("/")
+
+
+def _hide(path: str) -> None:
+    if os.path.isdir(path):
+        kernel.mount("tmpfs", path, "tmpfs", kernel.NOSUID | kernel.NODEV | kernel.RDONLY, "size=0,mode=755")
+    elif os.path.exists(path):
+        kernel.bind(os.devnull, path)
 
 
 class _View:
