@@ -87,3 +87,44 @@ def test_a_pod_that_its_controller_has_yet_to_replace_counts(spec: Object, allow
     assert plan.status is not None
     assert plan.status.status["disruptionsAllowed"] == allowed
     assert plan.status.status["expectedPods"] == expected
+
+
+def said(status: Object) -> tuple[str, str]:
+    (condition,) = status["conditions"]
+    return condition["status"], condition["reason"]
+
+
+def test_a_budget_says_whether_it_can_spare_a_pod() -> None:
+    pods = [covered_pod("p0"), covered_pod("p1")]
+    assert said(status_of(budget(minAvailable=1), pods)) == ("True", "SufficientPods")
+    assert said(status_of(budget(minAvailable=2), pods)) == ("False", "InsufficientPods")
+
+
+def test_a_budget_without_numbers_keeps_one_pod_and_one_without_pods_spares_none() -> None:
+    status = status_of(budget(), [covered_pod("p0"), covered_pod("p1")])
+    assert (status["disruptionsAllowed"], status["desiredHealthy"]) == (1, 1)
+    empty = status_of(budget(minAvailable=0), [])
+    assert (empty["disruptionsAllowed"], empty["expectedPods"]) == (0, 0)
+
+
+def test_more_may_be_unavailable_than_there_are() -> None:
+    status = status_of(budget(maxUnavailable=9), [covered_pod("p0"), covered_pod("p1", ready=False)])
+    assert (status["desiredHealthy"], status["disruptionsAllowed"]) == (0, 1)
+
+
+@pytest.mark.parametrize(("passed", "counts"), [(119, True), (119.5, True), (120, False)])
+def test_a_granted_eviction_is_forgotten_after_two_minutes(passed: float, counts: bool) -> None:
+    granted = budget({"disruptedPods": {"p0": to_time(NOW), "gone": to_time(NOW)}}, minAvailable=1)
+    status = status_of(granted, [covered_pod("p0"), covered_pod("p1")], NOW + passed)
+    assert status.get("disruptedPods", {}) == ({"p0": to_time(NOW)} if counts else {})
+
+
+def test_a_status_that_is_true_is_looked_at_again_when_the_first_grant_runs_out() -> None:
+    granted = budget({"disruptedPods": {"p0": to_time(NOW), "p1": to_time(NOW - 60)}}, minAvailable=1)
+    pods = [covered_pod("p0"), covered_pod("p1")]
+    first = plan_of(granted, pods)
+    assert first.status is not None
+    assert first.requeue_after == 60
+    again = plan_of({**granted, "status": first.status.status}, pods, NOW + 10)
+    assert again.status is None
+    assert again.requeue_after == 50

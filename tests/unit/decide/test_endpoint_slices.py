@@ -87,3 +87,86 @@ def test_a_slice_has_at_most_a_hundred_endpoints_and_keeps_those_it_has() -> Non
     gone = only(reconcile(service(), pods[:100], slices))
     assert isinstance(gone, Delete)
     assert gone.name == "web-1"
+
+
+def stored(made: Object, name: str = "web-0") -> Object:
+    """A slice as the API has it once it was created."""
+    return {**made, "metadata": {**made["metadata"], "name": name, "uid": f"uid-{name}", "resourceVersion": "1"}}
+
+
+def test_only_a_headless_service_has_headless_slices() -> None:
+    labels = only(reconcile(service(), [pod("a")], [])).obj["metadata"]["labels"]
+    assert labels == {
+        "app": "web",
+        "kubernetes.io/service-name": "web",
+        "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+        "service.kubernetes.io/headless": "",
+    }
+    addressed = only(reconcile(service(clusterIP="10.96.0.1"), [pod("a")], [])).obj["metadata"]["labels"]
+    assert "service.kubernetes.io/headless" not in addressed
+
+
+def test_a_service_with_other_labels_relabels_its_slices() -> None:
+    slices = [stored(only(reconcile(service(), [pod("a")], [])).obj)]
+    changed = service()
+    changed["metadata"]["labels"] = {"app": "web", "tier": "x"}
+    change = only(reconcile(changed, [pod("a")], slices))
+    assert change.patch.body["metadata"]["labels"]["tier"] == "x"
+    assert change.patch.body["metadata"]["resourceVersion"] == "1"
+    assert change.gone_is_fine
+
+
+PORTS: list[Object] = [
+    {"port": 80},
+    {"name": "dns", "port": 53, "protocol": "UDP", "targetPort": 5353},
+    {"name": "grpc", "port": 90, "appProtocol": "kubernetes.io/h2c"},
+]
+
+
+def test_a_slice_has_the_ports_that_the_service_leads_to() -> None:
+    made = only(reconcile(service(ports=PORTS), [pod("a")], [])).obj
+    assert made["ports"] == [
+        {"name": "", "protocol": "TCP", "port": 80},
+        {"name": "dns", "protocol": "UDP", "port": 5353},
+        {"name": "grpc", "protocol": "TCP", "port": 90, "appProtocol": "kubernetes.io/h2c"},
+    ]
+    assert reconcile(service(ports=PORTS), [pod("a")], [stored(made)]).empty
+    # A slice that leaves out what goes without saying is the same slice.
+    brief = {**made, "ports": [{"port": 80}, *made["ports"][1:]]}
+    assert reconcile(service(ports=PORTS), [pod("a")], [stored(brief)]).empty
+
+
+def test_a_slice_with_other_ports_is_replaced() -> None:
+    made = only(reconcile(service(ports=[{"port": 80}]), [pod("a")], [])).obj
+    (stage,) = reconcile(service(ports=[{"port": 81}]), [pod("a")], [stored(made)]).stages
+    assert sorted(type(action).__name__ for action in stage) == ["Create", "Delete"]
+
+
+def test_a_named_port_is_one_of_the_same_protocol_and_left_out_if_the_pod_has_none() -> None:
+    ports = [
+        {"name": "dns", "port": 53, "protocol": "UDP", "targetPort": "dns"},
+        {"name": "other", "port": 54, "targetPort": "none"},
+    ]
+    both = [
+        {"name": "dns", "containerPort": 1053},
+        {"name": "x", "containerPort": 1, "protocol": "UDP"},
+        {"name": "dns", "containerPort": 2053, "protocol": "UDP"},
+    ]
+    made = only(reconcile(service(ports=ports), [pod("a", containers=[{"name": "c", "ports": both}])], [])).obj
+    assert made["ports"] == [{"name": "dns", "protocol": "UDP", "port": 2053}]
+
+
+def test_new_pods_fill_the_room_that_there_is_before_a_slice_is_made() -> None:
+    pods = [pod(f"p-{number:03}", f"10.0.1.{number}") for number in range(203)]
+    first = stored({**only(reconcile(service(), pods[:99], [])).obj}, "web-0")
+    second = stored({**only(reconcile(service(), pods[99:198], [])).obj}, "web-1")
+    (stage,) = reconcile(service(), pods, [second, first]).stages
+    names = {
+        action.name: [one["targetRef"]["name"] for one in action.patch.body["endpoints"]][-1]
+        for action in stage
+        if isinstance(action, ApplyPatch)
+    }
+    assert names == {"web-0": "p-198", "web-1": "p-199"}
+    (made,) = [action.obj for action in stage if isinstance(action, Create)]
+    assert [one["targetRef"]["name"] for one in made["endpoints"]] == ["p-200", "p-201", "p-202"]
+    assert len(stage) == 3

@@ -118,7 +118,7 @@ def new_size(deployment: DeploymentView, total: int, current: int) -> int:
     if not is_rolling(deployment):
         return wanted
     room = wanted + max_surge(deployment) - total
-    return current if room <= 0 else current + min(room, wanted - current)
+    return current + max(0, min(room, wanted - current))
 
 
 # -- revisions -----------------------------------------------------------------------------------------------

@@ -45,9 +45,8 @@ def _ordered(tree: Any) -> Any:
 
 
 def template_of_revision(revision: ControllerRevisionView) -> Object:
-    template = dict(mapping(revision.data, "spec", "template"))
-    template.pop("$patch", None)
-    return template
+    """With the mark that makes it a patch; its metadata and spec are those of pods."""
+    return mapping(revision.data, "spec", "template")
 
 
 def newest(

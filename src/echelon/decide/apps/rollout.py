@@ -124,7 +124,7 @@ class _Rollout:
         least = self._deployment.spec.replicas - max_unavailable(self._deployment)
         unavailable = new.replicas - new.available
         most = sum(one.replicas for one in self._all) - least - unavailable
-        if not old or most <= 0:
+        if most <= 0:
             return False
         gone = 0
         for one in old:

@@ -84,9 +84,8 @@ class _Sync:
 
     def plan(self) -> Plan:
         if not self._owner.deleting:
-            for step in (self._fill, self._scale_down, self._roll):
-                if step():
-                    break
+            if not (self._fill() or self._scale_down()):
+                self._roll()
             self._draft.stage(*revisions.surplus(self._history, self._used(), self._owner.spec.revision_history_limit))
         status = self._status()
         if status != self._owner.obj.get("status"):
@@ -106,7 +105,7 @@ class _Sync:
     def _used(self) -> set[str]:
         return {self._current.name, self._update, *(_revision_of(pod) for pod in self._pods.values())}
 
-    # -- steps: each says whether the others must wait --------------------------------------------------
+    # -- steps: the first two say whether those after them must wait ------------------------------------
 
     def _fill(self) -> bool:
         """Create the pods that are missing, and delete those that ended."""
@@ -137,13 +136,13 @@ class _Sync:
             self._delete(number)
             if self._monotonic or len(self._touched) >= MOST_PER_SYNC:
                 return True
-        return bool(condemned) and self._monotonic
+        return False
 
-    def _roll(self) -> bool:
+    def _roll(self) -> None:
         """Delete pods of an old revision, from the highest ordinal down to the partition."""
         strategy = self._owner.spec.update_strategy
         if strategy.type != "RollingUpdate":
-            return False
+            return
         partition = strategy.rolling_update.partition if strategy.rolling_update is not None else 0
         least = self._owner.spec.ordinals.start + partition
         old = [number for number in reversed(self._slots) if number >= least and self._is_old(number)]
@@ -154,7 +153,6 @@ class _Sync:
                 self._delete(number)
         for number in [number for number in old if number not in unavailable][: max(0, budget)]:
             self._delete(number)
-        return False
 
     def _is_old(self, number: int) -> bool:
         pod = self._pods.get(number)

@@ -111,6 +111,7 @@ def replica_set(
     there = replicas if there is None else there
     available = there if available is None else available
     obj = replicated("ReplicaSet", name, replicas=replicas, template=template(image), **spec)
+    obj["spec"]["template"]["metadata"]["labels"]["pod-template-hash"] = name
     obj["metadata"] |= {
         "creationTimestamp": to_time(NOW - age),
         "resourceVersion": "7",

@@ -40,6 +40,8 @@ SHARES: list[tuple[str, int, int, dict[str, int], dict[str, int]]] = [
     ("of equal ones the oldest shrinks", 9, 0, {"old": 5, "new": 5}, {"old": 4, "new": 5}),
     ("of three equal ones the newest takes the rest", 14, 0, {"old": 3, "mid": 3, "new": 3},
      {"old": 4, "mid": 4, "new": 6}),
+    ("no more is added than there is room", 15, 0, {"old": 5, "new": 5}, {"old": 7, "new": 8}),
+    ("no more is taken than is too much", 5, 2, {"old": 4, "mid": 4, "new": 4}, {"old": 2, "mid": 2, "new": 3}),
     ("down to none", 0, 3, {"old": 8, "new": 5}, {"old": 0, "new": 0}),
     ("more pods than may be: the largest gives", 10, 0, {"old": 9, "new": 4}, {"old": 6, "new": 4}),
     ("to a single one", 1, 0, {"old": 5, "mid": 3, "new": 2}, {"old": 1, "mid": 0, "new": 0}),

@@ -52,6 +52,21 @@ def test_at_most_500_pods_are_created_at_a_time() -> None:
     assert sum(len(stage) for stage in decided(replicated(replicas=2000)).stages) == 500
 
 
+def test_creations_keep_to_the_room_that_there_is_and_are_tried_again() -> None:
+    plan = decided(replicated(replicas=3), room=2)
+    assert sum(len(stage) for stage in plan.stages) == 2
+    assert plan.requeue_after == 10
+    assert decided(replicated(replicas=3), room=3).requeue_after is None
+
+
+def test_as_many_pods_as_wanted_are_left_alone() -> None:
+    owner = replicated(replicas=1)
+    plan = decided(owner, pod("a", owner), room=0)
+    assert plan.stages == ()
+    assert plan.requeue_after is None
+    assert sum(len(stage) for stage in decided(replicated(replicas=1)).stages) == 1
+
+
 def test_nothing_is_created_in_a_namespace_that_is_deleted_or_for_an_owner_that_is() -> None:
     assert decided(replicated(), namespace_closed=True).stages == ()
     assert decided(replicated(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})).stages == ()
@@ -75,6 +90,8 @@ def test_orphans_that_match_are_adopted_and_pods_that_do_not_are_released() -> N
     assert patches["orphan"].patch.body["metadata"] == {"uid": "uid-orphan", "ownerReferences": [reference(owner)]}
     assert patches["lost"].patch.body["metadata"]["ownerReferences"] == [{"$patch": "delete", "uid": "uid-web"}]
     assert patches["lost"].resource is PODS
+    # A pod that goes meanwhile is neither adopted nor released, and that is fine.
+    assert all(patch.gone_is_fine for patch in patches.values())
 
 
 def test_an_owner_that_is_deleted_adopts_and_releases_nothing() -> None:
@@ -114,6 +131,11 @@ def test_the_pod_that_costs_least_goes(goes: Object, stays: Object) -> None:
     assert [note.message for note in plan.notes] == ["Deleted pod: z"]
 
 
+def test_a_set_of_none_deletes_all_of_its_pods() -> None:
+    owner = replicated(replicas=0)
+    assert deleted(decided(owner, pod("a", owner), pod("b", owner))) == ["a", "b"]
+
+
 def test_of_equal_pods_one_of_those_that_share_a_node_goes() -> None:
     owner, other = replicated(replicas=2), replicated(name="old")
     plan = decided(
@@ -125,7 +147,20 @@ def test_of_equal_pods_one_of_those_that_share_a_node_goes() -> None:
 
 @pytest.mark.parametrize(
     ("text", "cost"),
-    [("7", 7), ("-7", -7), ("0", 0), ("+7", 0), ("007", 0), ("", 0), ("x", 0), ("9" * 30, 0), ("2147483648", 0)],
+    [
+        ("7", 7),
+        ("-7", -7),
+        ("0", 0),
+        ("+7", 0),
+        ("007", 0),
+        ("", 0),
+        ("x", 0),
+        ("9" * 30, 0),
+        ("2147483648", 0),
+        ("2147483647", 2147483647),
+        ("-2147483648", -2147483648),
+        ("-2147483649", 0),
+    ],
 )
 def test_deletion_cost(text: str, cost: int) -> None:
     assert victims.deletion_cost(PodView(pod("a", annotations={victims.DELETION_COST: text}))) == cost
@@ -154,6 +189,28 @@ def test_the_status_counts_ready_available_and_fully_labelled_pods() -> None:
     assert decided(owner, *pods).status is None
 
 
+@pytest.mark.parametrize(("ready_for", "available", "wait"), [(49, 0, 1), (50, 1, None), (51, 1, None)])
+def test_a_pod_is_available_from_the_second_on_in_which_it_has_been_ready_for_long_enough(
+    ready_for: float, available: int, wait: float | None
+) -> None:
+    owner = replicated(replicas=1, minReadySeconds=50)
+    plan = decided(owner, pod("a", owner, ready_for=ready_for))
+    assert plan.status is not None
+    assert plan.status.status.get("availableReplicas", 0) == available
+    assert plan.requeue_after == wait
+
+
+def test_a_pod_that_does_not_say_since_when_it_is_ready_is_waited_for() -> None:
+    for seconds, available, wait in ((50, 0, 50), (0, 1, None)):
+        owner = replicated(replicas=1, minReadySeconds=seconds)
+        unsure = pod("a", owner)
+        del unsure["status"]["conditions"][0]["lastTransitionTime"]
+        plan = decided(owner, unsure)
+        assert plan.status is not None
+        assert plan.status.status.get("availableReplicas", 0) == available
+        assert plan.requeue_after == wait
+
+
 def test_a_replication_controller_does_not_count_terminating_pods() -> None:
     owner = replicated("ReplicationController", replicas=0)
     plan = decided(owner, pod("a", owner, deleting=True))
@@ -168,6 +225,9 @@ def test_a_refusal_is_told_once_and_taken_back() -> None:
     (condition,) = plan.refused.status["conditions"]
     assert (condition["type"], condition["status"], condition["reason"]) == ("ReplicaFailure", "True", "FailedCreate")
     assert condition["message"] == "{error}"
+    deleting = decided(replicated(replicas=0), pod("a", replicated(replicas=0)))
+    assert deleting.refused is not None
+    assert deleting.refused.status["conditions"][0]["reason"] == "FailedDelete"
     owner["status"] = {**plan.refused.status, "conditions": [{**condition, "message": "no room"}]}
     again = decided(owner)
     assert again.refused is not None

@@ -354,6 +354,19 @@ def test_a_deployment_that_is_scaled_keeps_its_history_for_now() -> None:
     assert plan.sizes == {"new": 3}
 
 
+def test_a_status_that_says_nothing_yet_is_no_complete_rollout() -> None:
+    owner = deployment(1, revisionHistoryLimit=0)
+    sets = [replica_set(owner, "old", 0), replica_set(owner, "new", 1, image="new", age=1)]
+    assert decided(owner, *sets).deleted == []
+
+
+def test_fewer_revisions_than_the_limit_all_stay() -> None:
+    owner = deployment(2, revisionHistoryLimit=2)
+    owner["status"] = finished(owner)
+    sets = [replica_set(owner, "old", 0), replica_set(owner, "new", 2, image="new", age=1)]
+    assert decided(owner, *sets).deleted == []
+
+
 @pytest.mark.parametrize("limit", [None, 2**31 - 1])
 def test_without_a_limit_every_revision_stays(limit: int | None) -> None:
     owner = deployment(2, revisionHistoryLimit=limit)

@@ -15,7 +15,6 @@ def test_counters_add_up_over_all_replica_sets() -> None:
     owner = deployment(5, 1, 1)
     old = replica_set(owner, "old", 3, ready=2, available=1, status={"terminatingReplicas": 2})
     new = replica_set(owner, "new", 2, image="new", age=1, there=2, ready=2, available=1)
-    new["status"]["terminatingReplicas"] = 1
     status = decided(owner, old, new).status
     assert {name: count for name, count in status.items() if name != "conditions"} == {
         "observedGeneration": 1,
@@ -25,7 +24,7 @@ def test_counters_add_up_over_all_replica_sets() -> None:
         "availableReplicas": 2,
         # The newest grows to 3: of 6 pods 2 are available.
         "unavailableReplicas": 4,
-        "terminatingReplicas": 3,
+        "terminatingReplicas": 2,
     }
 
 
@@ -41,8 +40,8 @@ def test_more_available_pods_than_wanted_are_not_a_negative_number_of_unavailabl
 
 @pytest.mark.parametrize(
     ("replicas", "unavailable", "there", "available"),
-    [(4, 1, 3, True), (4, 1, 2, False), (4, 0, 3, False), (4, 9, 0, True), (0, 1, 0, True), (4, "50%", 2, True),
-     (4, "49%", 2, False)],
+    [(4, 1, 3, True), (1, 1, 0, True), (4, 1, 2, False), (4, 0, 3, False), (4, 9, 0, True), (0, 1, 0, True),
+     (4, "50%", 2, True), (4, "49%", 2, False)],
 )  # fmt: skip
 def test_a_deployment_is_available_with_as_many_pods_as_must_be(
     replicas: int, unavailable: int | str, there: int, available: bool
@@ -162,8 +161,28 @@ def test_a_complete_rollout_that_loses_pods_is_not_late() -> None:
     counts = {"replicas": 3, "updatedReplicas": 1, "readyReplicas": 2, "availableReplicas": 2, "observedGeneration": 1}
     owner["status"] = {**counts, "conditions": [complete]}
     sets = [replica_set(owner, "old", 2), replica_set(owner, "new", 1, image="new", age=1, available=0)]
-    again = decided(owner, *sets)
-    assert found(again) == ("True", "NewReplicaSetAvailable")
+    assert found(decided(owner, *sets)) == ("True", "NewReplicaSetAvailable")
+    # Its first progress makes it one that goes on.
+    owner["status"] |= {"updatedReplicas": 0}
+    assert found(decided(owner, *sets)) == ("True", "ReplicaSetUpdated")
+
+
+def test_a_complete_rollout_that_replaces_a_pod_stays_complete() -> None:
+    complete = progressing(reason="NewReplicaSetAvailable", ago=90_000)
+    seen = {"readyReplicas": 0, "availableReplicas": 0}
+    assert rolled(complete, seen=seen).condition("Progressing") == complete
+    # One without any pods as well: it is as large as it should be.
+    owner = deployment(0, progressDeadlineSeconds=600)
+    owner["status"] = {"replicas": 1, "observedGeneration": 1, "conditions": [complete]}
+    assert decided(owner, replica_set(owner, "new", 0, image="new")).condition("Progressing") == complete
+
+
+def test_a_deployment_that_is_deleted_makes_no_progress() -> None:
+    owner = deployment(2, progressDeadlineSeconds=600, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    owner["status"] = {"conditions": [progressing()]}
+    plan = decided(owner, replica_set(owner, "new", 2, image="new"))
+    assert plan.condition("Progressing") == progressing()
+    assert plan.plan.requeue_after is None
 
 
 def test_a_replica_set_that_is_there_already_is_told_once() -> None:
@@ -175,7 +194,7 @@ def test_a_replica_set_that_is_there_already_is_told_once() -> None:
 
 
 def test_without_a_deadline_progress_is_forgotten() -> None:
-    plan = rolled(progressing(), progressDeadlineSeconds=None)
+    plan = rolled(progressing(), seen={"readyReplicas": 0}, progressDeadlineSeconds=None)
     assert plan.condition("Progressing") is None
     assert plan.plan.requeue_after is None
     assert rolled(None, progressDeadlineSeconds=2**31 - 1).condition("Progressing") is None

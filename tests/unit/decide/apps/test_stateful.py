@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -262,6 +263,8 @@ def test_in_order_pods_are_not_replaced_while_others_are_too_many() -> None:
     assert deleted(decided(owner, member(owner, 0, "old"), member(owner, 1, "old"), old=old)) == ["web-1"]
     leaving = member(owner, 1, "old", deleting=True)
     assert deleted(decided(owner, member(owner, 0, "old"), leaving, old=old)) == []
+    broken = [member(owner, number, "old", ready_for=None) for number in (1, 2)]
+    assert deleted(decided(owner, member(owner, 0, "old"), *broken, old=old)) == []
     parallel = stateful_set(1, current="old", **PARALLEL)
     gone = decided(parallel, member(parallel, 0, "old"), member(parallel, 1, "old"), old=old)
     assert deleted(gone) == ["web-1", "web-0"]
@@ -291,7 +294,7 @@ def test_pods_below_the_partition_keep_their_template() -> None:
     (again,) = creations(decided(owner, member(owner, 4, "old"), member(owner, 6), old=old))
     assert again["metadata"]["labels"]["controller-revision-hash"] == "web-old"
     assert again["spec"]["containers"] == [{"name": "c", "image": "old"}]
-    assert "$patch" not in again["spec"]
+    assert "$patch" not in {**again, **again["metadata"], **again["spec"]}
     (newer,) = creations(decided(owner, member(owner, 4, "old"), member(owner, 5, "old"), old=old))
     assert newer["metadata"]["labels"]["controller-revision-hash"] == "web-new"
 
@@ -365,6 +368,10 @@ def test_a_template_without_a_revision_gets_one_first() -> None:
         "data": {"spec": {"template": {**template("new"), "$patch": "replace"}}},
         "revision": 5,
     }
+    # In the order in which Go writes it, which clients compare it with.
+    assert json.dumps(create.obj["data"], separators=(",", ":")).startswith(
+        '{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"app":"a"}},"spec":{"containers":[{"image":"new",'
+    )
     first = decided(stateful_set(1), revisions=[]).stages[0][0]
     assert isinstance(first, Create)
     assert first.obj["revision"] == 1
@@ -406,6 +413,8 @@ def test_revisions_that_nothing_uses_are_kept_up_to_the_limit() -> None:
     old = [revision(owner, f"r{number}", number) for number in (5, 1, 2, 3, 4)]
     plan = decided(owner, member(owner, 0, "r2"), old=old)
     assert deleted(plan, CONTROLLER_REVISIONS) == ["web-r3", "web-r4"]
+    roomy = stateful_set(1, current="r1", revisionHistoryLimit=9, updateStrategy={"type": "OnDelete"})
+    assert deleted(decided(roomy, member(roomy, 0, "r2"), old=old), CONTROLLER_REVISIONS) == []
 
 
 def test_pods_of_the_right_name_and_revisions_are_adopted_but_not_pods_that_ended() -> None:
