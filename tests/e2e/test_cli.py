@@ -274,7 +274,9 @@ def test_tree_finds_the_plane_that_up_started(tmp_path: Path) -> None:
         assert max(map(len, shown.splitlines())) <= 60
         assert "a pod requests 9 nvidia.com/gpu, the largest node has 8" in " ".join(shown.split())
         data = json.loads(echelon("tree", "job", "job", "-o", "json", **state).stdout)
-        assert data["children"][0]["reason"].endswith("the largest node has 8")
+        assert data["children"][0]["reason"].endswith(
+            "; first lower the request for nvidia.com/gpu to 8, or add nodes with 9 nvidia.com/gpu"
+        )
         typed = {"_ECHELON_COMPLETE": "bash_complete", "COMP_WORDS": "echelon tree job j", "COMP_CWORD": "3"}
         asked = subprocess.run(
             [sys.executable, "-c", "from echelon.cli import main; main(prog_name='echelon')"],

@@ -293,3 +293,33 @@ def test_a_jobset_repeats_what_its_jobs_say_about_lost_members() -> None:
         assert ": 1 pod waits: " in message
 
     on_two_nodes(scenario)
+
+
+def test_a_job_below_a_group_that_is_missing_says_so_though_it_is_no_gang() -> None:
+    async def scenario(plane: ControllerPlane) -> None:
+        made = job("part", 1)
+        del made["spec"]["scheduling"]
+        made["metadata"]["annotations"] = {"scheduling.k8s.io/parent-compositepodgroup": "nowhere"}
+        await plane.create(made)
+        await plane.wait(8)
+        status, reason, message = await condition(plane, JOBS, "part")
+        assert (status, reason) == ("True", "GangUnschedulable")
+        assert message.endswith("to be created; fix: create CompositePodGroup nowhere")
+
+    on_two_nodes(scenario)
+
+
+def test_a_jobset_tells_of_its_tree_before_the_parts_of_it() -> None:
+    async def scenario(plane: ControllerPlane) -> None:
+        made = jobset("islands", 1)
+        del made["spec"]["scheduling"]
+        made["spec"]["replicatedJobs"][0] |= {"name": "0", "replicas": 3}
+        made["metadata"]["annotations"] = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "kubernetes.io/hostname"}
+        await plane.create(made)
+        await plane.wait(8)
+        status, _, message = await condition(plane, JOB_SETS, "islands")
+        assert status == "True"
+        assert message.startswith("CompositePodGroup islands-")
+        assert "needs 3 groups, but the cluster has room for 2" in message
+
+    on_two_nodes(scenario)

@@ -53,7 +53,7 @@ async def test_a_gang_whose_pods_are_too_large_for_any_node(world: SchedulerPlan
     await world.pods("train", "train-", 2, gpu=16)
     await world.settle()
     assert await message(world, "train") == (
-        "needs 2 pods, but a pod requests 16 nvidia.com/gpu, the largest node has 8; no single change helps, "
+        "needs 2 pods, but a pod requests 16 nvidia.com/gpu, the largest node has 8; "
         "first lower the request for nvidia.com/gpu to 8, or add nodes with 16 nvidia.com/gpu"
     )
 
@@ -97,7 +97,7 @@ async def test_a_fix_names_the_object_that_the_group_is_made_from(world: Schedul
         f"lower {scheduling}.schedulingPolicy.gang.minCount in Job/big from 5 to 4 (only 4 pods fit in one rack)"
     )
     widen, lower, *_ = (await message(world, "two")).partition("fix: ")[2].split(", or ")
-    assert widen.endswith(f"topology[0].key to {BLOCK} (in JobSet/big: delete and re-create it)")
+    assert widen == f"widen the required topology to {BLOCK} in JobSet/big (immutable: delete and re-create it)"
     assert lower.endswith("(only 4 pods fit in one rack) (in JobSet/big: delete and re-create it)")
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from ..api.objects.vocabulary import OWN_SCHEDULER
 from .failures import Refusal
-from .shared_options import remote_options
+from .shared_options import SCHEDULER_NAME, remote_options
 
 
 @click.command(short_help="Run the JobSet and TrainJob controllers on a cluster.")
@@ -24,7 +23,7 @@ from .shared_options import remote_options
     "--scheduler-name",
     "schedulers",
     multiple=True,
-    default=(OWN_SCHEDULER,),
+    default=(SCHEDULER_NAME,),
     show_default=True,
     help="spec.schedulerName that echelon scheduler serves; may be given several times. Pods of exclusive JobSets that "
     "name another get affinity terms instead of groups.",

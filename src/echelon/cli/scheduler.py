@@ -7,9 +7,7 @@ from pathlib import Path
 import click
 
 from .failures import Refusal
-from .shared_options import remote_options
-
-_NAME = "echelon"
+from .shared_options import SCHEDULER_NAME, remote_options
 
 
 @click.command(short_help="Schedule pods and groups on a cluster.")
@@ -18,7 +16,7 @@ _NAME = "echelon"
     "--name",
     "names",
     multiple=True,
-    default=(_NAME,),
+    default=(SCHEDULER_NAME,),
     show_default=True,
     help="spec.schedulerName of the pods to schedule; may be given several times.",
 )
@@ -55,7 +53,7 @@ def scheduler(
     from ..runtime import cluster_mode
     from .remote_command import work_until_interrupted
 
-    lease = "-".join(("echelon-scheduler", *(name for name in names if name != _NAME))) if leader_elect else ""
+    lease = "-".join(("echelon-scheduler", *(name for name in names if name != SCHEDULER_NAME))) if leader_elect else ""
     metrics = cluster_mode.Address(metrics_host, metrics_port) if metrics_port is not None else None
     settings = cluster_mode.RemoteSettings(kubeconfig, context, lease, metrics)
     work_until_interrupted("scheduler", settings, cluster_mode.scheduler(names, reserve_after))

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+#: `OWN_SCHEDULER` of the vocabulary, which is not imported for a help text.
+SCHEDULER_NAME = "echelon"
+
 
 def cluster_option(command: F) -> F:
     return click.option(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..api.objects.vocabulary import GANG_PENDING, INITIALLY_SCHEDULED
 from ..api.scheme import COMPOSITE_POD_GROUPS, POD_GROUPS, Object, Resource
@@ -61,6 +61,16 @@ class Gangs:
 
 
 NO_GANGS = Gangs()
+
+
+class _Found(NamedTuple):
+    """In the order in which it is told: what is worse first, and what holds up a whole tree before its parts."""
+
+    rank: int
+    inner: bool
+    name: str
+    whose: str
+    message: str
 
 
 @dataclass(frozen=True)
@@ -139,26 +149,28 @@ def _set(
 
 
 def _worst(gangs: Gangs, draft: Draft, now: float) -> _Trouble | None:
-    found: list[tuple[int, str, str, str]] = []
+    found: list[_Found] = []
     for group in gangs.groups:
         reason, message = _read(group, draft, now)
         if reason:
-            found.append((_ORDER.index(reason), group.name, f"{group.resource.kind} {group.name}", message))
+            inner, name = bool(group.spec.parent_composite_pod_group_name), f"{group.resource.kind} {group.name}"
+            found.append(_Found(_ORDER.index(reason), inner, group.name, name, message))
     if not found:
         found += _lost_members(gangs, draft, now)
     for job in gangs.below:
         told, joins = job.condition(GANG_PENDING), job.spec.template.spec.scheduling_group.pod_group_name
         if told is not None and told.status == "True" and (told.reason == INCOMPLETE or not joins):
-            found.append((_ORDER.index(told.reason), job.name, f"Job {job.name}", told.message))
+            found.append(_Found(_ORDER.index(told.reason), False, job.name, f"Job {job.name}", told.message))
     if not found:
         return None
-    rank, _, name, message = min(found)
-    reason = _ORDER[rank]
+    first = min(found)
+    reason = _ORDER[first.rank]
     if gangs.spokesman and reason != INCOMPLETE:
-        return _Trouble(reason, f"{name} is not placed; the condition {GANG_PENDING} of {gangs.spokesman} says why")
-    same = sum(one[0] == rank for one in found) - 1
+        why = f"the condition {GANG_PENDING} of {gangs.spokesman} says why"
+        return _Trouble(reason, f"{first.whose} is not placed; {why}")
+    same = sum(one[:2] == first[:2] for one in found) - 1
     more = f" (and {same} more like it)" if same else ""
-    return _Trouble(reason, f"{name}{more}: {message}")
+    return _Trouble(reason, f"{first.whose}{more}: {first.message}")
 
 
 def _read(group: GroupView, draft: Draft, now: float) -> tuple[str, str]:
@@ -171,12 +183,12 @@ def _read(group: GroupView, draft: Draft, now: float) -> tuple[str, str]:
     waiting = group.condition(INITIALLY_SCHEDULED[group.resource.kind])
     if waiting is None or waiting.status != "False":
         return "", ""
-    if group.spec.scheduling_policy.gang is None:
-        return "", ""  # no gang: its pods tell
+    if group.spec.scheduling_policy.gang is None and not group.spec.parent_composite_pod_group_name:
+        return "", ""  # neither a gang nor part of one: its pods tell
     return (UNSCHEDULABLE, waiting.message) if _lasts(waiting, draft, now) else ("", "")
 
 
-def _lost_members(gangs: Gangs, draft: Draft, now: float) -> list[tuple[int, str, str, str]]:
+def _lost_members(gangs: Gangs, draft: Draft, now: float) -> list[_Found]:
     """Of each gang, the first pod that waits, with the number of those that do."""
     waiting: dict[str, list[PodView]] = {}
     placed = {group.name for group in gangs.groups if group.spec.scheduling_policy.gang is not None}
@@ -186,13 +198,14 @@ def _lost_members(gangs: Gangs, draft: Draft, now: float) -> list[tuple[int, str
         told = pod.condition("PodScheduled")
         if told is not None and told.status == "False":
             waiting.setdefault(pod.group_name, []).append(pod)
-    found: list[tuple[int, str, str, str]] = []
+    found: list[_Found] = []
     for name, pods in waiting.items():
         told = min(pods, key=lambda pod: pod.name).condition("PodScheduled")
         assert told is not None
         if _lasts(told, draft, now):
             number = "1 pod waits" if len(pods) == 1 else f"{len(pods)} pods wait"
-            found.append((_ORDER.index(INCOMPLETE), name, f"{POD_GROUPS.kind} {name}", f"{number}: {told.message}"))
+            whose, message = f"{POD_GROUPS.kind} {name}", f"{number}: {told.message}"
+            found.append(_Found(_ORDER.index(INCOMPLETE), False, name, whose, message))
     return found
 
 

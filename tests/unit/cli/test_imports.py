@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from echelon.cli import main
+from echelon.api.objects.vocabulary import OWN_SCHEDULER
+from echelon.cli import main, shared_options
 
 #: Parts of the standard library that take longer to import than all of click.
 SLOW = {"asyncio", "ssl", "tempfile"}
@@ -38,3 +39,7 @@ def test_help_imports_no_more_than_click_and_the_command_files(command: str) -> 
     assert not {name for name in ours if not name.startswith(("echelon.cli", "echelon.base"))}
     assert not SLOW & set(modules)
     assert len(modules) < 110
+
+
+def test_the_scheduler_has_the_name_that_pods_know() -> None:
+    assert shared_options.SCHEDULER_NAME == OWN_SCHEDULER

@@ -109,5 +109,5 @@ JOBSET_EXCLUSIVE_TOPOLOGY = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 #: Annotation of a runtime: `together` lets all pods of the gang start at once, whatever waits for Ready.
 GANG_START = "trainer.kubeflow.org/gang-start"
 #: Names in a pod that leave it to the scheduler of the plane.
-DEFAULT_SCHEDULERS = ("", "default-scheduler", "echelon")
+DEFAULT_SCHEDULERS = ("", *OUR_SCHEDULERS)
 TRAINJOB_ANCESTOR_STEP = "trainer.kubeflow.org/trainjob-ancestor-step"

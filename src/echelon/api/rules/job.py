@@ -214,10 +214,12 @@ def _scheduling(spec: Part) -> list[FieldError]:
     problems += grouping.constraints(f"{path}.schedulingConstraints", scheduling.get("schedulingConstraints"))
     problems += grouping.mode(f"{path}.disruptionMode", scheduling.get("disruptionMode"))
     problems += grouping.claims(f"{path}.resourceClaims", scheduling.get("resourceClaims"))
-    least, parallelism = ((policy or {}).get("gang") or {}).get("minCount"), spec.get("parallelism", 1)
-    if least is not None and least > parallelism:
-        detail = f"must not be greater than parallelism ({parallelism})"
-        problems.append(invalid(f"{path}.schedulingPolicy.gang.minCount", least, detail))
+    least = ((policy or {}).get("gang") or {}).get("minCount")
+    for field, most in (("parallelism", spec.get("parallelism", 1)), ("completions", spec.get("completions"))):
+        if least is not None and most is not None and least > most:
+            detail = f"must not be greater than {field} ({most})"
+            problems.append(invalid(f"{path}.schedulingPolicy.gang.minCount", least, detail))
+            break
     if "gang" not in (policy or {}) and "all" in (scheduling.get("disruptionMode") or {}):
         problems.append(invalid(f"{path}.disruptionMode", "all", "must not be `all` with the basic policy"))
     return problems

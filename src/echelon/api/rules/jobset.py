@@ -107,6 +107,8 @@ def _made_names(path: str, jobset: str, replicated: Part, job: Part) -> list[Fie
         if len(name) > LONGEST_NAME:
             detail = f"JobSet name is too long, {kind} names generated for this JobSet will exceed 63 characters"
             return [invalid("metadata.name", jobset, f"{detail}: {name}")]
+    if name_formats.dns1035_label(jobset):
+        return [invalid("metadata.name", jobset, sentence) for sentence in name_formats.dns1035_label(longest_job)]
     return [
         invalid(f"{path}.name", replicated.get("name"), sentence)
         for sentence in name_formats.dns1035_label(longest_job)
@@ -145,6 +147,11 @@ def _warnings(obj: Object) -> list[str]:
     policy: Part = spec.get("executionPolicy") or {}
     if policy.get("replicatedJobsStatus") and policy.get("executionPolicyOrder") != "InOrder":
         found.append("spec.executionPolicy.replicatedJobsStatus has no effect unless executionPolicyOrder is InOrder")
+    found += [
+        f"spec.replicatedJobs[{index}].template.spec.suspend has no effect: a JobSet is suspended by spec.suspend"
+        for index, replicated in enumerate(spec.get("replicatedJobs") or ())
+        if ((replicated.get("template") or {}).get("spec") or {}).get("suspend")
+    ]
     return found
 
 

@@ -169,10 +169,12 @@ def _no_template(job: Job, workload: WorkloadView) -> str:
 
 def _unused(job: Job, pods: MemberPods, workload: WorkloadView, template: GroupTemplate) -> GroupProblem | None:
     """Why no group is made from a Workload that the user brought."""
-    if (template.min_count or 0) > job.parallelism:
+    most = job.spec.concurrent_pods
+    if (template.min_count or 0) > most:
+        field = "parallelism" if most == job.parallelism else "completions"
         message = (
             f"minCount {template.min_count} of template {template.name} in Workload {workload.name} is more than "
-            f"spec.parallelism {job.parallelism}; pods start without a group"
+            f"spec.{field} {most}; pods start without a group"
         )
         return GroupProblem("UnsupportedWorkload", message)
     if pods.may_create or pods.joined:
@@ -214,7 +216,7 @@ def compile_template(job: Job) -> Object:
 def _gang_size(job: Job) -> int | None:
     """minCount that the Job asks for; None if it does not ask for a gang."""
     gang = read(SchedulingPolicy, job.spec.scheduling.get("schedulingPolicy")).gang
-    return None if gang is None else gang.min_count or max(1, job.parallelism)
+    return None if gang is None else gang.min_count or max(1, job.spec.concurrent_pods)
 
 
 def _create_workload(job: Job) -> Create:

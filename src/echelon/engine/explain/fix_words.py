@@ -44,6 +44,9 @@ def fix_in_words(fix: Fix, whose: str, short: Shortage | None, bound: Sequence[s
         case "release":
             return _released(fix, of, bound)
         case "widen":
+            if origin is not None and origin.maker and not origin.prefix:
+                change = f"widen the required topology to {fix.wider}" if fix.wider else "remove the required topology"
+                return f"{change} in {origin.maker} (immutable: delete and re-create it)"
             field = f"{prefix}.{TOPOLOGY}"
             change = f"set {field}.key to {fix.wider}" if fix.wider else f"remove {field} ({level(fix.key)})"
             return change + every + _remade(origin, immutable=True)

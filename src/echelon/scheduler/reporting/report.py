@@ -104,13 +104,13 @@ class Reporter:
             if not group.counts.holds:
                 tried = any(leaf.id in asked for leaf in group.leaves())
                 of = parts.get(group.id, verdict)
-                why = for_group(of, group.id, names, bound, origins) + _first(of, group.id) + more
+                why = for_group(of, group.id, names, bound, origins) + _first(of, group.id, origins) + more
                 why = why if tried else self._words.of_group(group)
                 changed |= self._set_group(group, _UNSCHEDULABLE, why)
         for leaf in root.leaves():
             tried = leaf.id in asked
             of = parts.get(leaf.id, verdict)
-            why = sentence(of, names, bound, origins=origins) + _first(of, leaf.id) + more
+            why = sentence(of, names, bound, origins=origins) + _first(of, leaf.id, origins) + more
             why = why if tried else self._words.of_pods(leaf) or why
             changed |= self._set_pods(leaf.pending.values(), _UNSCHEDULABLE, why, again=_SECONDS_BETWEEN_TEXTS)
         if changed:
@@ -284,8 +284,8 @@ def _namespace(member: Member) -> list[str]:
     return [] if member.namespace == "default" else ["-n", member.namespace]
 
 
-def _first(verdict: Blocked, reader: int) -> str:
-    step = first_step(verdict, reader)
+def _first(verdict: Blocked, reader: int, origins: Mapping[int, Origin]) -> str:
+    step = first_step(verdict, reader, origins)
     return f"; {step}" if step else ""
 
 

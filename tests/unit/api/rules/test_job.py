@@ -206,6 +206,11 @@ def test_the_minimum_stays_within_parallelism() -> None:
     assert on_update(JOBS, edited(above, "spec.parallelism", 3), equal) == []
 
 
+def test_the_minimum_stays_within_completions() -> None:
+    (told,) = on_create(JOBS, job(parallelism=3, completions=1, scheduling=GANG))
+    assert told.endswith("gang.minCount: Invalid value: 2: must not be greater than completions (1)")
+
+
 @pytest.mark.conformance("JOB-W41")
 @pytest.mark.parametrize(
     ("scheduling", "accepted"),

@@ -189,6 +189,7 @@ def test_a_good_jobset_is_accepted(jobs: list[Object], spec: Object) -> None:
         ),
         proves(["JS-U06"], [], rule(targetReplicatedJobs=["nosuch"]), "targetReplicatedJobs[0]: Invalid value"),
         proves(["JS-U07"], [replicated(replicas=1025)], rule(action="RestartJob"), "has more than 1024 replicas"),
+        ([], {"failurePolicy": {"maxRestarts": -1}}, "spec.failurePolicy.maxRestarts: Invalid value: -1"),
         ([], rule(onJobFailureMessagePatterns=["("]), "not a regular expression"),
         ([], rule(onJobFailureMessagePatterns=["(a)\\1"]), "back references and look-around are not supported"),
         proves(
@@ -485,6 +486,16 @@ def test_what_is_deprecated_is_said() -> None:
     warnings = rules.warnings(JOB_SETS, job_set(startupPolicy={"startupPolicyOrder": "InOrder"}))
     assert [warning.split(" ")[0] for warning in warnings] == ["spec.startupPolicy"]
     assert rules.warnings(JOB_SETS, job_set()) == []
+
+
+def test_a_suspended_job_in_the_template_is_said_to_run() -> None:
+    (warning,) = rules.warnings(JOB_SETS, job_set(replicated(job={"suspend": True})))
+    assert warning.startswith("spec.replicatedJobs[0].template.spec.suspend has no effect")
+
+
+def test_a_name_that_no_job_can_have_is_refused_where_it_is_written() -> None:
+    (told,) = refused(JOB_SETS, edited(job_set(), "metadata.name", "a.b"))
+    assert told.startswith('metadata.name: Invalid value: "a.b": a DNS-1035 label must')
 
 
 def test_a_new_jobset_has_no_status() -> None:

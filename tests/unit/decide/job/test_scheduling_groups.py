@@ -126,10 +126,17 @@ def test_workload_then_pod_group_then_pods_as_on_a_real_cluster() -> None:
     ],
 )
 def test_the_policy_compiled(scheduling: Object | None, parallelism: int, policy: Object) -> None:
-    spec = {"parallelism": parallelism} | ({"scheduling": scheduling} if scheduling is not None else {})
+    spec = {"parallelism": parallelism, "completions": 4} | (
+        {"scheduling": scheduling} if scheduling is not None else {}
+    )
     ((_, workload),) = made(plan(job(**spec)))
     (template,) = workload["spec"]["podGroupTemplates"]
     assert template == {"name": "train-pgt-0", "schedulingPolicy": policy}
+
+
+def test_a_gang_does_not_wait_for_more_pods_than_there_will_be() -> None:
+    ((_, workload),) = made(plan(job(parallelism=6, completions=2, scheduling=GANG_ALL)))
+    assert workload["spec"]["podGroupTemplates"][0]["schedulingPolicy"] == {"gang": {"minCount": 2}}
 
 
 @pytest.mark.conformance("JOB-W13", "JOB-W14", "JOB-W38", "SCH-198")
