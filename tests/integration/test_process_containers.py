@@ -460,3 +460,27 @@ async def test_a_pod_sees_neither_keys_nor_secrets_nor_files_of_others(tmp_path:
         await plane.phase("p", "Succeeded", "Failed")
         seen = [line for line in await plane.log("p") if line and not line.endswith(":")]
         assert [line for line in seen if "claims" not in line] == ["0", "mine"]
+
+
+async def test_containers_have_a_directory_and_packages_of_their_own(tmp_path: Path) -> None:
+    """What they write without saying where, and what they install, never meets the user's files or Echelon's."""
+    async with local_plane(tmp_path, "names", default_directory="") as plane:
+        await plane.apply(
+            """
+apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec:
+  restartPolicy: Never
+  containers:
+  - name: c
+    image: x
+    command: [sh, -c, 'ls -A | wc -l; pwd; echo $PIP_TARGET; python -c "import sys; print(sys.path[1])"; touch made']
+"""
+        )
+        await plane.phase("p", "Succeeded")
+        files, where, target, path = await plane.log("p")
+        assert files == "0"
+        assert where == "/pod/work"
+        assert target == path == "/pod/packages"
+        assert ((await plane.local("p")).directory.own("c") / "work" / "made").exists()

@@ -100,15 +100,22 @@ def process_options(command: F) -> F:
 
 
 def process_settings(
-    data: Path, tier: Literal["auto", "net", "names", "plain"], images: Path | None, host_paths: bool, capacity: str
+    data: Path,
+    tier: Literal["auto", "net", "names", "plain"],
+    images: Path | None,
+    host_paths: bool,
+    capacity: str,
+    directory: Path | None = Path(),
 ) -> ProcessSettings:
+    """Containers that do not say where begin in `directory`, or in an empty one of their own."""
     from ..runtime.config import BadImages, Images, ProcessSettings, read_images
 
     try:
         known = read_images(images) if images is not None else Images()
     except BadImages as error:
         raise Refusal(str(error)) from error
-    return ProcessSettings(data, tier, known, host_paths, capacity=_amounts(capacity))
+    begin = str(directory.resolve()) if directory is not None else ""
+    return ProcessSettings(data, tier, known, host_paths, begin, _amounts(capacity))
 
 
 def _amounts(text: str) -> dict[str, str]:

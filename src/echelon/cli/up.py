@@ -84,6 +84,11 @@ if TYPE_CHECKING:
 )
 @process_options
 @click.option(
+    "--directory",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Where containers on process nodes begin that do not say workingDir.  [default: an empty one of their own]",
+)
+@click.option(
     "--controllers",
     metavar="NAMES",
     default="*",
@@ -119,6 +124,7 @@ def up(
     images: Path | None,
     allow_host_paths: bool,
     capacity: str,
+    directory: Path | None,
     controllers: str,
     no_job_workloads: bool,
     feature_gates: str,
@@ -167,7 +173,9 @@ def up(
             max_requests_inflight=max_requests_inflight,
             max_mutating_requests_inflight=max_mutating_requests_inflight,
             nodes="none" if nodes == "none" else "simulated",
-            processes=process_settings(data or default_data_directory(), tier, images, allow_host_paths, capacity),
+            processes=process_settings(
+                data or default_data_directory(), tier, images, allow_host_paths, capacity, directory
+            ),
             cluster=cluster,
             speed=speed,
             scheduler_names=() if no_scheduler else config.EMBEDDED_SCHEDULER_NAMES,

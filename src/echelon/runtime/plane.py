@@ -10,7 +10,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ import uvloop
 from prometheus_client import generate_latest
 
 from ..agents.process.machine import NoProcessNodes
+from ..agents.process.pod_network import GATEWAY
 from ..agents.process.process_nodes import ProcessNodes, ProcessSettings, prepare_process_nodes
 from ..agents.process.serving.served_pods import ServedPods
 from ..api.cluster.pools import nodes, runs_processes
@@ -92,7 +93,7 @@ async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
         try:
             server = await serve(
                 pipeline,
-                settings.server,
+                replace(settings.server, also_at=(GATEWAY,)) if _own_nodes(settings) else settings.server,
                 clock,
                 lambda: generate_latest(registry),
                 {"informer-sync": lambda: "" if synced.is_set() else "caches are not synced yet"},
@@ -127,11 +128,16 @@ async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
         yield Plane(pipeline, caches, clock, server.url, settings.kubeconfig_path, local)
 
 
+def _own_nodes(settings: PlaneSettings) -> list[Object]:
+    """The nodes whose pods run as processes of this machine."""
+    return [node for node in nodes(settings.cluster) if settings.nodes != "none" and runs_processes(node)]
+
+
 async def _process_nodes(
     settings: PlaneSettings, pipeline: Pipeline, caches: Caches, clock: Clock, server: Server
 ) -> ProcessNodes | None:
-    own = [node for node in nodes(settings.cluster) if runs_processes(node)]
-    if settings.nodes == "none" or not own:
+    own = _own_nodes(settings)
+    if not own:
         return None
     processes = settings.processes or ProcessSettings(settings.data)
 
@@ -141,7 +147,9 @@ async def _process_nodes(
         return server.issue_token(account, pod, audience, seconds)
 
     try:
-        return await prepare_process_nodes(pipeline, caches, clock, own, processes, issue_token)
+        return await prepare_process_nodes(
+            pipeline, caches, clock, own, processes, issue_token, (server.host, server.port)
+        )
     except NoProcessNodes as error:
         raise CannotStart(str(error)) from error
 

@@ -71,6 +71,8 @@ class ServerSettings:
     #: Where to append the audit log; None: nowhere.
     audit_log: Path | None = None
     limits: FlightLimits = DEFAULT_LIMITS
+    #: Addresses of relays that lead here.
+    also_at: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not is_loopback(self.host) and self.authorization != "rbac":
@@ -102,7 +104,7 @@ class Server:
         self._listener = listener
         self._app = app
         self._credentials = credentials
-        self.port = port
+        self.host, self.port = host, port
         self._tokens = tokens
         self.url = f"https://{_bracketed(host)}:{port}"
 
@@ -151,7 +153,7 @@ async def serve(
     try:
         port = int(bound.getsockname()[1])
         pki = settings.directory / "pki"
-        credentials = certificates.ensure(pki, time.time(), _served_addresses(settings.host))
+        credentials = certificates.ensure(pki, time.time(), (*_served_addresses(settings.host), *settings.also_at))
         authorizer: Authorizer = Rbac(pipeline.reader) if settings.authorization == "rbac" else AllowAll()
         tokens = ServiceAccountTokens(certificates.signing_key(pki / "sa.key"), pipeline.reader)
         authenticator = Authenticator(credentials.token, UserFile(pki / "users.json"), tokens, time.time)

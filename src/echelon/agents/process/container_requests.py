@@ -9,13 +9,15 @@ from typing import Any
 
 from ...api.objects import meta
 from ...api.scheme import Object
-from .images import Images
+from .images import Images, ImageUse
 from .pod_directories import PodDirectory
 from .rules import plain_paths
 from .rules.container_env import BadConfig, DownwardFacts, Lookup, command_line, environment, expand
 from .rules.host_names import host_name, rewritten
 from .rules.kubelet_status import Waiting
 
+#: Where a container finds the directory that is its own.
+_OWN = "/pod"
 _LOG_BYTES, _LOG_FILES = 10 << 20, 5
 
 
@@ -38,7 +40,7 @@ class ContainerSetting:
     #: Volume → its directory or file on this machine.
     volumes: Mapping[str, str]
     images: Images
-    #: Where containers begin that do not say where.
+    #: Where containers begin that do not say where; "" for an empty directory of their own.
     default_directory: str
     #: Name → address, for tier plain.
     resolve: Callable[[str], str | None]
@@ -53,7 +55,7 @@ def start_request(pod: Object, container: Object, attempt: int, setting: Contain
     name, image = container["name"], container.get("image", "")
     use = setting.images.of(image)
     try:
-        own = environment(pod, container, setting.facts, setting.lookup)
+        own = environment(pod, container, setting.facts, setting.lookup, setting.extra_env)
     except BadConfig as error:
         raise CannotStartContainer(Waiting("CreateContainerConfigError", str(error))) from error
     argv = command_line(container, own)
@@ -61,8 +63,10 @@ def start_request(pod: Object, container: Object, attempt: int, setting: Contain
         if not use.command:
             raise CannotStartContainer(Waiting("InvalidImageName", setting.images.advice(name, image)))
         argv = [*use.command, *argv]
-    env = {**use.env, "HOSTNAME": host_name(pod), **setting.extra_env, **own}
-    cwd = os.path.join(setting.default_directory if not use.root else "/", container.get("workingDir") or "")
+    place = str(setting.directory.own(name)) if setting.tier == "plain" else _OWN
+    env = {**_with_own_packages(use, place), "HOSTNAME": host_name(pod), **own}
+    begin = setting.default_directory or f"{place}/work"
+    cwd = os.path.join("/" if use.root else begin, container.get("workingDir") or "")
     mounts = _mounts(pod, container, attempt, setting, own)
     if setting.tier == "plain":
         argv, env, cwd = _in_plain(container, argv, env, cwd, mounts, own, setting)
@@ -87,6 +91,20 @@ def start_request(pod: Object, container: Object, attempt: int, setting: Contain
     }
 
 
+def _with_own_packages(use: ImageUse, place: str) -> dict[str, str]:
+    """What a container installs with pip stays its own, as in a container with files of its own."""
+    if use.root:
+        return dict(use.env)
+    packages = f"{place}/packages"
+    seen = [packages, *filter(None, [use.env.get("PYTHONPATH")])]
+    return {
+        **use.env,
+        "PIP_TARGET": packages,
+        "PYTHONPATH": ":".join(seen),
+        "PATH": f"{packages}/bin:{use.env['PATH']}",
+    }
+
+
 def _refused(message: str) -> Waiting:
     return Waiting("CreateContainerConfigError", message)
 
@@ -103,6 +121,8 @@ def _mounts(
         made.append((source, os.path.normpath(mount["mountPath"]), bool(mount.get("readOnly"))))
     path = container.get("terminationMessagePath") or "/dev/termination-log"
     made.append((str(setting.directory.termination_log(container["name"], attempt)), path, False))
+    if setting.tier != "plain":
+        made.append((str(setting.directory.own(container["name"])), _OWN, False))
     return made
 
 
@@ -151,6 +171,7 @@ def _make_directories(container: Object, attempt: int, setting: ContainerSetting
     name, directory = container["name"], setting.directory
     directory.scratch(name).mkdir(parents=True, exist_ok=True)
     directory.container(name).mkdir(parents=True, exist_ok=True)
+    (directory.own(name) / "work").mkdir(parents=True, exist_ok=True)
     directory.termination_log(name, attempt).touch()
     if container.get("stdin") and not (directory.container(name) / "stdin").exists():
         os.mkfifo(directory.container(name) / "stdin", 0o600)

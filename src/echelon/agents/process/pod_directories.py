@@ -54,6 +54,10 @@ class PodDirectory:
     def scratch(self, container: str) -> Path:
         return self.path / "scratch" / container
 
+    def own(self, container: str) -> Path:
+        """Where a container begins that nobody told where (`work`), and what it installs (`packages`)."""
+        return self.path / "own" / container
+
     def termination_log(self, container: str, attempt: int) -> Path:
         return self.container(container) / f"termination-log.{attempt}"
 

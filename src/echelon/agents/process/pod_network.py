@@ -46,6 +46,11 @@ class PodNetwork:
         """The address of the nodes."""
         return GATEWAY if self._chosen.tier == "net" else _LOOPBACK
 
+    @property
+    def holder(self) -> int:
+        """The pid of the holder; 0 where there is none."""
+        return self._holder
+
     # -- addresses ---------------------------------------------------------------------------------------------
 
     def keep(self, uid: str, address: str) -> None:

@@ -15,6 +15,7 @@ import contextlib
 import logging
 import signal
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -78,6 +79,8 @@ class NodeServices:
     #: So many shims start at a time.
     starting: asyncio.Semaphore
     default_directory: str
+    #: What every container finds in its environment.
+    node_env: Mapping[str, str]
 
     @property
     def ahead(self) -> float:
@@ -481,7 +484,7 @@ class PodWorker:
             services.default_directory,
             lambda name: services.names.resolve_from(namespace, name),
             services.directory.private,
-            {},
+            services.node_env,
         )
 
     async def _referenced(self, pod: Object) -> dict[tuple[str, str], Object]:

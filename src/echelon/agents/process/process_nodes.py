@@ -38,6 +38,7 @@ from .pod_network import PodNetwork, free_pod_address
 from .pod_worker import NodeServices, PodWorker
 from .rules.node_conditions import node_conditions, tier_words
 from .rules.refusals import NodePowers
+from .serving.api_relay import ApiRelay
 from .shim.main import kill_marked
 from .volume_files import IssueToken, VolumeFiles
 
@@ -59,7 +60,7 @@ class ProcessSettings:
     tier: Tier | Literal["auto"] = "auto"
     images: Images = field(default_factory=Images)
     host_paths: bool = False
-    #: Where containers begin that do not say where.
+    #: Where containers begin that do not say where; "" for an empty directory of their own.
     default_directory: str = field(default_factory=os.getcwd)
     #: Overrides what is found.
     capacity: dict[str, str] = field(default_factory=dict)
@@ -72,13 +73,14 @@ async def prepare_process_nodes(
     nodes: Sequence[Object],
     settings: ProcessSettings,
     issue_token: IssueToken | None = None,
+    server: tuple[str, int] | None = None,
 ) -> ProcessNodes:
     """Find out what this machine allows and has; nodes without a capacity share it.  May raise NoProcessNodes."""
     chosen = await choose_tier(settings.tier)
     found = {**await capacity(), **settings.capacity}
     unsized = sum(not _has_capacity(node) for node in nodes)
     sized = [node if _has_capacity(node) else _with_capacity(node, shared(found, unsized)) for node in nodes]
-    return ProcessNodes(verbs, caches, clock, sized, settings, chosen, issue_token)
+    return ProcessNodes(verbs, caches, clock, sized, settings, chosen, issue_token, server)
 
 
 def _has_capacity(node: Object) -> bool:
@@ -102,6 +104,7 @@ class ProcessNodes:
         settings: ProcessSettings,
         chosen: ChosenTier,
         issue_token: IssueToken | None = None,
+        server: tuple[str, int] | None = None,
     ) -> None:
         self._verbs = verbs
         self._caches = caches
@@ -116,6 +119,7 @@ class ProcessNodes:
         directory = NodeDirectory(settings.directory)
         self._directory = directory
         self._network = PodNetwork(directory, chosen)
+        self._relay = ApiRelay(self._network, chosen, server) if server is not None else None
         self.local_pods = LocalPods(directory, self._network)
         names = HostsFiles(caches, lambda name: free_pod_address(name, (), network=chosen.tier == "net"))
         root = chosen.user_namespace or os.geteuid() == 0
@@ -135,6 +139,7 @@ class ProcessNodes:
             names,
             asyncio.Semaphore(_SHIMS_AT_ONCE),
             settings.default_directory,
+            self._relay.environment if self._relay is not None else {},
         )
         self._workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
         self._stopping = False
@@ -163,6 +168,8 @@ class ProcessNodes:
                 group.create_task(self._services.names.run(), name="hosts-files")
                 group.create_task(self._watch_memory(), name="memory-limits")
                 group.create_task(self._recorder.run(), name="process-events")
+                if self._relay is not None:
+                    group.create_task(self._relay.run(), name="api-relay")
         except asyncio.CancelledError:
             await self._end_all_pods()
             raise

@@ -9,6 +9,7 @@ import base64
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from ....api.objects import meta
@@ -49,9 +50,15 @@ def expand(text: str, known: Mapping[str, str]) -> str:
     return _REFERENCE.sub(replace, text)
 
 
-def environment(pod: Object, container: Object, facts: DownwardFacts, lookup: Lookup) -> dict[str, str]:
-    """May raise BadConfig."""
-    made: dict[str, str] = {}
+def environment(
+    pod: Object,
+    container: Object,
+    facts: DownwardFacts,
+    lookup: Lookup,
+    from_node: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, str]:
+    """`from_node` is what every container gets, and may be named in its own variables.  May raise BadConfig."""
+    made = dict(from_node)
     for source in container.get("envFrom") or ():
         made |= _from_source(pod, source, lookup)
     for variable in container.get("env") or ():
