@@ -7,56 +7,12 @@ from typing import Any
 
 import pytest
 
-from echelon.api.scheme import JOBS, PODS, Object
+from echelon.api.scheme import JOBS, Object
 from echelon.base.instants import to_time
-from echelon.decide.job.reconcile import reconcile
-from echelon.decide.plan import ApplyPatch, Create, Delete, Plan
+from echelon.decide.plan import ApplyPatch, Delete
 
-from .objects import INDEX, NOW, TRACKING, indexed, job, job_pod, observed, ready, running
-
-#: A template that brings its own group: the tests here are about pods alone.
-PLAIN = {
-    "metadata": {"labels": {"app": "x"}},
-    "spec": {
-        "containers": [{"name": "c"}],
-        "restartPolicy": "Never",
-        "schedulingGroup": {"podGroupName": "mine"},
-    },
-}
-
-
-def plan(the_job: Object, *pods: Object, now: float = NOW, **more: Any) -> Plan:
-    the_job["spec"]["template"] = more.pop("template", PLAIN)
-    return reconcile(observed(the_job, *pods, **more), now)
-
-
-def actions(result: Plan, kind: type) -> list[Any]:
-    return [action for stage in result.stages for action in stage if isinstance(action, kind)]
-
-
-def created(result: Plan) -> list[Object]:
-    return [action.obj for action in actions(result, Create) if action.resource is PODS]
-
-
-def deleted(result: Plan) -> list[str]:
-    return [action.name for action in actions(result, Delete)]
-
-
-def stripped(result: Plan) -> list[str]:
-    return [action.name for action in actions(result, ApplyPatch)]
-
-
-def status(result: Plan) -> Object:
-    assert result.status is not None
-    return result.status.status
-
-
-def conditions(result: Plan) -> list[tuple[str, str, str]]:
-    return [(one["type"], one["status"], one["reason"]) for one in status(result).get("conditions", ())]
-
-
-def reasons(result: Plan) -> list[str]:
-    return [note.reason for note in result.notes]
+from .objects import INDEX, NOW, TRACKING, indexed, job, job_pod, ready, running
+from .plans import PLAIN, actions, conditions, created, deleted, plan, reasons, status, stripped
 
 
 def replacements(the_job: Object, *pods: Object, now: float = NOW) -> list[Object]:
