@@ -22,7 +22,7 @@ PROGRAMS = {
 pytestmark = pytest.mark.clients
 
 
-@pytest.mark.conformance("API-106", "API-107", "TJ-98")
+@pytest.mark.conformance("API-106", "API-107", "TJ-96", "TJ-98")
 @pytest.mark.parametrize("client", PROGRAMS)
 def test_python_client_does_all_it_offers(client: str, kubeconfig: Path, tmp_path: Path) -> None:
     namespace = client.replace(" ", "-").replace("_", "-")
