@@ -91,7 +91,7 @@ def _restarted_too_often(job: Job, pods: Sequence[JobPod]) -> bool:
 
 
 def _failed_indexes(job: Job, counts: PodCounts) -> Outcome | None:
-    if job.backoff_limit_per_index is None or not counts.failed_indexes:
+    if not counts.failed_indexes:
         return None
     most = job.spec.max_failed_indexes
     if most is not None and len(counts.failed_indexes) > most:

@@ -82,7 +82,7 @@ def _run(job: Job, mine: list[JobPod], groups: scheduling_groups.GroupStep, obse
         changes = scaling.manage(job, mine, counted, now)
     held = scaling.last_failed_per_index(job, mine, counted)
     if end is None:
-        end = outcome.completed(job, counted, len(counted.active) + len(changes.create) - len(changes.delete))
+        end = outcome.completed(job, counted, len(counted.active) - len(changes.delete))
         if end is None and not job.deleting:
             status.suspension()
     doomed = counted.active if end is not None and end.recorded else changes.delete
@@ -101,7 +101,7 @@ def _run(job: Job, mine: list[JobPod], groups: scheduling_groups.GroupStep, obse
     status.pods(survivors, counted.ready - gone_ready, terminating)
     status.counters(counting, counted)
     if end is not None:
-        _conclude(status, end, counting, survivors + terminating)
+        _conclude(status, end, counting, terminating)
     _wake(draft, job, end, changes, start, now)
     status.grouping(groups.problem)
     creation_trouble.tell(status, ())

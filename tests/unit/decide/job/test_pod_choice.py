@@ -280,6 +280,12 @@ def test_a_job_without_completions_ends_with_one_success_when_nothing_runs() -> 
     assert len(created(none_yet)) == 2
 
 
+def test_pods_that_are_too_many_do_not_keep_a_job_from_completing() -> None:
+    result = plan(job(running(active=1, succeeded=2), completions=2, parallelism=2), job_pod("a"))
+    assert deleted(result) == ["a"]
+    assert conditions(result) == [("SuccessCriteriaMet", "True", "CompletionsReached")]
+
+
 def test_more_successes_than_were_asked_for_are_told_at_the_end() -> None:
     met = {"type": "SuccessCriteriaMet", "status": "True", "reason": "CompletionsReached", "message": "m"}
     events = [
