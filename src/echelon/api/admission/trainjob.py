@@ -15,7 +15,9 @@ from ..objects import meta
 from ..objects.builtin_runtimes import template_of
 from ..objects.vocabulary import (
     GANG_START,
+    JOBSET_EXCLUSIVE_TOPOLOGY,
     PARENT_COMPOSITE,
+    PREFERRED_TOPOLOGY,
     PROGRESS_REPORTS,
     REQUIRED_TOPOLOGY,
     TRAINJOB_ANCESTOR_STEP,
@@ -45,6 +47,8 @@ RESERVED_ENV = {
 }
 #: Set by jax; a TrainJob that sets them gets a warning.
 JAX_ENV = ("JAX_NUM_PROCESSES", "JAX_PROCESS_ID", "JAX_COORDINATOR_ADDRESS")
+#: What `echelon.initializers` and upstream's images can fetch.
+_SCHEMES = {"dataset": ("hf", "s3", "cache"), "model": ("hf", "s3")}
 _ADDED_LATER = ("trainer", "initializer", "activeDeadlineSeconds")
 
 Part = Mapping[str, Any]
@@ -80,7 +84,7 @@ def warnings(obj: Object, reader: Reader) -> list[str]:
     found = _runtime_of(obj, reader)
     if found is None:
         return []
-    told = [*own_warnings(found), *runtime_gaps.of_trainjob(obj, found)]
+    told = [*own_warnings(found), *runtime_gaps.of_trainjob(obj, found), *_without_effect(obj)]
     if "jax" in (found["spec"].get("mlPolicy") or {}):
         told += [
             f"spec.trainer.env[{index}]: {variable['name']} is set by the jax policy itself"
@@ -92,6 +96,17 @@ def warnings(obj: Object, reader: Reader) -> list[str]:
         if len(longest) > LONGEST_NAME:
             told.append(f"metadata.name: pods of {name} would be called {longest}, which exceeds 63 characters")
     return told
+
+
+def _without_effect(obj: Object) -> Iterator[str]:
+    if JOBSET_EXCLUSIVE_TOPOLOGY in meta.annotations(obj):
+        where = f"metadata.annotations[{JOBSET_EXCLUSIVE_TOPOLOGY}]"
+        yield f"{where}: has no effect on a TrainJob, write it in spec.template.metadata.annotations of the runtime"
+    for part, known in _SCHEMES.items():
+        uri = ((obj["spec"].get("initializer") or {}).get(part) or {}).get("storageUri")
+        if uri and uri.partition("://")[0] not in known:
+            names = ", ".join(f"{scheme}://" for scheme in known)
+            yield f"spec.initializer.{part}.storageUri: initializers know {names}; others need an image of your own"
 
 
 def runtime(resource: Resource, obj: Object, old: Object | None = None) -> None:
@@ -276,10 +291,7 @@ def _grouping(obj: Object, runtime_: Object, jobs: Mapping[str, Part]) -> Iterat
     """What a TrainJob itself says about its group, against what its runtime says."""
     spec, notes = runtime_["spec"], meta.annotations(obj)
     yield from _reports(obj)
-    asked, key = notes.get(REQUIRED_TOPOLOGY), trainer_scheduling.key_of_trainer(spec)
-    if asked is not None and key and asked != key:
-        detail = f"the runtime's spec.scheduling says {key}; leave the annotation out"
-        yield invalid(f"metadata.annotations[{REQUIRED_TOPOLOGY}]", asked, detail)
+    yield from _topology(notes, spec)
     parent = notes.get(PARENT_COMPOSITE)
     if parent is not None:
         where = f"metadata.annotations[{PARENT_COMPOSITE}]"
@@ -297,6 +309,23 @@ def _grouping(obj: Object, runtime_: Object, jobs: Mapping[str, Part]) -> Iterat
             if nodes % replicas:
                 detail = f"cannot be spread evenly over the {replicas} Jobs {name} of the runtime"
                 yield invalid("spec.trainer.numNodes", nodes, detail)
+
+
+def _topology(notes: Mapping[str, str], spec: Part) -> Iterator[FieldError]:
+    """Annotations that shape the trainer's group need one that is made from the runtime."""
+    grouped = "scheduling" in spec or "workload" in (spec.get("podGroupPolicy") or {})
+    for name in (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY):
+        where = f"metadata.annotations[{name}]"
+        if name in notes and PARENT_COMPOSITE in notes:
+            yield forbidden_field(where, f"the group below that of {PARENT_COMPOSITE} is made from its Workload")
+        elif name in notes and not grouped:
+            yield forbidden_field(where, "the runtime makes no group: it needs podGroupPolicy.workload or scheduling")
+    asked, key = notes.get(REQUIRED_TOPOLOGY), trainer_scheduling.key_of_trainer(spec)
+    where = f"metadata.annotations[{REQUIRED_TOPOLOGY}]"
+    if asked is not None:
+        yield from fields.needed(where, asked, fields.label_key)
+    if asked is not None and key and asked != key:
+        yield invalid(where, asked, f"the runtime's spec.scheduling says {key}; leave the annotation out")
 
 
 def _reports(obj: Object) -> Iterator[FieldError]:

@@ -47,6 +47,9 @@ KEEP_COMPLETED_STAGES = PREFIX + "keep-completed-stages"
 #: What a TrainJob hands on to its JobSet.
 STAGE_OPTIONS = (QUOTA_ADMISSION, QUOTA_TIMEOUT, KEEP_COMPLETED_STAGES)
 
+#: Every name of ours; others with the prefix are misspelt.
+OURS = frozenset(value for value in list(globals().values()) if isinstance(value, str) and value.startswith(PREFIX))
+
 #: The scheduler of pods that name none; on a real cluster that is kube-scheduler.
 DEFAULT_SCHEDULER = "default-scheduler"
 #: Our scheduler beside another.

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from .. import scheme
 from ..errors import FieldError
+from ..objects import meta
+from ..objects.vocabulary import OURS, PREFIX
 from ..scheme import Object, Resource
 from . import (
     apps,
@@ -168,4 +170,5 @@ def validate_update(resource: Resource, new: Object, old: Object, subresource: s
 
 def warnings(resource: Resource, obj: Object) -> list[str]:
     """Warnings for objects that are accepted but probably not intended."""
-    return _of(resource).warnings(obj)
+    unknown = [name for name in meta.annotations(obj) if name.startswith(PREFIX) and name not in OURS]
+    return [f"metadata.annotations[{name}]: unknown, has no effect" for name in unknown] + _of(resource).warnings(obj)

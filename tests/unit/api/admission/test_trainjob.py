@@ -353,7 +353,7 @@ def test_a_gang_runtime_has_at_most_eight_groups() -> None:
 
 SCHEDULING: dict[str, Any] = {"scheduling": {"schedulingConstraints": {"topology": [{"key": "rack"}]}}}
 PARENT = "scheduling.k8s.io/parent-compositepodgroup"
-REQUIRED = "echelon.dev/required-topology"
+REQUIRED, PREFERRED = "echelon.dev/required-topology", "echelon.dev/preferred-topology"
 GROUPED = Cluster(
     *[
         (CLUSTER_TRAINING_RUNTIMES, found)
@@ -361,6 +361,7 @@ GROUPED = Cluster(
             runtime(NODE, name="in-rack", **SCHEDULING),
             runtime(step("node", "trainer", replicas=4), name="sliced", **GANG),
             runtime(NODE, name="volcano", podGroupPolicy={"volcano": {}}),
+            runtime(NODE, name="gang", **GANG),
         )
     ]
 )
@@ -376,6 +377,13 @@ def annotated(name: str, notes: dict[str, str], **spec: Any) -> Object:
     ("obj", "sentence"),
     [
         (annotated("in-rack", {REQUIRED: "block"}), "the runtime's spec.scheduling says rack"),
+        (
+            annotated("volcano", {REQUIRED: "rack"}),
+            f"metadata.annotations[{REQUIRED}]: Forbidden: the runtime makes no",
+        ),
+        (annotated("volcano", {PREFERRED: "rack"}), f"metadata.annotations[{PREFERRED}]: Forbidden: the runtime makes"),
+        (annotated("gang", {REQUIRED: "rack", PARENT: "p"}), f"metadata.annotations[{REQUIRED}]: Forbidden: the group"),
+        (annotated("gang", {REQUIRED: "no key!"}), f"metadata.annotations[{REQUIRED}]: Invalid value"),
         (annotated("in-rack", {PARENT: "p"}), "spec.scheduling makes groups of its own"),
         (annotated("volcano", {PARENT: "p"}), "the runtime groups its pods by podGroupPolicy.volcano"),
         (annotated("sliced", {PARENT: "No Name"}, trainer={"numNodes": 4}), f"metadata.annotations[{PARENT}]"),
@@ -491,3 +499,14 @@ def test_names_too_long_for_pods_and_variables_of_jax_draw_warnings() -> None:
         "spec.trainer.env[0]",
         "metadata.name",
     ]
+
+
+def test_what_has_no_effect_on_a_trainjob_draws_warnings() -> None:
+    found = {part: {"storageUri": f"{scheme}://a/b"} for part, scheme in (("dataset", "ftp"), ("model", "cache"))}
+    obj = annotated("llm", {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}, initializer=found)
+    exclusive, dataset, model = warnings(TRAIN_JOBS, obj, CLUSTER)
+    assert exclusive.startswith("metadata.annotations[alpha.jobset.sigs.k8s.io/exclusive-topology]: has no effect")
+    assert dataset.startswith("spec.initializer.dataset.storageUri: initializers know hf://, s3://, cache://;")
+    assert model.startswith("spec.initializer.model.storageUri: initializers know hf://, s3://;")
+    known = {"dataset": {"storageUri": "cache://a/b"}, "model": {"storageUri": "hf://a/b"}}
+    assert warnings(TRAIN_JOBS, on("llm", initializer=known), CLUSTER) == []

@@ -101,3 +101,9 @@ def test_equal_owners_count_once() -> None:
     obj = edited(named(), "metadata.ownerReferences", [OWNER, dict(OWNER)])
     rules.prepare_create(CONFIG_MAPS, obj, 0.0)
     assert obj["metadata"]["ownerReferences"] == [OWNER]
+
+
+def test_a_misspelt_annotation_of_ours_is_said() -> None:
+    obj = edited(named(), "metadata.annotations", {"echelon.dev/run-second": "3", "other.dev/x": "y"})
+    assert rules.warnings(CONFIG_MAPS, obj) == ["metadata.annotations[echelon.dev/run-second]: unknown, has no effect"]
+    assert rules.warnings(CONFIG_MAPS, edited(named(), "metadata.annotations", {"echelon.dev/run-seconds": "3"})) == []
