@@ -87,6 +87,10 @@ CASES = {
         FOREIGN_JOBSET + TRAINJOB,
         ["TrainJob/train", "JobSet train exists and"],
     ),
+    "nothing to run": (
+        JOBSET.replace("replicas: 1", "replicas: 0"),
+        ["JobSet/train", "it has no replicas"],
+    ),
     "service refused": (
         QUOTA.replace("pods", "services").replace('"0"', '"1"') + JOBSET,
         ["JobSet/train", "HeadlessServiceCreationFailed", "exceeded quota: none"],

@@ -8,7 +8,18 @@ from typing import Any
 import pytest
 
 from echelon.api.objects import meta
-from echelon.api.scheme import CONFIG_MAPS, EVENTS, JOB_SETS, JOBS, POD_GROUPS, PODS, TRAIN_JOBS, WORKLOADS, Object
+from echelon.api.scheme import (
+    CONFIG_MAPS,
+    EVENTS,
+    JOB_SETS,
+    JOBS,
+    POD_GROUPS,
+    PODS,
+    RESOURCE_QUOTAS,
+    TRAIN_JOBS,
+    WORKLOADS,
+    Object,
+)
 from echelon.runtime import virtual_time
 from tests.controller_plane import ControllerPlane, for_training, in_virtual_time
 
@@ -158,3 +169,23 @@ def test_a_death_at_any_write_changes_nothing_in_the_end(writes: int) -> None:
 
 def _unhashed(name: str) -> str:
     return name.rsplit("-", 1)[0] if name.startswith("PodGroup") else name
+
+
+def test_pods_that_the_server_refuses_are_told_on_jobset_and_trainjob_until_they_are_made() -> None:
+    async def story(plane: ControllerPlane) -> None:
+        quota = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
+        await plane.create({"apiVersion": "v1", "kind": "ResourceQuota", **quota})
+        await plane.create(trainjob("plain-cpu", trainer={"command": ["sleep", "3"]}))
+        await plane.wait(20)
+        told = meta.find_condition(await plane.get(JOB_SETS, "train"), "CreationFailed")
+        assert told is not None
+        assert told["status"] == "True"
+        assert told["message"].startswith("Job train-node-0: ")
+        assert "exceeded quota: none" in told["message"]
+        about = {one["involvedObject"]["kind"] for one in await plane.all(EVENTS) if one["reason"] == "JobHindered"}
+        assert about == {"JobSet", "TrainJob"}
+        await plane.delete(RESOURCE_QUOTAS, "none")
+        await plane.until_condition(TRAIN_JOBS, "train", "Complete")
+        assert not meta.condition_is(await plane.get(JOB_SETS, "train"), "CreationFailed")
+
+    in_virtual_time(story, controllers=for_training)

@@ -147,10 +147,13 @@ def _warnings(obj: Object) -> list[str]:
     policy: Part = spec.get("executionPolicy") or {}
     if policy.get("replicatedJobsStatus") and policy.get("executionPolicyOrder") != "InOrder":
         found.append("spec.executionPolicy.replicatedJobsStatus has no effect unless executionPolicyOrder is InOrder")
+    replicated = spec.get("replicatedJobs") or ()
+    if all(one.get("replicas", 1) == 0 for one in replicated):
+        found.append("spec.replicatedJobs: there are no replicas, so nothing runs and the JobSet does not end")
     found += [
         f"spec.replicatedJobs[{index}].template.spec.suspend has no effect: a JobSet is suspended by spec.suspend"
-        for index, replicated in enumerate(spec.get("replicatedJobs") or ())
-        if ((replicated.get("template") or {}).get("spec") or {}).get("suspend")
+        for index, one in enumerate(replicated)
+        if ((one.get("template") or {}).get("spec") or {}).get("suspend")
     ]
     return found
 

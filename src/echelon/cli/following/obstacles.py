@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ...api.objects import meta
 from ...api.objects.vocabulary import INITIALLY_SCHEDULED, MANAGERS
-from ...api.scheme import COMPOSITE_POD_GROUPS, EVENTS, POD_GROUPS, PODS, Object, Resource
+from ...api.scheme import COMPOSITE_POD_GROUPS, EVENTS, JOB_SETS, POD_GROUPS, PODS, Object, Resource
 from ...client.informer import Caches
 from ...runtime.config import EMBEDDED_SCHEDULER_NAMES
 
@@ -56,6 +56,9 @@ class Obstacles:
                 yield name, f"spec.managedBy leaves it to {managed_by}, which does not run here"
             if obj["spec"].get("suspend"):
                 yield name, "it is suspended (spec.suspend)"
+            jobs = obj["spec"].get("replicatedJobs") if resource is JOB_SETS else None
+            if jobs is not None and not any(job["replicas"] for job in jobs):
+                yield name, "it has no replicas, so there is nothing to run (spec.replicatedJobs[].replicas)"
 
     def _groups(self) -> Iterable[Obstacle]:
         for resource in (COMPOSITE_POD_GROUPS, POD_GROUPS):

@@ -156,6 +156,11 @@ def _wanted_template(job: Job, workload: WorkloadView) -> GroupTemplate | None:
 def _no_template(job: Job, workload: WorkloadView) -> str:
     names = [one.name for one in _templates(workload)]
     wanted = job.view.annotations.get(GROUP_TEMPLATE_NAME, "")
+    if wanted and workload.controlled_by(job.uid):
+        return (
+            f"no Workload with a podGroupTemplate {wanted} names this Job in its controllerRef; "
+            "pods start without a group"
+        )
     if wanted:
         listed = ", ".join(names) or "none"
         return (

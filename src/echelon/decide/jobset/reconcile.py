@@ -91,7 +91,9 @@ def _only_expired(jobset: JobSetView, now: float) -> Plan:
 def _tell_creations(decision: _Decision) -> None:
     """Say on the JobSet what cannot be made, because somebody else has the name or the server refuses."""
     hindered = [note for note in decision.status.notes if note.reason in _HINDERED]
-    creation_trouble.tell(decision.status, hindered)
+    also = gang_trouble.owner_of(decision.js.view, TRAIN_JOBS)
+    if hindered or not creation_trouble.repeat(decision.status, decision.jobs.active, also):
+        creation_trouble.tell(decision.status, hindered)
     creation_trouble.if_refused(JOB_SETS, decision.js.obj, decision.draft, decision.now)
     if hindered:
         decision.draft.requeue(_LOOK_AGAIN_SECONDS)

@@ -493,6 +493,12 @@ def test_a_suspended_job_in_the_template_is_said_to_run() -> None:
     assert warning.startswith("spec.replicatedJobs[0].template.spec.suspend has no effect")
 
 
+def test_a_jobset_without_replicas_is_said_to_run_nothing() -> None:
+    (warning,) = rules.warnings(JOB_SETS, job_set(replicated(replicas=0)))
+    assert warning.startswith("spec.replicatedJobs: there are no replicas")
+    assert rules.warnings(JOB_SETS, job_set(replicated(replicas=0), replicated("b"))) == []
+
+
 def test_a_name_that_no_job_can_have_is_refused_where_it_is_written() -> None:
     (told,) = refused(JOB_SETS, edited(job_set(), "metadata.name", "a.b"))
     assert told.startswith('metadata.name: Invalid value: "a.b": a DNS-1035 label must')

@@ -296,6 +296,15 @@ def test_the_annotation_chooses_among_the_templates_of_a_brought_workload() -> N
     assert group["spec"]["workloadRef"]["templateName"] == "other"
 
 
+def test_a_template_that_no_brought_workload_has_is_not_looked_for_in_the_jobs_own() -> None:
+    the_job = gang_job()
+    the_job["metadata"]["annotations"] = {"scheduling.k8s.io/group-template-name": "shard"}
+    result = plan(the_job, workloads=[WORKLOAD])
+    assert problem_of(result)["message"] == (
+        "no Workload with a podGroupTemplate shard names this Job in its controllerRef; pods start without a group"
+    )
+
+
 def test_a_workload_that_comes_after_the_jobs_own_is_reported_and_not_used() -> None:
     result = plan(gang_job(), workloads=[WORKLOAD, brought(BASIC)], groups=[GROUP])
     assert {obj["spec"]["schedulingGroup"]["podGroupName"] for _, obj in made(result)} == {GROUP["metadata"]["name"]}
