@@ -15,6 +15,7 @@ from .rules import plain_paths
 from .rules.container_env import BadConfig, DownwardFacts, Lookup, command_line, environment, expand
 from .rules.host_names import host_name, rewritten
 from .rules.kubelet_status import Waiting
+from .rules.limit_settings import EnforcedLimits, limit_settings
 
 #: Where a container finds the directory that is its own.
 _OWN = "/pod"
@@ -48,6 +49,8 @@ class ContainerSetting:
     hidden: tuple[str, ...]
     #: Of the node: what every container gets beside its own variables.
     extra_env: Mapping[str, str]
+    #: What the kernel enforces.
+    limits: EnforcedLimits
 
 
 def start_request(pod: Object, container: Object, attempt: int, setting: ContainerSetting) -> dict[str, Any]:
@@ -86,6 +89,7 @@ def start_request(pod: Object, container: Object, attempt: int, setting: Contain
         "hidden": setting.hidden,
         "scratch": str(setting.directory.scratch(name)),
         "log": str(setting.directory.log(name, attempt)),
+        "limits": limit_settings(container, setting.limits),
         "rotation": {"bytes": _LOG_BYTES, "files": _LOG_FILES},
         "stdin": str(setting.directory.container(name) / "stdin") if container.get("stdin") else "",
     }

@@ -17,11 +17,13 @@ import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .measuring import ContainerUse, ProcessTable, measure
 from .pod_directories import NodeDirectory, PodDirectory
 from .pod_network import PodNetwork
 from .rules.attempts import Attempt, attempts_from
+from .shim.cgroups import CgroupFolders, container_groups
 from .shim.launch import program
 
 
@@ -58,6 +60,7 @@ class LocalPod:
     tier: str
     address: str
     user_namespace: bool
+    sandbox: Mapping[str, Any]
 
     # -- containers --------------------------------------------------------------------------------------------
 
@@ -101,7 +104,12 @@ class LocalPod:
         env = dict(entry.split("=", 1) for entry in os.fsdecode(raw).split("\0") if "=" in entry)
         cwd = (self.directory.read(f"containers/{container}/start.json") or {}).get("cwd", "/")
         where = f"{attempt.pid}:{attempt.start}"
-        return Launch(program("enter", where, cwd, self._namespaces(), "--", *argv), env)
+        groups = self._groups(attempt)
+        limited = ":".join(groups.unique) if groups is not None else ""
+        return Launch(program("enter", where, cwd, self._namespaces(), limited, "--", *argv), env)
+
+    def _groups(self, attempt: Attempt) -> CgroupFolders | None:
+        return container_groups(self.sandbox, attempt.container, attempt.number, attempt.pid)
 
     def _namespaces(self) -> str:
         if self.tier == "plain":
@@ -133,7 +141,18 @@ class LocalPod:
                     iter(attempts_from([record], 0.0).of_container[record["container"]])
                 )
         roots = {name: attempt.pid for name, attempt in running.items()}
-        return measure(roots, self.directory.shim_pid(), processes or ProcessTable.read()) if roots else {}
+        found = measure(roots, self.directory.shim_pid(), processes or ProcessTable.read()) if roots else {}
+        return {name: self._counted(running[name], use) for name, use in found.items()}
+
+    def _counted(self, attempt: Attempt, seen: ContainerUse) -> ContainerUse:
+        """What the kernel counted, where it does: also of processes that have ended meanwhile."""
+        groups = self._groups(attempt)
+        cpu, memory = groups.use() if groups is not None else (None, None)
+        return ContainerUse(
+            seen.cpu_nanoseconds if cpu is None else max(cpu, seen.cpu_nanoseconds),
+            seen.memory_bytes if memory is None else memory,
+            seen.processes,
+        )
 
 
 class LocalPods:
@@ -162,6 +181,7 @@ class LocalPods:
             sandbox["tier"],
             sandbox["address"],
             sandbox["user_namespace"],
+            sandbox,
         )
 
     def all(self) -> list[LocalPod]:

@@ -34,17 +34,20 @@ from .images import Images
 from .local_pods import LocalPod, LocalPods
 from .machine import ChosenTier
 from .measuring import ProcessTable
-from .pod_directories import NodeDirectory
+from .pod_directories import NodeDirectory, PodDirectory
 from .pod_network import PodNetwork
 from .probing import Prober, run_handler
+from .resources.limit_choice import scope_command
 from .rules.attempts import Attempt, Attempts, all_containers, attempts_from, init_containers, is_sidecar
 from .rules.container_env import DownwardFacts
 from .rules.host_names import host_name, network_name
 from .rules.kubelet_status import Waiting, Whereabouts, status_of
+from .rules.limit_settings import EnforcedLimits
 from .rules.pod_plan import PodFacts, PodPlan, plan
 from .rules.probe_state import ProbeHealth, ProbeKind
 from .rules.refusals import NodePowers, refusal
 from .rules.restart_backoff import Backoff
+from .shim.cgroups import remove_pod_groups
 from .shim.main import kill_marked
 from .shim_lines import ShimFailed, ShimLine, start_shim
 from .termination_messages import termination_message
@@ -81,6 +84,7 @@ class NodeServices:
     default_directory: str
     #: What every container finds in its environment.
     node_env: Mapping[str, str]
+    limits: EnforcedLimits
 
     @property
     def ahead(self) -> float:
@@ -359,7 +363,7 @@ class PodWorker:
     async def _sandbox_lost(self) -> None:
         """The shim was killed: what ran in it is dead, as a container runtime would report it."""
         self._lost = False
-        await asyncio.to_thread(kill_marked, self.uid + "/")
+        await asyncio.to_thread(clear, self.directory)
         state = self.directory.read("state.json") or {}
         if state.get("stopped"):
             self._take_state(state)
@@ -384,7 +388,7 @@ class PodWorker:
             self.directory.hostname.write_text(host_name(pod) + "\n")
             self.directory.write("sandbox.json", self._sandbox(pod))
             async with services.starting:
-                await start_shim(self.directory)
+                await start_shim(self.directory, scope_command() if services.limits.scope else [])
             await self._connect()
         except BadVolume as error:
             self._event("Warning", "FailedMount", str(error))
@@ -409,6 +413,7 @@ class PodWorker:
             "hosts": str(self.directory.hosts),
             "hostname_file": str(self.directory.hostname),
             "past": self._records,
+            "limits": services.limits.told(),
             **services.network.sandbox(),
         }
 
@@ -485,6 +490,7 @@ class PodWorker:
             lambda name: services.names.resolve_from(namespace, name),
             services.directory.private,
             services.node_env,
+            services.limits,
         )
 
     async def _referenced(self, pod: Object) -> dict[tuple[str, str], Object]:
@@ -652,7 +658,7 @@ class PodWorker:
         """The pod has its last status; its files stay for `kubectl logs` until the object goes."""
         await self._end_sandbox()
         if self.directory.shim_pid():
-            await asyncio.to_thread(kill_marked, self.uid + "/")
+            await asyncio.to_thread(clear, self.directory)
         self._release()
         if meta.deleting(pod) and not self._removed:
             self._removed = True
@@ -665,7 +671,7 @@ class PodWorker:
         if self._ending is not None:
             self._ending.cancel()
         await self._end_sandbox()
-        await asyncio.to_thread(kill_marked, self.uid + "/")
+        await asyncio.to_thread(clear, self.directory)
         await asyncio.to_thread(self.directory.remove)
         self._release()
         self.gone.set()
@@ -680,6 +686,12 @@ class PodWorker:
             return
         self._told.add((kind, message))
         self._services.recorder.record(PODS, self._last, kind, reason, message)
+
+
+def clear(directory: PodDirectory) -> None:
+    """Whatever still runs of a pod whose shim is gone, and its control groups."""
+    kill_marked(directory.uid + "/")
+    remove_pod_groups(directory.read("sandbox.json") or {})
 
 
 def _is_over(pod: Object) -> bool:

@@ -35,11 +35,12 @@ from .machine import ChosenTier, Tier, capacity, choose_tier, node_info, shared
 from .measuring import ProcessTable
 from .pod_directories import NodeDirectory, PodDirectory
 from .pod_network import PodNetwork, free_pod_address
-from .pod_worker import NodeServices, PodWorker
+from .pod_worker import NodeServices, PodWorker, clear
+from .resources.limit_choice import choose_limits
+from .rules.limit_settings import EnforcedLimits, limit_words
 from .rules.node_conditions import node_conditions, tier_words
 from .rules.refusals import NodePowers
 from .serving.api_relay import ApiRelay
-from .shim.main import kill_marked
 from .volume_files import IssueToken, VolumeFiles
 
 log = logging.getLogger(__name__)
@@ -77,10 +78,11 @@ async def prepare_process_nodes(
 ) -> ProcessNodes:
     """Find out what this machine allows and has; nodes without a capacity share it.  May raise NoProcessNodes."""
     chosen = await choose_tier(settings.tier)
+    limits = await choose_limits(settings.directory)
     found = {**await capacity(), **settings.capacity}
     unsized = sum(not _has_capacity(node) for node in nodes)
     sized = [node if _has_capacity(node) else _with_capacity(node, shared(found, unsized)) for node in nodes]
-    return ProcessNodes(verbs, caches, clock, sized, settings, chosen, issue_token, server)
+    return ProcessNodes(verbs, caches, clock, sized, settings, chosen, limits, issue_token, server)
 
 
 def _has_capacity(node: Object) -> bool:
@@ -103,6 +105,7 @@ class ProcessNodes:
         nodes: Sequence[Object],
         settings: ProcessSettings,
         chosen: ChosenTier,
+        limits: EnforcedLimits,
         issue_token: IssueToken | None = None,
         server: tuple[str, int] | None = None,
     ) -> None:
@@ -111,6 +114,7 @@ class ProcessNodes:
         self._clock = clock
         self._wanted = {meta.name(node): node for node in nodes}
         self.chosen = chosen
+        self._limits = limits
         self._pods = caches.of(PODS, {_INDEX: _node_of})
         self._nodes = caches.of(NODES)
         self._leases = caches.of(LEASES)
@@ -140,6 +144,7 @@ class ProcessNodes:
             asyncio.Semaphore(_SHIMS_AT_ONCE),
             settings.default_directory,
             self._relay.environment if self._relay is not None else {},
+            limits,
         )
         self._workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
         self._stopping = False
@@ -147,7 +152,7 @@ class ProcessNodes:
     @property
     def described(self) -> str:
         """The tier, for the user who started the plane."""
-        return tier_words(self.chosen)
+        return f"{tier_words(self.chosen)}; {limit_words(self._limits)[2]}"
 
     @property
     def names(self) -> frozenset[str]:
@@ -211,7 +216,7 @@ class ProcessNodes:
         while True:
             await asyncio.sleep(_MEMORY_SECONDS)
             limited = [worker for worker, _ in self._workers.values() if worker.memory_limits]
-            if not limited:
+            if not limited or self._limits.memory:
                 continue
             processes = await asyncio.to_thread(ProcessTable.read)
             for worker in limited:
@@ -263,7 +268,7 @@ class ProcessNodes:
         labels = {OS: "linux", ARCH: info["architecture"], **meta.labels(node), RUNS: "processes"}
         status = {
             **node["status"],
-            "conditions": node_conditions(self._nodes.get(meta.name(node)) or node, self.chosen, self._clock.now()),
+            "conditions": self._conditions(self._nodes.get(meta.name(node)) or node),
             "addresses": [
                 {"type": "InternalIP", "address": self._network.host},
                 {"type": "Hostname", "address": meta.name(node)},
@@ -271,6 +276,9 @@ class ProcessNodes:
             "nodeInfo": info,
         }
         return {**node, "metadata": {**node["metadata"], "labels": labels}, "status": status}
+
+    def _conditions(self, node: Object) -> list[Object]:
+        return node_conditions(node, self.chosen, self._limits, self._clock.now())
 
     async def _heartbeats(self) -> None:
         while True:
@@ -292,7 +300,7 @@ class ProcessNodes:
         else:
             patch = Patch(PatchType.MERGE, {"spec": wanted["spec"]})
             self._caches.observe(LEASES, await self._verbs.patch(LEASES, name, patch, NODE_LEASES))
-        changed = [one for one in node_conditions(node, self.chosen, now) if _differs(node, one)]
+        changed = [one for one in self._conditions(node) if _differs(node, one)]
         if changed:
             body = Patch(PatchType.STRATEGIC, {"status": {"conditions": changed}})
             self._caches.observe(NODES, await self._verbs.patch(NODES, name, body, "", "status"))
@@ -308,7 +316,7 @@ def _wipe_out(directory: PodDirectory) -> None:
     if pid:
         with contextlib.suppress(OSError):
             os.kill(pid, 9)
-    kill_marked(directory.uid + "/")
+    clear(directory)
     directory.remove()
 
 

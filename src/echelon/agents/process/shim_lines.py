@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .pod_directories import PodDirectory
@@ -21,9 +21,10 @@ class ShimFailed(Exception):
     """The sandbox of a pod could not be made; the message says why."""
 
 
-async def start_shim(directory: PodDirectory) -> None:
+async def start_shim(directory: PodDirectory, scope: Sequence[str] = ()) -> None:
     """Returns when the shim takes commands; another one that runs already is as good."""
     process = await asyncio.create_subprocess_exec(
+        *scope,
         *program("main", str(directory.path)),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,

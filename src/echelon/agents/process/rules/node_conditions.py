@@ -7,6 +7,7 @@ from typing import Protocol
 from ....api.objects import meta
 from ....api.scheme import Object
 from ....base.instants import to_time
+from .limit_settings import EnforcedLimits, limit_words
 
 _TIERS = {
     "net": (
@@ -16,12 +17,6 @@ _TIERS = {
     "names": ("Names", "every pod has its own host name, files and processes; all share the ports of this machine"),
     "plain": ("Plain", "pods share everything; names and mount paths are replaced in command, args and env"),
 }
-
-
-_LIMITS = (
-    "memory limits are watched: a container over its limit is killed within about a second; "
-    "CPU limits and ephemeral storage limits are not enforced"
-)
 
 
 class TierChoice(Protocol):
@@ -37,7 +32,7 @@ def tier_words(chosen: TierChoice) -> str:
     return f"tier {chosen.tier}, {_TIERS[chosen.tier][1]}{why}"
 
 
-def node_conditions(node: Object, chosen: TierChoice, now: float) -> list[Object]:
+def node_conditions(node: Object, chosen: TierChoice, limits: EnforcedLimits, now: float) -> list[Object]:
     reason, message = _TIERS[chosen.tier]
     if chosen.reason:
         message += f" ({chosen.reason})"
@@ -47,7 +42,7 @@ def node_conditions(node: Object, chosen: TierChoice, now: float) -> list[Object
         ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
         ("Ready", "True", "KubeletReady", f"pods run as processes of this machine, tier {chosen.tier}"),
         ("echelon.dev/PodIsolation", "True" if chosen.tier != "plain" else "False", reason, message),
-        ("echelon.dev/LimitsEnforced", "True", "Watched", _LIMITS),
+        ("echelon.dev/LimitsEnforced", *limit_words(limits)),
     ]
     stamp = to_time(now)
     made: list[Object] = []

@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 from . import kernel, mounts
+from .cgroups import CgroupFolders
 from .container_log import ContainerLog
 
 #: In the environment of every process of a container: daemons that left its session are found by it.
@@ -25,7 +26,15 @@ _CHUNK = 1 << 16
 class ContainerProcess:
     """`request` is what the agent sent, see `records.StartContainer`."""
 
-    def __init__(self, request: dict[str, Any], pod: str, host_proc: int, *, private_mounts: bool) -> None:
+    def __init__(
+        self,
+        request: dict[str, Any],
+        pod: str,
+        host_proc: int,
+        pod_groups: CgroupFolders | None,
+        *,
+        private_mounts: bool,
+    ) -> None:
         self.name: str = request["container"]
         self.attempt: int = request["attempt"]
         self.pid = 0
@@ -44,6 +53,8 @@ class ContainerProcess:
         self._pod = pod
         self._host_proc = host_proc
         self._private_mounts = private_mounts
+        #: Where its limits take effect.
+        self._groups = pod_groups.below(f"{self.name}.{self.attempt}") if pod_groups is not None else None
 
     @property
     def mark(self) -> str:
@@ -72,6 +83,9 @@ class ContainerProcess:
             path = self._request["log"]
             os.makedirs(os.path.dirname(path), exist_ok=True)
             self.log = ContainerLog(path, limits["bytes"], limits["files"])
+            if self._groups is not None:
+                self._groups.make()
+                self._groups.set((one[0], one[1], one[2]) for one in self._request.get("limits", ()))
             self._spawn()
         except OSError as error:
             self._not_started(error.strerror or str(error))
@@ -101,6 +115,7 @@ class ContainerProcess:
         self.pid = 0
         self.error = problem
         self.code = START_ERROR_CODE
+        self._leave_groups()
         self.finished = time.time()
         if self.log is not None:
             self.log.close()
@@ -113,6 +128,8 @@ class ContainerProcess:
             if not self._private_mounts:
                 kernel.end_with_parent(signal.SIGKILL)
             os.write(told, self._host_identity())
+            if self._groups is not None:
+                self._groups.join()
             given = request.get("stdin") or os.devnull
             null = os.open(given, os.O_RDWR if request.get("stdin") else os.O_RDONLY)
             for source, target in ((null, 0), (out, 1), (err, 2)):
@@ -197,8 +214,15 @@ class ContainerProcess:
             self.code = 128 + self.signal
         else:
             self.code = os.WEXITSTATUS(status)
+        if self._groups is not None and self.code == 128 + signal.SIGKILL:
+            self.out_of_memory |= self._groups.out_of_memory()
+        self._leave_groups()
         self.finished = time.time()
         self.pid = 0
+
+    def _leave_groups(self) -> None:
+        if self._groups is not None:
+            self._groups.remove()
 
     def _has_more(self, end: int) -> bool:
         assert self.log is not None

@@ -1,6 +1,6 @@
 """Runs a program inside a running container: in its namespaces, with its files and its environment.
 
-    enter PID:START DIRECTORY NAMESPACES -- program arguments
+    enter PID:START DIRECTORY NAMESPACES GROUPS -- program arguments
 
 The environment is that of this process; the program is looked up in its PATH.  The exit code is the program's, 128 + n
 after signal n.
@@ -15,6 +15,7 @@ import sys
 import termios
 
 from . import kernel
+from .cgroups import join
 from .container_process import become
 
 #: In this order: the user namespace gives the right to enter the others.
@@ -29,11 +30,12 @@ _KINDS = {
 
 
 def main(arguments: list[str]) -> None:
-    identity, directory, names, _, *argv = arguments
+    identity, directory, names, groups, _, *argv = arguments
     pid, start = map(int, identity.split(":"))
     if kernel.start_of(pid) != start:
         sys.exit("container not running")
     try:
+        join([folder for folder in groups.split(":") if folder])
         _enter(pid, names)
     except OSError as error:
         sys.exit(f"cannot enter the container: {error.strerror or error}")

@@ -17,5 +17,5 @@ _CODE = (
 _ROOT = os.path.normpath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 4))
 
 
-def program(name: Literal["main", "holder", "trial", "enter"], *arguments: str) -> list[str]:
+def program(name: Literal["main", "holder", "trial", "limits_trial", "enter"], *arguments: str) -> list[str]:
     return [sys.executable, "-E", "-S", "-s", "-c", _CODE.format(name), _ROOT, *arguments]

@@ -23,6 +23,7 @@ import time
 from typing import Any
 
 from . import kernel, namespaces
+from .cgroups import CgroupFolders, make_pod_groups, remove_pod_groups
 from .container_process import MARK, ContainerProcess
 
 #: Exit code: another shim runs for this pod.
@@ -48,10 +49,11 @@ def main(arguments: list[str]) -> None:
     os.setsid()
     try:
         held = _hold(sandbox)
+        groups = make_pod_groups(sandbox)
         namespaces.leave_host(sandbox)
         if os.fork() == 0:
             os.close(ready)
-            _run(sandbox, tell, held)
+            _run(sandbox, tell, held, groups)
     except OSError as error:
         sys.exit(f"{error.strerror or error}")
     os.close(tell)
@@ -74,11 +76,11 @@ def _hold(sandbox: dict[str, Any]) -> list[Any]:
     return [line]
 
 
-def _run(sandbox: dict[str, Any], tell: int, held: list[Any]) -> None:
+def _run(sandbox: dict[str, Any], tell: int, held: list[Any], groups: CgroupFolders | None) -> None:
     """In the background process, never returns."""
     code = 1
     try:
-        shim = Shim(sandbox, held)
+        shim = Shim(sandbox, held, groups)
         _detach()
         os.write(tell, b"ready")
         os.close(tell)
@@ -101,7 +103,9 @@ def _detach() -> None:
 
 
 class Shim:
-    def __init__(self, sandbox: dict[str, Any], held: list[Any]) -> None:
+    def __init__(self, sandbox: dict[str, Any], held: list[Any], groups: CgroupFolders | None) -> None:
+        self._sandbox = sandbox
+        self._groups = groups
         self._uid: str = sandbox["uid"]
         self._own_processes = sandbox["tier"] != "plain"
         self._held = held
@@ -218,7 +222,9 @@ class Shim:
 
     def _start(self, request: dict[str, Any]) -> None:
         request["uid"] = self._uid
-        process = ContainerProcess(request, self._directory, self._host_proc, private_mounts=self._own_processes)
+        process = ContainerProcess(
+            request, self._directory, self._host_proc, self._groups, private_mounts=self._own_processes
+        )
         self._attempts[process.name] = [*self._attempts.get(process.name, [])[-1:], process]
         process.run()
         if process.pid:
@@ -272,6 +278,7 @@ class Shim:
                 self._ended(self._running[pid], status)
         if not self._own_processes:
             kill_marked(self._uid + "/")
+        remove_pod_groups(self._sandbox)
         self._changed()
 
     # -- telling -----------------------------------------------------------------------------------------------
