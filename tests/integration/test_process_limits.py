@@ -59,7 +59,7 @@ async def test_programs_that_are_run_in_a_container_share_its_limit(tmp_path: Pa
         uid = meta.uid(await plane.phase("one", "Running"))
         code, seen = await execute(await plane.local("one"), "cat", "/proc/self/cgroup")
         assert code == 0
-        assert ("/c.0" in seen if limits.scope else f"{uid}/c.0" in seen)
+        assert "/c.0" in seen if limits.scope else f"{uid}/c.0" in seen
         await plane.delete("one", 0)
         await plane.files_gone(uid)
     assert leftovers(limits) == []
