@@ -93,7 +93,9 @@ def test_pods_pass_without_a_barrier_where_it_is_switched_off() -> None:
         free["metadata"]["annotations"] = {"jobset.sigs.k8s.io/disable-in-place-restart": "true"}
         await plane.create(free)
         await plane.until_condition(JOB_SETS, "js", "Completed")
-        assert all(ATTEMPT not in meta.annotations(pod) for pod in await plane.pods())
+        pods = await plane.pods()
+        assert pods
+        assert all(ATTEMPT not in meta.annotations(pod) for pod in pods)
 
     in_virtual_time(story, controllers=for_training)
 

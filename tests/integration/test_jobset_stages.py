@@ -136,6 +136,7 @@ def test_a_death_at_any_write_changes_nothing_in_the_end(writes: int) -> None:
 
 def test_the_end_gives_everything_back() -> None:
     _, ended = _undisturbed()
+    assert ended
     for one in ended.values():
         assert one["annotations"] == {"echelon.dev/quota-admission": "stage"}
         assert one["quota"]["reserved"] == one["quota"]["used"] == {}

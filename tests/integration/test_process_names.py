@@ -119,6 +119,7 @@ async def test_two_jobsets_with_the_same_port_meet_their_own_peers_only(tmp_path
         await plane.verbs.create(JOB_SETS, jobset("one", bind="0.0.0.0", pods=3), "default")
         await plane.verbs.create(JOB_SETS, jobset("two", bind="0.0.0.0", pods=3), "default")
         logs = await complete(plane, "one", "two")
+        assert len(logs) == 6
         for pod, lines in logs.items():
             team = pod.split("-")[0]
             assert lines[-1] == f"met {team} {team} {team}"

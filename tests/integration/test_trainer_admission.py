@@ -219,7 +219,7 @@ def test_every_new_patch_has_a_time() -> None:
     async def story(plane: ControllerPlane) -> None:
         two = [patch("acme.io/manager-one"), patch("acme.io/manager-two")]
         made = await plane.create(trainjob(runtimePatches=two))
-        assert all(one["time"] for one in made["spec"]["runtimePatches"])
+        assert [bool(one["time"]) for one in made["spec"]["runtimePatches"]] == [True, True]
 
     on_both_runtimes(story)
 

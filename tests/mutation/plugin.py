@@ -2,7 +2,7 @@
 takes, then one forked child per mutant in which the function has other code, until a test fails.
 
 A mutant counts as noticed if a test fails, raises or takes far longer than it should. What no test calls is reported
-as not called, and counts as survived.
+as not called, and counts as survived. Time is that of the processor, so that a busy machine finds the same.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import gc
 import importlib
 import os
 import random
+import resource
 import signal
 import sys
 import time
@@ -25,13 +26,15 @@ from .mutants import Mutant, Place, mutants_of
 
 SOURCE = Path(__file__).parents[2] / "src"
 NOTICED, SURVIVED, NOT_CALLED = "noticed", "survived", "not called"
+#: A mutant that computes for ever ends at twice its processor time, one that waits for ever at this many times of it.
+_MOST_COMPUTING, _MOST_WAITING = 2, 10
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--mutate", help="a package or module below src, as echelon/decide/job")
     parser.addoption("--mutants", type=int, default=0, help="how many, drawn at random; 0 = all")
     parser.addoption("--mutation-seed", type=int, default=1)
-    parser.addoption("--mutation-seconds", type=float, default=8.0, help="time for the tests of one mutant")
+    parser.addoption("--mutation-seconds", type=float, default=8.0, help="processor time for the tests of one mutant")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -92,7 +95,7 @@ class MutationRun:
         child = os.fork()
         if child == 0:
             _test_in_child(mutant, function, [item for _, item in tests], self._limit)
-        return NOTICED if _ended_badly(child, self._limit * 2) else SURVIVED
+        return NOTICED if _ended_badly(child, self._limit * _MOST_WAITING) else SURVIVED
 
     def _recorder(self, called: set[tuple[str, Place]]):  # type: ignore[no-untyped-def]
         names = self._names
@@ -142,12 +145,14 @@ def _test_in_child(mutant: Mutant, function: FunctionType, items: list[pytest.It
     os.dup2(null, 1)
     os.dup2(null, 2)
     function.__code__ = mutant.code
-    until = time.monotonic() + seconds
+    most = int(seconds * _MOST_COMPUTING)
+    resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1))
+    until = time.process_time() + seconds
     try:
         for item in items:
             if not _passes(item):
                 os._exit(1)
-            if time.monotonic() > until:
+            if time.process_time() > until:
                 break
     except BaseException:
         os._exit(1)

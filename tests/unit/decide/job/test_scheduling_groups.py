@@ -366,6 +366,7 @@ def test_two_workloads_or_groups_of_one_job_mean_no_group_and_a_warning() -> Non
     assert set(kinds(twice)) == {"Pod"}
     assert [note.reason for note in twice.notes] == ["AmbiguousWorkload"]
     groups = plan(gang_job(), workloads=[WORKLOAD], groups=[GROUP, stored(GROUP, "second")])
+    assert set(kinds(groups)) == {"Pod"}
     assert all("schedulingGroup" not in obj["spec"] for _, obj in made(groups))
 
 

@@ -73,6 +73,7 @@ def test_template_metadata_is_kept_and_ours_wins() -> None:
 @pytest.mark.conformance("JS-I53")
 def test_the_coordinator_is_named_on_every_job() -> None:
     stage = Stage(jobset(coordinator={"replicatedJob": A, "jobIndex": 0, "podIndex": 0}))
+    assert len(stage.all(JOBS)) == 4
     for job in stage.all(JOBS):
         assert meta.labels(job)[P + "coordinator"] == f"test-js-{A}-0-0.test-js"
         assert meta.annotations(job)[P + "coordinator"] == f"test-js-{A}-0-0.test-js"

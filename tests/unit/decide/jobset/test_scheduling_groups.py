@@ -292,8 +292,9 @@ def test_a_composite_carries_the_priority_of_its_tree() -> None:
     high = replicated("workers", 2, 3, pod={"priorityClassName": "high"})
     scheduling = {**GANGS, "replicatedJobs": [entry("workers", job={})]}
     stage = Stage(jobset(high, scheduling=scheduling))
-    for group in stage.all(COMPOSITE_POD_GROUPS) + stage.all(POD_GROUPS):
-        assert group["spec"]["priorityClassName"] == "high"
+    groups = stage.all(COMPOSITE_POD_GROUPS) + stage.all(POD_GROUPS)
+    assert len(groups) == 4
+    assert [group["spec"]["priorityClassName"] for group in groups] == ["high"] * 4
 
 
 def test_the_minimum_counts_pods_that_run_at_the_same_time() -> None:

@@ -40,7 +40,7 @@ def test_suspending_a_running_jobset_suspends_its_jobs() -> None:
     stage.finalize(JOBS)
     stage.settle()
     stage.edit_jobset(suspend=True)
-    assert all(job["spec"]["suspend"] for job in stage.all(JOBS))
+    assert [job["spec"]["suspend"] for job in stage.all(JOBS)] == [True] * 4
     assert stage.condition("Suspended") == ("True", "SuspendedJobs")
     assert stage.condition("RestartingJobSet") == ("False", "JobSetSuspended")
 
