@@ -34,6 +34,30 @@ class LogOptions:
 
 
 @dataclass(frozen=True)
+class LogLine:
+    """A line that a container wrote."""
+
+    #: RFC 3339, UTC, with nanoseconds: these compare as texts do.
+    time: str
+    pod_uid: str
+    pod: str
+    container: str
+    #: Which run of the container, counted from 0.
+    attempt: int
+    output: str
+    text: str
+
+
+class LogTails(Protocol):
+    """What all containers of this machine write, for one reader."""
+
+    def new_lines(self, *, last: bool = False) -> list[LogLine]:
+        """Lines since the last call, in order of time; with `last` also those that may still be followed by older ones,
+        and lines without an end."""
+        ...
+
+
+@dataclass(frozen=True)
 class Use:
     """CPU in thousandths of nanoseconds per second is what metrics call nanocores; memory is the working set."""
 

@@ -4,15 +4,33 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Literal
 
 import click
 
 from .failures import Refusal
-from .shared_options import cluster_option, load_cluster, speed_option
+from .shared_options import (
+    check_process_options,
+    check_speed,
+    cluster_option,
+    load_cluster,
+    process_options,
+    process_settings,
+    speed_option,
+)
 
 
 @click.command()
 @click.argument("manifests", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    "--local",
+    is_flag=True,
+    help="Really run the pods, as processes of this machine; with --cluster on its nodes that say runs: processes.",
+)
+@click.option(
+    "--logs", is_flag=True, help="Print everything that pods on this machine write, each line after pod and container."
+)
+@process_options
 @cluster_option
 @speed_option
 @click.option(
@@ -31,13 +49,26 @@ from .shared_options import cluster_option, load_cluster, speed_option
     show_default=True,
     help="Text with a chart at the end, or one JSON object per line.",
 )
-def run(manifests: tuple[Path, ...], cluster_file: Path | None, speed: float, stagger: float, output: str) -> None:
-    """Run MANIFESTS on a simulated cluster to their end.
+def run(
+    manifests: tuple[Path, ...],
+    local: bool,
+    logs: bool,
+    tier: Literal["auto", "net", "names", "plain"],
+    images: Path | None,
+    allow_host_paths: bool,
+    capacity: str,
+    cluster_file: Path | None,
+    speed: float,
+    stagger: float,
+    output: str,
+) -> None:
+    """Run MANIFESTS to their end: on a simulated cluster, or with --local as processes of this machine.
 
     Each is a file, a directory with .yaml, .yml and .json files, or - for standard input.
 
     \b
     Examples:
+      echelon run train.yaml --local --logs
       echelon run examples/gang-job.yaml --cluster examples/clusters/small.yaml --speed 10
       helm template ./chart | echelon run - --output json
 
@@ -49,6 +80,8 @@ def run(manifests: tuple[Path, ...], cluster_file: Path | None, speed: float, st
       3    blocked: nothing moves any more, because something cannot be placed, a controller is refused or
            something is on hold; the reasons are printed
       130  interrupted
+
+    Ctrl-C ends pods of this machine within their grace, a second one at once; nothing of them stays.
     """
     from .following.manifests import BadManifest, load
 
@@ -56,7 +89,9 @@ def run(manifests: tuple[Path, ...], cluster_file: Path | None, speed: float, st
         loaded = load(manifests)
     except BadManifest as error:
         raise Refusal(str(error)) from error
-    cluster = load_cluster(cluster_file)
+    cluster = load_cluster(cluster_file, this_machine=local and cluster_file is None)
+    check_speed(cluster, speed)
+    check_process_options(cluster, local=local, logs=logs)
     # Imported after the manifests are read, so that bad input is reported at once.
     import tempfile
 
@@ -65,9 +100,10 @@ def run(manifests: tuple[Path, ...], cluster_file: Path | None, speed: float, st
     from .following.follow import follow_to_the_end
 
     with tempfile.TemporaryDirectory(prefix="echelon-") as data:
-        settings = PlaneSettings(data=Path(data), cluster=cluster, speed=speed)
+        processes = process_settings(Path(data), tier, images, allow_host_paths, capacity)
+        settings = PlaneSettings(data=Path(data), cluster=cluster, speed=speed, processes=processes)
         try:
-            code = run_program(follow_to_the_end(settings, loaded, stagger, output))
+            code = run_program(follow_to_the_end(settings, loaded, stagger, output, logs=logs))
         except CannotStart as error:
             raise Refusal(str(error)) from error
     sys.exit(code)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from .failures import Refusal
 
@@ -66,6 +67,9 @@ def remote_options(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+_PROCESS_OPTIONS = ("tier", "images", "allow_host_paths", "capacity")
 
 
 def process_options(command: F) -> F:
@@ -138,6 +142,20 @@ def check_speed(cluster: Cluster, speed: float) -> None:
 
     if speed != 1.0 and any(map(runs_processes, nodes(cluster))):
         raise Refusal(f"--speed {speed:g}: pods that run as processes take real time; leave it out")
+
+
+def check_process_options(cluster: Cluster, *, local: bool = False, logs: bool = False) -> None:
+    """Options about processes need nodes that run them."""
+    from ..api.cluster.pools import nodes, runs_processes
+
+    if any(map(runs_processes, nodes(cluster))):
+        return
+    if local:
+        raise Refusal("--local: no node of the cluster file runs processes; say runs: processes in a pool")
+    source = click.get_current_context().get_parameter_source
+    given = [name for name in _PROCESS_OPTIONS if source(name) is ParameterSource.COMMANDLINE]
+    for name in [*given, *(["logs"] if logs else [])]:
+        raise Refusal(f"--{name.replace('_', '-')}: all nodes are simulated; it is about pods that run as processes")
 
 
 def load_cluster(path: Path | None, *, this_machine: bool = False) -> Cluster:

@@ -11,6 +11,7 @@ import click
 from .failures import Refusal
 from .own_plane import default_data_directory
 from .shared_options import (
+    check_process_options,
     check_speed,
     cluster_option,
     load_cluster,
@@ -145,6 +146,7 @@ def up(
         raise Refusal("--ephemeral and --data are mutually exclusive")
     cluster = load_cluster(cluster_file, this_machine=nodes == "process")
     check_speed(cluster, speed)
+    check_process_options(cluster)
     # Imported after the cluster file is read, so that bad input is reported at once.
     import tempfile
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..agents.process.images import BadImages, Images, read_images
-from ..agents.process.process_nodes import ProcessSettings
+from ..agents.process.process_nodes import ProcessNodes, ProcessSettings
 from ..api.cluster.pools import Cluster, default_cluster
 from ..api.objects.vocabulary import OUR_SCHEDULERS
 from ..controllers.registry import ALL_CONTROLLERS, UnknownController, select
@@ -20,6 +20,7 @@ __all__ = [
     "Images",
     "NodeMode",
     "PlaneSettings",
+    "ProcessNodes",
     "ProcessSettings",
     "UnknownController",
     "read_images",

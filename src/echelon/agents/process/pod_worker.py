@@ -15,8 +15,8 @@ import contextlib
 import logging
 import signal
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...api.errors import ApiError
@@ -85,6 +85,8 @@ class NodeServices:
     #: What every container finds in its environment.
     node_env: Mapping[str, str]
     limits: EnforcedLimits
+    #: Called with the uid of a pod before its files go.
+    before_removal: list[Callable[[str], None]] = field(default_factory=list)
 
     @property
     def ahead(self) -> float:
@@ -161,6 +163,14 @@ class PodWorker:
         if not self._failure[0] and self._pod is not None and not _is_over(self._pod):
             self._failure = SHUTDOWN
         self._wake.set()
+
+    def kill(self) -> None:
+        """End the pod at once, whatever grace it has left."""
+        if self._line is not None:
+            if self._ending is not None:
+                self._ending.cancel()
+            self._ending = asyncio.create_task(self._end_sandbox(), name="kill")
+            self._ending.add_done_callback(lambda _: self._wake.set())
 
     async def idle(self) -> None:
         """Wait until nothing of the pod runs and its status says so."""
@@ -502,9 +512,9 @@ class PodWorker:
                 wanted |= {("Secret", source["secretRef"]["name"])} if "secretRef" in source else set()
             for variable in container.get("env") or ():
                 origin = variable.get("valueFrom") or {}
-                for field, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
-                    if field in origin:
-                        wanted.add((kind, origin[field].get("name", "")))
+                for key, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
+                    if key in origin:
+                        wanted.add((kind, origin[key].get("name", "")))
         found: dict[tuple[str, str], Object] = {}
         for kind, name in wanted:
             try:
@@ -672,6 +682,8 @@ class PodWorker:
             self._ending.cancel()
         await self._end_sandbox()
         await asyncio.to_thread(clear, self.directory)
+        for tell in self._services.before_removal:
+            tell(self.uid)
         await asyncio.to_thread(self.directory.remove)
         self._release()
         self.gone.set()

@@ -22,6 +22,7 @@ from typing import Literal
 from ...api.errors import ApiError
 from ...api.objects import meta
 from ...api.objects.vocabulary import ARCH, NODE_LEASES, OS, RUNS
+from ...api.running_pods import LogTails
 from ...api.scheme import LEASES, NODES, PODS, SERVED_VERSION, VOLUME_CLAIMS, Object
 from ...api.verbs import Patch, PatchType, Verbs
 from ...base.clock import Clock
@@ -41,6 +42,7 @@ from .rules.limit_settings import EnforcedLimits, limit_words
 from .rules.node_conditions import node_conditions, tier_words
 from .rules.refusals import NodePowers
 from .serving.api_relay import ApiRelay
+from .serving.log_tails import FileLogTails
 from .volume_files import IssueToken, VolumeFiles
 
 log = logging.getLogger(__name__)
@@ -157,6 +159,17 @@ class ProcessNodes:
     @property
     def names(self) -> frozenset[str]:
         return frozenset(self._wanted)
+
+    def log_tails(self, *, complete: bool) -> LogTails:
+        """What all containers write from now on and have written; without `complete` only the newest lines of each."""
+        tails = FileLogTails(self.local_pods, complete=complete)
+        self._services.before_removal.append(tails.keep)
+        return tails
+
+    def kill(self) -> None:
+        """End what still runs at once, whatever grace it has."""
+        for worker, _ in self._workers.values():
+            worker.kill()
 
     async def run(self) -> None:
         """Until cancelled; then every pod is ended within its grace."""

@@ -103,6 +103,7 @@ MANAGERS = {
 JOBSET_PREFIX = "jobset.sigs.k8s.io/"
 JOBSET_NAME = JOBSET_PREFIX + "jobset-name"
 REPLICATED_JOB_NAME = JOBSET_PREFIX + "replicatedjob-name"
+RESTART_ATTEMPT = JOBSET_PREFIX + "restart-attempt"
 IN_PLACE_ATTEMPT = JOBSET_PREFIX + "in-place-restart-attempt"
 DISABLE_IN_PLACE_RESTART = JOBSET_PREFIX + "disable-in-place-restart"
 JOBSET_PRIORITY = JOBSET_PREFIX + "priority"

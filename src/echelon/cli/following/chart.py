@@ -15,7 +15,7 @@ from ..output import hanging
 from .story import Stay
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_cyan", "bright_magenta", "bright_yellow")
+COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_cyan", "bright_magenta", "bright_yellow")
 _IDLE = "·"
 #: Columns of the time: as many as this if there is room, and never fewer than a few.
 _TIME, _FEW = 60, 12
@@ -75,7 +75,7 @@ class _Layout:
 
 def _labels(row: Row) -> tuple[str, str]:
     """The outer domain and, without repeating it, the domain."""
-    outer, name = spoken(row.path[:-1]), (row.path[-1] or "(none)") if row.path else "cluster"
+    outer, name = spoken(row.path[:-1]), (row.path[-1] or "(none)") if any(row.path) else "cluster"
     return outer, name.removeprefix(f"{outer}-")
 
 
@@ -101,13 +101,13 @@ def _layout(labels: Sequence[tuple[str, str]], sizes: Sequence[str], width: int)
 
 def _fitted(name: str, width: int) -> str:
     """A name padded to its column; of one that is too long the end is kept, which tells domains apart."""
-    if len(name) > width - _GAP:
+    if name and len(name) > width - _GAP:
         name = "…" + name[len(name) - (width - _GAP - 1) :]
     return name.ljust(width)
 
 
 def _mark(index: int) -> tuple[str, str]:
-    return _LETTERS[index % len(_LETTERS)], _COLOURS[index % len(_COLOURS)]
+    return _LETTERS[index % len(_LETTERS)], COLOURS[index % len(COLOURS)]
 
 
 def _timeline(

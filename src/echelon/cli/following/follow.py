@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from dataclasses import dataclass
 
@@ -12,11 +13,12 @@ from ...api.errors import ApiError
 from ...api.objects import meta
 from ...api.scheme import CRON_JOBS, Object
 from ...api.verbs import WriteOptions
-from ...runtime.config import PlaneSettings
+from ...runtime.config import PlaneSettings, ProcessNodes
 from ...runtime.plane import Plane, running
 from ..failures import EXIT_BLOCKED, EXIT_FAILED, EXIT_INTERRUPTED, Refusal
+from .local_pods import LocalPods
 from .manifests import Manifest, ManifestObject, ordered
-from .printing import Printer, printer
+from .printing import Outcome, Printer, printer
 from .progress import Progress
 from .story import Story
 
@@ -31,41 +33,102 @@ class _Submission:
     due: float
 
 
-async def follow_to_the_end(settings: PlaneSettings, manifests: list[Manifest], stagger: float, output: str) -> int:
-    """Run the manifests on a new control plane; returns the exit code."""
-    interrupted = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, interrupted.set)
-    async with running(settings) as plane:
-        keys = tuple(level.key for level in settings.cluster.levels)
-        begin = plane.clock.now()
-        story = Story(plane.caches, plane.clock.now, keys)
-        progress = Progress(plane.caches, plane.clock.now)
-        told = printer(output)
-        told.begin(plane, keys)
-        due = [_Submission(manifest, begin + index * stagger) for index, manifest in enumerate(manifests)]
-        try:
-            code = await _follow(told, plane, story, progress, due, interrupted)
-        except BaseException:
-            told.stop()
-            raise
-        told.end(story, progress, code)
-        return code
-
-
-async def _follow(
-    told: Printer,
-    plane: Plane,
-    story: Story,
-    progress: Progress,
-    due: list[_Submission],
-    interrupted: asyncio.Event,
+async def follow_to_the_end(
+    settings: PlaneSettings, manifests: list[Manifest], stagger: float, output: str, *, logs: bool = False
 ) -> int:
+    """Run the manifests on a new control plane; returns the exit code."""
+    stop = _Stop()
+    told = printer(output)
+    run: _Run | None = None
+    try:
+        async with running(settings) as plane:
+            stop.nodes = plane.process_nodes
+            run = _Run(told, plane, tuple(level.key for level in settings.cluster.levels), logs)
+            begin = plane.clock.now()
+            due = [_Submission(manifest, begin + index * stagger) for index, manifest in enumerate(manifests)]
+            code = await _follow(run, due, stop.asked)
+            outcome = Outcome(code, plane.clock.now(), run.progress.closing(code), run.progress.waiting())
+            stop.asked.set()
+            telling = asyncio.create_task(run.tell_while_stopping())
+    except BaseException:
+        told.stop()
+        raise
+    run.stopped.set()
+    await telling
+    told.end(run.story, run.local, outcome)
+    return code
+
+
+class _Stop:
+    """Signals: the first asks for the end, the next ones kill what still runs."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.nodes: ProcessNodes | None = None
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, self._signalled)
+
+    def _signalled(self) -> None:
+        if self.asked.is_set() and self.nodes is not None:
+            self.nodes.kill()
+        self.asked.set()
+
+
+class _Run:
+    """A run and what is told of it."""
+
+    def __init__(self, told: Printer, plane: Plane, keys: tuple[str, ...], logs: bool) -> None:
+        self.told = told
+        self.plane = plane
+        nodes = plane.process_nodes
+        own = nodes.names if nodes is not None else frozenset()
+        self.story = Story(plane.caches, plane.clock.now, keys)
+        self.progress = Progress(plane.caches, plane.clock.now, own)
+        self.local: LocalPods | None = None
+        if nodes is not None:
+            tails = nodes.log_tails(complete=logs)
+            self.local = LocalPods(plane.caches, own, tails, plane.clock.now, self.story.say)
+        self._logs = logs
+        #: Set when the plane has ended.
+        self.stopped = asyncio.Event()
+        told.begin(plane, keys)
+
+    async def tell(self, *, last: bool = False) -> None:
+        """Tell what happened since the last call."""
+        if self.local is None:
+            self.told.lines(self.story.tell(), self.progress)
+            return
+        lines = self.local.new_lines(last=last)
+        self.local.tell_running()
+        if not self._logs and not self.told.live:
+            self.local.tell_logs()
+        if self._logs and lines:
+            # Beside the plane, which goes on however slowly the lines are read.
+            await asyncio.to_thread(self.told.logs, lines)
+        self.told.lines(self.story.tell(), self.local)
+
+    async def tell_while_stopping(self) -> None:
+        """Pods that are still there are ended within their grace, and may write until then."""
+        if self.local is None:
+            return
+        self.local.freeze()
+        pods = self.local.running()
+        if pods:
+            self.told.stopping(pods)
+        while not self.stopped.is_set():
+            await self.tell()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.stopped.wait(), _TICK_SECONDS)
+        await self.tell(last=True)
+
+
+async def _follow(run: _Run, due: list[_Submission], interrupted: asyncio.Event) -> int:
     """Submit what is due and tell what happened, until the end; returns the exit code."""
+    clock, progress = run.plane.clock, run.progress
     while True:
-        while due and plane.clock.now() >= due[0].due:
-            await _submit(plane, due.pop(0).manifest, story, progress)
-        told.lines(story.tell(), progress)
+        while due and clock.now() >= due[0].due:
+            await _submit(run.plane, due.pop(0).manifest, run.story, progress)
+        await run.tell()
         if interrupted.is_set():
             return EXIT_INTERRUPTED
         if not due:

@@ -15,6 +15,7 @@ from ...api.objects.vocabulary import INITIALLY_SCHEDULED, MANAGERS
 from ...api.scheme import COMPOSITE_POD_GROUPS, EVENTS, JOB_SETS, POD_GROUPS, PODS, Object, Resource
 from ...client.informer import Caches
 from ...runtime.config import EMBEDDED_SCHEDULER_NAMES
+from .local_pods import hopeless
 
 #: (object, why) of something that does not move.
 Obstacle = tuple[str, str]
@@ -23,9 +24,10 @@ _ABOUT_GANGS = "Gang"
 
 
 class Obstacles:
-    def __init__(self, caches: Caches, now: Callable[[], float]) -> None:
+    def __init__(self, caches: Caches, now: Callable[[], float], local_nodes: frozenset[str] = frozenset()) -> None:
         self._caches = caches
         self._now = now
+        self._local_nodes = local_nodes
         #: The last complaint of a controller about an object, and when it came.
         self._complaints: dict[tuple[str, str], tuple[float, str]] = {}
         caches.of(EVENTS).add_handler(self._heard)
@@ -42,7 +44,7 @@ class Obstacles:
         complaints = [
             (subject, f"{reason}: {text}") for (subject, reason), (at, text) in self._complaints.items() if at >= since
         ]
-        return [*complaints, *self._on_hold(top), *self._groups(), *self._pods()]
+        return [*complaints, *self._on_hold(top), *self._groups(), *self._pods(), *self._cannot_start()]
 
     def _on_hold(self, top: Iterable[tuple[Resource, str]]) -> Iterable[Obstacle]:
         for resource, key in top:
@@ -78,6 +80,13 @@ class Obstacles:
                 yield f"Pod/{meta.name(pod)}", f"spec.schedulerName is {scheduler}; the schedulers here are {served}"
             elif state is not None and state["status"] == "False" and not self._group_tells(pod):
                 yield f"Pod/{meta.name(pod)}", str(state.get("message", ""))
+
+    def _cannot_start(self) -> Iterable[Obstacle]:
+        for pod in self._caches.of(PODS).all():
+            if pod["spec"].get("nodeName") in self._local_nodes and not meta.deleting(pod):
+                why = hopeless(pod)
+                if why:
+                    yield f"Pod/{meta.name(pod)}", why
 
     def _group_tells(self, pod: Object) -> bool:
         """Whether the pod's group says why it waits; a group that was placed once says no more."""

@@ -1,22 +1,30 @@
-"""How `echelon run` tells what happens: as text with a chart at the end, or as one JSON object per line."""
+"""How `echelon run` tells what happens: as text with a chart at the end, or as one JSON object per line.
+
+Of pods that are processes of this machine it also tells what they write, and what failed with the end of its log.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Protocol
 
 import click
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
 from ...api.objects import meta
-from ...api.scheme import NODES
+from ...api.running_pods import LogLine
+from ...api.scheme import NODES, Object
+from ...base import quantity
 from ...runtime.plane import Plane
+from ..failures import EXIT_FAILED
 from ..output import hanging, plain_console
 from . import chart
-from .progress import Progress
+from .local_pods import Failure, LocalPods, shown
+from .obstacles import Obstacle
 from .story import Line, Story
 
 #: Columns from which on wrapped text begins below its subject.
@@ -24,6 +32,8 @@ _WIDE = 60
 _VERB_STYLES = {
     "submitted": "bold",
     "placed": "cyan",
+    "running": "cyan",
+    "log": "dim",
     "evicted": "red",
     "restarts": "yellow",
     "waits": "yellow",
@@ -34,14 +44,41 @@ _VERB_STYLES = {
 _OUTCOMES = {0: "complete", 1: "failed", 3: "blocked", 130: "interrupted"}
 
 
+#: Of failed containers, so many are shown with the end of their log.
+_SHOWN_FAILURES = 3
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended, before what still ran was stopped."""
+
+    code: int
+    at: float
+    closing: RenderableType
+    waiting: Sequence[Obstacle]
+
+
+class LiveView(Protocol):
+    def bars(self) -> RenderableType: ...
+
+
 class Printer(Protocol):
     """What is told of a run, in this order."""
 
+    #: Whether there is a view below the lines that changes in place.
+    live: bool
+
     def begin(self, plane: Plane, keys: tuple[str, ...]) -> None: ...
 
-    def lines(self, lines: Sequence[Line], progress: Progress) -> None: ...
+    def lines(self, lines: Sequence[Line], view: LiveView) -> None: ...
 
-    def end(self, story: Story, progress: Progress, code: int) -> None: ...
+    def logs(self, lines: Sequence[LogLine]) -> None:
+        """What containers wrote.  May wait for whoever reads it."""
+
+    def stopping(self, pods: int) -> None:
+        """So many pods of this machine are asked to end."""
+
+    def end(self, story: Story, local: LocalPods | None, outcome: Outcome) -> None: ...
 
     def stop(self) -> None:
         """Leave the terminal as it was; for a run that cannot go on."""
@@ -52,38 +89,61 @@ def printer(output: str) -> Printer:
 
 
 class _TextPrinter:
-    """Lines as they happen, progress bars below them on a terminal, a chart at the end."""
+    """Lines as they happen, a live view below them on a terminal, a chart at the end."""
 
     def __init__(self) -> None:
         self._console = plain_console()
         self._live = Live(console=self._console, refresh_per_second=8, transient=True)
+        self.live = self._console.is_terminal
+        self._prefix = 0
+        self._colours: dict[str, str] = {}
 
     def begin(self, plane: Plane, keys: tuple[str, ...]) -> None:
         self._plane, self._keys, self._begin = plane, keys, plane.clock.now()
-        nodes = plane.caches.of(NODES).all()
-        size = f"{_counted(nodes, 'simulated node')} in {_counted(chart.rows(nodes, keys), 'domain')}"
-        self._console.print(Text.assemble(("echelon", "bold"), f"  {size}, API at {plane.url}"))
+        self._console.print(Text.assemble(("echelon", "bold"), f"  {_described(plane, keys)}, API at {plane.url}"))
+        if plane.process_nodes is not None:
+            words = f"pods run as processes of this machine: {plane.process_nodes.described}"
+            self._console.print(Text(f"         {words}\n         KUBECONFIG={plane.kubeconfig}", style="dim"))
         self._console.print()
-        if self._console.is_terminal:
+        if self.live:
             self._live.start()
 
-    def lines(self, lines: Sequence[Line], progress: Progress) -> None:
+    def lines(self, lines: Sequence[Line], view: LiveView) -> None:
         for line in lines:
             _print(self._console, line, self._begin)
         if self._live.is_started:
-            self._live.update(progress.bars())
+            self._live.update(view.bars())
 
-    def end(self, story: Story, progress: Progress, code: int) -> None:
+    def logs(self, lines: Sequence[LogLine]) -> None:
+        """Each line after its pod and container, in a colour of the pod."""
+        for line in lines:
+            name = f"{line.pod}/{line.container}"
+            self._prefix = max(self._prefix, len(name))
+            if not self.live:
+                click.echo(f"{name:<{self._prefix}} | {shown(line.text).plain}")
+                continue
+            colour = self._colours.setdefault(line.pod, chart.COLOURS[len(self._colours) % len(chart.COLOURS)])
+            self._console.print(Text.assemble((f"{name:<{self._prefix}} │ ", colour), shown(line.text)))
+
+    def stopping(self, pods: int) -> None:
+        self._console.print(Text(f"stopping {_counted(range(pods), 'pod')}; Ctrl-C kills what is left", style="yellow"))
+
+    def end(self, story: Story, local: LocalPods | None, outcome: Outcome) -> None:
         self.stop()
-        console, now = self._console, self._plane.clock.now()
+        console, nodes = self._console, self._plane.caches.of(NODES).all()
         for line in story.tell(last=True):
             _print(console, line, self._begin)
-        if story.stays:
-            rows = chart.rows(self._plane.caches.of(NODES).all(), self._keys)
+        if story.stays and (local is None or len(nodes) > 1):
+            rows = chart.rows(nodes, self._keys)
             console.print()
-            console.print(chart.draw(list(story.stays.values()), rows, self._begin, now, console.width))
+            console.print(chart.draw(list(story.stays.values()), rows, self._begin, outcome.at, console.width))
+        if local is not None and story.stays:
+            console.print()
+            console.print(local.bars())
+        for failure in _failures(local, outcome)[:_SHOWN_FAILURES]:
+            _print_failure(console, failure)
         console.print()
-        console.print(progress.closing(code), soft_wrap=False)
+        console.print(outcome.closing, soft_wrap=False)
 
     def stop(self) -> None:
         self._live.stop()
@@ -92,21 +152,35 @@ class _TextPrinter:
 class _JsonPrinter:
     """`start`, then an `event` for each line, then `end` with the outcome and every pod's stay on a node."""
 
+    live = False
+
     def begin(self, plane: Plane, keys: tuple[str, ...]) -> None:
-        self._plane, self._begin = plane, plane.clock.now()
+        self._begin = plane.clock.now()
         nodes = [
             {"name": meta.name(node), "domain": [meta.labels(node).get(key, "") for key in keys]}
             for node in plane.caches.of(NODES).all()
         ]
-        _write({"type": "start", "server": plane.url, "levels": list(keys), "nodes": nodes})
+        told: dict[str, object] = {"type": "start", "server": plane.url, "levels": list(keys), "nodes": nodes}
+        _write(told | ({"kubeconfig": str(plane.kubeconfig)} if plane.process_nodes is not None else {}))
 
-    def lines(self, lines: Sequence[Line], progress: Progress) -> None:
+    def lines(self, lines: Sequence[Line], view: LiveView) -> None:
+        self._events(lines)
+
+    def _events(self, lines: Sequence[Line]) -> None:
         for line in lines:
             event = {"event": line.verb, "object": line.subject, "message": line.text}
             _write({"type": "event", "at": self._since(line.at), **event})
 
-    def end(self, story: Story, progress: Progress, code: int) -> None:
-        self.lines(story.tell(last=True), progress)
+    def logs(self, lines: Sequence[LogLine]) -> None:
+        for line in lines:
+            who = {"pod": line.pod, "container": line.container, "attempt": line.attempt, "output": line.output}
+            _write({"type": "log", "time": line.time, **who, "text": line.text})
+
+    def stopping(self, pods: int) -> None:
+        pass
+
+    def end(self, story: Story, local: LocalPods | None, outcome: Outcome) -> None:
+        self._events(story.tell(last=True))
         stays = [
             {
                 "unit": stay.unit,
@@ -116,9 +190,12 @@ class _JsonPrinter:
             }
             for stay in story.stays.values()
         ]
-        waiting = [{"object": name, "reason": why} for name, why in progress.waiting()]
-        outcome = {"outcome": _OUTCOMES[code], "exitCode": code, "at": self._since(self._plane.clock.now())}
-        _write({"type": "end", **outcome, "waiting": waiting, "stays": stays})
+        waiting = [{"object": name, "reason": why} for name, why in outcome.waiting]
+        told = {"outcome": _OUTCOMES[outcome.code], "exitCode": outcome.code, "at": self._since(outcome.at)}
+        groups = {"groups": [asdict(group) for group in local.groups()]} if local is not None else {}
+        failures = list(map(_failure, _failures(local, outcome)))
+        more = {"failures": failures} if failures else {}
+        _write({"type": "end", **told, "waiting": waiting, "stays": stays, **groups, **more})
 
     def stop(self) -> None:
         pass
@@ -129,6 +206,46 @@ class _JsonPrinter:
 
 def _write(data: dict[str, object]) -> None:
     click.echo(json.dumps(data, ensure_ascii=False))
+
+
+def _failures(local: LocalPods | None, outcome: Outcome) -> list[Failure]:
+    return local.first_failures() if local is not None and outcome.code == EXIT_FAILED else []
+
+
+def _failure(failure: Failure) -> dict[str, object]:
+    who = {"pod": failure.pod, "container": failure.container, "exitCode": failure.exit_code}
+    return {**who, "reason": failure.reason, "message": failure.message, "log": list(failure.log)}
+
+
+def _print_failure(console: Console, failure: Failure) -> None:
+    console.print()
+    words = f"Pod/{failure.pod} container {failure.container}: {failure.why}"
+    console.print(Text(f"{words}; the end of its log:" if failure.log else f"{words}; it wrote nothing", style="red"))
+    for line in [*failure.log, *filter(None, [failure.message])]:
+        console.print(Text("  ").append_text(shown(line)))
+
+
+def _described(plane: Plane, keys: tuple[str, ...]) -> str:
+    """The nodes, in words."""
+    local = plane.process_nodes.names if plane.process_nodes is not None else frozenset[str]()
+    nodes = plane.caches.of(NODES).all()
+    own = [node for node in nodes if meta.name(node) in local]
+    simulated = [node for node in nodes if meta.name(node) not in local]
+    told = []
+    if own:
+        told.append(f"this machine as {_counted(own, 'node')} ({_amounts(own)})")
+    if simulated:
+        domains = _counted(chart.rows(simulated, keys), "domain")
+        told.append(f"{_counted(simulated, 'simulated node')} in {domains}")
+    return " and ".join(told)
+
+
+def _amounts(nodes: Sequence[Object]) -> str:
+    """What the first node has; those of one machine share it."""
+    capacity = nodes[0]["status"]["capacity"]
+    memory = quantity.parse(capacity.get("memory", "0")) / 2**30
+    gpus = [f"{amount} {name}" for name, amount in capacity.items() if "/" in name and amount != "0"]
+    return ", ".join([f"{capacity.get('cpu')} cpu", f"{memory:.0f} GiB", *gpus]) + (" each" if len(nodes) > 1 else "")
 
 
 def _counted(things: Sequence[object], word: str) -> str:

@@ -1,8 +1,8 @@
 """Progress of the submitted objects, and whether the run is over.
 
-A run is over when every submitted Job, JobSet and TrainJob has finished and every other submitted pod runs or has
-ended; or when it is blocked: no progress for 5 s, nothing runs and something stands in the way; or when nothing has
-moved for so long that nothing will.
+A run is over when every submitted Job, JobSet and TrainJob has finished and every other submitted pod has ended, or
+runs on a simulated node; or when it is blocked: no progress for 5 s, nothing runs and something stands in the way; or
+when nothing has moved for so long that nothing will.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ...api.objects.vocabulary import JOB_NAME, JOBSET_NAME
 from ...api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, JOBS, POD_GROUPS, PODS, TRAIN_JOBS, Object, Resource
 from ...client.informer import Caches
 from ..failures import EXIT_BLOCKED, EXIT_FAILED, EXIT_INTERRUPTED
+from .local_pods import hopeless
 from .obstacles import Obstacle, Obstacles
 from .story import outcome
 
@@ -34,12 +35,14 @@ _BAR = 24
 
 
 class Progress:
-    def __init__(self, caches: Caches, now: Callable[[], float]) -> None:
+    def __init__(self, caches: Caches, now: Callable[[], float], local_nodes: frozenset[str] = frozenset()) -> None:
         self._caches = caches
         self._now = now
+        #: Nodes whose pods are processes: those end by themselves, and may wait on their node without end.
+        self._local_nodes = local_nodes
         self._top: list[tuple[Resource, str]] = []
         self._last_progress = now()
-        self._obstacles = Obstacles(caches, now)
+        self._obstacles = Obstacles(caches, now, local_nodes)
         for resource in (*_FINISHING, PODS, POD_GROUPS, COMPOSITE_POD_GROUPS):
             caches.of(resource).add_handler(self._changed)
 
@@ -76,14 +79,20 @@ class Progress:
         if resource is not PODS:
             return outcome(resource.kind, obj)
         phase = (obj.get("status") or {}).get("phase")
-        return {"Running": "complete", "Succeeded": "complete", "Failed": "failed"}.get(str(phase))
+        if phase == "Running":
+            return None if obj["spec"].get("nodeName") in self._local_nodes else "complete"
+        return {"Succeeded": "complete", "Failed": "failed"}.get(str(phase))
 
     def _nothing_runs(self) -> bool:
         """Whether no bound pod can still end and free its node."""
         top_pods = {key for resource, key in self._top if resource is PODS}
         for pod in self._caches.of(PODS).all():
-            phase = (pod.get("status") or {}).get("phase")
-            if pod["spec"].get("nodeName") and phase in ("Pending", "Running") and meta.key(pod) not in top_pods:
+            phase, node = (pod.get("status") or {}).get("phase"), pod["spec"].get("nodeName")
+            if not node or phase not in ("Pending", "Running"):
+                continue
+            if node in self._local_nodes and hopeless(pod):
+                continue
+            if node in self._local_nodes or meta.key(pod) not in top_pods:
                 return False
         return True
 

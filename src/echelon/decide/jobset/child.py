@@ -19,13 +19,14 @@ from ...api.objects.vocabulary import (
     JOBSET_PRIORITY,
     QUEUED_SINCE,
     REPLICATED_JOB_NAME,
+    RESTART_ATTEMPT,
 )
 from ...api.scheme import JOB_SETS, JOBS, Object
 from ...api.verbs import Patch, PatchType
 from ...api.views.job_views import JobView
 from ..plan import ApplyPatch, Note
 from . import child_names
-from .children import JOB_INDEX, JOB_RESTART_ATTEMPT, RESTART_ATTEMPT, job_restarts
+from .children import JOB_INDEX, JOB_RESTART_ATTEMPT, job_restarts
 from .failure_policy import uses_job_restarts
 from .model import JobSet, ReplicatedJob
 from .scheduling_groups import Membership

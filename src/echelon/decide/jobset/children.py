@@ -9,7 +9,7 @@ from functools import cached_property
 
 from ...api.objects.completion_indexes import NO_INDEXES, IndexSet, members
 from ...api.objects.completion_indexes import of as indexes_of
-from ...api.objects.vocabulary import JOBSET_PREFIX, REPLICATED_JOB_NAME
+from ...api.objects.vocabulary import JOBSET_PREFIX, REPLICATED_JOB_NAME, RESTART_ATTEMPT
 from ...api.scheme import JOB_SETS, Object
 from ...api.views.job_views import JobView, ReplicatedJobStatus
 from ...base.decimals import read_count
@@ -17,7 +17,6 @@ from ..plan import Note
 from .model import JobSet, ReplicatedJob
 from .stages import kept_jobs
 
-RESTART_ATTEMPT = JOBSET_PREFIX + "restart-attempt"
 JOB_RESTART_ATTEMPT = JOBSET_PREFIX + "job-restart-attempt"
 JOB_INDEX = JOBSET_PREFIX + "job-index"
 
