@@ -18,6 +18,21 @@ def free_port() -> int:
         return port
 
 
+def leftovers(data: Path) -> list[int]:
+    """Processes that have to do with a data directory."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                told = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+                alive = (entry / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+            except OSError:
+                continue
+            if alive and str(data).encode() in told:
+                found.append(int(entry.name))
+    return found
+
+
 class UpProcess:
     """One data directory, one port, any number of lives."""
 

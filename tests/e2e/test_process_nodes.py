@@ -17,7 +17,7 @@ import yaml
 
 from . import kubectl as kubectl_module
 from .kubectl import Kubectl
-from .process import UpProcess
+from .process import UpProcess, leftovers
 
 T = TypeVar("T")
 LONG = bool(os.environ.get("ECHELON_LONG"))
@@ -94,21 +94,6 @@ def phase(kubectl: Kubectl, name: str, *phases: str) -> Any:
 
 def state(data: Path, uid: str) -> Any:
     return json.loads((data / "pods" / uid / "state.json").read_text())["attempts"]
-
-
-def leftovers(data: Path) -> list[int]:
-    """Processes that have to do with a data directory."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                told = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
-                alive = (entry / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-            except OSError:
-                continue
-            if alive and str(data).encode() in told:
-                found.append(int(entry.name))
-    return found
 
 
 def is_gone(pid: int) -> bool:

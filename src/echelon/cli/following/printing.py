@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Protocol
 
 import click
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
@@ -112,7 +112,7 @@ class _TextPrinter:
         for line in lines:
             _print(self._console, line, self._begin)
         if self._live.is_started:
-            self._live.update(view.bars())
+            self._live.update(Group(Text(), view.bars()))
 
     def logs(self, lines: Sequence[LogLine]) -> None:
         """Each line after its pod and container, in a colour of the pod."""

@@ -2,8 +2,8 @@
 
     logs on disk ─► unread bytes by file ─► lines ─► merged by time, up to a moment ago ─► LogLine
 
-A reader calls `new_lines` again and again.  Files are known by their inode, so a log may be rotated meanwhile; before
-the files of a pod are removed, `keep` reads what is left of them.
+A reader calls `new_lines` again and again.  Files are known by the time of their first line, so a log may be rotated
+meanwhile; before the files of a pod are removed, `keep` reads what is left of them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from pathlib import Path
 from ....api.running_pods import LogLine
 from ..local_pods import LocalPod, LocalPods
 
+#: The length of a time with nanoseconds.
+_TIME_BYTES = 30
 #: What is read of one file at a time.
 _MOST_BYTES = 1 << 20
 #: Of a log that nobody wants as a whole, this much of its end.
@@ -31,8 +33,8 @@ class FileLogTails:
         self._pods = pods
         #: Whether every line counts; else only the newest ones.
         self._complete = complete
-        #: Pod → of each file that it has, by inode, how much has been read.
-        self._read: dict[str, dict[int, int]] = {}
+        #: Pod → of each file that it has, by container and first time, how much has been read.
+        self._read: dict[str, dict[tuple[str, bytes], int]] = {}
         #: Pod → its state file when its logs were read to the end.
         self._finished: dict[str, int] = {}
         self._beginnings: dict[tuple[str, str, int, str], str] = {}
@@ -89,23 +91,25 @@ class FileLogTails:
             self._finished[uid] = state
         return min(unread, default="")
 
-    def _read_file(self, pod: LocalPod, container: str, attempt: int, path: Path, before: Mapping[int, int]) -> str:
+    def _read_file(
+        self, pod: LocalPod, container: str, attempt: int, path: Path, before: Mapping[tuple[str, bytes], int]
+    ) -> str:
         """The time of the last line that was read, if there is more to read; else ""."""
         try:
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return ""
         try:
-            known = os.fstat(file)
-            start = before.get(known.st_ino, 0)
-            skipped = not self._complete and known.st_size - start > 2 * _END_BYTES
+            identity = container, os.pread(file, _TIME_BYTES, 0)
+            start, size = before.get(identity, 0), os.fstat(file).st_size
+            skipped = not self._complete and size - start > 2 * _END_BYTES
             if skipped:
-                start = known.st_size - _END_BYTES
+                start = size - _END_BYTES
             data = os.pread(file, _MOST_BYTES, start)
         finally:
             os.close(file)
         end = data.rfind(b"\n") + 1
-        self._read[pod.directory.uid][known.st_ino] = start + end
+        self._read[pod.directory.uid][identity] = start + end
         lines = data[:end].split(b"\n")[:-1]
         for line in lines[1:] if skipped else lines:
             self._take(pod, container, attempt, line.decode(errors="replace"))
