@@ -69,7 +69,7 @@ def remote_options(command: F) -> F:
     return command
 
 
-_PROCESS_OPTIONS = ("tier", "images", "allow_host_paths", "capacity")
+_PROCESS_OPTIONS = ("tier", "images", "directory", "allow_host_paths", "capacity")
 
 
 def process_options(command: F) -> F:
