@@ -16,9 +16,9 @@ from ...api.verbs import WriteOptions
 from ...runtime.config import PlaneSettings, ProcessNodes
 from ...runtime.plane import Plane, running
 from ..failures import EXIT_BLOCKED, EXIT_FAILED, EXIT_INTERRUPTED, Refusal
-from .local_pods import LocalPods
+from .followed_pods import FollowedPods
 from .manifests import Manifest, ManifestObject, ordered
-from .printing import Outcome, Printer, printer
+from .printing import Printer, RunEnd, printer
 from .progress import Progress
 from .story import Story
 
@@ -47,7 +47,7 @@ async def follow_to_the_end(
             begin = plane.clock.now()
             due = [_Submission(manifest, begin + index * stagger) for index, manifest in enumerate(manifests)]
             code = await _follow(run, due, stop.asked)
-            outcome = Outcome(code, plane.clock.now(), run.progress.closing(code), run.progress.waiting())
+            outcome = RunEnd(code, plane.clock.now(), run.progress.closing(code), run.progress.waiting())
             stop.asked.set()
             telling = asyncio.create_task(run.tell_while_stopping())
     except BaseException:
@@ -84,10 +84,10 @@ class _Run:
         own = nodes.names if nodes is not None else frozenset()
         self.story = Story(plane.caches, plane.clock.now, keys)
         self.progress = Progress(plane.caches, plane.clock.now, own)
-        self.local: LocalPods | None = None
+        self.local: FollowedPods | None = None
         if nodes is not None:
             tails = nodes.log_tails(complete=logs)
-            self.local = LocalPods(plane.caches, own, tails, plane.clock.now, self.story.say)
+            self.local = FollowedPods(plane.caches, own, tails, plane.clock.now, self.story.say)
         self._logs = logs
         #: Set when the plane has ended.
         self.stopped = asyncio.Event()

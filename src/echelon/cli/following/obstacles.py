@@ -15,7 +15,7 @@ from ...api.objects.vocabulary import INITIALLY_SCHEDULED, MANAGERS
 from ...api.scheme import COMPOSITE_POD_GROUPS, EVENTS, JOB_SETS, POD_GROUPS, PODS, Object, Resource
 from ...client.informer import Caches
 from ...runtime.config import EMBEDDED_SCHEDULER_NAMES
-from .local_pods import hopeless
+from .followed_pods import hopeless
 
 #: (object, why) of something that does not move.
 Obstacle = tuple[str, str]

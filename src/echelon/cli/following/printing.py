@@ -23,7 +23,7 @@ from ...runtime.plane import Plane
 from ..failures import EXIT_FAILED
 from ..output import hanging, plain_console
 from . import chart
-from .local_pods import Failure, LocalPods, shown
+from .followed_pods import Failure, FollowedPods, shown
 from .obstacles import Obstacle
 from .story import Line, Story
 
@@ -49,7 +49,7 @@ _SHOWN_FAILURES = 3
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunEnd:
     """How a run ended, before what still ran was stopped."""
 
     code: int
@@ -78,7 +78,7 @@ class Printer(Protocol):
     def stopping(self, pods: int) -> None:
         """So many pods of this machine are asked to end."""
 
-    def end(self, story: Story, local: LocalPods | None, outcome: Outcome) -> None: ...
+    def end(self, story: Story, local: FollowedPods | None, outcome: RunEnd) -> None: ...
 
     def stop(self) -> None:
         """Leave the terminal as it was; for a run that cannot go on."""
@@ -128,7 +128,7 @@ class _TextPrinter:
     def stopping(self, pods: int) -> None:
         self._console.print(Text(f"stopping {_counted(range(pods), 'pod')}; Ctrl-C kills what is left", style="yellow"))
 
-    def end(self, story: Story, local: LocalPods | None, outcome: Outcome) -> None:
+    def end(self, story: Story, local: FollowedPods | None, outcome: RunEnd) -> None:
         self.stop()
         console, nodes = self._console, self._plane.caches.of(NODES).all()
         for line in story.tell(last=True):
@@ -179,7 +179,7 @@ class _JsonPrinter:
     def stopping(self, pods: int) -> None:
         pass
 
-    def end(self, story: Story, local: LocalPods | None, outcome: Outcome) -> None:
+    def end(self, story: Story, local: FollowedPods | None, outcome: RunEnd) -> None:
         self._events(story.tell(last=True))
         stays = [
             {
@@ -208,7 +208,7 @@ def _write(data: dict[str, object]) -> None:
     click.echo(json.dumps(data, ensure_ascii=False))
 
 
-def _failures(local: LocalPods | None, outcome: Outcome) -> list[Failure]:
+def _failures(local: FollowedPods | None, outcome: RunEnd) -> list[Failure]:
     return local.first_failures() if local is not None and outcome.code == EXIT_FAILED else []
 
 

@@ -19,7 +19,7 @@ from ...api.objects.vocabulary import JOB_NAME, JOBSET_NAME
 from ...api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, JOBS, POD_GROUPS, PODS, TRAIN_JOBS, Object, Resource
 from ...client.informer import Caches
 from ..failures import EXIT_BLOCKED, EXIT_FAILED, EXIT_INTERRUPTED
-from .local_pods import hopeless
+from .followed_pods import hopeless
 from .obstacles import Obstacle, Obstacles
 from .story import outcome
 

@@ -1,7 +1,7 @@
 """What `echelon run --local` tells beside the story: pods that begin to run, containers that fail, what they write.
 
     pods (informers) ─┐                ┌─► lines: running, restarts, failed, log
-    logs of all pods ─┴─► LocalPods ───┼─► groups: phases, restarts and the last line of each (live, and at the end)
+    logs of all pods ─┴─► FollowedPods ───┼─► groups: phases, restarts and the last line of each (live, and at the end)
                                        └─► what failed first, with the end of its log
 
 A group is a unit of the story: a Job, else a pod group, else a pod.
@@ -68,7 +68,7 @@ class Group:
     lastLine: str  # noqa: N815
 
 
-class LocalPods:
+class FollowedPods:
     """Follows the pods of this machine from its creation on."""
 
     def __init__(
