@@ -22,7 +22,7 @@ from ..objects.vocabulary import (
     REQUIRED_TOPOLOGY,
     TRAINJOB_ANCESTOR_STEP,
 )
-from ..rules import fields, trainer_scheduling
+from ..rules import fields, grouping, trainer_scheduling
 from ..rules.job import domain_prefixed_path
 from ..rules.jobset import LONGEST_NAME, TAIL
 from ..rules.trainer import DATASET, MODEL, STEP_CONTAINERS, own_warnings, steps
@@ -324,6 +324,7 @@ def _topology(notes: Mapping[str, str], spec: Part) -> Iterator[FieldError]:
     where = f"metadata.annotations[{REQUIRED_TOPOLOGY}]"
     if asked is not None:
         yield from fields.needed(where, asked, fields.label_key)
+    yield from grouping.annotated_keys(notes)
     if asked is not None and key and asked != key:
         yield invalid(where, asked, f"the runtime's spec.scheduling says {key}; leave the annotation out")
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import FieldError, required
+from ..objects.vocabulary import EXCLUSIVE_TOPOLOGY, PREFERRED_TOPOLOGY
 from . import fields
 
 POLICIES = ("basic", "gang")
@@ -46,6 +47,18 @@ def constraints(path: str, value: Part | None) -> list[FieldError]:
         return problems
     for index, level in enumerate(topology):
         problems += fields.needed(f"{path}.topology[{index}].key", level.get("key"), fields.label_key)
+    return problems
+
+
+def annotated_keys(annotations: Part) -> list[FieldError]:
+    """Topology keys in the annotations of a group; one without a name would be preferred in vain."""
+    problems: list[FieldError] = []
+    for name, keys in (
+        (EXCLUSIVE_TOPOLOGY, [annotations.get(EXCLUSIVE_TOPOLOGY, "")]),
+        (PREFERRED_TOPOLOGY, annotations.get(PREFERRED_TOPOLOGY, "").split(",")),
+    ):
+        for key in filter(None, map(str.strip, keys)):
+            problems += fields.label_key(f"metadata.annotations[{name}]", key)
     return problems
 
 

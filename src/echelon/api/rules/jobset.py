@@ -11,6 +11,7 @@ from typing import Any
 
 from ..errors import FieldError, invalid
 from ..objects import meta, name_formats
+from ..objects.vocabulary import JOBSET_EXCLUSIVE_TOPOLOGY, JOBSET_NODE_SELECTOR
 from ..scheme import Object
 from . import fields, jobset_exclusive, jobset_policies, jobset_scheduling, jobset_stages, jobset_update
 from .job import INDEXED, managed_by
@@ -147,6 +148,11 @@ def _warnings(obj: Object) -> list[str]:
     policy: Part = spec.get("executionPolicy") or {}
     if policy.get("replicatedJobsStatus") and policy.get("executionPolicyOrder") != "InOrder":
         found.append("spec.executionPolicy.replicatedJobsStatus has no effect unless executionPolicyOrder is InOrder")
+    network: Part = spec.get("network") or {}
+    if network.get("subdomain") and not network.get("enableDNSHostnames", True):
+        found.append("spec.network.subdomain has no effect unless enableDNSHostnames is true")
+    if jobset_exclusive.selects_in_vain(obj):
+        found.append(f"the annotation {JOBSET_NODE_SELECTOR} has no effect without {JOBSET_EXCLUSIVE_TOPOLOGY}")
     replicated = spec.get("replicatedJobs") or ()
     if all(one.get("replicas", 1) == 0 for one in replicated):
         found.append("spec.replicatedJobs: there are no replicas, so nothing runs and the JobSet does not end")

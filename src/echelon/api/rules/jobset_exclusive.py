@@ -59,6 +59,13 @@ def check_update(obj: Object, stored: Object) -> list[FieldError]:
     ]
 
 
+def selects_in_vain(obj: Object) -> bool:
+    """Whether nodes are selected by label for no exclusive placement."""
+    jobs: Sequence[Part] = (obj.get("spec") or {}).get("replicatedJobs") or ()
+    holders = [meta.annotations(obj), *(_annotations(one.get("template") or {}) for one in jobs)]
+    return any(JOBSET_NODE_SELECTOR in one for one in holders) and not any(KEY in one for one in holders)
+
+
 def _annotations(holder: Part) -> Part:
     return (holder.get("metadata") or {}).get("annotations") or {}
 

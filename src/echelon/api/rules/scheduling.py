@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import FieldError, forbidden_field, invalid, required
+from ..objects import meta
 from ..scheme import Object
 from . import fields, grouping, status_conditions
 from .kind import NOTHING, KindRules
@@ -26,7 +27,7 @@ def _pod_group(obj: Object) -> list[FieldError]:
     if parent is not None and reference is None:
         problems.append(required("spec.workloadRef", "must be set when parentCompositePodGroupName is set"))
     problems += grouping.workload_reference("spec.workloadRef", reference, reference_needed=False)
-    return problems + grouping.group("spec", spec, "minCount")
+    return problems + grouping.group("spec", spec, "minCount") + grouping.annotated_keys(meta.annotations(obj))
 
 
 def _composite(obj: Object) -> list[FieldError]:
@@ -34,7 +35,7 @@ def _composite(obj: Object) -> list[FieldError]:
     parent = spec.get("parentCompositePodGroupName")
     problems = fields.long_name("spec.parentCompositePodGroupName", parent) if parent is not None else []
     problems += grouping.workload_reference("spec.workloadRef", spec.get("workloadRef"), reference_needed=True)
-    return problems + grouping.group("spec", spec, "minGroupCount")
+    return problems + grouping.group("spec", spec, "minGroupCount") + grouping.annotated_keys(meta.annotations(obj))
 
 
 def _group_update(minimum: str) -> Callable[[Object, Object], list[FieldError]]:

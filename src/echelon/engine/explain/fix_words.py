@@ -40,7 +40,7 @@ def fix_in_words(fix: Fix, whose: str, short: Shortage | None, bound: Sequence[s
         every, prefix = f" in {origin.maker}", origin.prefix
     match fix.kind:
         case "field":
-            return f"remove {', '.join(fix.fields)} from the pods"
+            return f"remove {', '.join(fix.fields)}"
         case "release":
             return _released(fix, of, bound)
         case "widen":

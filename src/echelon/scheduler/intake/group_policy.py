@@ -76,5 +76,5 @@ def policy_of(group: GroupView) -> Policy:
         workload=spec.workload_ref.workload_name,
         template=spec.workload_ref.template_name,
         parent=spec.parent_composite_pod_group_name,
-        unsupported=("PodGroup spec.resourceClaims",) if spec.resource_claims else (),
+        unsupported=("spec.resourceClaims of the PodGroup",) if spec.resource_claims else (),
     )

@@ -383,6 +383,10 @@ def annotated(name: str, notes: dict[str, str], **spec: Any) -> Object:
         ),
         (annotated("volcano", {PREFERRED: "rack"}), f"metadata.annotations[{PREFERRED}]: Forbidden: the runtime makes"),
         (annotated("gang", {REQUIRED: "rack", PARENT: "p"}), f"metadata.annotations[{REQUIRED}]: Forbidden: the group"),
+        (
+            annotated("gang", {PREFERRED: "rack,no key!"}),
+            f'metadata.annotations[{PREFERRED}]: Invalid value: "no key!"',
+        ),
         (annotated("gang", {REQUIRED: "no key!"}), f"metadata.annotations[{REQUIRED}]: Invalid value"),
         (annotated("in-rack", {PARENT: "p"}), "spec.scheduling makes groups of its own"),
         (annotated("volcano", {PARENT: "p"}), "the runtime groups its pods by podGroupPolicy.volcano"),

@@ -499,6 +499,19 @@ def test_a_jobset_without_replicas_is_said_to_run_nothing() -> None:
     assert rules.warnings(JOB_SETS, job_set(replicated(replicas=0), replicated("b"))) == []
 
 
+NODE_SELECTOR = "alpha.jobset.sigs.k8s.io/node-selector"
+
+
+def test_what_has_no_effect_alone_is_said() -> None:
+    (warning,) = rules.warnings(JOB_SETS, job_set(network={"enableDNSHostnames": False, "subdomain": "s"}))
+    assert warning.startswith("spec.network.subdomain has no effect")
+    selecting = edited(job_set(), "metadata.annotations", {NODE_SELECTOR: "true"})
+    (warning,) = rules.warnings(JOB_SETS, selecting)
+    assert warning.startswith(f"the annotation {NODE_SELECTOR} has no effect without")
+    selecting["metadata"]["annotations"]["alpha.jobset.sigs.k8s.io/exclusive-topology"] = "rack"
+    assert rules.warnings(JOB_SETS, selecting) == []
+
+
 def test_a_name_that_no_job_can_have_is_refused_where_it_is_written() -> None:
     (told,) = refused(JOB_SETS, edited(job_set(), "metadata.name", "a.b"))
     assert told.startswith('metadata.name: Invalid value: "a.b": a DNS-1035 label must')

@@ -245,3 +245,11 @@ def test_the_value_of_a_priority_class_stays() -> None:
 def test_the_system_priority_classes_are_accepted() -> None:
     assert on_create(PRIORITY_CLASSES, priority_class("system-node-critical", value=2_000_001_000)) == []
     assert on_create(POD_GROUPS, named(spec={"schedulingPolicy": {"basic": {}}})) == []
+
+
+@pytest.mark.parametrize("name", ["echelon.dev/exclusive-topology", "echelon.dev/preferred-topology"])
+def test_topology_in_an_annotation_of_a_group_is_a_label_key(name: str) -> None:
+    for resource, made in ((POD_GROUPS, pod_group()), (COMPOSITE_POD_GROUPS, composite())):
+        assert on_create(resource, edited(made, "metadata.annotations", {name: "example.com/rack"})) == []
+        (told, *_) = on_create(resource, edited(made, "metadata.annotations", {name: "no key!"}))
+        assert told.startswith(f'metadata.annotations[{name}]: Invalid value: "no key!"')
