@@ -16,6 +16,7 @@ from .rules.container_env import BadConfig, DownwardFacts, Lookup, command_line,
 from .rules.host_names import host_name, rewritten
 from .rules.kubelet_status import Waiting
 from .rules.limit_settings import EnforcedLimits, limit_settings
+from .volume_files import has_files
 
 #: Where a container finds the directory that is its own.
 _OWN = "/pod"
@@ -117,12 +118,15 @@ def _mounts(
     pod: Object, container: Object, attempt: int, setting: ContainerSetting, env: Mapping[str, str]
 ) -> list[tuple[str, str, bool]]:
     made: list[tuple[str, str, bool]] = []
+    # As a kubelet does: files that are made from objects are nobody's to change.
+    fixed = {volume["name"] for volume in pod["spec"].get("volumes") or () if has_files(volume)}
     for mount in container.get("volumeMounts") or ():
         source = setting.volumes.get(mount["name"], "")
         inner = expand(mount.get("subPathExpr") or "", env) or mount.get("subPath") or ""
         if inner:
             source = _inside(source, inner)
-        made.append((source, os.path.normpath(mount["mountPath"]), bool(mount.get("readOnly"))))
+        read_only = mount["name"] in fixed or bool(mount.get("readOnly"))
+        made.append((source, os.path.normpath(mount["mountPath"]), read_only))
     path = container.get("terminationMessagePath") or "/dev/termination-log"
     made.append((str(setting.directory.termination_log(container["name"], attempt)), path, False))
     if setting.tier != "plain":

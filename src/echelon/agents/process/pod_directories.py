@@ -18,6 +18,7 @@ All of a pod goes when its object goes.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -95,8 +96,7 @@ class PodDirectory:
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def remove(self) -> None:
-        """Also what a container made unreadable for its own user."""
-        shutil.rmtree(self.path, onerror=_open_up)
+        remove_tree(self.path)
 
 
 @dataclass(frozen=True)
@@ -124,15 +124,24 @@ class NodeDirectory:
     def network(self) -> Path:
         return self.path / "network"
 
+    @property
+    def claims(self) -> Path:
+        return self.path / "claims"
+
     def claim(self, namespace: str, name: str, uid: str) -> Path:
-        return self.path / "claims" / namespace / f"{name}-{uid}"
+        return self.claims / namespace / f"{name}-{uid}"
 
 
-def _open_up(function: Any, path: str, _: Any) -> None:
-    """A directory without permissions: give them to ourselves and try once more."""
-    try:
-        os.chmod(os.path.dirname(path), 0o700)
-        os.chmod(path, 0o700)
-        function(path)
-    except OSError:
+def remove_tree(path: Path) -> None:
+    """Also what a container made unreadable for its own user; never what symbolic links lead to."""
+    shutil.rmtree(path, ignore_errors=True)
+    if not path.is_dir():
         return
+    path.chmod(0o700)
+    for folder, names, _ in os.walk(path):
+        for name in names:
+            inner = os.path.join(folder, name)
+            if not os.path.islink(inner):
+                with contextlib.suppress(OSError):
+                    os.chmod(inner, 0o700)
+    shutil.rmtree(path, ignore_errors=True)

@@ -195,6 +195,8 @@ class PodWorker:
                 except (ApiError, OSError) as error:
                     if not isinstance(error, ApiError) or error.code not in (404, 409):
                         log.warning("pod %s: %s", meta.key(self._last), error or type(error).__name__)
+                    if isinstance(error, OSError):
+                        self._event("Warning", "FailedSync", f"Error syncing pod: {error.strerror or error}")
                     self._wake_in(retry)
                     retry = min(retry * 2, _LAST_RETRY_SECONDS)
                 except Exception as error:
@@ -335,6 +337,8 @@ class PodWorker:
     def _take_state(self, state: dict[str, Any]) -> None:
         self._tell_news()
         self._lost = self._lost and not state.get("stopped")
+        if state.get("lost_log_bytes"):
+            self._event("Warning", "LogLost", "output of containers is lost: their logs cannot be written (disk full?)")
         self._records = state.get("attempts") or []
         self._attempts = self._with_messages(attempts_from(self._records, self._services.ahead))
         for known in self._attempts.of_container.values():

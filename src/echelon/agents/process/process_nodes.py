@@ -13,7 +13,8 @@ import asyncio
 import contextlib
 import logging
 import os
-import shutil
+import signal
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +35,7 @@ from .images import Images
 from .local_pods import LocalPods
 from .machine import ChosenTier, Tier, capacity, choose_tier, node_info, shared
 from .measuring import ProcessTable
-from .pod_directories import NodeDirectory, PodDirectory
+from .pod_directories import NodeDirectory, PodDirectory, remove_tree
 from .pod_network import PodNetwork, free_pod_address
 from .pod_worker import NodeServices, PodWorker, clear
 from .resources.limit_choice import choose_limits
@@ -52,6 +53,8 @@ _SHIMS_AT_ONCE = 2 * (os.cpu_count() or 1)
 _INDEX = "process-node"
 #: How often containers with a memory limit are looked at.
 _MEMORY_SECONDS = 1.0
+#: A shim that nobody needs has so long to end its pod by itself.
+_SHIM_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
@@ -246,8 +249,7 @@ class ProcessNodes:
         """What a claim held goes with it."""
         if claim is not None and (new is None or meta.uid(new) != meta.uid(claim)):
             path = self._directory.claim(meta.namespace(claim), meta.name(claim), meta.uid(claim))
-            if path.exists():
-                shutil.rmtree(path, ignore_errors=True)
+            asyncio.get_running_loop().run_in_executor(None, remove_tree, path)
 
     async def _end_all_pods(self) -> None:
         self._stopping = True
@@ -325,10 +327,14 @@ def _differs(node: Object, condition: Object) -> bool:
 
 
 def _wipe_out(directory: PodDirectory) -> None:
-    pid = directory.shim_pid()
-    if pid:
-        with contextlib.suppress(OSError):
-            os.kill(pid, 9)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        pid = directory.shim_pid()
+        if pid:
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
+        deadline = time.monotonic() + _SHIM_SECONDS
+        while directory.shim_pid() and time.monotonic() < deadline:
+            time.sleep(0.01)
     clear(directory)
     directory.remove()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 from ...api.scheme import Object
@@ -21,11 +23,16 @@ def termination_message(directory: PodDirectory, container: Object, attempt: Att
 
 
 def _start_of(path: Path) -> str:
+    """The container may have put anything in the place of this file: only a file counts."""
     try:
-        with path.open("rb") as file:
-            return file.read(_MOST_BYTES).decode(errors="replace")
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return ""
+    try:
+        is_file = stat.S_ISREG(os.fstat(file).st_mode)
+        return os.read(file, _MOST_BYTES).decode(errors="replace") if is_file else ""
+    finally:
+        os.close(file)
 
 
 def _end_of(path: Path) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import time
 from collections.abc import Awaitable, Callable
@@ -24,6 +25,7 @@ from .rules.container_env import BadConfig, DownwardFacts, content_of, field_val
 #: A token for the pod's service account: pod, audience, seconds.
 IssueToken = Callable[[Object, str, int], Awaitable[str]]
 _DATA = "..data"
+_VERSION = re.compile(r"\.\.[0-9]+")
 _FILE_MODE = 0o644
 
 
@@ -101,6 +103,7 @@ class VolumeFiles:
     async def _claim(self, pod: Object, name: str) -> str:
         claim = await self._verbs.get(VOLUME_CLAIMS, name, meta.namespace(pod))
         path = self._directory.claim(meta.namespace(pod), name, meta.uid(claim))
+        self._directory.claims.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.mkdir(parents=True, exist_ok=True)
         return str(path)
 
@@ -197,7 +200,7 @@ def _write_files(folder: Path, files: dict[str, _File]) -> None:
     for top in tops:
         if not (folder / top).is_symlink():
             (folder / top).symlink_to(f"{_DATA}/{top}")
-    if old:
+    if _VERSION.fullmatch(old):  # the container may have written there
         shutil.rmtree(folder / old, ignore_errors=True)
 
 

@@ -60,13 +60,15 @@ class ContainerLog:
     def _write(self, data: bytes) -> None:
         if self._size and self._size + len(data) > self._most_bytes:
             self._rotate()
+        written = 0
         try:
-            written = os.write(self._file, data)
             while written < len(data):
                 written += os.write(self._file, data[written:])
             self._size += len(data)
         except OSError:
+            # No halves of lines: what follows when there is room again begins a line.
             self.lost += len(data)
+            os.ftruncate(self._file, os.fstat(self._file).st_size - written)
 
     def _rotate(self) -> None:
         now = time.time_ns()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 
 NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
@@ -20,6 +21,12 @@ _KEPT = (
     (os.ST_RELATIME, 1 << 21),
 )
 
+#: What the error numbers of unshare mean, which their texts do not tell.
+_NO_NAMESPACES = {
+    errno.ENOSPC: "namespaces are limited on this machine (/proc/sys/user/max_*_namespaces)",
+    errno.EPERM: "namespaces are not permitted to this user (a policy of this machine such as AppArmor or seccomp)",
+}
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -30,7 +37,9 @@ def _checked(result: int, what: str) -> None:
 
 
 def unshare(flags: int) -> None:
-    _checked(_libc.unshare(flags), "unshare")
+    if _libc.unshare(flags) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, _NO_NAMESPACES.get(number) or f"unshare: {os.strerror(number)}")
 
 
 def enter(file: int, kind: int) -> None:

@@ -20,6 +20,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from . import kernel, namespaces
@@ -29,9 +30,12 @@ from .container_process import MARK, ContainerProcess
 #: Exit code: another shim runs for this pod.
 ALREADY_RUNNING = 75
 _MOST_COMMAND = 16 << 20
-_LOOK_MILLISECONDS = 60_000
+_LOOK_SECONDS = 10.0
+#: A shim in which nothing runs and which nobody is connected to for so long ends: Echelon is gone for good.
+_ALONE_SECONDS = 300.0
 #: Of every container: the current one, and the one before it for `kubectl logs --previous`.
 _KEPT_ATTEMPTS = 2
+_KILL_ROUNDS = 100
 
 
 def main(arguments: list[str]) -> None:
@@ -108,7 +112,8 @@ class Shim:
         self._groups = groups
         self._uid: str = sandbox["uid"]
         self._own_processes = sandbox["tier"] != "plain"
-        self._held = held
+        self._held = {line.fileno(): line for line in held}
+        self._alone_seconds = float(sandbox.get("alone_seconds", _ALONE_SECONDS))
         self._directory = os.getcwd()
         self._files = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
         #: /proc of the machine: the pids in it are those that the agent sees.
@@ -125,6 +130,8 @@ class Shim:
         self._stopping = False
         self._clients: dict[int, _Client] = {}
         self._poll = select.poll()
+        for line in held:
+            self._poll.register(line, 0)  # tells only its end
         self._listener = self._listen()
         self._wake = self._catch_signals()
         self._write_state()
@@ -155,11 +162,15 @@ class Shim:
     # -- the loop ----------------------------------------------------------------------------------------------
 
     def serve(self) -> None:
+        last_needed = time.monotonic()
         while not self._stopping:
-            for file, _ in self._poll.poll(_LOOK_MILLISECONDS):
+            for file, _ in self._poll.poll(min(_LOOK_SECONDS, self._alone_seconds) * 1000):
                 self._handle(file)
             if os.fstat(self._files).st_nlink == 0:
                 break  # the directory was removed: nobody will ever find this pod again
+            if self._running or self._clients:
+                last_needed = time.monotonic()
+            self._stopping = self._stopping or time.monotonic() - last_needed > self._alone_seconds
         self._end_everything()
 
     def _handle(self, file: int) -> None:
@@ -175,14 +186,19 @@ class Shim:
                 self._tell(self._clients[accepted.fileno()])
         elif file in self._clients:
             self._take_commands(self._clients[file])
+        elif file in self._held:
+            self._network_lost()
         else:
             self._read_output(file)
 
     def _read_output(self, file: int) -> None:
         for process in self._running.values():
             if file in process.streams:
+                lost = process.log is not None and process.log.lost
                 if not process.read(file):
                     self._poll.unregister(file)
+                if process.log is not None and process.log.lost and not lost:
+                    self._changed()
                 return
         with contextlib.suppress(KeyError):
             self._poll.unregister(file)
@@ -217,6 +233,11 @@ class Shim:
     def _latest(self, name: str) -> ContainerProcess | None:
         attempts = self._attempts.get(name)
         return attempts[-1] if attempts else None
+
+    def _network_lost(self) -> None:
+        """The holder of the network was killed: the pod ends as if its shim had been, and gets a new sandbox."""
+        self._kill_and_reap()
+        os._exit(1)
 
     # -- containers --------------------------------------------------------------------------------------------
 
@@ -260,10 +281,20 @@ class Shim:
         if self._own_processes and not self._running:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)
-        else:
-            kill_marked(process.mark)
+            return
+        kill_marked(process.mark + "\0")
+        if not self._running:
+            kill_descendants()
 
     def _end_everything(self) -> None:
+        self._kill_and_reap()
+        if not self._own_processes:
+            kill_marked(self._uid + "/")
+            kill_descendants()
+        remove_pod_groups(self._sandbox)
+        self._changed()
+
+    def _kill_and_reap(self) -> None:
         for process in self._running.values():
             process.send(signal.SIGKILL)
         if self._own_processes:
@@ -276,10 +307,6 @@ class Shim:
                 break
             if pid in self._running:
                 self._ended(self._running[pid], status)
-        if not self._own_processes:
-            kill_marked(self._uid + "/")
-        remove_pod_groups(self._sandbox)
-        self._changed()
 
     # -- telling -----------------------------------------------------------------------------------------------
 
@@ -315,7 +342,9 @@ class Shim:
         try:
             draft = os.open(f"{name}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600, dir_fd=self._files)
             try:
-                os.write(draft, json.dumps(content).encode())
+                text = json.dumps(content).encode()
+                if os.write(draft, text) < len(text):
+                    return  # the disk is full: the old content is better than a half
             finally:
                 os.close(draft)
             os.rename(f"{name}.new", name, src_dir_fd=self._files, dst_dir_fd=self._files)
@@ -345,24 +374,46 @@ class _Client:
         return done
 
 
-def kill_marked(prefix: str, rounds: int = 3) -> int:
-    """Kill every process whose environment has a mark that begins so; it may fork meanwhile, so look again.
-
-    Returns how many were found in the first round.
-    """
+def kill_marked(prefix: str) -> None:
+    """Kill every process whose environment has a mark that begins so."""
     wanted = b"\0" + f"{MARK}={prefix}".encode()
-    first = 0
-    for number in range(rounds):
-        found = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_marked(pid, wanted)]
-        for pid in found:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        if number == 0:
-            first = len(found)
+    _kill_all(lambda: [pid for pid in _processes() if _is_marked(pid, wanted)])
+
+
+def kill_descendants() -> None:
+    """Kill every process that comes from this one, which adopts orphans: also those without a mark."""
+    _kill_all(_descendants)
+
+
+def _kill_all(find: Callable[[], list[int]]) -> None:
+    """Until none is found: they may fork meanwhile, but not once they are stopped."""
+    for _ in range(_KILL_ROUNDS):
+        found = find()
         if not found:
-            break
+            return
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in found:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, number)
         time.sleep(0.002)
-    return first
+
+
+def _processes() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _descendants() -> list[int]:
+    parents: dict[int, int] = {}
+    for pid in _processes():
+        with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/stat", "rb") as file:
+            state, parent = file.read().rpartition(b")")[2].split()[:2]
+            if state not in (b"Z", b"X"):
+                parents[pid] = int(parent)
+    found, fresh = set[int](), {os.getpid()}
+    while fresh:
+        fresh = {pid for pid, parent in parents.items() if parent in fresh}
+        found |= fresh
+    return sorted(found)
 
 
 def _is_marked(pid: int, wanted: bytes) -> bool:
