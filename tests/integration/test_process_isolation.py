@@ -81,9 +81,11 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 """
         )
         await plane.phase("keeper", "Running")
-        secrets = list(tmp_path.glob("pods/*/volumes/s/token"))
+        secrets = _found(tmp_path, "pods/*/volumes/s/token")
         assert [path.read_text() for path in secrets] == ["hidden"]
-        look = f"ls {tmp_path}/pods {tmp_path}/claims {tmp_path}/network 2>/dev/null | grep -v :; cat {secrets[0]}; true"
+        look = (
+            f"ls {tmp_path}/pods {tmp_path}/claims {tmp_path}/network 2>/dev/null | grep -v :; cat {secrets[0]}; true"
+        )
         await plane.apply(pod("plain", look))
         await plane.apply(
             pod("copied", look + "; cat /echelon-t/token", "{name: t, mountPath: /echelon-t}",
@@ -265,10 +267,10 @@ async def test_daemons_that_hide_end_with_their_container(tmp_path: Path, tier: 
     async with local_plane(tmp_path, tier) as plane:
         told = tmp_path / "daemon"
         inner = f'trap "" TERM; readlink /proc/self > {told}; exec sleep 4321.{os.getpid()}'
-        script = f"(env -i setsid sh -c \"{inner.replace(chr(34), chr(92) + chr(34))}\" &); while ! test -s {told}; do sleep 0.05; done"  # noqa: E501
+        script = f'(env -i setsid sh -c "{inner.replace(chr(34), chr(92) + chr(34))}" &); while ! test -s {told}; do sleep 0.05; done'  # noqa: E501
         (made,) = await plane.apply(pod("p", script))
         await said(plane, "p")
-        assert not [pid for pid in _sleepers() if Path(f"/proc/{pid}").exists()]
+        assert not _sleepers()
         await plane.delete("p")
         await plane.gone(PODS, "p")
         assert processes_of(meta.uid(made)) == []
@@ -317,3 +319,7 @@ time.sleep(1000)
             assert processes_of(meta.uid(made)) == []
         finally:
             (tmp_path / "enough").touch()
+
+
+def _found(folder: Path, pattern: str) -> list[Path]:
+    return list(folder.glob(pattern))

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from ..errors import FieldError, duplicate, forbidden_field, invalid, required
-from . import fields, pod_placement, resources
+from ..errors import FieldError, duplicate, invalid, required
+from . import fields, pod_placement, pod_volumes, resources
 
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -52,7 +52,7 @@ def _cache_key(spec: Part) -> bytes | None:
 
 
 def _check(path: str, spec: Part) -> list[FieldError]:
-    problems = _volumes(f"{path}.volumes", spec.get("volumes") or ())
+    problems = pod_volumes.check(f"{path}.volumes", spec.get("volumes") or ())
     if not spec.get("containers"):
         problems.append(required(f"{path}.containers"))
     problems += _containers(path, spec) + _pod_level(path, spec) + pod_placement.check(path, spec)
@@ -87,24 +87,6 @@ _NAMES: tuple[tuple[str, fields.Check], ...] = (
 )
 
 
-def _volumes(path: str, volumes: Sequence[Part]) -> list[FieldError]:
-    problems: list[FieldError] = []
-    seen: dict[str, int] = {}
-    for index, volume in enumerate(volumes):
-        where = f"{path}[{index}]"
-        name = volume.get("name", "")
-        problems += fields.needed(f"{where}.name", name, fields.short_name)
-        if seen.setdefault(name, index) != index:
-            problems.append(duplicate(f"{where}.name", name))
-        sources = [field for field in volume if field != "name"]
-        if not sources:
-            problems.append(required(where, "must specify a volume type"))
-        problems += [
-            forbidden_field(f"{where}.{more}", "may not specify more than 1 volume type") for more in sources[1:]
-        ]
-    return problems
-
-
 def _containers(path: str, spec: Part) -> list[FieldError]:
     problems: list[FieldError] = []
     seen: dict[str, str] = {}
@@ -131,8 +113,7 @@ def _container(path: str, container: Part, volumes: set[Any]) -> list[FieldError
     problems += _ports(f"{path}.ports", container.get("ports") or ())
     for index, variable in enumerate(container.get("env") or ()):
         problems += _variable(f"{path}.env[{index}]", variable)
-    for index, mount in enumerate(container.get("volumeMounts") or ()):
-        problems += _mount(f"{path}.volumeMounts[{index}]", mount, volumes)
+    problems += pod_volumes.check_mounts(f"{path}.volumeMounts", container.get("volumeMounts") or (), volumes)
     return problems + resources.check(f"{path}.resources", container.get("resources"))
 
 
@@ -168,14 +149,3 @@ def _variable(path: str, variable: Part) -> list[FieldError]:
         )
         return [invalid(f"{path}.valueFrom", "", detail)]
     return []
-
-
-def _mount(path: str, mount: Part, volumes: set[Any]) -> list[FieldError]:
-    problems: list[FieldError] = []
-    if not mount.get("name"):
-        problems.append(required(f"{path}.name"))
-    elif mount["name"] not in volumes:
-        problems.append(FieldError("FieldValueNotFound", f"{path}.name", f'Not found: "{mount["name"]}"'))
-    if not mount.get("mountPath"):
-        problems.append(required(f"{path}.mountPath"))
-    return problems
