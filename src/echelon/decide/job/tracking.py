@@ -30,7 +30,7 @@ MOST_RECORDED_PER_SYNC = 500
 class Tracking:
     #: Pods whose finalizer goes now; the status below counts on that having happened.
     strip: list[JobPod] = field(default_factory=list)
-    #: Uids that stay, or become, recorded but uncounted.
+    #: Uids that become recorded but uncounted.
     uncounted_succeeded: list[str] = field(default_factory=list)
     uncounted_failed: list[str] = field(default_factory=list)
     succeeded: int = 0
@@ -61,7 +61,7 @@ def track(job: Job, pods: Sequence[JobPod], outcome: Outcome | None, held: Mappi
         elif step == "record":
             result.capped = True
     result.completed_indexes |= completion_indexes.of(indexes)
-    counted = _count_stripped(job, pods, result)
+    counted = _count_recorded(job, result)
     result.moves = bool(recorded or counted or result.strip)
     if job.indexed:
         result.succeeded = len(result.completed_indexes)
@@ -112,17 +112,9 @@ def _record(job: Job, pod: JobPod, result: Tracking, indexes: list[int]) -> None
         result.uncounted_failed.append(pod.uid)
 
 
-def _count_stripped(job: Job, pods: Sequence[JobPod], result: Tracking) -> int:
-    """Recorded uids without a finalizer, or losing it now, enter the counters.  How many did."""
-    leaving = {pod.uid for pod in result.strip}
-    pending = {pod.uid for pod in pods if pod.tracked and pod.uid not in leaving}
+def _count_recorded(job: Job, result: Tracking) -> bool:
+    """Pods that are recorded have no finalizer, or lose it now: they enter the counters.  Whether there are any."""
     stored = job.status.uncounted_terminated_pods
-    kept_succeeded = [uid for uid in stored.succeeded if uid in pending]
-    kept_failed = [uid for uid in stored.failed if uid in pending]
-    succeeded = len(stored.succeeded) - len(kept_succeeded)
-    failed = len(stored.failed) - len(kept_failed)
-    result.succeeded = job.status.succeeded + succeeded
-    result.failed = job.status.failed + failed
-    result.uncounted_succeeded[:0] = kept_succeeded
-    result.uncounted_failed[:0] = kept_failed
-    return succeeded + failed
+    result.succeeded = job.status.succeeded + len(stored.succeeded)
+    result.failed = job.status.failed + len(stored.failed)
+    return bool(stored.succeeded or stored.failed)

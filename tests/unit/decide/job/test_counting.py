@@ -36,6 +36,14 @@ def test_pods_of_both_kinds_are_counted_when_they_have_lost_their_finalizer() ->
     assert result.requeue_after == 0
 
 
+@pytest.mark.parametrize("kind", ["succeeded", "failed"])
+def test_recorded_pods_that_are_gone_are_counted_before_others_are_made(kind: str) -> None:
+    result = plan(job(running(**uncounted(**{kind: ["uid-a"]})), completions=3, parallelism=1))
+    assert status(result)[kind] == 1
+    assert created(result) == []
+    assert result.requeue_after == 0
+
+
 def test_recorded_pods_count_towards_completion_and_the_limit_before_they_are_in_the_counters() -> None:
     done = job(running(succeeded=1, **uncounted(succeeded=["uid-a"])), completions=2)
     result = plan(done, job_pod("a", "Succeeded", tracked=False))
