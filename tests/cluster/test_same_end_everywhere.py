@@ -119,7 +119,9 @@ def _told(found: Object) -> Object:
         "name": _SUFFIX.sub("", meta.name(found)),
         "owners": [(owner["kind"], owner["name"]) for owner in meta.owner_references(found)],
         "conditions": sorted(
-            (one["type"], one["status"], one.get("reason", "")) for one in status.get("conditions", [])
+            (one["type"], one["status"], one.get("reason", ""))
+            for one in status.get("conditions", [])
+            if one["type"] != "GangPending"  # how long a gang waited is a matter of time
         ),
         "counts": {
             key: value

@@ -126,7 +126,11 @@ async def summary(verbs: Verbs) -> dict[str, Any]:
         (obj,) = [obj for obj in await items(verbs, resource) if meta.name(obj) == name]
         status = obj["status"]
         result[name] = {
-            "conditions": sorted((c["type"], c["status"], c["reason"]) for c in status["conditions"]),
+            "conditions": sorted(
+                (c["type"], c["status"], c["reason"])
+                for c in status["conditions"]
+                if c["type"] != "GangPending"  # whether a gang waited long enough to be told is a matter of time
+            ),
             "counted restarts": status.get("restartsCountTowardsMax", 0),
             "restarts": status.get("restarts", 0),
             "jobs": sorted(

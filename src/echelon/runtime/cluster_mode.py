@@ -147,7 +147,8 @@ async def _leading(
 async def _check(verbs: Verbs, resources: Sequence[Resource], server: str) -> None:
     """Fail early if the server does not serve a needed kind or refuses this user."""
     try:
-        for resource in resources:
+        # Kinds that one command adds come first: most servers lack them.
+        for resource in sorted(resources, key=lambda one: one.builtin):
             await _check_one(verbs, resource, server)
     except ApiError as error:
         hint = "; the server rejects the credentials of this kubeconfig" if error.code == 401 else ""

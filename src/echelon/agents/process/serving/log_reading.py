@@ -13,6 +13,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from ....api.running_pods import LogOptions
 
@@ -29,6 +30,15 @@ class LogReader:
         self._is_running = is_running
         self._options = options
         self._left = options.limit_bytes
+        self._opened: list[tuple[Path, BinaryIO]] | None = None
+
+    def begin(self) -> None:
+        """Where to begin is decided now, not when the first line is asked for."""
+        files = self._files()
+        begin, skip = _tail(files, self._options.tail_lines)
+        self._opened = [(path, open(path, "rb")) for path in files[begin:] if path.exists()]  # noqa: SIM115
+        if self._opened:
+            self._opened[0][1].seek(skip)
 
     async def read(self) -> AsyncIterator[bytes]:
         """What the options ask for."""
@@ -44,11 +54,9 @@ class LogReader:
 
     async def _lines(self) -> AsyncIterator[list[bytes]]:
         """Whole lines as they are on disk, from the first one that is wanted."""
-        files = self._files()
-        begin, skip = _tail(files, self._options.tail_lines)
-        opened = [(path, open(path, "rb")) for path in files[begin:] if path.exists()]  # noqa: ASYNC230, SIM115
-        if opened:
-            opened[0][1].seek(skip)
+        if self._opened is None:
+            self.begin()
+        opened = self._opened or []
         rest = b""
         try:
             while True:

@@ -82,10 +82,11 @@ class ServedPod:
                 await asyncio.sleep(_LOOK_SECONDS)
             return 0
 
-        def outputs(only: Output) -> LogReader:
+        def output(only: Output) -> LogReader:
             files = self.pod.directory.log_files
             return LogReader(lambda: files(container, number), is_running, attached_options(only))
 
+        outputs: dict[Output, LogReader] = {"stdout": output("stdout"), "stderr": output("stderr")}
         return AttachedSession(outputs, ended, self.pod.stdin(container) if stdin else None)
 
     async def connect(self, port: int) -> Connection:

@@ -167,16 +167,18 @@ class AttachedSession:
 
     def __init__(
         self,
-        outputs: Callable[[Output], LogReader],
+        outputs: Mapping[Output, LogReader],
         ended: Callable[[], Awaitable[int]],
         stdin: Path | None,
     ) -> None:
         self._outputs = outputs
+        for reader in outputs.values():
+            reader.begin()  # nothing that is written after this is missed
         self._ended = ended
         self._stdin = os.open(stdin, os.O_WRONLY | os.O_NONBLOCK) if stdin is not None else -1
 
     def output(self) -> AsyncIterator[tuple[Output, bytes]]:
-        return _merged({"stdout": self._outputs("stdout").read(), "stderr": self._outputs("stderr").read()})
+        return _merged({name: reader.read() for name, reader in self._outputs.items()})
 
     async def write(self, data: bytes) -> None:
         loop = asyncio.get_running_loop()
