@@ -223,7 +223,8 @@ def test_a_trainjob_gets_events_that_name_its_nodes_and_no_condition() -> None:
             if one["involvedObject"]["kind"] == "TrainJob" and one["type"] == "Warning"
         ]
         assert told["reason"] == "GangUnschedulable"
-        assert "lower spec.trainer.numNodes in TrainJob/tune (only 2 pods fit in the cluster)" in told["message"]
+        lower = "lower spec.trainer.numNodes in TrainJob/tune (only 2 pods fit in the cluster)"
+        assert f"{lower} (immutable: delete and re-create it)" in told["message"]
         assert "minCount" not in told["message"]
         assert told["firstTimestamp"]
         await add_nodes(plane, 1)

@@ -13,6 +13,7 @@ from .reason_words import level
 TOPOLOGY = "schedulingConstraints.topology[0]"
 MIN_COUNT = "schedulingPolicy.gang.minCount"
 MIN_GROUP_COUNT = "schedulingPolicy.gang.minGroupCount"
+_REMADE = " (immutable: delete and re-create it)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,8 @@ class Origin:
     maker: str = ""
     #: Where that object has the fields of the group; "" if its fields are other ones.
     prefix: str = "spec"
-    #: The field of that object from which the minimum of the group follows; "" if it is a field of the group.
+    #: The field of that object from which the minimum of the group follows, which cannot change; "" if it is a field of
+    #: the group.
     count_field: str = ""
 
 
@@ -46,13 +48,13 @@ def fix_in_words(fix: Fix, whose: str, short: Shortage | None, bound: Sequence[s
         case "widen":
             if origin is not None and origin.maker and not origin.prefix:
                 change = f"widen the required topology to {fix.wider}" if fix.wider else "remove the required topology"
-                return f"{change} in {origin.maker} (immutable: delete and re-create it)"
+                return f"{change} in {origin.maker}{_REMADE}"
             field = f"{prefix}.{TOPOLOGY}"
             change = f"set {field}.key to {fix.wider}" if fix.wider else f"remove {field} ({level(fix.key)})"
             return change + every + _remade(origin, immutable=True)
         case "lower":
             if origin is not None and origin.count_field and len(fix.groups) <= 1:
-                return f"lower {origin.count_field} in {origin.maker} ({_room(fix, short)})"
+                return f"lower {origin.count_field} in {origin.maker} ({_room(fix, short)}){_REMADE}"
             return _lowered(fix, prefix, every, short) + _remade(origin, immutable=False)
         case "add":
             return f"add {counted(fix.amount, 'node')} like {fix.nodes[0]}{_place(fix, 'to')}"
@@ -75,7 +77,7 @@ def _remade(origin: Origin | None, *, immutable: bool) -> str:
         return ""
     if origin.maker and not origin.prefix:
         return f" (in {origin.maker}: delete and re-create it)"
-    return " (immutable: delete and re-create it)" if immutable else ""
+    return _REMADE if immutable else ""
 
 
 def _lowered(fix: Fix, prefix: str, every: str, short: Shortage | None) -> str:
