@@ -25,8 +25,9 @@ $(DEV): requirements-dev.lock $(STAMP)
 
 install: $(STAMP) ## Make .venv with exact versions and the echelon command
 
-demo: $(STAMP) ## Three training jobs on a simulated GPU cluster, start to finish
+demo: $(STAMP) ## Three jobs on a simulated GPU cluster, then one that really trains, on this machine
 	@$(VENV)/bin/echelon run examples/demo/*.yaml --cluster examples/clusters/demo.yaml --every 10 --speed 5
+	@if [ "$$(uname)" = Linux ]; then echo; $(VENV)/bin/echelon run $(addprefix examples/training/numpy/,code.yaml jobset.yaml) --local; fi
 
 lint: $(DEV) ## ruff and mypy strict
 	@$(VENV)/bin/ruff check src tests bench

@@ -131,10 +131,13 @@ def _unknown_kind(api_version: str, kind: str) -> str:
 
 
 def _title(text: str) -> str:
-    """The comment lines at the very top, joined."""
+    """The first paragraph of the comment at the very top, in one line."""
     words: list[str] = []
     for line in text.splitlines():
         if not line.startswith("#"):
             break
-        words.append(line.lstrip("# ").rstrip())
-    return " ".join(word for word in words if word)
+        word = line.lstrip("# ").rstrip()
+        if words and not word:
+            break
+        words += word.split()
+    return " ".join(words)

@@ -102,7 +102,7 @@ class _TextPrinter:
         self._plane, self._keys, self._begin = plane, keys, plane.clock.now()
         self._console.print(Text.assemble(("echelon", "bold"), f"  {_described(plane, keys)}, API at {plane.url}"))
         if plane.process_nodes is not None:
-            words = f"pods run as processes of this machine: {plane.process_nodes.described}"
+            words = f"pods run as processes: {plane.process_nodes.described.partition('; ')[0]}"
             self._console.print(Text(f"         {words}\n         KUBECONFIG={plane.kubeconfig}", style="dim"))
         self._console.print()
         if self.live:
