@@ -47,6 +47,11 @@ def _of_pod(pod: Object, powers: NodePowers) -> Iterator[str]:
         yield f'RuntimeClass "{spec["runtimeClassName"]}" is refused: process nodes have no container runtime'
     if (spec.get("os") or {}).get("name", "linux") != "linux":
         yield f"spec.os.name {spec['os']['name']} is refused: this node runs linux"
+    for field in ("hostnameOverride", "setHostnameAsFQDN"):
+        if spec.get(field):
+            yield f"spec.{field} is refused: pods are found by spec.hostname and spec.subdomain on process nodes"
+    if spec.get("dnsConfig"):
+        yield "spec.dnsConfig is refused: process nodes have no name server, names come from hosts files"
     if spec.get("resourceClaims"):
         yield "spec.resourceClaims is refused: process nodes have no dynamic resource drivers"
     yield from _of_context("spec.securityContext", spec.get("securityContext") or {}, powers)
