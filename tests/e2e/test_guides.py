@@ -2,7 +2,8 @@
 
 A guide that opens with `<!-- tested` is followed to the letter on a plane of its own: YAML blocks that begin with
 `# name.yaml` are written to that file, lines `$ command` of console blocks are run, and the lines below a command must
-come in its output, in this order.  `…` stands for anything, blanks for any number of blanks.
+come in its output, in this order.  `…` stands for anything, blanks for any number of blanks.  The plane has simulated
+nodes, or if the guide opens with `<!-- tested on process nodes` this machine.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ def run(command: str, directory: Path, kubeconfig: Path) -> str:
 @pytest.mark.skipif(kubectl.PATH is None, reason="NO KUBECTL ON PATH: guides are not followed")
 @pytest.mark.parametrize("guide", TESTED, ids=lambda path: path.stem)
 def test_a_guide_does_what_it_says(guide: Path, tmp_path: Path) -> None:
-    plane = UpProcess(tmp_path / "data", "--speed", "10")
+    real = guide.read_text().startswith("<!-- tested on process nodes")
+    plane = UpProcess(tmp_path / "data", *(["--nodes", "process"] if real else ["--speed", "10"]))
     plane.start()
     try:
         for kind, block in blocks(guide.read_text()):
