@@ -26,6 +26,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "pykube-ng": ("pykube-ng==23.6.0",),
     "kubeflow": ("kubeflow==0.5.0",),
     "kopf": ("kopf==1.45.2",),
+    "jax": ("jax==0.10.2",),
     "operator": ("kopf==1.45.2", "kubernetes==37.0.2"),
 }
 
