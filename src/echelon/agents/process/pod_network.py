@@ -40,6 +40,7 @@ class PodNetwork:
         self._line: socket.socket | None = None
         self._holder = 0
         self._asking = asyncio.Lock()
+        self._starting = asyncio.Lock()
 
     @property
     def host(self) -> str:
@@ -72,9 +73,28 @@ class PodNetwork:
     # -- the holder --------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Make sure that the holder runs; OSError if it cannot."""
-        if self._chosen.tier != "net" or (self._line is not None and self._is_alive()):
+        """Make sure that the holder runs; OSError if it cannot, or if it is gone and was not replaced yet."""
+        if self._chosen.tier != "net":
             return
+        async with self._starting:
+            if self._line is None:
+                await self._start_holder()
+            elif self.is_lost():
+                raise OSError("the network of the pods is gone and is being made anew")
+
+    def is_lost(self) -> bool:
+        """Whether the holder was there and is not any more: pods that had a cable to it have no network."""
+        return self._line is not None and not self._is_alive()
+
+    async def replace_lost(self) -> None:
+        """A new holder in place of a lost one."""
+        async with self._starting:
+            if self._line is not None:
+                self._line.close()
+                self._line = None
+            await self._start_holder()
+
+    async def _start_holder(self) -> None:
         self._path.mkdir(parents=True, exist_ok=True, mode=0o700)
         process = await asyncio.create_subprocess_exec(
             *program("holder", str(self._path), GATEWAY, str(PREFIX)),
@@ -88,10 +108,12 @@ class PodNetwork:
         for _ in range(100):
             try:
                 self._holder = self._identity()["pid"]
-                self._line = connect_in(str(self._path), "holder.sock")
-                return
+                if self._is_alive():
+                    self._line = connect_in(str(self._path), "holder.sock")
+                    return
             except (OSError, ValueError):
-                await asyncio.sleep(0.05)
+                pass
+            await asyncio.sleep(0.05)
         raise OSError("the holder of the network does not answer")
 
     def _identity(self) -> Mapping[str, Any]:

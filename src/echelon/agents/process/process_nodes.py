@@ -40,7 +40,7 @@ from .pod_network import PodNetwork, free_pod_address
 from .pod_worker import NodeServices, PodWorker, clear
 from .resources.limit_choice import choose_limits
 from .rules.limit_settings import EnforcedLimits, limit_words
-from .rules.node_conditions import node_conditions, tier_words
+from .rules.node_conditions import network_words, node_conditions, tier_words
 from .rules.refusals import NodePowers
 from .serving.api_relay import ApiRelay
 from .serving.log_tails import FileLogTails
@@ -55,6 +55,8 @@ _INDEX = "process-node"
 _MEMORY_SECONDS = 1.0
 #: A shim that nobody needs has so long to end its pod by itself.
 _SHIM_SECONDS = 3.0
+#: How often the network of the pods is looked at.
+_NETWORK_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,7 @@ class ProcessNodes:
         self._wanted = {meta.name(node): node for node in nodes}
         self.chosen = chosen
         self._limits = limits
+        self._network_lost = False
         self._pods = caches.of(PODS, {_INDEX: _node_of})
         self._nodes = caches.of(NODES)
         self._leases = caches.of(LEASES)
@@ -188,6 +191,7 @@ class ProcessNodes:
                 group.create_task(self._heartbeats(), name="process-heartbeats")
                 group.create_task(self._services.names.run(), name="hosts-files")
                 group.create_task(self._watch_memory(), name="memory-limits")
+                group.create_task(self._watch_network(), name="pod-network")
                 group.create_task(self._recorder.run(), name="process-events")
                 if self._relay is not None:
                     group.create_task(self._relay.run(), name="api-relay")
@@ -237,6 +241,29 @@ class ProcessNodes:
             processes = await asyncio.to_thread(ProcessTable.read)
             for worker in limited:
                 worker.check_memory(processes)
+
+    async def _watch_network(self) -> None:
+        """Say that the network is gone, and make it anew; the pods that were in it end by themselves."""
+        while True:
+            await asyncio.sleep(_NETWORK_SECONDS)
+            if not self._network.is_lost():
+                continue
+            try:
+                await self._tell_network(lost=True)
+                await self._network.replace_lost()
+                await self._tell_network(lost=False)
+            except (ApiError, OSError) as error:
+                log.warning("the network of the pods: %s", error or type(error).__name__)
+
+    async def _tell_network(self, *, lost: bool) -> None:
+        self._network_lost = lost
+        for name in self._wanted:
+            node = self._nodes.get(name)
+            if node is not None:
+                kind: Literal["Normal", "Warning"] = "Warning" if lost else "Normal"
+                reason, message = network_words(lost=lost)
+                self._recorder.record(NODES, node, kind, reason, message)
+                await self._tell_conditions(name, node)
 
     async def _remove_strangers(self) -> None:
         """Files and processes of pods that were deleted while nobody looked."""
@@ -293,7 +320,7 @@ class ProcessNodes:
         return {**node, "metadata": {**node["metadata"], "labels": labels}, "status": status}
 
     def _conditions(self, node: Object) -> list[Object]:
-        return node_conditions(node, self.chosen, self._limits, self._clock.now())
+        return node_conditions(node, self.chosen, self._limits, self._clock.now(), network_lost=self._network_lost)
 
     async def _heartbeats(self) -> None:
         while True:
@@ -315,6 +342,9 @@ class ProcessNodes:
         else:
             patch = Patch(PatchType.MERGE, {"spec": wanted["spec"]})
             self._caches.observe(LEASES, await self._verbs.patch(LEASES, name, patch, NODE_LEASES))
+        await self._tell_conditions(name, node)
+
+    async def _tell_conditions(self, name: str, node: Object) -> None:
         changed = [one for one in self._conditions(node) if _differs(node, one)]
         if changed:
             body = Patch(PatchType.STRATEGIC, {"status": {"conditions": changed}})

@@ -32,7 +32,16 @@ def tier_words(chosen: TierChoice) -> str:
     return f"tier {chosen.tier}, {_TIERS[chosen.tier][1]}{why}"
 
 
-def node_conditions(node: Object, chosen: TierChoice, limits: EnforcedLimits, now: float) -> list[Object]:
+def network_words(*, lost: bool) -> tuple[str, str]:
+    """Reason and message."""
+    if lost:
+        return "PodNetworkLost", "the process that holds the network of the pods has ended; pods that were in it end"
+    return "PodNetworkReady", "pods have their network"
+
+
+def node_conditions(
+    node: Object, chosen: TierChoice, limits: EnforcedLimits, now: float, *, network_lost: bool = False
+) -> list[Object]:
     reason, message = _TIERS[chosen.tier]
     if chosen.reason:
         message += f" ({chosen.reason})"
@@ -40,6 +49,7 @@ def node_conditions(node: Object, chosen: TierChoice, limits: EnforcedLimits, no
         ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
         ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
         ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        ("NetworkUnavailable", str(network_lost), *network_words(lost=network_lost)),
         ("Ready", "True", "KubeletReady", f"pods run as processes of this machine, tier {chosen.tier}"),
         ("echelon.dev/PodIsolation", "True" if chosen.tier != "plain" else "False", reason, message),
         ("echelon.dev/LimitsEnforced", *limit_words(limits)),

@@ -1,0 +1,65 @@
+"""The network of the pods is lost: the node says so, the pods restart or fail as after the end of any sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from pathlib import Path
+
+from echelon.api.objects import meta
+from echelon.api.scheme import EVENTS, NODES, Object
+
+from .local_plane import NODE, LocalPlane, local_plane, the_container
+from .test_process_containers import manifest
+
+SERVER = "{name: c, image: x, command: [python, -m, http.server, '8000']}"
+
+
+async def network_states(plane: LocalPlane, seen: list[str]) -> None:
+    """Every state of the condition that is written."""
+    while True:
+        said = meta.find_condition(await plane.verbs.get(NODES, NODE), "NetworkUnavailable")
+        if said is not None and (not seen or seen[-1] != said["status"]):
+            seen.append(said["status"])
+        await asyncio.sleep(0.005)
+
+
+async def test_pods_are_made_anew_when_the_network_holder_is_killed(tmp_path: Path) -> None:
+    async with local_plane(tmp_path, "net") as plane:
+        await plane.apply(manifest("stays", SERVER, "restartPolicy: Always"))
+        await plane.apply(manifest("fails", SERVER))
+        for name in ("stays", "fails"):
+            await plane.phase(name, "Running")
+        assert plane.plane.process_nodes is not None
+        holder = (await plane.local("stays")).network.holder
+        seen: list[str] = []
+        watching = asyncio.create_task(network_states(plane, seen))
+        os.kill(holder, signal.SIGKILL)
+
+        failed = await plane.phase("fails", "Failed")
+        assert the_container(failed)["state"]["terminated"]["exitCode"] == 137
+
+        async def restarted() -> Object | None:
+            pod = await plane.pod("stays")
+            one = the_container(pod)
+            return pod if one["restartCount"] == 1 and "running" in one["state"] else None
+
+        await plane.until(restarted)
+
+        async def answers() -> bool:
+            try:
+                (await (await plane.local("stays")).connect(8000)).close()
+            except OSError:
+                return False
+            return True
+
+        await plane.until(answers)
+        watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watching
+        assert seen == ["False", "True", "False"]
+        assert any(line.startswith("SandboxChanged") for line in await plane.events("stays"))
+        told = {one["reason"] for one in (await plane.verbs.list(EVENTS, "default")).items}
+        assert told >= {"PodNetworkLost", "PodNetworkReady"}
