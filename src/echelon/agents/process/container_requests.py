@@ -13,6 +13,7 @@ from .images import Images, ImageUse
 from .pod_directories import PodDirectory
 from .rules import plain_paths
 from .rules.container_env import BadConfig, DownwardFacts, Lookup, command_line, environment, expand
+from .rules.gpu_allotment import GPU, gpu_env, wanted_gpus
 from .rules.host_names import host_name, rewritten
 from .rules.kubelet_status import Waiting
 from .rules.limit_settings import EnforcedLimits, limit_settings
@@ -52,6 +53,8 @@ class ContainerSetting:
     extra_env: Mapping[str, str]
     #: What the kernel enforces.
     limits: EnforcedLimits
+    #: Container → GPUs; None while other pods have them.
+    gpus: Mapping[str, tuple[int, ...]] | None
 
 
 def start_request(pod: Object, container: Object, attempt: int, setting: ContainerSetting) -> dict[str, Any]:
@@ -68,7 +71,7 @@ def start_request(pod: Object, container: Object, attempt: int, setting: Contain
             raise CannotStartContainer(Waiting("InvalidImageName", setting.images.advice(name, image)))
         argv = [*use.command, *argv]
     place = str(setting.directory.own(name)) if setting.tier == "plain" else _OWN
-    env = {**_with_own_packages(use, place), "HOSTNAME": host_name(pod), **own}
+    env = {**_with_own_packages(use, place), "HOSTNAME": host_name(pod), **_gpus(container, setting), **own}
     begin = setting.default_directory or f"{place}/work"
     cwd = os.path.join("/" if use.root else begin, container.get("workingDir") or "")
     mounts = _mounts(pod, container, attempt, setting, own)
@@ -108,6 +111,12 @@ def _with_own_packages(use: ImageUse, place: str) -> dict[str, str]:
         "PYTHONPATH": ":".join(seen),
         "PATH": f"{packages}/bin:{use.env['PATH']}",
     }
+
+
+def _gpus(container: Object, setting: ContainerSetting) -> dict[str, str]:
+    if setting.gpus is None and wanted_gpus(container):
+        raise CannotStartContainer(Waiting("ContainerCreating", f"waiting for {GPU} that pods still have which end"))
+    return gpu_env((setting.gpus or {}).get(container["name"], ()))
 
 
 def _refused(message: str) -> Waiting:

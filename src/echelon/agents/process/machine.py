@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from ...base import quantity
+from .rules.gpu_allotment import GPU
 from .shim.holder import may_administer
 from .shim.launch import program
 
 Tier = Literal["net", "names", "plain"]
 TIERS: tuple[Tier, ...] = get_args(Tier)
 _SECONDS = 20.0
-GPU = "nvidia.com/gpu"
 
 
 class NoProcessNodes(Exception):

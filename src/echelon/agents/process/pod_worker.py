@@ -37,6 +37,7 @@ from .measuring import ProcessTable
 from .pod_directories import NodeDirectory, PodDirectory
 from .pod_network import PodNetwork
 from .probing import Prober, run_handler
+from .resources.gpu_shares import GpuShares
 from .resources.limit_choice import scope_command
 from .rules.attempts import Attempt, Attempts, all_containers, attempts_from, init_containers, is_sidecar
 from .rules.container_env import DownwardFacts
@@ -87,6 +88,7 @@ class NodeServices:
     limits: EnforcedLimits
     #: Called with the uid of a pod before its files go.
     before_removal: list[Callable[[str], None]] = field(default_factory=list)
+    gpus: GpuShares
 
     @property
     def ahead(self) -> float:
@@ -505,6 +507,7 @@ class PodWorker:
             services.directory.private,
             services.node_env,
             services.limits,
+            services.gpus.take(pod),
         )
 
     async def _referenced(self, pod: Object) -> dict[tuple[str, str], Object]:
@@ -695,6 +698,7 @@ class PodWorker:
     def _release(self) -> None:
         self._services.network.release(self.uid)
         self._services.names.forget(self.uid)
+        self._services.gpus.release(self.uid)
 
     def _event(self, kind: Any, reason: str, message: str, *, again: bool = False) -> None:
         """Tell the same thing once, unless it happened again."""

@@ -38,6 +38,7 @@ from .measuring import ProcessTable
 from .pod_directories import NodeDirectory, PodDirectory, remove_tree
 from .pod_network import PodNetwork, free_pod_address
 from .pod_worker import NodeServices, PodWorker, clear
+from .resources.gpu_shares import GpuShares
 from .resources.limit_choice import choose_limits
 from .rules.limit_settings import EnforcedLimits, limit_words
 from .rules.node_conditions import network_words, node_conditions, tier_words
@@ -153,6 +154,7 @@ class ProcessNodes:
             settings.default_directory,
             self._relay.environment if self._relay is not None else {},
             limits,
+            GpuShares(directory, nodes),
         )
         self._workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
         self._stopping = False
