@@ -86,9 +86,9 @@ class NodeServices:
     #: What every container finds in its environment.
     node_env: Mapping[str, str]
     limits: EnforcedLimits
+    gpus: GpuShares
     #: Called with the uid of a pod before its files go.
     before_removal: list[Callable[[str], None]] = field(default_factory=list)
-    gpus: GpuShares
 
     @property
     def ahead(self) -> float:
