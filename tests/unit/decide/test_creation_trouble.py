@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from echelon.api.scheme import JOBS, PODS, Object
+from echelon.api.scheme import JOB_SETS, JOBS, PODS, TRAIN_JOBS, Object
+from echelon.api.views.job_views import JobView
 from echelon.decide import creation_trouble
 from echelon.decide.plan import Draft, Note, Plan
 from echelon.decide.status_draft import StatusDraft
@@ -64,3 +65,30 @@ def test_whose_an_object_is() -> None:
     reference = {"kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
     taken = {"metadata": {"name": "p", "ownerReferences": [reference]}}
     assert creation_trouble.whose(PODS, taken) == "Pod p exists and belongs to ReplicaSet web"
+
+
+def job(name: str, *conditions: Object) -> JobView:
+    return JobView({"metadata": {"name": name}, "status": {"conditions": list(conditions)}})
+
+
+def test_a_jobset_repeats_what_the_first_of_its_jobs_lacks() -> None:
+    lacking = {"type": "CreationFailed", "status": "True", "reason": "Refused", "message": "quota"}
+    fine = {"type": "CreationFailed", "status": "False", "reason": "Created", "message": "x"}
+    obj = owner()
+    status = StatusDraft(JOB_SETS, obj, NOW)
+    above = [(TRAIN_JOBS, {"metadata": {"name": "tj"}})]
+    jobs = [job("d", lacking), job("c", lacking), job("b", fine), job("a")]
+    assert creation_trouble.repeat(status, jobs, above)
+    plan = status.finish(Draft())
+    assert said(plan)[0] == "True"
+    assert said(plan)[2] == "Job c: quota"
+    assert [(note.obj["metadata"]["name"], note.type, note.message) for note in plan.notes] == [
+        ("j", "Warning", "Job c: quota"),
+        ("tj", "Warning", "Job c: quota"),
+    ]
+    # What is said already is not told again; and Jobs that lack nothing are not repeated.
+    assert plan.status is not None
+    again = StatusDraft(JOB_SETS, {**obj, "status": plan.status.status}, NOW)
+    assert creation_trouble.repeat(again, jobs, above)
+    assert again.finish(Draft()).empty
+    assert not creation_trouble.repeat(StatusDraft(JOB_SETS, obj, NOW), jobs[2:], above)

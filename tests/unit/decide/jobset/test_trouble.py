@@ -11,7 +11,7 @@ from echelon.api.views.group_views import PodGroupView
 from echelon.base.instants import to_time
 from echelon.decide.gang_trouble import Gangs
 from echelon.decide.jobset.reconcile import reconcile
-from echelon.decide.plan import Plan
+from echelon.decide.plan import Create, Plan
 from tests.unit.decide.plain_api import START
 
 from .stage import A, Stage, jobset, replicated
@@ -101,6 +101,60 @@ def test_a_refusal_of_the_server_is_told_in_its_words() -> None:
     stage = Stage(jobset(replicated(A)))
     stage.objects = {key: one for key, one in stage.objects.items() if key[0] is not JOBS}
     plan = stage.plan()
+    (create,) = [one for stage_ in plan.stages for one in stage_ if isinstance(one, Create)]
+    assert create.refused is not None
+    assert (create.refused.type, create.refused.reason) == ("Warning", "JobCreationFailed")
+    assert create.refused.message == "{error}"
     assert plan.refused is not None
     (condition,) = [one for one in plan.refused.status["conditions"] if one["type"] == "CreationFailed"]
     assert (condition["status"], condition["reason"], condition["message"]) == ("True", "Refused", "{error}")
+
+
+def test_a_decision_makes_at_most_a_hundred_jobs_and_the_next_one_the_rest() -> None:
+    stage = Stage(jobset(replicated(A, 130)))
+    assert len(stage.job_names()) == 130
+    stage.objects = {key: one for key, one in stage.objects.items() if key[0] is not JOBS}
+    made = [one for stage_ in stage.plan().stages for one in stage_ if isinstance(one, Create)]
+    assert len(made) == 100
+
+
+def test_pods_that_are_done_count_as_ready_beside_those_that_run() -> None:
+    stage = Stage(jobset(replicated(A, 1, 3)))
+    name = f"test-js-{A}-0"
+    for ready, done, counted in ((1, 1, {}), (2, 1, {"ready": 1}), (0, 3, {"ready": 1})):
+        stage.objects[JOBS, name] = {**stage.get(JOBS, name), "status": {"ready": ready, "succeeded": done}}
+        stage.settle()
+        assert stage.counts(A) == counted
+
+
+def test_the_end_of_a_restart_is_told() -> None:
+    stage = Stage(jobset(replicated(A, 2), failurePolicy={"maxRestarts": 1}))
+    stage.fail(f"test-js-{A}-0")
+    stage.finalize(JOBS)
+    stage.settle()
+    stage.ready(f"test-js-{A}-0")
+    assert stage.condition("RestartingJobSet") == ("True", "DefaultFailurePolicy")
+    stage.complete(f"test-js-{A}-1")
+    assert stage.condition("RestartingJobSet") == ("False", "JobsReady")
+    assert "JobsReady" in stage.reasons()
+
+
+@pytest.mark.parametrize(
+    ("rule", "by"), [({"name": "mine"}, "failure policy rule mine"), (None, "the default failure policy action")]
+)
+def test_a_restart_says_which_rule_made_it(rule: Object | None, by: str) -> None:
+    rules = [{"action": "RestartJobSetAndIgnoreMaxRestarts", **rule}] if rule else []
+    stage = Stage(jobset(replicated(A), failurePolicy={"maxRestarts": 1, "rules": rules}))
+    stage.fail(f"test-js-{A}-0")
+    assert [message for _, reason, message in stage.events if reason.endswith("FailurePolicyAction")] == [
+        f"restart 1 of the jobset by {by} (first failed job: test-js-{A}-0)"
+    ]
+
+
+def test_a_restart_of_one_job_is_told() -> None:
+    rules = [{"name": "alone", "action": "RestartJobAndIgnoreMaxRestarts"}]
+    stage = Stage(jobset(replicated(A, 2), failurePolicy={"rules": rules}))
+    stage.fail(f"test-js-{A}-1")
+    assert [message for _, reason, message in stage.events if reason.endswith("FailurePolicyAction")] == [
+        f"restart of the job alone by failure policy rule alone (first failed job: test-js-{A}-1)"
+    ]
