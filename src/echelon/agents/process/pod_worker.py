@@ -41,6 +41,7 @@ from .resources.gpu_shares import GpuShares
 from .resources.limit_choice import scope_command
 from .rules.attempts import Attempt, Attempts, all_containers, attempts_from, init_containers, is_sidecar
 from .rules.container_env import DownwardFacts
+from .rules.empty_dirs import in_memory, on_disk, too_large
 from .rules.host_names import host_name, network_name
 from .rules.kubelet_status import Waiting, Whereabouts, status_of
 from .rules.limit_settings import EnforcedLimits
@@ -52,7 +53,7 @@ from .shim.cgroups import remove_pod_groups
 from .shim.main import kill_marked
 from .shim_lines import ShimFailed, ShimLine, start_shim
 from .termination_messages import termination_message
-from .volume_files import BadVolume, VolumeFiles, has_files
+from .volume_files import BadVolume, VolumeFiles, has_files, size_of
 
 log = logging.getLogger(__name__)
 
@@ -150,6 +151,17 @@ class PodWorker:
             number = self._running_number(name)
             if number is not None and name in used and used[name].memory_bytes > limit:
                 self._send(do="kill", container=name, attempt=number, out_of_memory=True)
+
+    async def check_volumes(self) -> None:
+        """Evict the pod if one of its empty directories is larger than it may be."""
+        if self._line is None or self._failure[0]:
+            return
+        sizes = {name: await asyncio.to_thread(size_of, self.directory.volume(name)) for name in on_disk(self._last)}
+        message = too_large(self._last, sizes)
+        if message:
+            self._failure = ("Evicted", message)
+            self._event("Warning", "Evicted", message)
+            self._wake.set()
 
     def start(self) -> asyncio.Task[None]:
         return asyncio.create_task(self._run(), name=f"pod-{meta.name(self._last)}")
@@ -430,6 +442,7 @@ class PodWorker:
             "hostname_file": str(self.directory.hostname),
             "past": self._records,
             "limits": services.limits.told(),
+            "memory_volumes": [(str(self.directory.volume(name)), most) for name, most in in_memory(pod).items()],
             **services.network.sandbox(),
         }
 

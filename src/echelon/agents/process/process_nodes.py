@@ -58,6 +58,8 @@ _MEMORY_SECONDS = 1.0
 _SHIM_SECONDS = 3.0
 #: How often the network of the pods is looked at.
 _NETWORK_SECONDS = 1.0
+#: How often the sizes of empty directories are looked at, as a kubelet does.
+VOLUME_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -194,6 +196,7 @@ class ProcessNodes:
                 group.create_task(self._services.names.run(), name="hosts-files")
                 group.create_task(self._watch_memory(), name="memory-limits")
                 group.create_task(self._watch_network(), name="pod-network")
+                group.create_task(self._watch_volumes(), name="volume-limits")
                 group.create_task(self._recorder.run(), name="process-events")
                 if self._relay is not None:
                     group.create_task(self._relay.run(), name="api-relay")
@@ -243,6 +246,12 @@ class ProcessNodes:
             processes = await asyncio.to_thread(ProcessTable.read)
             for worker in limited:
                 worker.check_memory(processes)
+
+    async def _watch_volumes(self) -> None:
+        while True:
+            await asyncio.sleep(VOLUME_SECONDS)
+            for worker in [worker for worker, _ in self._workers.values()]:
+                await worker.check_volumes()
 
     async def _watch_network(self) -> None:
         """Say that the network is gone, and make it anew; the pods that were in it end by themselves."""

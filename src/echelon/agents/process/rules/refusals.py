@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....api.scheme import Object
+from .empty_dirs import refused_media
 from .kubelet_status import Waiting
 
 _CONFIG = "CreateContainerConfigError"
@@ -54,6 +55,7 @@ def _of_pod(pod: Object, powers: NodePowers) -> Iterator[str]:
         yield "spec.dnsConfig is refused: process nodes have no name server, names come from hosts files"
     if spec.get("resourceClaims"):
         yield "spec.resourceClaims is refused: process nodes have no dynamic resource drivers"
+    yield from refused_media(pod, powers.tier)
     yield from _of_context("spec.securityContext", spec.get("securityContext") or {}, powers)
 
 

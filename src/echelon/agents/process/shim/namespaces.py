@@ -81,6 +81,9 @@ def settle(sandbox: dict[str, Any]) -> None:
     mounts.own_processes()
     with contextlib.suppress(OSError):
         kernel.mount("tmpfs", _SHARED_MEMORY, "tmpfs", kernel.NOSUID | kernel.NODEV, "mode=1777")
+    for path, most in sandbox.get("memory_volumes", ()):
+        size = f",size={most}" if most else ""
+        kernel.mount("tmpfs", path, "tmpfs", kernel.NOSUID | kernel.NODEV, f"mode=777{size}")
     mounts.cover_file(sandbox["hosts"], "/etc/hosts")
     mounts.cover_file(sandbox["hostname_file"], "/etc/hostname")
     socket.sethostname(sandbox["hostname"])
