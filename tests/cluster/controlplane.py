@@ -70,10 +70,13 @@ class ControlPlane:
 
 
 @contextmanager
-def control_plane(directory: Path, *, manager: bool = True, durable: bool = False) -> Iterator[ControlPlane]:
+def control_plane(
+    directory: Path, *, manager: bool = True, durable: bool = False, strict: bool = False
+) -> Iterator[ControlPlane]:
     """One that is ready, for as long as the block lasts; without its controllers if they are not wanted.
 
-    `durable` lets etcd wait for its disk, as it does in production.
+    `durable` lets etcd wait for its disk, as it does in production.  `strict` gives pods service accounts and lets
+    owners be blocked by those only who may finalize them, as hardened clusters do.
     """
     client, peer, secure = _free_ports(3)
     token = secrets.token_hex(16)
@@ -84,7 +87,9 @@ def control_plane(directory: Path, *, manager: bool = True, durable: bool = Fals
     with ExitStack() as stack:
         etcd = stack.enter_context(_process(directory, "etcd", _etcd(directory, client, peer, durable)))
         _wait("etcd", etcd, plane, lambda: _answers(f"http://127.0.0.1:{client}/health"))
-        server = stack.enter_context(_process(directory, "kube-apiserver", _apiserver(directory, client, secure, key)))
+        server = stack.enter_context(
+            _process(directory, "kube-apiserver", _apiserver(directory, client, secure, key, strict))
+        )
         certificate = directory / "certificates" / "apiserver.crt"
         _wait("kube-apiserver", server, plane, lambda: _ready(plane.url, certificate, token))
         plane.pids.update({"etcd": etcd.pid, "kube-apiserver": server.pid})
@@ -108,7 +113,14 @@ def _etcd(directory: Path, client: int, peer: int, durable: bool) -> list[str]:
     ]
 
 
-def _apiserver(directory: Path, etcd: int, port: int, key: Path) -> list[str]:
+def _apiserver(directory: Path, etcd: int, port: int, key: Path, strict: bool) -> list[str]:
+    # Nodes here have no kubelet to take the taints off again; elsewhere pods have no service account to run under.
+    admission = (
+        ["--disable-admission-plugins=TaintNodesByCondition",
+         "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"]
+        if strict
+        else ["--disable-admission-plugins=ServiceAccount,TaintNodesByCondition"]
+    )  # fmt: skip
     return [
         f"--etcd-servers=http://127.0.0.1:{etcd}",
         "--bind-address=127.0.0.1",
@@ -122,8 +134,7 @@ def _apiserver(directory: Path, etcd: int, port: int, key: Path) -> list[str]:
         f"--service-account-signing-key-file={key}",
         "--service-cluster-ip-range=10.0.0.0/24",
         "--runtime-config=api/all=true",
-        # Nodes here have no kubelet to take the taints off again, and pods no service account to run under.
-        "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+        *admission,
         f"--feature-gates={GATES}",
     ]
 

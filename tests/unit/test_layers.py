@@ -21,9 +21,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "scheduler": {"engine", "client", "api", "base"},
     "controllers": {"decide", "client", "api", "base"},
     "agents": {"client", "api", "base"},
-    "cli": {"client", "api", "base", "runtime"},
+    "deploy": {"api", "base"},
+    "cli": {"client", "api", "base", "deploy", "runtime"},
     "runtime": {
-        "base", "api", "engine", "decide", "store", "server", "client", "scheduler", "controllers", "agents",
+        "base", "api", "engine", "decide", "store", "server", "client", "scheduler", "controllers", "agents", "deploy",
     },
     "testing": {
         "base", "api", "engine", "decide", "store", "server", "client", "scheduler", "controllers", "agents", "runtime",
@@ -53,7 +54,7 @@ FORBIDDEN: dict[str, set[str]] = {
 MOST_FILES = 15
 TABLES = {"api/rules"}
 
-PURE = {"base", "api", "engine", "decide"}
+PURE = {"base", "api", "engine", "decide", "deploy"}
 IMPURE_MODULES = {
     "asyncio", "time", "random", "os", "socket", "sqlite3", "logging", "subprocess", "threading", "pathlib", "secrets",
     "uuid", "tempfile", "shutil", "http", "urllib", "ssl", "signal", "selectors", "multiprocessing",

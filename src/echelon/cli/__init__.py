@@ -11,6 +11,8 @@ from ..base.version import __version__
 from .completion import completion
 from .controllers import controllers
 from .crds import crds
+from .installing.install import install, upgrade
+from .installing.uninstall import uninstall
 from .run import run
 from .scheduler import scheduler
 from .tree import tree
@@ -31,6 +33,7 @@ def main(verbose: int) -> None:
       echelon run examples/gang-job.yaml  run a manifest on simulated nodes
       echelon up                          start a local API server for kubectl
     On a real cluster:
+      echelon install                     put scheduler and controllers there
       echelon scheduler                   schedule pods and pod groups
       echelon controllers                 run the JobSet and TrainJob controllers
     """
@@ -46,5 +49,8 @@ main.add_command(tree)
 main.add_command(scheduler)
 main.add_command(controllers)
 main.add_command(crds)
+main.add_command(install)
+main.add_command(upgrade)
+main.add_command(uninstall)
 main.add_command(user)
 main.add_command(completion)

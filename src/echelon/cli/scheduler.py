@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from .failures import Refusal
-from .shared_options import SCHEDULER_NAME, remote_options
+from .shared_options import SCHEDULER_NAME, metrics_options, remote_options
 
 
 @click.command(short_help="Schedule pods and groups on a cluster.")
@@ -27,12 +27,7 @@ from .shared_options import SCHEDULER_NAME, remote_options
     show_default=True,
     help="Seconds after which capacity is reserved for a group that waits while others are placed.",
 )
-@click.option(
-    "--metrics-port",
-    type=click.IntRange(0, 65535),
-    help="Port of /metrics, /healthz and /readyz over plain HTTP; 0 selects a free port.  [default: not served]",
-)
-@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address of the metrics port.")
+@metrics_options
 def scheduler(
     names: tuple[str, ...],
     reserve_after: float,
@@ -50,10 +45,11 @@ def scheduler(
     """
     if not all(names):
         raise Refusal("--name: must not be empty")
+    from ..deploy.options import scheduler_lease
     from ..runtime import cluster_mode
     from .remote_command import work_until_interrupted
 
-    lease = "-".join(("echelon-scheduler", *(name for name in names if name != SCHEDULER_NAME))) if leader_elect else ""
+    lease = scheduler_lease(names) if leader_elect else ""
     metrics = cluster_mode.Address(metrics_host, metrics_port) if metrics_port is not None else None
     settings = cluster_mode.RemoteSettings(kubeconfig, context, lease, metrics)
     work_until_interrupted("scheduler", settings, cluster_mode.scheduler(names, reserve_after))

@@ -69,6 +69,21 @@ def remote_options(command: F) -> F:
     return command
 
 
+def metrics_options(command: F) -> F:
+    """Add the options of commands that serve their own metrics."""
+    for option in (
+        click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address of the metrics port."),
+        click.option(
+            "--metrics-port",
+            type=click.IntRange(0, 65535),
+            help="Port of /metrics, /healthz and /readyz over plain HTTP; 0 selects a free port.  "
+            "[default: not served]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 _PROCESS_OPTIONS = ("tier", "images", "directory", "allow_host_paths", "capacity")
 
 

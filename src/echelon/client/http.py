@@ -76,6 +76,18 @@ class HttpVerbs(Verbs):
         self._pool.close()
         await self._session.close()
 
+    async def get_raw(self, path: str) -> tuple[Any, Mapping[str, str]]:
+        """The decoded body of a path that names no object, such as `/version`, and the headers of the answer."""
+        with self._reachable("GET", path):
+            async with self._session.get(self._server + path) as response:
+                raw, headers = await response.read(), dict(response.headers)
+        if response.status >= 400:
+            raise _api_error(response.status, raw)
+        try:
+            return _DECODER.decode(raw), headers
+        except msgspec.DecodeError:
+            raise _not_an_api_server(raw) from None
+
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
         return self._typed(resource, await self._call("GET", path_of(resource, namespace, name)))
 

@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
@@ -24,6 +23,7 @@ from ..base.clock import Clock
 from ..client.informer import Caches
 from ..client.lease import Lease
 from ..controllers.registry import CLUSTER_CONTROLLERS, cluster_controllers
+from ..deploy.options import LEASE_NAMESPACE
 from ..scheduler.acting.reservation import Patience
 from ..scheduler.loop import Settings
 from . import components
@@ -31,16 +31,13 @@ from .clocks import RealClock
 from .components import Component
 from .metrics_server import Address, CannotListen, metrics_registry, serve_metrics
 from .plane import CannotStart
+from .server_connection import connect_to
 from .supervision import supervised
-
-if TYPE_CHECKING:
-    from ..client.http import HttpVerbs
 
 __all__ = ["CLUSTER_CONTROLLERS", "Address", "RemoteSettings", "controllers", "running_in_cluster", "scheduler"]
 
 #: Connections to open in advance: a new leader often starts with a burst of writes.
 _WRITES_AT_ONCE = 72
-LEASE_NAMESPACE = "kube-system"
 MakeComponents = Callable[[Verbs, Caches, Clock, CollectorRegistry], list[Component]]
 
 
@@ -77,7 +74,7 @@ async def running_in_cluster(
     `report` is called with progress messages for the user.  A lost lease ends the block.
     """
     clock = RealClock()
-    verbs, server = _connect(settings)
+    verbs, server = connect_to(settings.kubeconfig, settings.context)
     try:
         registry = metrics_registry()
         caches = Caches(verbs, clock, registry)
@@ -110,17 +107,6 @@ async def _metrics_served(
             report(f"serving metrics at {url}/metrics")
             yield
     except CannotListen as error:
-        raise CannotStart(str(error)) from error
-
-
-def _connect(settings: RemoteSettings) -> tuple[HttpVerbs, str]:
-    # Imported here, because loading the kubeconfig library takes time that other commands need not spend.
-    from ..client.kubeconfig import KubeconfigError, connect, load
-
-    try:
-        config = load(settings.kubeconfig, settings.context)
-        return connect(config), config.cluster.server
-    except KubeconfigError as error:
         raise CannotStart(str(error)) from error
 
 

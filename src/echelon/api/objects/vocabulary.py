@@ -27,6 +27,8 @@ REQUIRED_TOPOLOGY = PREFIX + "required-topology"
 PROGRESS_REPORTS = PREFIX + "progress-reports"
 #: PodGroup and CompositePodGroup annotation: ordered, comma-separated topology keys to prefer, narrowest first.
 PREFERRED_TOPOLOGY = PREFIX + "preferred-topology"
+#: Label of everything that `echelon install` makes: the namespace of the installation.
+INSTALLATION = PREFIX + "installation"
 #: Pod annotation: the name of the scheduler that evicts it; a scheduler that starts goes on with its own evictions.
 EVICTED_BY = PREFIX + "evicted-by"
 

@@ -1,0 +1,110 @@
+"""`echelon install` and `echelon upgrade`: put Echelon on a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..failures import EXIT_FAILED, Refusal
+from .choices import chosen_controllers, chosen_options, install_options
+
+if TYPE_CHECKING:
+    from ...deploy.options import InstallOptions
+    from ...runtime.install.steps import Kubeconfig, Wishes
+
+
+@click.command(short_help="Install scheduler and controllers on a cluster.")
+@install_options
+@click.option("--render", is_flag=True, help="Print the objects instead; no cluster is asked.")
+def install(
+    kubeconfig: Path | None,
+    context: str | None,
+    namespace: str,
+    image: str | None,
+    replicas: int,
+    only: str | None,
+    controllers: str | None,
+    names: tuple[str, ...],
+    monitoring: str,
+    force_conflicts: bool,
+    timeout: float,
+    wait: bool,
+    render: bool,
+) -> None:
+    """Install kinds, roles, scheduler, controllers and metrics on a cluster, and wait until they are ready.
+
+    Running it again changes nothing. Before anything is written the server is asked whether it would take all of it.
+
+    \b
+    Example:
+      echelon install --image registry.example/echelon:0.1.0
+      echelon install --render | less
+    """
+    options = chosen_options(namespace, image, replicas, only, names)
+    chosen = chosen_controllers(controllers)
+    asked = {"auto": None, "on": True, "off": False}[monitoring]
+    if render:
+        from dataclasses import replace
+
+        fixed = replace(options, controllers=chosen or options.controllers, monitoring=bool(asked))
+        _print(fixed)
+        return
+    from ...runtime.install.steps import Kubeconfig, Wishes
+
+    wishes = Wishes(options, chosen, asked, force_conflicts, timeout if wait else None)
+    _run(Kubeconfig(kubeconfig, context), wishes, upgrade=False)
+
+
+@click.command(short_help="Bring an installation to the version of this command.")
+@install_options
+def upgrade(
+    kubeconfig: Path | None,
+    context: str | None,
+    namespace: str,
+    image: str | None,
+    replicas: int,
+    only: str | None,
+    controllers: str | None,
+    names: tuple[str, ...],
+    monitoring: str,
+    force_conflicts: bool,
+    timeout: float,
+    wait: bool,
+) -> None:
+    """Bring an installation to the version of this command; give the options with which it was installed.
+
+    Never goes back: an installation that is newer than this command is refused.
+    """
+    from ...runtime.install.steps import Kubeconfig, Wishes
+
+    asked = {"auto": None, "on": True, "off": False}[monitoring]
+    options = chosen_options(namespace, image, replicas, only, names)
+    chosen = chosen_controllers(controllers)
+    wishes = Wishes(options, chosen, asked, force_conflicts, timeout if wait else None)
+    _run(Kubeconfig(kubeconfig, context), wishes, upgrade=True)
+
+
+def _run(target: Kubeconfig, wishes: Wishes, *, upgrade: bool) -> None:
+    from ...runtime.install import steps
+    from ...runtime.install.applying import CannotInstall, NotReady
+    from ...runtime.plane import CannotStart, run_program
+
+    try:
+        run_program(steps.install(target, wishes, click.echo, upgrade=upgrade))
+    except (CannotInstall, CannotStart) as error:
+        raise Refusal(str(error)) from error
+    except NotReady as error:
+        click.echo(f"echelon: {error}", err=True)
+        raise click.exceptions.Exit(EXIT_FAILED) from error
+
+
+def _print(options: InstallOptions) -> None:
+    import yaml
+
+    from ...deploy.objects.installation import objects
+
+    for obj in objects(options):
+        click.echo("---")
+        click.echo(yaml.dump(obj, Dumper=yaml.CSafeDumper, sort_keys=False, width=1000), nl=False)

@@ -1,0 +1,1 @@
+"""What an installation on a cluster consists of, as plain objects; `runtime.install` applies and removes them."""
