@@ -11,6 +11,7 @@ from ..base.version import __version__
 from .completion import completion
 from .controllers import controllers
 from .crds import crds
+from .installing.doctor import doctor
 from .installing.install import install, upgrade
 from .installing.uninstall import uninstall
 from .run import run
@@ -52,5 +53,6 @@ main.add_command(crds)
 main.add_command(install)
 main.add_command(upgrade)
 main.add_command(uninstall)
+main.add_command(doctor)
 main.add_command(user)
 main.add_command(completion)

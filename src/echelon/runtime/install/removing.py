@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...api.custom.defined_kinds import kinds_of
 from ...api.errors import ApiError
 from ...api.objects import meta
 from ...api.objects.subtree import items
@@ -124,18 +123,21 @@ class Remover:
         for definition in await self._ours(CUSTOM_RESOURCE_DEFINITIONS):
             left = 0 if purge else await self._objects_of(definition)
             if left:
-                self.report(
-                    f"kept      CustomResourceDefinition/{meta.name(definition)}: {left} objects of users would go "
-                    "with it (--purge-crds removes both)"
-                )
+                count_text = f"{left} {'object' if left == 1 else 'objects'} of users would go with it"
+                kept = f"CustomResourceDefinition/{meta.name(definition)}"
+                self.report(f"kept      {kept}: {count_text} (--purge-crds removes both)")
                 continue
             await self._delete(CUSTOM_RESOURCE_DEFINITIONS, definition)
             count += 1
         return count
 
     async def _objects_of(self, definition: Object) -> int:
-        kinds = kinds_of(definition, 0)
-        return len((await self.verbs.list(kinds[0])).items) if kinds else 0
+        spec = definition["spec"]
+        served = [one["name"] for one in spec["versions"] if one.get("served")]
+        if not served:
+            return 0
+        kind = Resource(spec["group"], served[0], spec["names"]["plural"], spec["names"]["kind"], builtin=False)
+        return len((await self.verbs.list(kind)).items)
 
     async def _delete_namespace(self) -> int:
         for space in await self._ours(NAMESPACES):

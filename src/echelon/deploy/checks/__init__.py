@@ -1,0 +1,1 @@
+"""What `echelon doctor` finds: evidence in, findings with remedies out."""

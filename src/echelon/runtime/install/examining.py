@@ -1,0 +1,151 @@
+"""Collects the evidence of `echelon doctor`; changes nothing on the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from email.utils import parsedate_to_datetime
+from itertools import pairwise
+
+from ...api.errors import ApiError
+from ...api.objects import meta
+from ...api.objects.vocabulary import DEFAULT_SCHEDULER, INSTALLATION
+from ...api.scheme import (
+    DEPLOYMENTS,
+    LEASES,
+    NODES,
+    PODS,
+    ROLES,
+    SELF_SUBJECT_ACCESS_REVIEWS,
+    SUBJECT_ACCESS_REVIEWS,
+    Object,
+    Resource,
+)
+from ...api.verbs import ListOptions, Verbs
+from ...base.clock import Clock
+from ...client.http import HttpVerbs
+from ...deploy.checks.evidence import Evidence, MissingRight, ProgramState
+from ...deploy.node_levels import LabelledNode
+from ...deploy.objects.access_rights import Rule, lease_rules, rules_of
+from ...deploy.objects.installation import objects, resource_of
+from ...deploy.objects.labelled import full_name
+from ...deploy.options import LEASE_NAMESPACE, PARTS, InstallOptions
+from .gathering import gather
+
+_AT_ONCE = 16
+
+
+async def examine_cluster(verbs: HttpVerbs, clock: Clock) -> Evidence:
+    facts = await gather(verbs)
+    leases = (await verbs.list(LEASES, LEASE_NAMESPACE)).items
+    leaders = {meta.name(one): holder for one in leases if (holder := one["spec"].get("holderIdentity"))}
+    deployments = (await verbs.list(DEPLOYMENTS, options=ListOptions(label_selector=INSTALLATION))).items
+    roles = (await verbs.list(ROLES, LEASE_NAMESPACE, ListOptions(label_selector=INSTALLATION))).items
+    return Evidence(
+        facts,
+        await _skew(verbs, clock),
+        tuple(LabelledNode(meta.name(one), meta.labels(one)) for one in (await verbs.list(NODES)).items),
+        () if facts.installations else await _own_missing(verbs),
+        await _missing_rights(verbs, deployments),
+        tuple(_state(one, roles, leaders) for one in deployments),
+        leaders,
+        _scheduler_names((await verbs.list(PODS)).items),
+    )
+
+
+async def _skew(verbs: HttpVerbs, clock: Clock) -> float | None:
+    before = clock.now()
+    _, headers = await verbs.get_raw("/version")
+    said = next((value for name, value in headers.items() if name.lower() == "date"), "")
+    if not said:
+        return None
+    # The header has whole seconds, and the answer took its time.
+    return parsedate_to_datetime(said).timestamp() + 0.5 - (before + clock.now()) / 2
+
+
+def _scheduler_names(pods: Sequence[Object]) -> dict[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    for pod in pods:
+        name = pod["spec"].get("schedulerName") or DEFAULT_SCHEDULER
+        count, waiting = found.get(name, (0, 0))
+        found[name] = (count + 1, waiting + (not pod["spec"].get("nodeName")))
+    return found
+
+
+def _state(deployment: Object, roles: Sequence[Object], leaders: dict[str, str]) -> ProgramState:
+    name = meta.name(deployment)
+    rules = [rule for role in roles if meta.name(role) == name for rule in role.get("rules") or ()]
+    lease = next((one for rule in rules for one in rule.get("resourceNames") or ()), "")
+    available = (deployment.get("status") or {}).get("availableReplicas", 0)
+    return ProgramState(name, deployment["spec"].get("replicas", 1), available, lease, leaders.get(lease, ""))
+
+
+# -- rights --------------------------------------------------------------------------------------------
+
+
+async def _own_missing(verbs: Verbs) -> tuple[str, ...]:
+    """What whoever asks may not do, of what an installation does."""
+    wanted = dict.fromkeys(
+        (resource_of(obj), verb) for obj in objects(InstallOptions()) for verb in ("create", "patch")
+    )
+    asked = [(resource, verb) for resource, verb in wanted]
+
+    async def allowed(resource: Resource, verb: str) -> bool:
+        attributes = {"verb": verb, "group": resource.group, "resource": resource.plural}
+        return await _ask(verbs, SELF_SUBJECT_ACCESS_REVIEWS, {"resourceAttributes": attributes})
+
+    answers = await asyncio.gather(*(allowed(resource, verb) for resource, verb in asked))
+    return tuple(f"{verb} {one.qualified}" for (one, verb), answer in zip(asked, answers, strict=True) if not answer)
+
+
+async def _missing_rights(verbs: Verbs, deployments: Sequence[Object]) -> tuple[MissingRight, ...]:
+    """What service accounts may not do, of what the arguments of their programs need."""
+    limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def check(
+        account: str, namespace: str, verb: str, rule: Rule, resource: str, space: str
+    ) -> MissingRight | None:
+        plural, _, subresource = resource.partition("/")
+        attributes = {"verb": verb, "group": rule.group, "resource": plural, "subresource": subresource}
+        attributes |= {"namespace": space, "name": rule.names[0] if rule.names else ""}
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+        spec = {"user": f"system:serviceaccount:{namespace}:{account}", "groups": groups}
+        async with limit:
+            allowed = await _ask(verbs, SUBJECT_ACCESS_REVIEWS, {**spec, "resourceAttributes": attributes})
+        return None if allowed else MissingRight(account, verb, f"{resource}.{rule.group}" if rule.group else resource)
+
+    checks = [
+        check(meta.name(deployment), meta.namespace(deployment), verb, rule, resource, space)
+        for deployment in deployments
+        for rule, space in _needed(deployment)
+        for resource in rule.resources
+        for verb in rule.verbs
+    ]
+    return tuple(one for one in await asyncio.gather(*checks) if one is not None)
+
+
+def _needed(deployment: Object) -> list[tuple[Rule, str]]:
+    """The rules of a program, each with the namespace it is for."""
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0].get("args") or []
+    part = next((part for part in PARTS if full_name(part) == meta.name(deployment)), None)
+    if part is None:
+        return []
+    names = tuple(_values(arguments, "--name")) or InstallOptions.scheduler_names
+    chosen = tuple(",".join(_values(arguments, "--only")).split(",")) if "--only" in arguments else ()
+    options = InstallOptions(scheduler_names=names, controllers=chosen or InstallOptions.controllers)
+    everywhere = [(rule, "") for rule in rules_of(part, options)]
+    return [*everywhere, *((rule, LEASE_NAMESPACE) for rule in lease_rules(part, options))]
+
+
+def _values(arguments: Sequence[str], option: str) -> list[str]:
+    return [value for name, value in pairwise(arguments) if name == option]
+
+
+async def _ask(verbs: Verbs, review: Resource, spec: Object) -> bool:
+    try:
+        answer = await verbs.create(review, {"spec": spec})
+    except ApiError as error:
+        if error.code == 403:  # who may not ask is not told
+            return True
+        raise
+    return bool(answer["status"]["allowed"])

@@ -1,0 +1,174 @@
+"""Install, look, uninstall through HTTPS on our own server, which brings the custom kinds itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from echelon.api.errors import ApiError
+from echelon.api.objects import meta
+from echelon.api.objects.vocabulary import INSTALLATION
+from echelon.api.scheme import (
+    CLUSTER_ROLES,
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    RESOURCES,
+    SERVICE_ACCOUNTS,
+)
+from echelon.api.verbs import ListOptions, Patch, PatchType
+from echelon.client.http import HttpVerbs
+from echelon.deploy.checks.findings import examine
+from echelon.deploy.options import InstallOptions
+from echelon.runtime.clocks import RealClock
+from echelon.runtime.install.applying import CannotInstall, NotReady
+from echelon.runtime.install.examining import examine_cluster
+from echelon.runtime.install.steps import Kubeconfig, Wishes, install, uninstall
+from echelon.runtime.server_connection import connected
+from echelon.testing.builders import make_node
+from tests.https_server import running
+
+NAMESPACE = "echelon-system"
+ALL = ("jobset", "trainjob", "stage-quota")
+
+
+class Installed:
+    """A server, and what the commands say about it."""
+
+    def __init__(self, target: Kubeconfig, verbs: HttpVerbs) -> None:
+        self.target = target
+        self.verbs = verbs
+
+    async def install(self, *, upgrade: bool = False, wait: float | None = None, **options: object) -> str:
+        said: list[str] = []
+        wishes = Wishes(InstallOptions(**options), controllers=ALL, wait=wait)  # type: ignore[arg-type]
+        await install(self.target, wishes, said.append, upgrade=upgrade)
+        return "\n".join(said)
+
+    async def uninstall(self, namespace: str = NAMESPACE) -> str:
+        said: list[str] = []
+        await uninstall(self.target, namespace, said.append, purge=False, wait=0.0)
+        return "\n".join(said)
+
+    async def labelled(self) -> list[str]:
+        options = ListOptions(label_selector=INSTALLATION)
+        listed = [await self.verbs.list(one, options=options) for one in RESOURCES]
+        return [f"{obj['kind']}/{meta.name(obj)}" for found in listed for obj in found.items]
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Installed]:
+    async with running(tmp_path / "server") as (server, _):
+        server.write_kubeconfig(tmp_path / "kubeconfig")
+        target = Kubeconfig(tmp_path / "kubeconfig", None)
+        async with connected(target.kubeconfig, None) as (verbs, _):
+            yield Installed(target, verbs)
+
+
+async def test_a_second_install_changes_nothing_and_uninstall_leaves_nothing(cluster: Installed) -> None:
+    said = await cluster.install()
+    assert "created   Deployment/echelon-controllers in echelon-system" in said
+    assert "jobsets.jobset.x-k8s.io is the API server's: it is used and left alone" in said
+    count = len(await cluster.labelled())
+    assert f"{count} created" in said
+    assert (await cluster.install()).splitlines()[-1] == f"{count} unchanged"
+    said = await cluster.uninstall()
+    assert f"{count} removed" in said
+    # Without a namespace controller the namespace stays, deleting.
+    assert await cluster.labelled() == [f"Namespace/{NAMESPACE}"]
+
+
+async def test_what_somebody_has_deleted_is_made_again(cluster: Installed) -> None:
+    await cluster.install()
+    await cluster.verbs.delete(CLUSTER_ROLES, "echelon-scheduler")
+    assert "created   ClusterRole/echelon-scheduler" in await cluster.install()
+
+
+async def test_leases_of_the_programs_go_with_them_and_others_stay(cluster: Installed) -> None:
+    await cluster.install()
+    for name in ("echelon-scheduler", "kube-scheduler"):
+        lease = {"metadata": {"name": name}, "spec": {"holderIdentity": "somebody"}}
+        await cluster.verbs.create(LEASES, lease, "kube-system")
+    await cluster.uninstall()
+    assert [meta.name(one) for one in (await cluster.verbs.list(LEASES, "kube-system")).items] == ["kube-scheduler"]
+
+
+async def test_a_namespace_that_was_there_is_used_and_stays(cluster: Installed) -> None:
+    await cluster.verbs.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+    assert "was there already" in await cluster.install()
+    await cluster.uninstall()
+    assert not meta.deleting(await cluster.verbs.get(NAMESPACES, NAMESPACE))
+    assert await cluster.labelled() == []
+
+
+async def test_a_namespace_with_objects_of_others_stays(cluster: Installed) -> None:
+    await cluster.install()
+    await cluster.verbs.create(CONFIG_MAPS, {"metadata": {"name": "mine"}}, NAMESPACE)
+    said = await cluster.uninstall()
+    assert f"kept      Namespace/{NAMESPACE}: ConfigMap/mine in it are not of Echelon" in said
+    assert await cluster.verbs.get(CONFIG_MAPS, "mine", NAMESPACE)
+
+
+async def test_a_second_installation_elsewhere_is_refused_and_nothing_is_made(cluster: Installed) -> None:
+    await cluster.install()
+    with pytest.raises(CannotInstall, match="installed in namespace echelon-system already"):
+        await cluster.install(namespace="other")
+    with pytest.raises(ApiError):
+        await cluster.verbs.get(NAMESPACES, "other")
+    with pytest.raises(CannotInstall, match="there is an installation in echelon-system"):
+        await cluster.uninstall("other")
+
+
+async def test_fields_of_others_are_named_and_nothing_is_changed(cluster: Installed) -> None:
+    await cluster.install()
+    await cluster.verbs.delete(SERVICE_ACCOUNTS, "echelon-scheduler", NAMESPACE)
+    patch = Patch(PatchType.MERGE, {"spec": {"replicas": 5}})
+    await cluster.verbs.patch(DEPLOYMENTS, "echelon-scheduler", patch, NAMESPACE)
+    with pytest.raises(CannotInstall, match=r"nothing was changed.*\.spec\.replicas.*--force-conflicts"):
+        await cluster.install()
+    with pytest.raises(ApiError):
+        await cluster.verbs.get(SERVICE_ACCOUNTS, "echelon-scheduler", NAMESPACE)
+
+
+async def test_replicas_that_do_not_come_are_told(cluster: Installed) -> None:
+    with pytest.raises(NotReady, match="echelon-scheduler in echelon-system is not ready after 0 s"):
+        await cluster.install(wait=0.0)
+
+
+async def test_an_older_installation_is_upgraded_and_not_installed_over(cluster: Installed) -> None:
+    with pytest.raises(CannotInstall, match="run `echelon install`"):
+        await cluster.install(upgrade=True)
+    await cluster.install()
+    for name in ("echelon-scheduler", "echelon-controllers"):
+        patch = Patch(PatchType.MERGE, {"metadata": {"labels": {"app.kubernetes.io/version": "0.0.1"}}})
+        await cluster.verbs.patch(DEPLOYMENTS, name, patch, NAMESPACE)
+    with pytest.raises(CannotInstall, match="run `echelon upgrade`"):
+        await cluster.install()
+
+
+async def test_doctor_sees_rights_that_were_taken_away_and_nodes_in_the_wrong_place(tmp_path: Path) -> None:
+    async with running(tmp_path / "server", authorization="rbac") as (server, _):
+        server.write_kubeconfig(tmp_path / "kubeconfig")
+        async with connected(tmp_path / "kubeconfig", None) as (verbs, _):
+            cluster = Installed(Kubeconfig(tmp_path / "kubeconfig", None), verbs)
+            await cluster.install()
+            assert [one for one in await _problems(verbs) if one.startswith("service account")] == []
+            role = await verbs.get(CLUSTER_ROLES, "echelon-scheduler")
+            fewer = [rule for rule in role["rules"] if "nodes" not in rule["resources"]]
+            await verbs.update(CLUSTER_ROLES, {**role, "rules": fewer})
+            await verbs.create(NODES, make_node("n1", cpu=1))
+            (missing,) = [one for one in await _problems(verbs) if one.startswith("service account")]
+            assert missing.startswith(
+                "service account echelon-scheduler may not list namespaces, watch namespaces, list"
+            )
+            assert "may not" in missing
+            assert "pods" not in missing
+
+
+async def _problems(verbs: HttpVerbs) -> list[str]:
+    findings = examine(await examine_cluster(verbs, RealClock()), ("echelon",))
+    return [one.text for one in findings if one.level == "problem"]
