@@ -55,6 +55,7 @@ _KINDS = (
 _KEPT_KINDS = (PODS, DEPLOYMENTS, STATEFUL_SETS, SERVICES, CONFIG_MAPS, SECRETS, VOLUME_CLAIMS)
 _IN_EVERY_NAMESPACE = ("kube-root-ca.crt",)
 _POLL_SECONDS = 0.5
+_LISTING_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,15 @@ class Remover:
         if not served:
             return 0
         kind = Resource(spec["group"], served[0], spec["names"]["plural"], spec["names"]["kind"], builtin=False)
-        return len((await self.verbs.list(kind)).items)
+        deadline = self.clock.now() + _LISTING_SECONDS
+        while True:
+            try:
+                return len((await self.verbs.list(kind)).items)
+            except ApiError as error:
+                # A server that has just begun to serve a kind asks to come again.
+                if error.code != 429 or self.clock.now() >= deadline:
+                    raise
+            await self.clock.sleep(_POLL_SECONDS)
 
     async def _delete_namespace(self) -> int:
         for space in await self._ours(NAMESPACES):
