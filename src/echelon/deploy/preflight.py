@@ -111,7 +111,7 @@ def _beside_others(
     options: InstallOptions, facts: ClusterFacts, chosen: tuple[str, ...] | None, notes: list[str]
 ) -> InstallOptions:
     """Kinds of others are used as they are, and their controllers are left to them unless ours are asked for."""
-    foreign = [name for name in CUSTOM_KINDS if _is_foreign(name, options, facts)]
+    foreign = [name for name in CUSTOM_KINDS if _is_foreign(name, facts)]
     for name in foreign:
         _check_usable(CUSTOM_KINDS[name], facts)
     left = {one for name in foreign for one in _CONTROLLERS_OF.get(name, ())}
@@ -132,9 +132,9 @@ def _beside_others(
     return replace(options, foreign_definitions=frozenset(foreign), controllers=controllers, parts=parts)
 
 
-def _is_foreign(name: str, options: InstallOptions, facts: ClusterFacts) -> bool:
+def _is_foreign(name: str, facts: ClusterFacts) -> bool:
     found = facts.definitions.get(name)
-    return found is not None and found.installation != options.namespace
+    return found is not None and not found.installation
 
 
 def _check_usable(resource: Resource, facts: ClusterFacts) -> None:

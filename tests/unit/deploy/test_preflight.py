@@ -75,9 +75,10 @@ def test_a_definition_of_another_version_is_in_the_way() -> None:
         settled(facts(definitions=foreign(JOBSETS, "v1alpha1")))
 
 
-def test_definitions_of_the_same_installation_are_its_own() -> None:
-    ours = {JOBSETS: Definition(JOBSETS, "echelon-system", frozenset(("v1alpha2",)))}
-    assert settled(facts(definitions=ours)).options.foreign_definitions == frozenset()
+def test_definitions_that_outlived_an_installation_are_taken_up_by_the_next() -> None:
+    for namespace in ("echelon-system", "train"):
+        ours = {JOBSETS: Definition(JOBSETS, namespace, frozenset(("v1alpha2",)))}
+        assert settled(facts(definitions=ours)).options.foreign_definitions == frozenset()
 
 
 def test_a_second_installation_is_refused_and_told_where_the_first_is() -> None:

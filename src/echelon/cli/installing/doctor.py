@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..failures import EXIT_FAILED, Refusal
-from ..shared_options import context_option, kubeconfig_option
+from ..shared_options import SCHEDULER_NAME, context_option, kubeconfig_option
 
 if TYPE_CHECKING:
     from ...deploy.checks.findings import Finding
@@ -23,7 +23,7 @@ _MARKS = {"ok": "ok      ", "note": "note    ", "problem": "PROBLEM "}
     "--scheduler-name",
     "names",
     multiple=True,
-    default=("echelon",),
+    default=(SCHEDULER_NAME,),
     show_default=True,
     help="spec.schedulerName that is ours; may be given several times.",
 )

@@ -80,7 +80,7 @@ def _definitions(evidence: Evidence) -> Iterator[Finding]:
             text = f"{name} serves {', '.join(sorted(found.versions)) or 'nothing'} and not {resource.version}"
             yield Finding("problem", "kinds", text, "upgrade what installed it, or remove it")
         elif found.installation:
-            yield Finding("ok", "kinds", f"{name} is defined by the installation in {found.installation}")
+            yield Finding("ok", "kinds", f"{name} is Echelon's, made for namespace {found.installation}")
         else:
             yield Finding("ok", "kinds", f"{name} is {found.manager or 'somebody'}'s: it is used and left alone")
 

@@ -26,7 +26,7 @@ async def gather(verbs: HttpVerbs) -> ClusterFacts:
         str(version.get("gitVersion") or ""),
         frozenset(served),
         {one.name: one for one in definitions},
-        await _installations(verbs, spaces, definitions),
+        await _installations(verbs, spaces),
         spaces,
     )
 
@@ -45,9 +45,9 @@ async def _served(verbs: HttpVerbs) -> set[tuple[str, str]]:
     return found
 
 
-async def _installations(verbs: Verbs, spaces: Mapping[str, str], definitions: list[Definition]) -> dict[str, str]:
-    """Whatever carries the label tells of an installation; its Deployments say the version."""
-    found = {name: "" for name in (*spaces.values(), *(one.installation for one in definitions)) if name}
+async def _installations(verbs: Verbs, spaces: Mapping[str, str]) -> dict[str, str]:
+    """Its namespace or its Deployments tell of an installation, the latter of the version; kinds may outlive it."""
+    found = {name: "" for name in spaces.values() if name}
     labelled = await verbs.list(DEPLOYMENTS, options=ListOptions(label_selector=INSTALLATION))
     for one in labelled.items:
         found[_installation(one)] = meta.labels(one).get(VERSION_LABEL, "")

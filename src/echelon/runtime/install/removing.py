@@ -72,7 +72,7 @@ class Remover:
         roles = await self._ours(ROLES)
         count = await self._delete_all(DEPLOYMENTS)
         if count:
-            await self._wait_gone(PODS, "pods")
+            await self._wait_gone(PODS, await self._ours(PODS))
         count += await self._delete_leases(roles)
         for resource in _KINDS:
             count += await self._delete_all(resource)
@@ -120,7 +120,7 @@ class Remover:
         return count
 
     async def _delete_definitions(self, purge: bool) -> int:
-        count = 0
+        leaving: list[Object] = []
         for definition in await self._ours(CUSTOM_RESOURCE_DEFINITIONS):
             left = 0 if purge else await self._objects_of(definition)
             if left:
@@ -129,8 +129,9 @@ class Remover:
                 self.report(f"kept      {kept}: {count_text} (--purge-crds removes both)")
                 continue
             await self._delete(CUSTOM_RESOURCE_DEFINITIONS, definition)
-            count += 1
-        return count
+            leaving.append(definition)
+        await self._wait_gone(CUSTOM_RESOURCE_DEFINITIONS, leaving)
+        return len(leaving)
 
     async def _objects_of(self, definition: Object) -> int:
         spec = definition["spec"]
@@ -155,7 +156,7 @@ class Remover:
                 self.report(f"kept      Namespace/{meta.name(space)}: {', '.join(foreign)} in it are not of Echelon")
                 continue
             await self._delete(NAMESPACES, space)
-            await self._wait_gone(NAMESPACES, f"Namespace/{meta.name(space)}")
+            await self._wait_gone(NAMESPACES, [space])
             return 1
         return 0
 
@@ -168,11 +169,12 @@ class Remover:
                     found.append(f"{resource.kind}/{meta.name(obj)}")
         return found
 
-    async def _wait_gone(self, resource: Resource, what: str) -> None:
-        deadline = self.clock.now() + self.seconds
-        while await self._ours(resource):
+    async def _wait_gone(self, resource: Resource, leaving: Sequence[Object]) -> None:
+        """Wait for objects that have finalizers or a grace period; those that take too long are told."""
+        deadline, uids = self.clock.now() + self.seconds, {meta.uid(one) for one in leaving}
+        while left := [meta.name(one) for one in await self._ours(resource) if meta.uid(one) in uids]:
             if self.clock.now() >= deadline:
-                self.report(f"waiting   {what} of the installation are still there after {self.seconds:.0f} s")
+                self.report(f"leaving   {resource.kind}/{', '.join(left)}: not gone after {self.seconds:.0f} s")
                 return
             await self.clock.sleep(_POLL_SECONDS)
 
