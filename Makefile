@@ -7,7 +7,7 @@ DEV := $(VENV)/.installed-dev
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long fuzz mutants durability soak lint bench bench-engine bench-server bench-cluster conformance reference cluster-tools test-cluster test-clients e2e-upstream docs clean
+.PHONY: help install demo test test-long fuzz mutants durability soak lint bench bench-engine bench-server bench-cluster conformance deploy reference cluster-tools test-cluster test-clients e2e-upstream docs clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -60,6 +60,9 @@ fuzz: $(DEV) ## Largest objects, odd objects, random requests; PARTS=largest,mut
 
 mutants: $(DEV) ## Wrong expressions that tests do not notice; PACKAGE=decide/job MUTANTS=300 (0: all) SEED=1
 	@$(PY) -m tests.mutation
+
+deploy: $(DEV) ## Write the Helm chart and the kustomize tree of deploy/
+	@$(PY) -m tests.unit.deploy
 
 reference: $(DEV) ## Write the generated pages of docs/reference
 	@$(PY) -m tests.integration.api_coverage

@@ -1,0 +1,13 @@
+"""`make deploy`: writes the Helm chart and the kustomize tree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from echelon.deploy.packages import files
+
+if __name__ == "__main__":
+    for path, text in files().items():
+        target = Path(__file__).parents[3] / "deploy" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
