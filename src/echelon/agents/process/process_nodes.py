@@ -184,13 +184,13 @@ class ProcessNodes:
     async def run(self) -> None:
         """Until cancelled; then every pod is ended within its grace."""
         self._stopping = False
-        await self._caches.wait_synced()
-        await self._network.start()
-        await self._register()
-        await self._remove_strangers()
-        self._pods.add_handler(self._pod_changed, "process-nodes")
-        self._claims.add_handler(self._claim_changed, "process-nodes")
         try:
+            await self._caches.wait_synced()
+            await self._network.start()
+            await self._register()
+            await self._remove_strangers()
+            self._pods.add_handler(self._pod_changed, "process-nodes")
+            self._claims.add_handler(self._claim_changed, "process-nodes")
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._heartbeats(), name="process-heartbeats")
                 group.create_task(self._services.names.run(), name="hosts-files")
@@ -202,6 +202,9 @@ class ProcessNodes:
                     group.create_task(self._relay.run(), name="api-relay")
         except asyncio.CancelledError:
             await self._end_all_pods()
+            # Of an Echelon that was killed before, if this one is stopped before it has found them.
+            for directory in list(self._directory.pods()):
+                await asyncio.to_thread(_end_shim, directory)
             raise
         finally:
             for _, task in self._workers.values():
@@ -368,6 +371,13 @@ def _differs(node: Object, condition: Object) -> bool:
 
 
 def _wipe_out(directory: PodDirectory) -> None:
+    _end_shim(directory)
+    clear(directory)
+    directory.remove()
+
+
+def _end_shim(directory: PodDirectory) -> None:
+    """And with it all processes of its pod."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         pid = directory.shim_pid()
         if pid:
@@ -376,8 +386,6 @@ def _wipe_out(directory: PodDirectory) -> None:
         deadline = time.monotonic() + _SHIM_SECONDS
         while directory.shim_pid() and time.monotonic() < deadline:
             time.sleep(0.01)
-    clear(directory)
-    directory.remove()
 
 
 def _node_of(pod: Object) -> Iterable[str]:

@@ -105,24 +105,35 @@ def _serve(listener: socket.socket) -> None:
     poll.register(listener, select.POLLIN)
     clients: dict[int, socket.socket] = {}
     alone_since = time.monotonic()
-    while clients or time.monotonic() - alone_since < _ALONE_SECONDS:
+    patience = _ALONE_SECONDS
+    while clients or time.monotonic() - alone_since < patience:
         for file, _ in poll.poll(None if clients else _ALONE_SECONDS * 1000):
             if file == listener.fileno():
                 with contextlib.suppress(BlockingIOError):
                     accepted, _ = listener.accept()
                     clients[accepted.fileno()] = accepted
                     poll.register(accepted, select.POLLIN)
-            elif not _answer(clients[file], alone=len(clients) == 1):
+                    patience = _ALONE_SECONDS
+                continue
+            try:
+                connected = _answer(clients[file])
+            except _AskedToEnd:
+                connected, patience = True, 0.0
+            if not connected:
                 poll.unregister(file)
                 clients.pop(file).close()
                 alone_since = time.monotonic()
 
 
-def _answer(client: socket.socket, *, alone: bool) -> bool:
+class _AskedToEnd(Exception):
+    """The agent was stopped: end with the last connection, and do not wait for another one."""
+
+
+def _answer(client: socket.socket) -> bool:
     """Take one request; False at the end of the connection.
 
     `{"connect": [address, port]}` and `{"listen": [address, port]}` are answered with a socket;
-    `{"end": true}` ends the holder if nobody else is connected.
+    `{"end": true}` ends the holder as soon as nobody is connected.
     """
     try:
         data = client.recv(4096)
@@ -133,9 +144,7 @@ def _answer(client: socket.socket, *, alone: bool) -> bool:
     try:
         request = json.loads(data)
         if "end" in request:
-            if alone:
-                os._exit(0)
-            return True
+            raise _AskedToEnd
         made = _socket(request)
     except (OSError, ValueError, KeyError) as error:
         problem = error.strerror if isinstance(error, OSError) else str(error)
