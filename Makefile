@@ -7,7 +7,7 @@ DEV := $(VENV)/.installed-dev
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long fuzz mutants durability soak lint bench bench-engine bench-server bench-cluster conformance deploy reference cluster-tools test-cluster test-clients e2e-upstream docs clean
+.PHONY: help install demo test test-long fuzz mutants durability soak lint bench bench-engine bench-server bench-local bench-cluster conformance deploy reference cluster-tools test-cluster test-clients e2e-upstream docs clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -78,6 +78,9 @@ bench: $(DEV) ## Scheduling through the durable store beside bare writes, and ho
 
 bench-engine: $(STAMP) ## Placement decisions against their aims and a per-pod greedy loop
 	@$(PY) -m bench.engine $(ARGS)
+
+bench-local: $(DEV) ## Pods as processes beside bare processes
+	@$(PY) -m bench.local
 
 bench-server: $(DEV) ## The API server beside uvicorn, SQLite and kube-apiserver; ARGS="--pods 320 --runs 1 --row get"
 	@$(PY) -m bench.server $(ARGS)
