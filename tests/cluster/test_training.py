@@ -120,7 +120,7 @@ def test_kubectl_applies_prints_and_explains_the_kinds(real_plane: ControlPlane,
     kubectl("wait", "--for=condition=Established", "crd/jobsets.jobset.x-k8s.io", "--timeout=180s")
     kubectl("apply", "-f", "-", given=json.dumps(jobset("shown", suspend=True)))
     header, row = kubectl("get", "jobset", "shown").splitlines()
-    assert header.split() == ["NAME", "TERMINALSTATE", "RESTARTS", "COMPLETED", "SUSPENDED", "AGE"]
+    assert header.split() == ["NAME", "TERMINALSTATE", "RESTARTS", "COMPLETED", "SUSPENDED", "STAGE", "AGE"]
     assert row.split()[0] == "shown"
     assert "How the pods are grouped for placement." in kubectl("explain", "jobset.spec.scheduling")
     kubectl("delete", "jobset", "shown")
