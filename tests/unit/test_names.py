@@ -28,6 +28,7 @@ SAME_SUBJECT: dict[str, str] = {
     "protection": "admission adds the finalizer of a group, decide says when it goes, the controller removes it",
     "job": "the kind Job: its rules and its controller",
     "jobset": "the kind JobSet: its rules and its controller",
+    "resource_claims": "decide says which claims are made and given back, the controller writes it",
     "replicas": "ReplicaSets and ReplicationControllers: decide says which pods there should be, for the controller",
     "daemons": "DaemonSets: decide says which nodes need a pod, for the controller",
     "stateful": "StatefulSets: decide says which pods come next, for the controller",

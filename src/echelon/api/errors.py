@@ -30,6 +30,11 @@ class FieldError:
         return f"{self.field}: {self.message}"
 
 
+def said(error: Exception) -> str:
+    """What an error says; its kind, if it says nothing, as one that time ran out."""
+    return str(error) or type(error).__name__
+
+
 def _shown(value: Any) -> str:
     """A value as messages quote it: as JSON."""
     return msgspec.json.encode(value).decode()

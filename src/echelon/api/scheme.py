@@ -114,6 +114,7 @@ _RBAC = "rbac.authorization.k8s.io"
 _AUTHORIZATION = "authorization.k8s.io"
 _AUTHENTICATION = "authentication.k8s.io"
 _NETWORKING = "networking.k8s.io"
+_RESOURCE = "resource.k8s.io"
 _ALL = ("all",)
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False, has_status=True, short_names=("ns",))
@@ -134,6 +135,16 @@ VOLUMES = Resource(
 STORAGE_CLASSES = Resource(
     "storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False, short_names=("sc",)
 )
+CSI_DRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False, has_generation=True)
+CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
+CSI_STORAGE_CAPACITIES = Resource("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity")
+DEVICE_CLASSES = Resource(_RESOURCE, "v1", "deviceclasses", "DeviceClass", namespaced=False, has_generation=True)
+DEVICE_TAINT_RULES = Resource(
+    _RESOURCE, "v1", "devicetaintrules", "DeviceTaintRule", namespaced=False, has_status=True, has_generation=True
+)
+RESOURCE_CLAIMS = Resource(_RESOURCE, "v1", "resourceclaims", "ResourceClaim", has_status=True)
+RESOURCE_CLAIM_TEMPLATES = Resource(_RESOURCE, "v1", "resourceclaimtemplates", "ResourceClaimTemplate")
+RESOURCE_SLICES = Resource(_RESOURCE, "v1", "resourceslices", "ResourceSlice", namespaced=False, has_generation=True)
 ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints", create_on_update=True, short_names=("ep",))
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", has_generation=True)
 POD_TEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate", has_generation=True)
@@ -185,6 +196,37 @@ POD_GROUPS_ALPHA = Resource(
 COMPOSITE_POD_GROUPS = Resource(
     _SCHEDULING, "v1alpha3", "compositepodgroups", "CompositePodGroup", has_status=True, unconditional_update=False
 )
+#: The same kinds for servers that have no groups of pods, as CustomResourceDefinitions of Echelon's own.
+_OWN_GROUPS = "scheduling.echelon.dev"
+OWN_WORKLOADS = Resource(
+    _OWN_GROUPS, "v1alpha1", "workloads", "Workload", builtin=False, has_generation=True, unconditional_update=False
+)
+OWN_POD_GROUPS = Resource(
+    _OWN_GROUPS,
+    "v1alpha1",
+    "podgroups",
+    "PodGroup",
+    has_status=True,
+    builtin=False,
+    has_generation=True,
+    unconditional_update=False,
+)
+OWN_COMPOSITE_POD_GROUPS = Resource(
+    _OWN_GROUPS,
+    "v1alpha1",
+    "compositepodgroups",
+    "CompositePodGroup",
+    has_status=True,
+    builtin=False,
+    has_generation=True,
+    unconditional_update=False,
+)
+#: Native kind → its own counterpart.
+OWN_GROUP_KINDS = {
+    WORKLOADS: OWN_WORKLOADS,
+    POD_GROUPS: OWN_POD_GROUPS,
+    COMPOSITE_POD_GROUPS: OWN_COMPOSITE_POD_GROUPS,
+}
 REPLICATION_CONTROLLERS = Resource(
     "",
     "v1",
@@ -392,7 +434,15 @@ RESOURCES: tuple[Resource, ...] = (
     POD_GROUPS_ALPHA,
     COMPOSITE_POD_GROUPS,
     CUSTOM_RESOURCE_DEFINITIONS,
+    CSI_DRIVERS,
+    CSI_NODES,
+    CSI_STORAGE_CAPACITIES,
     STORAGE_CLASSES,
+    DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
+    RESOURCE_CLAIMS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_SLICES,
     JOB_SETS,
     TRAIN_JOBS,
     TRAINING_RUNTIMES,

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from echelon.api.cluster.device_slices import device_classes, slices
 from echelon.api.cluster.pools import BadCluster, default_cluster, nodes, parse
 from echelon.api.objects import meta
 
@@ -231,3 +232,41 @@ def test_a_mistake_in_a_list_of_nodes_is_told_with_its_line(old: str, new: str, 
 def test_a_list_without_nodes_is_refused() -> None:
     with pytest.raises(BadCluster, match=r"nodes\.yaml: contains no nodes"):
         parse("apiVersion: v1\nkind: List\nitems: []\n", "nodes.yaml")
+
+
+DEVICES = """\
+pools:
+  - name: gpu
+    counts: {node: 2}
+    capacity: {cpu: 96}
+    devices:
+      - {driver: gpu.example.org, class: gpu, count: 3, attributes: {model: large, memory: 80, fast: true}}
+"""
+
+
+def test_devices_of_a_pool_are_offered_by_each_of_its_nodes() -> None:
+    cluster = parse(DEVICES, "cluster.yaml")
+    made = list(slices(cluster))
+    assert [one["spec"]["nodeName"] for one in made] == ["gpu-n0", "gpu-n1"]
+    attributes = {"model": {"string": "large"}, "memory": {"int": 80}, "fast": {"bool": True}}
+    assert made[0]["spec"]["devices"][2] == {"name": "device-2", "attributes": attributes}
+    (made_class,) = device_classes(cluster)
+    assert meta.name(made_class) == "gpu"
+    assert "gpu.example.org" in made_class["spec"]["selectors"][0]["cel"]["expression"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("{driver: gpu.example.org}", "cluster.yaml:6: pools[0].devices[0]: missing key 'count'"),
+        ("{driver: UP, count: 1}", "cluster.yaml:6: pools[0].devices[0].driver:"),
+        ("{driver: a, count: 200}", "cluster.yaml:6: pools[0].devices[0].count: must not be more than 128"),
+        ("{driver: a, count: 1, model: x}", "cluster.yaml:6: pools[0].devices[0]: unknown key 'model'"),
+    ],
+)
+def test_mistakes_in_devices_are_told(wrong: str, told: str) -> None:
+    lines = DEVICES.splitlines()
+    text = "\n".join([*lines[:5], f"      - {wrong}"])
+    with pytest.raises(BadCluster) as failed:
+        parse(text, "cluster.yaml")
+    assert told in str(failed.value)

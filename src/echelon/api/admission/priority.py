@@ -5,7 +5,9 @@ The preemption policy of the class replaces the default; an explicit value that 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from ..errors import ApiError, forbidden
 from ..scheme import COMPOSITE_POD_GROUPS, POD_GROUPS, PODS, PRIORITY_CLASSES, Object, Resource
@@ -16,6 +18,14 @@ DEFAULT_POLICY = "PreemptLowerPriority"
 _CALLED = {PODS.kind: "pod", POD_GROUPS.kind: "pod group", COMPOSITE_POD_GROUPS.kind: "composite pod group"}
 
 
+class ClassReader(Protocol):
+    """What is read here; every `Reader` can."""
+
+    def get(self, resource: Resource, name: str, namespace: str = "") -> Object | None: ...
+
+    def list(self, resource: Resource, namespace: str = "") -> Iterable[Object]: ...
+
+
 @dataclass(frozen=True)
 class _Class:
     name: str
@@ -23,7 +33,7 @@ class _Class:
     policy: str
 
 
-def resolve(resource: Resource, obj: Object, reader: Reader) -> None:
+def resolve(resource: Resource, obj: Object, reader: ClassReader) -> None:
     """Set priorityClassName, priority and preemptionPolicy from the class."""
     spec = obj.setdefault("spec", {})
     found = _named(resource, obj, spec["priorityClassName"], reader) if spec.get("priorityClassName") else None
@@ -36,14 +46,14 @@ def resolve(resource: Resource, obj: Object, reader: Reader) -> None:
     spec["preemptionPolicy"] = chosen.policy
 
 
-def _named(resource: Resource, obj: Object, name: str, reader: Reader) -> _Class:
+def _named(resource: Resource, obj: Object, name: str, reader: ClassReader) -> _Class:
     found = reader.get(PRIORITY_CLASSES, name)
     if found is None:
         raise _refused(resource, obj, f"no PriorityClass with name {name} was found")
     return _read(found)
 
 
-def _global_default(reader: Reader) -> _Class:
+def _global_default(reader: ClassReader) -> _Class:
     marked = [_read(found) for found in reader.list(PRIORITY_CLASSES) if found.get("globalDefault")]
     return min(marked, key=lambda one: (one.value, one.name), default=_Class("", 0, DEFAULT_POLICY))
 

@@ -44,7 +44,7 @@ def kind_counted(name: str) -> Kind | None:
     if name in (VOLUME_CLAIMS.plural, "requests.storage") or _CLASS in name:
         return _CLAIM
     if name.endswith(_DEVICES):
-        return "resource.k8s.io", "resourceclaims"  # not served, so none are used
+        return "resource.k8s.io", "resourceclaims"
     compute = name.removeprefix("requests.").removeprefix("limits.")
     if name == PODS.plural or compute in _COMPUTE or compute.startswith(HUGE_PAGES):
         return _POD

@@ -49,7 +49,8 @@ RESERVED_ENV = {
 JAX_ENV = ("JAX_NUM_PROCESSES", "JAX_PROCESS_ID", "JAX_COORDINATOR_ADDRESS")
 #: What `echelon.initializers` and upstream's images can fetch.
 _SCHEMES = {"dataset": ("hf", "s3", "cache"), "model": ("hf", "s3")}
-_ADDED_LATER = ("trainer", "initializer", "activeDeadlineSeconds")
+#: What a TrainJob may get or lose only before it has a JobSet.
+ADDED_LATER = ("trainer", "initializer", "activeDeadlineSeconds")
 
 Part = Mapping[str, Any]
 
@@ -71,7 +72,7 @@ def update(new: Object, old: Object, reader: Reader) -> None:
     if child is not None:
         problems += [
             forbidden_field(f"spec.{field}", "may not be added or removed once the TrainJob has a JobSet")
-            for field in _ADDED_LATER
+            for field in ADDED_LATER
             if (field in now) != (field in was)
         ]
     if now.get("runtimePatches") != was.get("runtimePatches"):

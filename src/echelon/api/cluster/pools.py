@@ -9,6 +9,7 @@ pools:
     capacity: {cpu: 96, memory: 1Ti, nvidia.com/gpu: 8}
     labels: {}
     taints: []
+    devices: []              # [{driver: gpu.example.org, class: gpu, count: 8, attributes: {model: a}}]
   - name: here
     counts: {node: 2}
     runs: processes          # pods run on this machine, which the nodes share if they say no capacity
@@ -47,6 +48,17 @@ class Level:
 
 
 @dataclass(frozen=True)
+class DevicesOfPool:
+    """Devices that every node of a pool has, offered as a ResourceSlice."""
+
+    driver: str
+    count: int
+    #: The DeviceClass that is made for the driver, "" for none.
+    device_class: str = ""
+    attributes: Mapping[str, str | int | bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Pool:
     name: str
     #: Count per parent, wide to narrow, ending with `node`; a tuple has one count for each parent.
@@ -54,6 +66,7 @@ class Pool:
     capacity: Mapping[str, str]
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Object, ...] = ()
+    devices: tuple[DevicesOfPool, ...] = ()
 
     @property
     def size(self) -> int:
@@ -116,8 +129,13 @@ def this_machine(name: str) -> Cluster:
 
 def nodes(cluster: Cluster) -> list[Object]:
     """All Node objects, named by their path: `gpu-b0-r1-n2`.  Label values are paths too, so they are unique."""
+    return [node for _, node in nodes_by_pool(cluster)] + [*map(deepcopy, cluster.singles)]
+
+
+def nodes_by_pool(cluster: Cluster) -> Iterator[tuple[Pool, Object]]:
+    """The nodes of pools, each with its pool."""
     keys = {one.name: one.key for one in cluster.levels}
-    return [node for pool in cluster.pools for node in _nodes_of(pool, keys)] + [*map(deepcopy, cluster.singles)]
+    return ((pool, node) for pool in cluster.pools for node in _nodes_of(pool, keys))
 
 
 def _nodes_of(pool: Pool, keys: Mapping[str, str]) -> Iterator[Object]:

@@ -289,6 +289,10 @@ _FIELDS: dict[tuple[str, str], dict[str, Callable[[Object], str]]] = {
     ("", "namespaces"): {"status.phase": _text_at("status", "phase")},
     ("", "secrets"): {"type": _text_at("type")},
     ("", "services"): {"spec.clusterIP": _text_at("spec", "clusterIP"), "spec.type": _text_at("spec", "type")},
+    ("resource.k8s.io", "resourceslices"): {
+        "spec.driver": _text_at("spec", "driver"),
+        "spec.nodeName": _text_at("spec", "nodeName"),
+    },
     ("batch", "jobs"): {"status.successful": _number_at("status", "succeeded")},
     ("", "events"): {
         **{f"involvedObject.{part}": _text_at("involvedObject", part) for part in _INVOLVED},

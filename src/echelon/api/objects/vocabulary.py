@@ -17,6 +17,10 @@ NODE_FAILURE = PREFIX + "node-failure"
 SIMULATED = PREFIX + "simulated"
 #: Node label: `processes` if its pods run as processes of this machine.
 RUNS = PREFIX + "runs"
+#: Pod label: the PodGroup of the pod, for servers without spec.schedulingGroup; it counts before that field.
+POD_GROUP = PREFIX + "pod-group"
+#: Job annotation: spec.scheduling as JSON, where the server has no such field.
+JOB_SCHEDULING = PREFIX + "scheduling"
 #: PodGroup annotation: topology key of which this group takes whole domains, one group per domain and priority.
 EXCLUSIVE_TOPOLOGY = PREFIX + "exclusive-topology"
 #: Annotation of a Job template in a JobSet: pods of its Job 3 are in the PodGroup of this name and `-3`.
@@ -31,6 +35,9 @@ PREFERRED_TOPOLOGY = PREFIX + "preferred-topology"
 INSTALLATION = PREFIX + "installation"
 #: Pod annotation: the name of the scheduler that evicts it; a scheduler that starts goes on with its own evictions.
 EVICTED_BY = PREFIX + "evicted-by"
+#: Pod annotation beside it: when the last of the pods that are evicted with it got its node, as the API server says.
+#: Pods of the unit that were bound later belong to a new run.
+EVICTED_BOUND_UNTIL = PREFIX + "evicted-bound-until"
 
 #: Job, PodGroup and CompositePodGroup annotation, written by controllers: when the object was created that a user made
 #: and for which this one is made.  Among equal priorities it decides who is scheduled first.
@@ -72,6 +79,9 @@ DEFAULT_LEVELS = (REGION, ZONE, BLOCK, RACK, HOSTNAME)
 #: Kind → the condition that is True once the group has been scheduled; it stays True.
 INITIALLY_SCHEDULED = {kind: f"{kind}InitiallyScheduled" for kind in ("PodGroup", "CompositePodGroup")}
 
+#: Finalizer of a ResourceClaim that has devices, and the annotation that says which claim of its owner it is.
+CLAIM_PROTECTION = "resource.kubernetes.io/delete-protection"
+POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 POD_GROUP_PROTECTION = "scheduling.k8s.io/podgroup-protection"
 COMPOSITE_PROTECTION = "scheduling.k8s.io/compositepodgroup-protection"
 GROUP_TEMPLATE_NAME = "scheduling.k8s.io/group-template-name"
@@ -94,6 +104,16 @@ JOB_TRACKING = "batch.kubernetes.io/job-tracking"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 JOB_NAME = "batch.kubernetes.io/job-name"
 CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
+
+#: Pod annotation of kubelets: the object stands for a static pod of its node; deleting it ends nothing.
+MIRROR_POD = "kubernetes.io/config.mirror"
+#: Annotations of Kueue on pods: the topology key whose domain must, or should, hold all pods of the pod set.
+KUEUE_REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
+KUEUE_PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
+#: Label of Kueue: the queue in which a Job or pod waits.
+KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
+#: What the names of Kueue's scheduling gates begin with.
+KUEUE_GATES = "kueue.x-k8s.io/"
 
 #: Kind → the value of spec.managedBy that stands for the controller of Kubernetes, JobSet or Trainer.
 MANAGERS = {

@@ -22,6 +22,7 @@ from . import (
     core,
     cron_job,
     custom_resource_definitions,
+    devices,
     endpoints,
     event,
     job,
@@ -85,6 +86,14 @@ _KINDS: dict[tuple[str, str], KindRules] = {
         (scheme.VOLUME_CLAIMS, storage.CLAIM),
         (scheme.VOLUMES, storage.VOLUME),
         (scheme.STORAGE_CLASSES, storage.STORAGE_CLASS),
+        (scheme.CSI_DRIVERS, storage.CSI_DRIVER),
+        (scheme.CSI_NODES, storage.CSI_NODE),
+        (scheme.CSI_STORAGE_CAPACITIES, storage.CSI_STORAGE_CAPACITY),
+        (scheme.DEVICE_CLASSES, devices.DEVICE_CLASS),
+        (scheme.DEVICE_TAINT_RULES, devices.DEVICE_TAINT_RULE),
+        (scheme.RESOURCE_CLAIMS, devices.RESOURCE_CLAIM),
+        (scheme.RESOURCE_CLAIM_TEMPLATES, devices.RESOURCE_CLAIM_TEMPLATE),
+        (scheme.RESOURCE_SLICES, devices.RESOURCE_SLICE),
         (scheme.CUSTOM_RESOURCE_DEFINITIONS, custom_resource_definitions.CUSTOM_RESOURCE_DEFINITION),
     )
 }

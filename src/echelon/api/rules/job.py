@@ -103,7 +103,7 @@ def check_spec(spec: Part) -> list[FieldError]:
     if "successPolicy" in spec:
         problems += job_policies.success("spec.successPolicy", spec)
     problems += _replacement(spec)
-    return problems + _scheduling(spec)
+    return problems + scheduling_problems(spec)
 
 
 def _selector(spec: Part) -> list[FieldError]:
@@ -202,7 +202,8 @@ def _template(spec: Part) -> list[FieldError]:
     return problems
 
 
-def _scheduling(spec: Part) -> list[FieldError]:
+def scheduling_problems(spec: Part) -> list[FieldError]:
+    """What is wrong with `scheduling` in the spec of a Job."""
     scheduling = spec.get("scheduling")
     if scheduling is None:
         return []

@@ -1,4 +1,4 @@
-"""Rules of PersistentVolumeClaim, PersistentVolume and StorageClass, as far as scheduling reads them.
+"""Rules of PersistentVolumeClaim, PersistentVolume, StorageClass and the CSI kinds, as far as scheduling reads them.
 
 Sizes, access modes and binding fields are checked as in kube-apiserver; of volume sources only that there is one.
 """
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import FieldError, forbidden_field, invalid, required
+from ..objects.subtree import items, mapping
 from ..scheme import Object
 from . import fields, pod_placement, resources
 from .kind import KindRules
@@ -138,3 +139,48 @@ def _class_update(new: Object, old: Object) -> list[FieldError]:
 
 
 STORAGE_CLASS = KindRules(validate_create=_class, validate_update=_class_update)
+
+
+# ---- drivers
+
+
+def _driver_update(new: Object, old: Object) -> list[FieldError]:
+    now, was = mapping(new, "spec"), mapping(old, "spec")
+    return [
+        problem
+        for field in ("attachRequired", "volumeLifecycleModes")
+        for problem in fields.frozen(f"spec.{field}", now.get(field), was.get(field))
+    ]
+
+
+def _csi_node(obj: Object) -> list[FieldError]:
+    drivers = items(obj, "spec", "drivers")
+    problems = fields.unique("spec.drivers", drivers)
+    for index, driver in enumerate(drivers):
+        path = f"spec.drivers[{index}]"
+        problems += fields.needed(f"{path}.name", driver.get("name"), fields.long_name)
+        problems += [] if driver.get("nodeID") else [required(f"{path}.nodeID")]
+        problems += fields.not_negative(f"{path}.allocatable.count", mapping(driver, "allocatable").get("count"))
+    return problems
+
+
+def _csi_node_update(new: Object, old: Object) -> list[FieldError]:
+    return _csi_node(new)
+
+
+def _capacity(obj: Object) -> list[FieldError]:
+    problems = fields.needed("storageClassName", obj.get("storageClassName"), fields.long_name)
+    return problems + pod_placement.label_selector("nodeTopology", obj.get("nodeTopology"))
+
+
+def _capacity_update(new: Object, old: Object) -> list[FieldError]:
+    return [
+        *_capacity(new),
+        *fields.frozen("nodeTopology", new.get("nodeTopology"), old.get("nodeTopology")),
+        *fields.frozen("storageClassName", new.get("storageClassName"), old.get("storageClassName")),
+    ]
+
+
+CSI_DRIVER = KindRules(validate_update=_driver_update)
+CSI_NODE = KindRules(validate_create=_csi_node, validate_update=_csi_node_update)
+CSI_STORAGE_CAPACITY = KindRules(validate_create=_capacity, validate_update=_capacity_update)

@@ -1,16 +1,17 @@
 """CustomResourceDefinitions of JobSet and the Trainer kinds, for `echelon crds`.
 
 The embedded server reads the schemas as data with references (`definitions`); a CRD needs one structural schema without
-references.  So references are replaced by what they refer to, and fields that a CRD may not have are left out.  The
-result defaults and validates on kube-apiserver as `defaulting` and `schema_validation` do here.
+references.  So references are replaced by what they refer to, fields that a CRD may not have are left out, and some
+rules and defaults that are code here are added (`crd_rules`).  The result defaults and validates on kube-apiserver as
+`defaulting` and `schema_validation` do here, and more.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..scheme import RESOURCES, Object, Resource
-from . import definitions
+from ..scheme import OWN_GROUP_KINDS, RESOURCES, Object, Resource
+from . import crd_rules, definitions
 from .defaulting import schema_defaults
 from .definitions import Schema
 from .kind_schema import printer_columns
@@ -25,15 +26,18 @@ _KEYWORDS = (
     "minProperties", "required", "x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields",
     "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type",
 )  # fmt: skip
+#: How often a schema may refer to itself; a CRD has no references, so what is deeper is `TOO_DEEP`.
+DEEPEST = 3
+TOO_DEEP: Schema = {"type": "object", "description": "Too deep: not allowed here."}
 _LIST_KEYS = ("x-kubernetes-list-type", "x-kubernetes-list-map-keys")
 
 
 def custom_resource_definitions() -> list[Object]:
     """One definition for every custom kind, in discovery order."""
-    return [_definition(resource) for resource in RESOURCES if not resource.builtin]
+    return [definition(resource, resolved_schema(resource)) for resource in RESOURCES if not resource.builtin]
 
 
-def _definition(resource: Resource) -> Object:
+def definition(resource: Resource, schema: Schema) -> Object:
     names: Object = {
         "kind": resource.kind,
         "listKind": f"{resource.kind}List",
@@ -52,69 +56,75 @@ def _definition(resource: Resource) -> Object:
             "group": resource.group,
             "names": names,
             "scope": "Namespaced" if resource.namespaced else "Cluster",
-            "versions": [_version(resource)],
+            "versions": [_version(resource, schema)],
         },
     }
 
 
-def _version(resource: Resource) -> Object:
+def _version(resource: Resource, schema: Schema) -> Object:
     version: Object = {
         "name": resource.version,
         "served": True,
         "storage": True,
-        "schema": {"openAPIV3Schema": _root(definitions.name_of(resource))},
+        "schema": {"openAPIV3Schema": schema},
     }
     if resource.has_status:
         version["subresources"] = {"status": {}}
-    columns = printer_columns(resource)
+    columns = [] if resource in OWN_GROUP_KINDS.values() else printer_columns(resource)
     if columns:
         version["additionalPrinterColumns"] = columns
     return version
 
 
-def _root(name: str) -> Schema:
+def resolved_schema(resource: Resource) -> Schema:
     """The schema of the whole object; metadata is validated by the server itself."""
-    root = _resolved(definitions.described(name), native=False)
+    root = _resolved(definitions.described(definitions.name_of(resource)), native=False)
     root["properties"]["metadata"] = {"type": "object"}
+    crd_rules.complete(resource, root)
     return root
 
 
-def _resolved(schema: Schema, *, native: bool) -> Schema:
-    """A schema with its references resolved."""
+def _resolved(schema: Schema, *, native: bool, within: tuple[str, ...] = ()) -> Schema:
+    """A schema with its references resolved; `within` are the references that lead here."""
     name = schema.get("$ref")
     if name is not None:
-        return _referenced(name, schema, native=native)
+        return _referenced(name, schema, native=native, within=within)
     made: Schema = {key: schema[key] for key in _KEYWORDS if key in schema}
     if "enum" in schema and not native:
         made["enum"] = schema["enum"]
     if "properties" in schema:
-        made["properties"] = _properties(schema, native=native)
+        made["properties"] = _properties(schema, native=native, within=within)
     if "items" in schema:
-        made["items"] = _resolved(schema["items"], native=native)
+        made["items"] = _resolved(schema["items"], native=native, within=within)
         if not _has_usable_keys(made):
             for key in _LIST_KEYS:
                 made.pop(key, None)
     if isinstance(schema.get("additionalProperties"), dict):
-        made["additionalProperties"] = _resolved(schema["additionalProperties"], native=native)
+        made["additionalProperties"] = _resolved(schema["additionalProperties"], native=native, within=within)
     return made
 
 
-def _referenced(name: str, beside: Schema, *, native: bool) -> Schema:
+def _referenced(name: str, beside: Schema, *, native: bool, within: tuple[str, ...]) -> Schema:
+    if within.count(name) == DEEPEST:
+        return dict(TOO_DEEP)
     if name == definitions.OBJECT_META:
         name = _EMBEDDED_METADATA
     native = native or definitions.is_native(name)
-    inner = dict(SPECIAL[name]) if name in SPECIAL else _resolved(definitions.described(name), native=native)
+    if name in SPECIAL:
+        inner = dict(SPECIAL[name])
+    else:
+        inner = _resolved(definitions.described(name), native=native, within=(*within, name))
     if "description" in beside:
         inner["description"] = beside["description"]
     return inner
 
 
-def _properties(schema: Schema, *, native: bool) -> Schema:
+def _properties(schema: Schema, *, native: bool, within: tuple[str, ...]) -> Schema:
     scalars, trees = schema_defaults(schema, custom=True, native=native)
     defaults: dict[str, Any] = {**scalars, **trees}
     made: Schema = {}
     for field, inner in schema["properties"].items():
-        made[field] = _resolved(inner, native=native)
+        made[field] = _resolved(inner, native=native, within=within)
         if field in defaults:
             made[field]["default"] = defaults[field]
     return made

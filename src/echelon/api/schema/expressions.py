@@ -1,4 +1,4 @@
-"""CEL, the language of `x-kubernetes-validations`: expressions compiled once, values of JSON as CEL sees them.
+"""CEL, the language of `x-kubernetes-validations` and of device selectors: compiled once; JSON as CEL sees it.
 
 The library is imported when the first rule is compiled.  It stops an evaluation after 10,000 iterations.
 """
@@ -29,7 +29,7 @@ _DURATION_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m
 #: Functions of Kubernetes that are not there: a rule that calls one is not evaluated.
 _MISSING = re.compile(
     r"\b(url|getScheme|getHost|getHostname|getPort|getEscapedPath|getQuery|ip|family|isCanonical|cidr|containsIP|"
-    r"containsCIDR|prefixLength|masked|semver|isSemver|authorizer|find|findAll|format\.named)\s*\("
+    r"containsCIDR|prefixLength|masked|authorizer|find|findAll|format\.named)\s*\("
 )
 
 
@@ -100,7 +100,7 @@ def _environment() -> Any:
     from cel_expr_python import cel
     from cel_expr_python.ext import ext_bindings, ext_encoders, ext_math, ext_optional, ext_strings
 
-    names = ("self", "oldSelf", "old_", "hasOld_")
+    names = ("self", "oldSelf", "old_", "hasOld_", "device")
     extensions = [
         ext_strings.ExtStrings(),
         ext_optional.ExtOptional(),
@@ -127,10 +127,15 @@ def _functions(cel: Any) -> list[Any]:
         ("isIP", False, flag, [text], lambda value: _parses(ipaddress.ip_address, value)),
         ("isCIDR", False, flag, [text], lambda value: _parses(ipaddress.ip_network, value)),
         ("isQuantity", False, flag, [text], lambda value: _parses(quantity.exact, value)),
-        ("quantity", False, dyn, [text], _quantity),
-        ("isLessThan", True, flag, [dyn, dyn], lambda a, b: _amount(a) < _amount(b)),
-        ("isGreaterThan", True, flag, [dyn, dyn], lambda a, b: _amount(a) > _amount(b)),
-        ("compareTo", True, number, [dyn, dyn], lambda a, b: (_amount(a) > _amount(b)) - (_amount(a) < _amount(b))),
+        ("quantity", False, dyn, [text], amount),
+        ("isSemver", False, flag, [text], lambda value: _parses(version, value)),
+        ("semver", False, dyn, [text], version),
+        ("major", True, number, [dyn], lambda a: int(a[_VERSION].split(".")[0])),
+        ("minor", True, number, [dyn], lambda a: int(a[_VERSION].split(".")[1])),
+        ("patch", True, number, [dyn], lambda a: int(_core(a[_VERSION])[2])),
+        ("isLessThan", True, flag, [dyn, dyn], lambda a, b: _rank(a) < _rank(b)),
+        ("isGreaterThan", True, flag, [dyn, dyn], lambda a, b: _rank(a) > _rank(b)),
+        ("compareTo", True, number, [dyn, dyn], lambda a, b: (_rank(a) > _rank(b)) - (_rank(a) < _rank(b))),
         ("asApproximateFloat", True, cel.Type.DOUBLE, [dyn], lambda a: float(_amount(a))),
         ("asInteger", True, number, [dyn], lambda a: int(_amount(a))),
         ("isInteger", True, flag, [dyn], lambda a: _amount(a) == int(_amount(a))),
@@ -146,10 +151,36 @@ def _functions(cel: Any) -> list[Any]:
 
 
 _AMOUNT, _NANO = "nano", 10**9
+_VERSION = "semver"
+_SEMVER = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z.-]+)?"
+)
 
 
-def _quantity(text: str) -> Any:
+def amount(text: str) -> Any:
+    """A quantity as expressions see it."""
     return {_AMOUNT: str(quantity.exact(text))}
+
+
+def version(text: str) -> Any:
+    """A semantic version as expressions see it; `ValueError` if it is none."""
+    if _SEMVER.fullmatch(text) is None:
+        raise ValueError(f"not a semantic version: {text}")
+    return {_VERSION: text}
+
+
+def _core(text: str) -> Sequence[str]:
+    found = _SEMVER.fullmatch(text)
+    return found.groups() if found else ("0", "0", "0", "")
+
+
+def _rank(value: Any) -> tuple[Any, ...]:
+    """What decides the order of two quantities or of two versions."""
+    if _VERSION not in value:
+        return (_amount(value),)
+    major, minor, patch, before = _core(value[_VERSION])
+    parts = tuple((not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in (before or "").split("."))
+    return int(major), int(minor), int(patch), not before, parts
 
 
 def _amount(value: Any) -> Fraction:

@@ -26,6 +26,7 @@ class NodeStatus(Conditioned, frozen=True):
     #: Quantities as written.
     allocatable: dict[str, str | int | float] = msgspec.field(default_factory=dict)
     capacity: dict[str, str | int | float] = msgspec.field(default_factory=dict)
+    declared_features: tuple[str, ...] = ()
 
 
 class NodeView(ObjectView[NodeSpec, NodeStatus], resource=NODES, spec=NodeSpec, status=NodeStatus):

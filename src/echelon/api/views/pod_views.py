@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..objects.vocabulary import POD_GROUP
 from ..scheme import PODS
 from .object_view import Conditioned, Metadata, ObjectView, ViewPart
 
@@ -67,10 +68,15 @@ class PodView(ObjectView[PodSpec, PodStatus], resource=PODS, spec=PodSpec, statu
 
     @property
     def group_name(self) -> str:
-        """The PodGroup that the pod names, "" for none."""
-        return self.spec.scheduling_group.pod_group_name
+        """The PodGroup that the pod names, by its label or in its spec; "" for none."""
+        return self.metadata.labels.get(POD_GROUP) or self.spec.scheduling_group.pod_group_name
 
 
 class PodTemplate(ViewPart, frozen=True):
     metadata: Metadata = Metadata()
     spec: PodSpec = PodSpec()
+
+    @property
+    def group_name(self) -> str:
+        """The PodGroup that the pods name, by their label or in their spec; "" for none."""
+        return self.metadata.labels.get(POD_GROUP) or self.spec.scheduling_group.pod_group_name

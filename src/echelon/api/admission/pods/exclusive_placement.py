@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import ApiError, forbidden
+from ...group_kinds import group_of
 from ...objects import meta
 from ...objects.subtree import mapping
 from ...objects.vocabulary import (
@@ -39,7 +40,7 @@ def domain_key(pod: Object) -> str:
 
 
 def is_grouped(pod: Object) -> bool:
-    return bool(mapping(pod, "spec", "schedulingGroup").get("podGroupName"))
+    return bool(group_of(pod))
 
 
 def is_leader(pod: Object) -> bool:
