@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from echelon.engine import Blocked, Evict, Verdict, decide, judge, problems
-from echelon.runtime.gc_tuning import collect_rarely
+from echelon.runtime.gc_tuning import collecting_rarely
 
 from . import contests, growth, neighbours, proofs, tight
 from .cases import CASES
@@ -27,7 +27,11 @@ console = Console(width=150)
 
 def main() -> None:
     options = arguments()
-    collect_rarely()  # as a scheduler does
+    with collecting_rarely():  # as a scheduler does
+        measure(options)
+
+
+def measure(options: argparse.Namespace) -> None:
     cases = [case for case in CASES if not options.words or any(word in case.name for word in options.words)]
     if cases:
         decisions(cases, options.rounds, options.greedy_seconds)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from echelon.engine import ClusterView, Node, Running, Taint
 from echelon.testing.placement import LEVELS, amounts, exclusive, shape
 
+ORDER = tuple(LEVELS.values())
 NAMES = ("a", "b", "c", "d")
 SHAPES = (shape(cpu=1), shape(cpu=2, node_selector=(("pool", "x"),)))
 
@@ -37,6 +38,7 @@ changes = st.one_of(
     st.integers(1, 6).map(lambda pod: ("unbind", pod)),
     st.lists(st.integers(1, 6)).map(lambda pods: ("unbind_all", pods)),
     st.just(("look", None)),
+    st.sampled_from([ORDER, ORDER[1:], (ORDER[3], ORDER[1], *ORDER[4:])]).map(lambda levels: ("relevel", levels)),
 )
 
 
@@ -58,7 +60,8 @@ def looks(view: ClusterView) -> tuple[object, ...]:
     levels = range(-1, len(table.levels))
     rolls = [tuple(map(int, each.roll(level))) for each in slots for level in levels]
     holders = view.exclusivity.holders(exclusive("rack", 1))
-    held = sorted((table.domain_path(3, int(domain or 0)), sorted(groups)) for domain, groups in holders.items())
+    rack = table.level_of[LEVELS["rack"]]
+    held = sorted((table.domain_path(rack, int(domain or 0)), sorted(groups)) for domain, groups in holders.items())
     starts = [table.starts(level).tolist() for level in levels]
     return ([each.rows.tolist() for each in slots], rolls, held, starts, view.fingerprint())
 

@@ -12,6 +12,7 @@ it import one another in one direction only:
 
 from .blocked_certificates import Certificates
 from .check.judge import judge, problems
+from .cluster.node_filters import matches_node
 from .cluster.pod_index import PodIndex, PodQuery, means
 from .cluster.view import Budget, ClusterView, Node, Running, Unit
 from .decision import decide
@@ -21,6 +22,7 @@ from .explain.shortage_tree import Branch, drawn, tree
 from .explain.wording import fixes_in_words, for_group, sentence
 from .records.demand import (
     EVERYWHERE,
+    LARGEST,
     PORT,
     PORT_SHARES,
     Bound,
@@ -67,6 +69,7 @@ from .space.budget import Steps
 
 __all__ = [
     "EVERYWHERE",
+    "LARGEST",
     "PORT",
     "PORT_SHARES",
     "BadInput",
@@ -123,6 +126,7 @@ __all__ = [
     "for_group",
     "given",
     "judge",
+    "matches_node",
     "means",
     "ownership_labels",
     "ownership_term",

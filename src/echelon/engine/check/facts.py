@@ -162,7 +162,7 @@ def has(node: Node, resource: str) -> int:
 def fits(shape: Shape, node: Node) -> bool:
     """Whether a node admits a shape at all, free amounts apart."""
     countable = all(amount <= LARGEST for _, amount in shape.requests)
-    if not countable or shape.unsupported or shape.waits or not reached(shape, node):
+    if not countable or shape.unsupported or shape.waits or not (reached(shape, node) and equipped(shape, node)):
         return False
     return tolerated(shape, node) and selected(shape, node)
 
@@ -170,6 +170,11 @@ def fits(shape: Shape, node: Node) -> bool:
 def reached(shape: Shape, node: Node) -> bool:
     """Whether a node can reach all volumes of a shape."""
     return all(any(_matches(term, node) for term in terms) for terms in shape.volumes)
+
+
+def equipped(shape: Shape, node: Node) -> bool:
+    """Whether a node can reach the devices that a shape has been given."""
+    return all(any(_matches(term, node) for term in terms) for terms in shape.devices)
 
 
 def tolerated(shape: Shape, node: Node) -> bool:

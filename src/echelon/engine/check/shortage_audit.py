@@ -21,6 +21,7 @@ from .facts import (
     Identity,
     bound_nodes,
     covered,
+    equipped,
     groups_of,
     hard_taints,
     in_the_way,
@@ -299,6 +300,8 @@ class _Shortage:
             yield Reason(ReasonKind.NODE_AFFINITY)
         if not reached(shape, node):
             yield Reason(ReasonKind.VOLUME_NODE_AFFINITY)
+        if not equipped(shape, node):
+            yield Reason(ReasonKind.DEVICES_ELSEWHERE)
 
 
 class _Within(Facts):

@@ -6,7 +6,7 @@ rows by indexing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -14,12 +14,14 @@ from ..records.demand import LARGEST, NodeTerm, Requirement, Shape, Taint, Toler
 from ..records.reasons import Reason, ReasonKind
 from .arrays import Bools, Rows
 from .node_table import NodeTable
+from .pod_index import meets
 
 CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 EVERYWHERE = slice(None)
 CORDONED = Reason(ReasonKind.CORDONED)
 NODE_AFFINITY = Reason(ReasonKind.NODE_AFFINITY)
 VOLUME_NODE_AFFINITY = Reason(ReasonKind.VOLUME_NODE_AFFINITY)
+DEVICES_ELSEWHERE = Reason(ReasonKind.DEVICES_ELSEWHERE)
 
 
 def allowed(table: NodeTable, shape: Shape, rows: Rows = EVERYWHERE) -> Bools:
@@ -61,7 +63,7 @@ def _basic_exclusions(table: NodeTable, shape: Shape, rows: Rows) -> Iterator[tu
 
 
 def _selection_exclusions(table: NodeTable, shape: Shape, rows: Rows) -> Iterator[tuple[Reason, Bools]]:
-    """Node selector, node affinity, volumes."""
+    """Node selector, node affinity, volumes, devices."""
     for key, value in shape.node_selector:
         wrong = ~_matching(table, Requirement(key, "In", (value,)), rows)
         yield Reason(ReasonKind.NODE_SELECTOR, (key, value)), wrong
@@ -69,6 +71,8 @@ def _selection_exclusions(table: NodeTable, shape: Shape, rows: Rows) -> Iterato
         yield NODE_AFFINITY, ~_any(table, shape.node_terms, rows)
     for terms in shape.volumes:
         yield VOLUME_NODE_AFFINITY, ~_any(table, terms, rows)
+    for terms in shape.devices:
+        yield DEVICES_ELSEWHERE, ~_any(table, terms, rows)
 
 
 def _by_key(tolerations: tuple[Toleration, ...]) -> dict[str, list[Toleration]]:
@@ -155,6 +159,21 @@ def _matching(table: NodeTable, requirement: Requirement, rows: Rows) -> Bools:
             for value, number in column.values.items():
                 verdicts[number] = compares(value, requirement)
     return verdicts[column.ids[rows]]
+
+
+def matches_node(term: NodeTerm, name: str, labels: Mapping[str, str]) -> bool:
+    """Whether one node has what a term asks for."""
+    if not term.labels and not term.fields:
+        return False
+    fields = {"metadata.name": name}
+    return all(_is_met(one, labels) for one in term.labels) and all(_is_met(one, fields) for one in term.fields)
+
+
+def _is_met(requirement: Requirement, values: Mapping[str, str]) -> bool:
+    value = values.get(requirement.key)
+    if requirement.operator in ("Gt", "Lt"):
+        return value is not None and compares(value, requirement)
+    return meets(requirement, value)
 
 
 def compares(value: str, requirement: Requirement) -> bool:

@@ -305,7 +305,7 @@ class Thresholds:
     def _kind_of(self, shape: Shape) -> int:
         excessive = any(amount > LARGEST for _, amount in shape.requests)
         constraints = (shape.node_selector, shape.node_terms, shape.tolerations, shape.unsupported, shape.volumes)
-        kind = (*constraints, shape.waits, excessive)
+        kind = (*constraints, shape.devices, shape.waits, excessive)
         number = self._kinds.get(kind)
         if number is None:
             number = self._kinds[kind] = len(self._examples)

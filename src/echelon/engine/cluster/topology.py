@@ -36,6 +36,10 @@ class Topology:
     """The rows, and the domains that they form."""
 
     def __init__(self, levels: Sequence[str]) -> None:
+        self.relevel(levels)
+
+    def relevel(self, levels: Sequence[str]) -> None:
+        """Other keys nest: the rows have to be entered again."""
         self.levels = tuple(levels)
         self.level_of = {key: number for number, key in enumerate(self.levels)}
         self._clear_rows()

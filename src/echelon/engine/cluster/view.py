@@ -135,6 +135,13 @@ class ClusterView:
             self._retire(name)
             self._stirred[name] = True
 
+    def relevel(self, levels: Sequence[str]) -> None:
+        """Other topology keys nest from now on: all arrays are derived anew, which is rare."""
+        self.levels = tuple(levels)
+        self._node_table.relevel(self.levels)
+        self.recount()
+        self._stirred.update(dict.fromkeys(self._nodes, True))
+
     def put_unit(self, unit: Unit) -> None:
         number, priority = unit.id, unit.priority
         old = self._units.get(number)
@@ -222,6 +229,12 @@ class ClusterView:
 
     def node(self, name: str) -> Node | None:
         return self._nodes.get(name)
+
+    def free_in_all(self) -> dict[str, int]:
+        """What is free of each resource on all nodes that are not cordoned; a node with too much on it has none."""
+        table = self.node_table
+        free = table.free[:, ~table.cordoned].clip(min=0).sum(axis=1)
+        return {resource: int(free[row]) for resource, row in table.resources.items()}
 
     def running(self, pod_id: int) -> Running | None:
         return self._running.get(pod_id)

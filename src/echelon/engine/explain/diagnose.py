@@ -399,7 +399,8 @@ def _leaves(part: Part) -> list[Part]:
 def _by_resource(table: NodeTable, shape: Shape, rows: Ints) -> tuple[list[str], Ints]:
     """The resources that a shape requests and, for each, how many pods every row takes by that resource alone."""
     asked = [(name, clip(amount)) for name, amount in shape.requests if amount > 0]
-    free = table.free[:, rows][[table.resources.get(name, 0) for name, _ in asked]]
-    counts: Ints = np.maximum(free // np.array([[amount] for _, amount in asked], dtype=np.int64), 0)
-    counts[[name not in table.resources for name, _ in asked]] = 0
+    counts: Ints = np.zeros((len(asked), len(rows)), dtype=np.int64)  # none of what no node has
+    for row, (name, amount) in enumerate(asked):
+        if name in table.resources:
+            counts[row] = np.maximum(table.free[table.resources[name], rows] // amount, 0)
     return [name for name, _ in asked], counts

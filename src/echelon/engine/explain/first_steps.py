@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...base.quantity import spelt
-from ..records.reasons import TooLarge
+from ..records.reasons import ReasonKind, TooLarge
 from ..records.verdict import Blocked, Shortage
 from .fix_words import MIN_COUNT, TOPOLOGY, Origin
 
@@ -38,6 +38,10 @@ def _step(short: Shortage, origin: Origin) -> str:
         return f"label nodes with {short.key}, or remove {_written(origin, TOPOLOGY, 'the required topology')}"
     if short.held_on:
         return "delete its bound pods"
+    if short.exclusions and all(reason.kind is ReasonKind.WAITING_FOR for reason in short.exclusions):
+        return "see to what its pods wait for"
+    if short.need <= 1:
+        return "add or free nodes, or wait for running pods to end"
     count = f"{origin.count_field} in {origin.maker}" if origin.count_field else _written(origin, MIN_COUNT, "the gang")
     return f"add or free nodes, lower {count}, or wait for running pods to end"
 

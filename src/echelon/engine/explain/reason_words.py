@@ -73,6 +73,8 @@ def about_nodes(reason: Reason, nodes: int) -> str:
             return f"{do} not match spec.affinity.nodeAffinity"
         case ReasonKind.VOLUME_NODE_AFFINITY:
             return f"{do} not match the node affinity of its volumes"
+        case ReasonKind.DEVICES_ELSEWHERE:
+            return f"{do} not reach the devices of its resource claims"
         case ReasonKind.POD_ANTI_AFFINITY:
             return f"{are} too near to pods with {pods_in_words(reason.peers)} (its anti-affinity)"
         case ReasonKind.RUNNING_ANTI_AFFINITY:

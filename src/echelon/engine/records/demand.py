@@ -135,6 +135,8 @@ class Shape:
     unsupported: tuple[str, ...] = ()
     #: The nodes from which each of its volumes can be reached, as alternatives; all volumes count.
     volumes: tuple[tuple[NodeTerm, ...], ...] = ()
+    #: The same for the devices that it has been given.
+    devices: tuple[tuple[NodeTerm, ...], ...] = ()
     #: What it still waits for, in the caller's words; until then it fits nowhere.
     waits: tuple[str, ...] = ()
     #: Required terms about other pods.
@@ -152,7 +154,8 @@ class Shape:
         if not self._hash:
             content = (
                 self.requests, self.node_selector, self.node_terms, self.tolerations, self.unsupported, self.volumes,
-                self.waits, self.affinity, self.anti_affinity, self.spread, self.identity, self.preferences,
+                self.devices, self.waits, self.affinity, self.anti_affinity, self.spread, self.identity,
+                self.preferences,
             )  # fmt: skip
             object.__setattr__(self, "_hash", hash(content))
         return self._hash

@@ -29,6 +29,7 @@ class ReasonKind(Enum):
     NODE_AFFINITY = auto()
     #: A volume of the pod cannot be reached.
     VOLUME_NODE_AFFINITY = auto()
+    DEVICES_ELSEWHERE = auto()
     #: A volume that one pod at a time may use is used by another; `peers` are its users.
     VOLUME_IN_USE = auto()
     #: Pods run there that the pod keeps away from (`peers`).

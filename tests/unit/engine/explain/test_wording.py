@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from echelon.engine import Evict, Loss, Placed, Reason, ReasonKind, Taint, UnitName, drawn, for_group, sentence, tree
+from echelon.engine import (
+    Evict,
+    Loss,
+    Node,
+    Placed,
+    Reason,
+    ReasonKind,
+    Taint,
+    UnitName,
+    drawn,
+    first_step,
+    for_group,
+    sentence,
+    tree,
+)
 from echelon.testing.placement import ClusterBuilder, blocked, composite, exclusive, gang, gpu_racks, pods
 
 
@@ -110,6 +124,33 @@ def test_nodes_shut_out_are_counted_by_reason() -> None:
         "fits none of 4 nodes: 1 is cordoned (kubectl uncordon NODE), 1 has the untolerated taint team=a, "
         "1 does not match spec.nodeSelector disk=ssd, 1 for other reasons"
     )
+
+
+def test_of_a_group_that_needs_one_pod_no_number_can_be_lowered() -> None:
+    cluster = ClusterBuilder().node("c", cpu=8, cordoned=True)
+    one, two = gang(1, pods(1, cpu=1)), gang(2, pods(2, cpu=1))
+    said = [first_step(blocked(cluster.decide(leaf)), leaf.id, {}) for leaf in (one, two)]
+    assert said == [
+        "first add or free nodes, or wait for running pods to end",
+        "first add or free nodes, lower spec.schedulingPolicy.gang.minCount, or wait for running pods to end",
+    ]
+
+
+def test_pods_that_wait_for_something_else_need_no_nodes() -> None:
+    leaf = gang(2, pods(2, cpu=1, waits=("ResourceClaim not created yet",)))
+    verdict = blocked(ClusterBuilder().node("n", cpu=4).decide(leaf))
+    assert (
+        sentence(verdict, {}, reader=leaf.id) == "needs 2 pods, but none can be placed: ResourceClaim not created yet"
+    )
+    assert first_step(verdict, leaf.id, {}) == "first see to what its pods wait for"
+
+
+def test_nodes_that_have_nothing_at_all_yet_are_short_of_what_is_asked_for() -> None:
+    """As those that are registered before anybody says what they have."""
+    leaf, cluster = gang(2, pods(2, cpu=1)), ClusterBuilder()
+    cluster.view.put_node(Node("new", {}, {}))
+    said = sentence(blocked(cluster.decide(leaf)), {}, reader=leaf.id)
+    assert said.startswith("needs 2 pods, but a pod requests 1 cpu, no node has any")
 
 
 def test_an_unsupported_field_is_named() -> None:
