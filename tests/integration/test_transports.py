@@ -118,7 +118,7 @@ class TestServerThatCannotBeReached:
     """Over HTTPS alone: whatever goes wrong on the way is a refusal like any other."""
 
     async def test_nobody_listens(self) -> None:
-        client = HttpVerbs("http://127.0.0.1:1", None, {})
+        client = HttpVerbs("http://127.0.0.1:1")
         with pytest.raises(ApiError) as refused:
             await client.get(PODS, "p", "default")
         await client.close()
@@ -166,7 +166,7 @@ async def _answering(answer: bytes) -> AsyncIterator[HttpVerbs]:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
-        client = HttpVerbs(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", None, {})
+        client = HttpVerbs(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
         try:
             yield client
         finally:
@@ -177,7 +177,7 @@ async def test_a_port_where_nobody_listens_is_said_in_plain_words() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         server = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        client = HttpVerbs(server, None, {})
+        client = HttpVerbs(server)
         try:
             with pytest.raises(ApiError) as refused:
                 await client.list(PODS, "default")
@@ -194,7 +194,7 @@ async def test_a_server_without_tls_where_some_is_expected_is_said_in_words_of_t
         writer.close()
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        client = HttpVerbs(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}", None, {})
+        client = HttpVerbs(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}")
         try:
             with pytest.raises(ApiError, match=r"/api/v1/pods: .*SSL") as refused:
                 await client.list(PODS)

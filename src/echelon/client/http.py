@@ -12,6 +12,7 @@ import re
 import ssl
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
@@ -32,9 +33,11 @@ from ..api.verbs import (
     WatchOptions,
     WriteOptions,
 )
-from .connection_pool import ConnectionPool
+from .connection_pool import UNAUTHORIZED, ConnectionPool, Permit
+from .login.credentials import FixedCredentials, Login, LoginSource
 
 _CONNECTIONS = 128
+_HEADERS = {"User-Agent": "echelon"}
 #: Enough for lists of large clusters; watches have their own limit.
 _REQUEST_SECONDS = 60.0
 #: timeoutSeconds of a watch; a server that is silent for longer than that plus the grace is considered gone.
@@ -58,13 +61,14 @@ def path_of(resource: Resource, namespace: str = "", name: str = "", subresource
 class HttpVerbs(Verbs):
     """Made by `kubeconfig.connect`; close it when done."""
 
-    def __init__(self, server: str, tls: ssl.SSLContext | None, headers: Mapping[str, str]) -> None:
+    def __init__(self, server: str, credentials: LoginSource = FixedCredentials()) -> None:
         self._server = server.rstrip("/")
-        known = {"User-Agent": "echelon", **headers}
-        self._pool = ConnectionPool(self._server, tls, known, _CONNECTIONS)
+        self._credentials = credentials
+        self._permit: Permit | None = None
+        self._pool = ConnectionPool(self._server, credentials, _HEADERS, _CONNECTIONS)
         self._session = aiohttp.ClientSession(
-            headers={"Accept": "application/json", **known},
-            connector=aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=tls or True),
+            headers={"Accept": "application/json", **_HEADERS},
+            connector=aiohttp.TCPConnector(limit=_CONNECTIONS),
             timeout=aiohttp.ClientTimeout(total=_REQUEST_SECONDS),
         )
 
@@ -72,17 +76,23 @@ class HttpVerbs(Verbs):
         """Open connections for this many concurrent requests; errors show when the connections are used."""
         await self._pool.open(min(requests, _CONNECTIONS), _REQUEST_SECONDS)
 
+    def fenced(self, permit: Permit) -> HttpVerbs:
+        """These verbs over the same connections; `permit` is called before every write and may forbid it."""
+        other = copy(self)
+        other._permit = permit
+        return other
+
+    async def wait_written(self, seconds: float) -> None:
+        """Wait until writes of fenced clients that were cancelled are answered, but no longer than this."""
+        await self._pool.wait_answered(seconds)
+
     async def close(self) -> None:
         self._pool.close()
         await self._session.close()
 
     async def get_raw(self, path: str) -> tuple[Any, Mapping[str, str]]:
         """The decoded body of a path that names no object, such as `/version`, and the headers of the answer."""
-        with self._reachable("GET", path):
-            async with self._session.get(self._server + path) as response:
-                raw, headers = await response.read(), dict(response.headers)
-        if response.status >= 400:
-            raise _api_error(response.status, raw)
+        raw, headers = await self._fetch(path, {})
         try:
             return _DECODER.decode(raw), headers
         except msgspec.DecodeError:
@@ -221,8 +231,9 @@ class HttpVerbs(Verbs):
     async def _send(self, method: str, path: str, body: Any, content_type: str, options: WriteOptions) -> bytes:
         """Send a request and return the body; raises `ApiError`, passes warnings to `options.warn`."""
         raw = None if body is None else msgspec.json.encode(body)
+        permit = None if method == "GET" else self._permit
         try:
-            response = await self._pool.call(method, path, raw, content_type, _REQUEST_SECONDS)
+            response = await self._pool.call(method, path, raw, content_type, _REQUEST_SECONDS, permit)
         except OSError as error:  # a TimeoutError is one
             raise self._unreachable(method, path, error) from error
         if response.status >= 400:
@@ -235,13 +246,32 @@ class HttpVerbs(Verbs):
 
     async def _read(self, path: str, query: Mapping[str, str]) -> Object:
         """GET a list over the session, which supports compression."""
-        asked = {key: value for key, value in query.items() if value}
-        with self._reachable("GET", path):
-            async with self._session.get(self._server + path, params=asked) as response:
-                raw = await response.read()
-        if response.status >= 400:
-            raise _api_error(response.status, raw)
+        raw, _ = await self._fetch(path, {key: value for key, value in query.items() if value})
         return _decoded(raw)
+
+    async def _fetch(self, path: str, query: Mapping[str, str]) -> tuple[bytes, Mapping[str, str]]:
+        """Body and headers of a GET over the session; sent once more if there is a newer login than a refused one."""
+        with self._reachable("GET", path):
+            login = self._credentials.current() or await self._credentials.renewed(None)
+            try:
+                status, raw, headers = await self._fetch_with(login, path, query)
+            except aiohttp.ClientSSLError:
+                refused, login = login, await self._credentials.renewed(login)
+                if login.tls is refused.tls:
+                    raise
+                status, raw, headers = await self._fetch_with(login, path, query)
+            if status == UNAUTHORIZED and (newer := await self._credentials.renewed(login)) is not login:
+                status, raw, headers = await self._fetch_with(newer, path, query)
+        if status >= 400:
+            raise _api_error(status, raw)
+        return raw, headers
+
+    async def _fetch_with(
+        self, login: Login, path: str, query: Mapping[str, str]
+    ) -> tuple[int, bytes, Mapping[str, str]]:
+        sent = self._session.get(self._server + path, params=query, headers=login.headers, ssl=login.tls or True)
+        async with sent as response:
+            return response.status, await response.read(), dict(response.headers)
 
     @contextmanager
     def _reachable(self, method: str, path: str) -> Iterator[None]:

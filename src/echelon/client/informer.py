@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from prometheus_client import CollectorRegistry
 
-from ..api.errors import ApiError
+from ..api.errors import ApiError, said
 from ..api.objects import meta
 from ..api.objects.vocabulary import JOBSET_NAME
 from ..api.scheme import Object, Resource
@@ -36,6 +36,7 @@ Handler = Callable[[Object | None, Object | None], None]
 Indexer = Callable[[Object], Iterable[str]]
 
 _FIRST_RETRY_SECONDS = 0.2
+_LACKING_RETRY_SECONDS = 60.0
 _LAST_RETRY_SECONDS = 10.0
 
 
@@ -130,6 +131,9 @@ class Informer:
         #: Whether the watch has delivered anything since it last ended.
         self._delivered = False
         self._synced = asyncio.Event()
+        #: A server may not serve the kind: then there are no objects, until it does.
+        self.may_lack = False
+        self._lacking = False
 
     # -- reading ---------------------------------------------------------------------------------------
 
@@ -189,12 +193,17 @@ class Informer:
         retry, expired = _FIRST_RETRY_SECONDS, False
         while True:
             try:
-                if not self._synced.is_set():
+                if self._lacking or not self._synced.is_set():
                     await self._relist()
                 await self._follow()
                 failure: Exception | None = None
             except (ApiError, TimeoutError, OSError) as error:
                 failure = error
+            if self.may_lack and isinstance(failure, ApiError) and failure.code == 404:
+                self._lacking = True
+                self._synced.set()
+                await self._clock.sleep(_LACKING_RETRY_SECONDS)
+                continue
             if self._delivered:
                 retry, expired, self._delivered = _FIRST_RETRY_SECONDS, False, False
             if isinstance(failure, ApiError) and failure.code == 410:
@@ -204,7 +213,7 @@ class Informer:
                     expired = True
                     continue
             if failure is not None:
-                log.warning("watching %s: %s", self.resource.qualified, str(failure) or type(failure).__name__)
+                log.warning("watching %s: %s", self.resource.qualified, said(failure))
             await self._clock.sleep(retry)
             retry = min(retry * 2, _LAST_RETRY_SECONDS)
 
@@ -218,6 +227,7 @@ class Informer:
         self._seen = max(self._seen, at)
         for obj in listed.items:
             self._put(obj, revision(obj))
+        self._lacking = False
         self._synced.set()
 
     async def _follow(self) -> None:
@@ -357,9 +367,12 @@ class Caches:
             name = f"informer-{informer.resource.plural}"
             self._tasks[informer.resource] = self._running.create_task(informer.run(), name=name)
 
-    def views(self, view: type[V], indexes: Mapping[str, Indexer] | None = None) -> ViewCache[V]:
-        """The typed views of a kind, shared by all components."""
+    def views(
+        self, view: type[V], indexes: Mapping[str, Indexer] | None = None, *, may_lack: bool = False
+    ) -> ViewCache[V]:
+        """The typed views of a kind, shared by all components; `may_lack`: a server without the kind will do."""
         informer = self.of(view.resource, indexes)
+        informer.may_lack = informer.may_lack or may_lack
         if view not in self._views:
             self._views[view] = ViewCache(informer, view)
         return self._views[view]
@@ -368,6 +381,10 @@ class Caches:
     def resources(self) -> list[Resource]:
         """The kinds that have an informer."""
         return list(self._informers)
+
+    def may_lack(self, resource: Resource) -> bool:
+        """Whether a server that does not serve this kind will do."""
+        return self._informers[resource].may_lack
 
     def observe(self, resource: Resource, obj: Object) -> None:
         """Put the response to a write into the cache of its kind, if there is one."""
@@ -379,6 +396,10 @@ class Caches:
     def synced(self) -> bool:
         """Whether every informer has synced."""
         return all(informer.has_synced for informer in self._informers.values())
+
+    def sizes(self) -> dict[str, int]:
+        """How many objects of each kind are cached."""
+        return {resource.qualified: len(informer) for resource, informer in self._informers.items()}
 
     async def wait_synced(self) -> None:
         for informer in list(self._informers.values()):

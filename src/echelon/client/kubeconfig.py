@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import ssl
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import yaml
@@ -12,6 +16,8 @@ from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError
 
 from .http import HttpVerbs
+from .login.credentials import FileCredentials, FileValue, LoginSource
+from .login.exec_login import ExecCredentials
 
 
 class KubeconfigError(Exception):
@@ -47,14 +53,36 @@ def _chosen(config: KubeConfig, context: str | None) -> SingleConfig:
 
 def connect(config: SingleConfig) -> HttpVerbs:
     """A client for that context; call inside the event loop that will use it."""
+    return HttpVerbs(config.cluster.server, _credentials(config, asyncio.get_running_loop().time))
+
+
+def _credentials(config: SingleConfig, now: Callable[[], float]) -> LoginSource:
     user = config.user or User()
-    if user.exec is not None:
-        raise KubeconfigError(
-            f"context {config.context_name!r} logs in with the command {user.exec.command!r}, "
-            "which is not supported; use a context with a token or a client certificate"
-        )
-    token = user.token
-    if token is None and user.token_file is not None:
-        token = Path(config.abs_file(user.token_file)).read_text().strip()
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    return HttpVerbs(config.cluster.server, verify_cluster(config.cluster, user, config.abs_file), headers)
+    try:
+        if user.exec is not None:
+            return ExecCredentials(config, user.exec, time.time)
+        return FileCredentials(_authorization(config, user), _tls(config, user), now)
+    except (OSError, ValueError) as error:
+        raise KubeconfigError(f"context {config.context_name!r}: cannot read its credentials: {error}") from error
+
+
+def _authorization(config: SingleConfig, user: User) -> FileValue[str]:
+    """The Authorization header; a token file has precedence, as the other token is only what it contained once."""
+    if user.token_file is None:
+        return FileValue((), lambda: f"Bearer {user.token}" if user.token else "")
+    file = Path(config.abs_file(user.token_file))
+
+    def read() -> str:
+        token = file.read_text().strip()
+        if not token:
+            raise ValueError(f"{file} is empty")
+        return f"Bearer {token}"
+
+    return FileValue((file,), read)
+
+
+def _tls(config: SingleConfig, user: User) -> FileValue[ssl.SSLContext]:
+    """The TLS context; certificates that are part of the kubeconfig itself are not read again."""
+    named = (config.cluster.certificate_auth, user.client_cert, user.client_key)
+    files = [Path(config.abs_file(name)) for name in named if name]
+    return FileValue(files, lambda: verify_cluster(config.cluster, user, config.abs_file))

@@ -2,7 +2,11 @@
 
     acquire ── waits until the lease is free, released or expired
     hold ───── renews it; raises `LeaseLost` before another process may acquire it
+    check ──── called before every write of the leader; raises `NotLeading` from the same moment on
     release ── releases it at once, so that others need not wait until it expires
+
+A process that was paused may not know yet that time has passed: its writes are ready to be sent when it goes on, before
+`hold` wakes up.  `check` looks at the clock itself, so that none of them is.
 
 Clocks of different machines are not compared: a lease has expired when *this* process has seen it unchanged for its
 duration.  Every write carries the resourceVersion it is based on, so of two contenders one gets a conflict.
@@ -12,12 +16,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ..api.errors import ApiError
+from ..api.errors import ApiError, said
 from ..api.scheme import LEASES, Object
 from ..api.verbs import Verbs, WriteOptions
 from ..base.clock import Clock
@@ -29,11 +34,16 @@ log = logging.getLogger(__name__)
 _RETRIED = (ApiError, OSError, TimeoutError)
 #: Status codes that a retry does not change: bad name, not authorised, no such namespace.
 _PERMANENT = (400, 401, 403, 404, 422)
+_CONFLICT = 409
 _WRITE_OPTIONS = WriteOptions(field_manager="echelon")
 
 
 class LeaseLost(Exception):
     """This process may no longer act as the leader."""
+
+
+class NotLeading(ConnectionError):
+    """A write was not sent, because this process may no longer act as the leader."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +69,14 @@ class Lease:
         self._clock = clock
         self._namespace = namespace
         self._name = name
+        self.title = f"{namespace}/{name}"
         self.identity = identity
         self._timing = timing
         #: The lease as last read, and since when its spec is unchanged.
         self._seen: Object | None = None
         self._since = 0.0
-        self._renewed = 0.0
+        #: When the last successful renewal was sent; infinitely long ago without one.
+        self._renewed = -math.inf
 
     async def acquire(self) -> None:
         """Wait until this process holds the lease; a permanent error of the first attempt is raised."""
@@ -76,12 +88,13 @@ class Lease:
             except _RETRIED as error:
                 if first and isinstance(error, ApiError) and error.code in _PERMANENT:
                     raise
-                log.warning("lease %s/%s: %s", self._namespace, self._name, error or type(error).__name__)
+                log.warning("lease %s: %s", self.title, said(error))
             first = False
             if self.holder != reported:
                 reported = self.holder
-                log.info("lease %s/%s is held by %s", self._namespace, self._name, reported)
-            await self._clock.sleep(self._timing.retry)
+                log.info("lease %s is held by %s", self.title, reported)
+            left = self._left()
+            await self._clock.sleep(min(self._timing.retry, left) if left > 0 else self._timing.retry)
 
     async def hold(self) -> None:
         """Renew the lease until it is lost; call after `acquire`."""
@@ -89,23 +102,42 @@ class Lease:
             await self._clock.sleep(self._timing.retry)
             left = self._renewed + self._timing.renew_deadline - self._clock.now()
             if left <= 0:
-                raise LeaseLost(f"lease {self._namespace}/{self._name} could not be renewed in time")
+                raise LeaseLost(f"lease {self.title} could not be renewed in time")
             try:
                 if not await self._within(left, self._take()):
-                    raise LeaseLost(f"lease {self._namespace}/{self._name} was taken over by {self.holder}")
+                    raise LeaseLost(f"lease {self.title} was taken over by {self.holder}")
             except _RETRIED as error:
-                log.warning("renewing lease %s/%s: %s", self._namespace, self._name, error or type(error).__name__)
+                log.warning("renewing lease %s: %s", self.title, said(error))
+
+    def check(self) -> None:
+        """Raise `NotLeading` if this process does not hold the lease or could not renew it in time."""
+        if not self.is_held:
+            raise NotLeading(f"lease {self.title} could not be renewed in time")
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process may act as the leader now."""
+        return self._clock.now() < self._renewed + self._timing.renew_deadline
 
     async def release(self) -> None:
         """Release the lease if this process still holds it."""
-        if self._seen is None or self.holder != self.identity:
-            return
-        spec = {**self._seen["spec"], "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._stamp()}
+        self._renewed = -math.inf
         try:
-            await self._within(self._timing.retry, self._update({**self._seen, "spec": spec}))
+            await self._within(self._timing.retry, self._give_up())
         except _RETRIED as error:
             # It expires by itself.
-            log.warning("releasing lease %s/%s: %s", self._namespace, self._name, error or type(error).__name__)
+            log.warning("releasing lease %s: %s", self.title, said(error))
+
+    async def _give_up(self) -> None:
+        while self._seen is not None and self.holder == self.identity:
+            spec = {**self._seen["spec"], "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._stamp()}
+            try:
+                await self._update({**self._seen, "spec": spec})
+            except ApiError as error:
+                if error.code != _CONFLICT:
+                    raise
+                # A renewal that was cancelled has reached the server all the same, or somebody else leads.
+                await self._find()
 
     @property
     def holder(self) -> str:
@@ -123,6 +155,7 @@ class Lease:
         elif self.holder in ("", self.identity) or self._has_expired():
             await self._update({**found, "spec": self._claim(found["spec"])})
         else:
+            self._renewed = -math.inf
             return False
         self._renewed = started
         return True
@@ -143,9 +176,12 @@ class Lease:
         self._seen = lease
 
     def _has_expired(self) -> bool:
-        assert self._seen is not None
-        promised = self._seen["spec"].get("leaseDurationSeconds") or self._timing.duration
-        return self._clock.now() - self._since >= float(promised)
+        return self._left() <= 0
+
+    def _left(self) -> float:
+        """The seconds until the lease as last read expires if it is not renewed."""
+        promised = (self._seen or {}).get("spec", {}).get("leaseDurationSeconds") or self._timing.duration
+        return self._since + float(promised) - self._clock.now()
 
     def _claim(self, spec: Object) -> Object:
         """The spec with this process as the holder."""

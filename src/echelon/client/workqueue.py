@@ -38,6 +38,15 @@ class WorkQueue:
         """Whether no key is queued or being processed; timers may still be set."""
         return not self._ready and not self._working
 
+    def state(self) -> dict[str, int]:
+        """How many keys are queued, worked on, set for later, and failed last time."""
+        return {
+            "queued": len(self._ready),
+            "working": len(self._working),
+            "later": len(self._due),
+            "failing": len(self._failures),
+        }
+
     def add(self, key: str) -> None:
         if key in self._dirty:
             return

@@ -13,6 +13,7 @@ import pytest
 
 from echelon.client import stream as streams
 from echelon.client.connection_pool import ConnectionPool
+from echelon.client.login.credentials import FixedCredentials, Login
 from echelon.client.stream import ConnectionClosed, Stream
 from echelon.server.setup import certificates
 
@@ -61,7 +62,7 @@ async def told(
     server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=shown)
     async with server:
         scheme, port = "https" if secrets else "http", server.sockets[0].getsockname()[1]
-        wire = ConnectionPool(f"{scheme}://127.0.0.1:{port}", trusted, {}, 1)
+        wire = ConnectionPool(f"{scheme}://127.0.0.1:{port}", FixedCredentials(Login(tls=trusted)), {}, 1)
         async with wire.stream("/watch", answer, silence) as stream:
             yield stream
 

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from echelon.client.connection_pool import ConnectionPool
+from echelon.client.login.credentials import FixedCredentials
 from echelon.client.stream import ConnectionClosed
 
 _OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -48,7 +49,9 @@ async def desk(script: Script, limit: int = 8) -> AsyncIterator[tuple[Desk, Conn
     at = Desk(script)
     server = await asyncio.start_server(at.serve, "127.0.0.1", 0)
     async with server:
-        wire = ConnectionPool(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/base/", None, {"A": "b"}, limit)
+        wire = ConnectionPool(
+            f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/base/", FixedCredentials(), {"A": "b"}, limit
+        )
         try:
             yield at, wire
         finally:

@@ -1,0 +1,1 @@
+"""What requests log in with: files that change, or the command of a kubeconfig."""
