@@ -167,8 +167,9 @@ async def test_members_pinned_to_two_racks_of_a_gang_that_must_be_in_one_are_ref
 class Vanishing(AlteredApi):
     """An API on which a node is removed at the very moment a pod is to be bound to it."""
 
-    def __init__(self, verbs: Verbs, node: str) -> None:
-        super().__init__(verbs)
+    def __init__(self, world: SchedulerPlane, node: str) -> None:
+        super().__init__(world.acting)
+        self._world = world
         self._node = node
         self.bound_to: list[str] = []
 
@@ -176,14 +177,14 @@ class Vanishing(AlteredApi):
         self.bound_to.append(node)
         if node == self._node:
             self._node = ""
-            await self._verbs.delete(NODES, node)
+            await self._world.delete(NODES, node)
             raise ApiError(404, "NotFound", f'nodes "{node}" not found')
         await self._verbs.bind(namespace, pod, node, **more)
 
 
 @in_virtual_time
 async def test_members_go_elsewhere_when_their_node_vanishes_while_they_are_bound(world: SchedulerPlane) -> None:
-    await world.restart(Vanishing(world.verbs, "n1"))
+    await world.restart(Vanishing(world, "n1"))
     await world.create(*(make_node(f"n{n}", cpu=1) for n in range(3)), make_pod_group("g", gang=2))
     await world.pods("g", "p", 2)
     await world.settle()
@@ -194,7 +195,7 @@ async def test_members_go_elsewhere_when_their_node_vanishes_while_they_are_boun
 @in_virtual_time
 async def test_no_pod_is_bound_to_a_node_that_is_known_to_be_gone(world: SchedulerPlane) -> None:
     """Between a decision and its last binding a node can go; on a real server such a binding would be accepted."""
-    api = Held(world.verbs)
+    api = Held(world.acting)
     await world.restart(api)
     names = [f"p{n}" for n in range(100)]
     await world.create(make_node("n1", cpu=100))
@@ -304,7 +305,7 @@ class Outage:
 @in_virtual_time
 async def test_a_minute_of_trouble_is_outlived(world: SchedulerPlane, code: int) -> None:
     """A preemption and a gang are under way when it begins, more comes meanwhile; afterwards all is as it should be."""
-    api = Outage(world.verbs, world.clock, code)
+    api = Outage(world.acting, world.clock, code)
     await world.restart(api)
     await world.create(*(make_node(f"n{n}", cpu=2) for n in range(3)), make_pod("low", cpu=2, priority=1))
     await world.settle(1)
@@ -332,7 +333,7 @@ async def test_a_watch_of_one_kind_that_stays_silent_is_caught_up_with(
     world: SchedulerPlane, resource: Resource
 ) -> None:
     """Only one kind lags: nothing is decided on half of the truth for good."""
-    api = Lagging(world.verbs, resource)
+    api = Lagging(world.acting, resource)
     await world.restart(api)
     await world.settle(1)
     api.held.clear()

@@ -54,7 +54,7 @@ class Slow(AlteredApi):
 
 @in_virtual_time
 async def test_an_explanation_that_comes_late_does_not_overwrite_a_binding(world: SchedulerPlane) -> None:
-    await _restart(world, Slow(world.verbs, 2.0))
+    await _restart(world, Slow(world.acting, 2.0))
     await world.create(make_node("n1", cpu=1), make_pod("blocker", node="n1"))
     names = [f"p{n}" for n in range(40)]
     await world.create(*(make_pod(name) for name in names))
@@ -80,7 +80,7 @@ REFUSALS = [ApiError(409, "Conflict", "no"), ApiError(500, "InternalError", "bro
 async def test_a_member_whose_binding_fails_is_placed_again(
     world: SchedulerPlane, refusal: Exception, gang: int | None, pods: int
 ) -> None:
-    await _restart(world, Unreliable(world.verbs, {"p0": [refusal]}))
+    await _restart(world, Unreliable(world.acting, {"p0": [refusal]}))
     await world.create(make_node("n1"), make_pod_group("g", gang=gang))
     names = await world.pods("g", "p", pods)
     await world.settle()
@@ -92,7 +92,7 @@ async def test_a_member_whose_binding_fails_is_placed_again(
 @pytest.mark.parametrize("gang", [1, None])
 @in_virtual_time
 async def test_a_failed_binding_beside_a_member_that_does_not_fit(world: SchedulerPlane, gang: int | None) -> None:
-    await _restart(world, Unreliable(world.verbs, {"p1": [ApiError(409, "Conflict", "no")]}))
+    await _restart(world, Unreliable(world.acting, {"p1": [ApiError(409, "Conflict", "no")]}))
     await world.create(make_node("n1", cpu=2), make_pod("p1", group="g", cpu=2), make_pod("p2", group="g", cpu=4))
     await world.create(make_pod_group("g", gang=gang))
     await world.settle()
@@ -105,7 +105,7 @@ async def test_a_failed_binding_beside_a_member_that_does_not_fit(world: Schedul
 
 @in_virtual_time
 async def test_a_binding_whose_answer_was_lost_counts_and_is_not_repeated(world: SchedulerPlane) -> None:
-    api = Unreliable(world.verbs, {"p0": [OSError("connection lost")]}, lost_answer=True)
+    api = Unreliable(world.acting, {"p0": [OSError("connection lost")]}, lost_answer=True)
     await _restart(world, api)
     await world.create(make_node("n1", cpu=1), make_pod("p0"), make_pod("p1"))
     await world.settle()
@@ -117,7 +117,7 @@ async def test_a_binding_whose_answer_was_lost_counts_and_is_not_repeated(world:
 async def test_pods_whose_bindings_are_refused_do_not_chase_each_other(world: SchedulerPlane) -> None:
     """The room that one gives back is no reason for the other to try at once, and so on without end."""
     trouble: dict[str, list[Exception]] = {name: [OSError("refused")] * 1000 for name in ("p0", "p1")}
-    api = Unreliable(world.verbs, trouble)
+    api = Unreliable(world.acting, trouble)
     await _restart(world, api)
     await world.create(make_node("n1", cpu=1), make_pod("p0"), make_pod("p1"))
     await world.settle(60)
@@ -156,7 +156,7 @@ class Mute(AlteredApi):
 
 @in_virtual_time
 async def test_a_place_is_held_until_the_api_says_whether_the_binding_took_place(world: SchedulerPlane) -> None:
-    api = Mute(world.verbs)
+    api = Mute(world.acting)
     await _restart(world, api)
     await world.create(make_pod("p0"), make_pod("p1"))
     await world.settle(1)
@@ -171,7 +171,7 @@ async def test_a_place_is_held_until_the_api_says_whether_the_binding_took_place
 @in_virtual_time
 async def test_a_gang_that_loses_its_room_while_binding_releases_what_it_holds(world: SchedulerPlane) -> None:
     """The second member's binding fails and another pod gets the room first: the gang must not stay half bound."""
-    await _restart(world, Unreliable(world.verbs, {"p1": [ApiError(409, "Conflict", "no")]}))
+    await _restart(world, Unreliable(world.acting, {"p1": [ApiError(409, "Conflict", "no")]}))
     await world.create(make_node("n1", cpu=2), make_pod_group("g", gang=2))
     await world.pods("g", "p", 2)
     await world.settle(0.1)
@@ -205,6 +205,24 @@ async def test_a_gang_half_bound_by_a_crash_that_cannot_be_completed_is_released
     world.start()
     await world.settle()
     assert await world.gone("a0", "a1")
+
+
+@pytest.mark.parametrize("mode", ["single", "all"])
+@in_virtual_time
+async def test_a_gang_that_never_ran_releases_what_it_holds_although_the_rest_of_its_tree_runs(
+    world: SchedulerPlane, mode: str
+) -> None:
+    await world.stop()
+    await world.create(make_node("n1", cpu=3), make_composite("root", gang=1, mode=mode))
+    await world.create(make_pod_group("a", gang=2, parent="root"), make_pod_group("b", gang=2, parent="root"))
+    await world.pods("a", "a", 2)
+    await world.pods("b", "b", 2)
+    for name in ("a0", "a1", "b0"):
+        await world.verbs.bind("default", name, "n1")
+    world.start()
+    await world.settle()
+    assert await world.gone("b0")
+    assert await world.scheduled("a0", "a1")
 
 
 @in_virtual_time

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from echelon.api.errors import ApiError
 from echelon.api.objects import meta
-from echelon.api.objects.vocabulary import RACK, ZONE
+from echelon.api.objects.vocabulary import EVICTED_BY, RACK, ZONE
 from echelon.api.scheme import COMPOSITE_POD_GROUPS, PODS, Object, Resource
+from echelon.api.verbs import Patch, Verbs
+from echelon.base.clock import Clock
 from echelon.testing.builders import make_budget, make_composite, make_node, make_pod, make_pod_group
 from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
 from tests.integration.altered_api import AlteredApi
@@ -761,7 +764,7 @@ async def test_a_crash_before_the_preemptor_was_noted_evicts_no_further_pod(worl
     lows = [f"low{n}" for n in range(4)]
     await world.create(*(make_pod(name, cpu=2, priority=10, grace=20) for name in lows))
     await world.settle(2)
-    await world.restart(_SlowToSay(world.verbs))
+    await world.restart(_SlowToSay(world.acting))
     await world.settle(1)
     await world.create(gang(2), *high(2, cpu=2))
     await world.settle(1)
@@ -772,3 +775,74 @@ async def test_a_crash_before_the_preemptor_was_noted_evicts_no_further_pod(worl
     await world.delete(PODS, *leaving, grace=0)
     await world.settle(3)
     assert await world.scheduled("high0", "high1")
+
+
+class SkewedClock:
+    """The clock of another machine; wrong by two minutes, kube-controller-manager would take its marks for old ones."""
+
+    def __init__(self, clock: Clock, ahead: float) -> None:
+        self._clock = clock
+        self._ahead = ahead
+
+    def now(self) -> float:
+        return self._clock.now() + self._ahead
+
+    async def sleep(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+
+
+class FailingWrites(AlteredApi):
+    """Marks only this many pods, or deletes none."""
+
+    def __init__(self, verbs: Verbs, marks: int) -> None:
+        super().__init__(verbs)
+        self._marks = marks
+
+    async def patch(self, resource: Resource, name: str, patch: Patch, *args: Any, **kwargs: Any) -> Object:
+        if resource is PODS and EVICTED_BY in str(patch.body):
+            self._marks -= 1
+            if self._marks < 0:
+                raise ApiError(500, "InternalError", "no more marks")
+        return await self._verbs.patch(resource, name, patch, *args, **kwargs)
+
+    async def delete(self, *args: Any, **kwargs: Any) -> Object:
+        raise ApiError(500, "InternalError", "no deletions")
+
+
+@in_virtual_time
+async def test_half_marked_victims_are_evicted_whole_though_the_clocks_differ(world: SchedulerPlane) -> None:
+    """The scheduler is a minute behind the server: its marks look older than the bindings of the victims."""
+    await world.create(make_node("n", cpu=2), make_pod_group("low", gang=2, mode="all", priority=1))
+    await world.pods("low", "v", 2, priority=1)
+    await world.settle()
+    world.clock = SkewedClock(world.clock, ahead=-60)
+    await world.restart(FailingWrites(world.acting, marks=1))
+    await world.create(make_pod("high", priority=100, cpu=2))
+    await world.settle()
+    await world.stop()
+    await world.delete(PODS, "high", grace=0)
+    world.start()
+    await world.settle()
+    assert await world.gone("v0", "v1")
+
+
+@in_virtual_time
+async def test_a_new_run_of_the_victims_group_is_left_alone_though_the_clocks_differ(world: SchedulerPlane) -> None:
+    """The scheduler is a minute ahead of the server: what is bound after its marks looks older than they."""
+    await world.create(make_node("n", cpu=2), make_pod_group("low", gang=2, mode="all", priority=1))
+    await world.pods("low", "v", 2, priority=1)
+    await world.settle()
+    world.clock = SkewedClock(world.clock, ahead=60)
+    await world.restart(FailingWrites(world.acting, marks=2))
+    await world.create(make_pod("high", priority=100, cpu=2))
+    await world.settle()
+    await world.stop()
+    await world.delete(PODS, "v0", grace=0)
+    await asyncio.sleep(1.1)  # servers count whole seconds, and on a real one hardly any time passes
+    await world.create(make_node("m"), make_pod("again", group="low", priority=1))
+    await world.verbs.bind("default", "again", "m")
+    world.start()
+    await world.settle()
+    assert await world.gone("v1")
+    assert await world.scheduled("again")
+    assert not await world.gone("again")

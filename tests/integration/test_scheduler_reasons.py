@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from echelon.api.objects import meta
-from echelon.api.objects.vocabulary import BLOCK, INITIALLY_SCHEDULED, JOB_NAME, RACK
+from echelon.api.objects.vocabulary import BLOCK, INITIALLY_SCHEDULED, JOB_NAME, KUEUE_QUEUE, RACK
 from echelon.api.scheme import COMPOSITE_POD_GROUPS, JOBS, POD_GROUPS, PODS, Object
 from echelon.testing.builders import GPU, make_composite, make_node, make_pod, make_pod_group
 from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
@@ -58,6 +58,7 @@ SUSPENDED: Object = {
         "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}},
     },
 }
+QUEUED: Object = {**SUSPENDED, "metadata": {"name": "queued", "namespace": "default", "labels": {KUEUE_QUEUE: "q"}}}
 
 
 def of_job(group: Object, job: str) -> Object:
@@ -125,6 +126,19 @@ def of_job(group: Object, job: str) -> Object:
              "a": "waiting for sibling groups: CompositePodGroup/root is waiting for child groups: 1 of 2 are complete "
                   "(PodGroup/b is waiting for pods: 0 of 2 exist); fix: set spec.suspend of Job/paused to false"},
             id="a suspended sibling",
+        ),
+        pytest.param(
+            [QUEUED, of_job(make_pod_group("a", gang=2), "queued")],
+            {"a": "waiting for pods: 0 of 2 exist; fix: see what Kueue waits for before it admits Job/queued "
+                  "(kubectl describe workloads.kueue.x-k8s.io)"},
+            id="a Job that Kueue holds back",
+        ),
+        pytest.param(
+            [make_pod_group("a", gang=2), *pods("a", 2, gates=("kueue.x-k8s.io/admission",))],
+            {"a": "waiting for pods: 0 of 2 exist without scheduling gates, 2 more have the scheduling gates "
+                  "kueue.x-k8s.io/admission; fix: see what Kueue waits for before it lifts them "
+                  "(kubectl describe workloads.kueue.x-k8s.io)"},
+            id="pods that Kueue holds back",
         ),
         pytest.param(
             [*tree(leaf("a")), *pods("a", 2)],

@@ -86,7 +86,7 @@ async def test_a_gang_waits_for_a_claim_that_is_missing_and_goes_on_when_it_is_t
     ("mode", "words"),
     [
         ("Immediate", "pod has unbound immediate PersistentVolumeClaims"),
-        ("WaitForFirstConsumer", "binding on first use (WaitForFirstConsumer) is not supported yet"),
+        ("WaitForFirstConsumer", "requests 1 free volumes of class local of 1Gi (ReadWriteOnce)"),
     ],
 )
 @in_virtual_time

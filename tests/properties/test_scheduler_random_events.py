@@ -98,8 +98,10 @@ class Life:
             await self.world.patch(NODES, meta.name(node), {"spec": {"unschedulable": not cordoned}})
 
     async def grow(self) -> None:
+        """Some new nodes say their zone: with the first and the last of them the levels of the cluster change."""
         number = self.count = self.count + 1
-        await self.world.create(make_node(f"m{number}", cpu=1 + self.rng.below(6), rack=f"r{self.rng.below(4)}"))
+        rack, zone = (f"q{self.rng.below(2)}", "z") if not self.rng.below(4) else (f"r{self.rng.below(4)}", "")
+        await self.world.create(make_node(f"m{number}", cpu=1 + self.rng.below(6), rack=rack, zone=zone))
 
     async def shrink(self) -> None:
         """A node fails: its pods are gone with it."""

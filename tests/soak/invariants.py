@@ -162,8 +162,11 @@ class Auditor:
     def _released(self, pod: Pod, now: float) -> None:
         """A unit that was complete once is released only below its minimum, and as a whole."""
         unit = self.ledger.unit(pod)
-        if unit is None or unit.uid not in self._were_whole:
+        if unit is None:
             return
+        chain = self.ledger.chain(pod)
+        if any(group.uid not in self._were_whole for group in chain[: chain.index(unit) + 1]):
+            return  # a group that has never run is released alone: that disturbs nothing
         self.releases += 1
         mates = self.ledger.members(unit)
         holds = self.ledger.counted(unit, lambda one: one.stays or "releasing" in one.evicted)

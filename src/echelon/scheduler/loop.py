@@ -16,13 +16,16 @@ from dataclasses import dataclass, field, replace
 
 from prometheus_client import CollectorRegistry
 
+from ..api.errors import ApiError, said
 from ..api.objects import vocabulary
 from ..api.verbs import Verbs
 from ..api.views.job_views import JobView
 from ..base.clock import Clock
 from ..client.events import Recorder
 from ..client.informer import Caches
+from ..client.topology_objects import TopologyReader
 from ..engine import Blocked, ClusterView, Demand, Evict, Limits, Placed
+from . import state_report
 from .acting.context import ActingContext
 from .acting.deciding import Deciding, Decision
 from .acting.placing import Placing
@@ -33,6 +36,7 @@ from .asking.readiness import Readiness
 from .asking.tree_validation import domains_problem
 from .intake.exclusive_terms import with_ownership
 from .intake.group_tree import GroupNode, Member, Root
+from .intake.level_watch import LevelWatch
 from .intake.pod_affinity import with_identities
 from .intake.rebuild_check import differences
 from .intake.translate import Translator
@@ -40,9 +44,12 @@ from .queueing.place_in_line import PlaceInLine
 from .queueing.queue import ANY_ROOM
 from .queueing.root_phases import Event, Phase
 from .queueing.root_state import RootState, RootStates
+from .reporting.decision_log import DecisionLog
+from .reporting.idle_devices import IdleDevices, is_extended
 from .reporting.incomplete_words import IncompleteWords
 from .reporting.metrics import Backlog, Metrics
 from .reporting.report import Reporter
+from .reporting.topology_report import TopologyReport
 from .reporting.writes import ApiWriter
 
 log = logging.getLogger(__name__)
@@ -56,6 +63,11 @@ _REASONS_PER_SECOND = 5.0
 #: for this many pods before anything else has its turn: that costs less than going back and forth between decisions,
 #: answers and events.
 _PODS_IN_A_ROW = 192
+#: Phases of roots that could be placed if there were room.
+_WAITING = (Phase.QUEUED, Phase.BLOCKED, Phase.UNEXPLAINED, Phase.PREEMPTING, Phase.RETRYING)
+#: How often Topology objects are looked for, and how often nodes that contradict the levels are.
+_SECONDS_BETWEEN_TOPOLOGIES = 30.0
+_SECONDS_BETWEEN_TOPOLOGY_REPORTS = 5.0
 
 
 @dataclass(frozen=True)
@@ -63,7 +75,8 @@ class Settings:
     """The names a scheduler answers to and how it decides."""
 
     names: tuple[str, ...] = ("default-scheduler", "echelon")
-    levels: tuple[str, ...] = vocabulary.DEFAULT_LEVELS
+    #: Topology keys from wide to narrow, the hostname last; None: as Topology objects or labels of nodes say.
+    levels: tuple[str, ...] | None = None
     #: A decision holds up everything else in the process: about a second at the very worst.
     limits: Limits = field(default_factory=lambda: Limits(steps=20_000))
     #: When capacity is reserved for starving roots.
@@ -85,30 +98,43 @@ class Scheduler:
         self._caches = caches
         self._clock = clock
         self._settings = settings
-        self.view = ClusterView(settings.levels)
+        self.view = ClusterView(settings.levels or vocabulary.DEFAULT_LEVELS)
+        self._level_watch = LevelWatch(settings.levels, caches)
+        self._topology_reader = TopologyReader(caches.verbs)
         self._states = RootStates(clock, PlaceInLine(caches).since)
         self._queue = self._states.queue
         self.metrics = Metrics(registry or CollectorRegistry())
-        self.metrics.registry.register(Backlog(settings.names, self._states.all, self._queue, clock.now))
+        self.metrics.registry.register(
+            Backlog(settings.names, self._states.all, self._queue, clock.now, lambda: self.reservations.ages())
+        )
+        self._idle = IdleDevices(self._free_devices, self._wanted_devices, clock.now)
+        self.metrics.registry.register(self._idle)
         self._translator = Translator(self.view, caches, clock, self)
         self._writer = ApiWriter(verbs, caches, clock, self.metrics)
         recorder.give_way(self._writer.let_events_pass)
+        self._topology_report = TopologyReport(recorder, caches, self.metrics.registry)
         self._reporter = Reporter(self._writer, recorder, clock, IncompleteWords(caches.views(JobView).get))
-        context = ActingContext(self._translator, self._states, self._reporter, self.metrics, self.room)
+        self._decisions = DecisionLog(clock.now)
+        context = ActingContext(
+            self._translator, self._states, self._reporter, self.metrics, self._decisions, clock.now, self.room
+        )
         self._placing = Placing(context, self._writer, clock, self._end)
         self._readiness = Readiness(settings.names, caches, clock, self._states, self._reporter, self._placing.settle)
         self._preemption = Preemption(settings.names, context, self._writer)
         self.reservations = Reservations(settings.patience, replace(settings.limits, fixes=0), context, clock)
-        self._deciding = Deciding(self.view, settings.limits, self.reservations, self.metrics, clock)
+        self._deciding = Deciding(self._translator, settings.limits, self.reservations, self.metrics, clock)
         self._recovery = Recovery(context, self._preemption, self._deciding, clock, self._demand_after)
         self._following = self._leading = False
         #: Whether capacity has appeared for which no root was woken yet.
         self._room = False
+        #: Whether levels, or nodes that may contradict them, have changed since the last report.
+        self._levels_unreported = False
 
     def follow(self) -> None:
         """Keep view and forest up to date from now on, also while another process leads.  The caches must be filled."""
         if not self._following:
             self._following = True
+            self._level_watch.listen()
             self._translator.listen()
             log.debug("following %d nodes", len(self.view.node_names()))
 
@@ -116,6 +142,7 @@ class Scheduler:
         """Begin once all caches are filled; schedule until cancelled."""
         await self._caches.wait_synced()
         self.follow()
+        await self._read_topology()
         self._leading = True
         for root in self._translator.roots():
             self.touched(root)
@@ -125,6 +152,7 @@ class Scheduler:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._writer.run(), name="scheduler-writes")
                 group.create_task(self._cycles(), name="scheduler-cycles")
+                group.create_task(self._follow_topology(), name="scheduler-topology")
         finally:
             self._queue.close()
 
@@ -133,6 +161,25 @@ class Scheduler:
         """Whether there is nothing to decide and nothing to write before an event comes or time passes."""
         waiting = len(self._queue) + self._queue.reasons_owed
         return self._leading and not waiting and not self._room and self._writer.at_rest
+
+    def state(self, most: int) -> dict[str, object]:
+        """What is under way, for people; of the roots that wait at most `most`."""
+        now = self._clock.now()
+        return {
+            "names": list(self._settings.names),
+            "leading": self._leading,
+            "levels": list(self.view.levels),
+            "nodes": len(self.view.node_names()),
+            "podsOnNodes": self.view.running_count,
+            "queue": {
+                "active": len(self._queue),
+                "asleep": self._queue.asleep,
+                "reasonsOwed": self._queue.reasons_owed,
+                "writesAtRest": self._writer.at_rest,
+            },
+            "reservations": state_report.reservations(self.reservations.held(), now),
+            **state_report.waiting_roots(self._states.all(), now, most),
+        }
 
     def inconsistencies(self) -> list[str]:
         """Where the view differs from one rebuilt from the caches, which blocked demands fit, which phases are wrong.
@@ -150,7 +197,7 @@ class Scheduler:
         in_a_row = 0
         while True:
             # 1. Take the next root.  Capacity that has appeared wakes roots first.
-            number, explain = await self._queue.take(self._wake)
+            number, explain = await self._queue.take(self._wake_all)
             self._deciding.placed_at_once = 0
             state = self._states.get(number)
             if state is not None:
@@ -165,6 +212,7 @@ class Scheduler:
                     self._caches.set_aside.report("scheduler", error, root.resource, root.obj, root.path)
                     self.metrics.attempted(state.root, "error", state.attempt_seconds(self._clock.now()))
                     self._states.failed(state)
+            self._idle.sample()
             # 7. Let bindings start and events come in before the next decision.
             placed = self._deciding.placed_at_once
             in_a_row += placed
@@ -266,6 +314,12 @@ class Scheduler:
                 self._queue.cancel_reason(state.root.id)
                 self._states.blocked(state)
                 return
+        if self._placing.has_idle_devices(root):
+            # Devices that it got before it could be bound are not where it fits now.
+            self._queue.cancel_reason(root.id)
+            self._states.blocked(state)
+            self._placing.release_devices(root)
+            return
         kept = self.reservations.blocked(state, demand)
         if knows or not decision.brief:
             self._queue.cancel_reason(state.root.id)
@@ -291,7 +345,9 @@ class Scheduler:
             self._reporter.broken(root, apart)
         else:
             asked = {leaf.id for leaf in demand.leaves() if leaf.classes}
-            self._reporter.blocked(root, verdict, note, asked, self._deciding.part_by_part(state, demand))
+            said = self._reporter.blocked(root, verdict, note, asked, self._deciding.part_by_part(state, demand))
+            if said:
+                self._decisions.blocked(state, said)
         state.explained_at = self._clock.now()
 
     def _explained_lately(self, state: RootState) -> bool:
@@ -302,6 +358,60 @@ class Scheduler:
     def _between_reasons(self) -> float:
         """The age at which a reason is renewed: the more roots sleep, the older."""
         return max(_SECONDS_BETWEEN_REASONS, self._queue.asleep / _REASONS_PER_SECOND)
+
+    # -- what is idle meanwhile ------------------------------------------------------------------------
+
+    def _free_devices(self) -> dict[str, int]:
+        with self.reservations.all_lifted():
+            return self.view.free_in_all()
+
+    def _wanted_devices(self) -> set[str]:
+        """The devices that groups ask for which could be tried and are not placed; of each group, of its first pod."""
+        if not self._leading:
+            return set()
+        waiting = (one.root for one in self._states.all() if one.phase in _WAITING and isinstance(one.root, GroupNode))
+        first = (next(iter(leaf.pending.values()), None) for root in waiting for leaf in root.leaves())
+        return {
+            name
+            for pod in first
+            if pod is not None and pod.scheduler in self._settings.names
+            for name, amount in pod.shape.requests
+            if amount and is_extended(name)
+        }
+
+    # -- topology levels -------------------------------------------------------------------------------
+
+    async def _follow_topology(self) -> None:
+        """Look for Topology objects from time to time, and report on levels some seconds after they changed."""
+        read_at = self._clock.now()
+        while True:
+            if self._levels_unreported:
+                self._levels_unreported = False
+                self._topology_report.chosen(self._level_watch.levels())
+            await self._clock.sleep(_SECONDS_BETWEEN_TOPOLOGY_REPORTS)
+            if self._clock.now() - read_at >= _SECONDS_BETWEEN_TOPOLOGIES:
+                read_at = self._clock.now()
+                await self._read_topology()
+
+    async def _read_topology(self) -> None:
+        """Look which Topology objects there are; on failure those known before stand."""
+        if self._level_watch.is_configured:
+            return
+        try:
+            self._level_watch.set_objects(await self._topology_reader.read())
+        except (ApiError, OSError, TimeoutError) as error:
+            log.warning("reading Topology objects: %s", said(error))
+        if self._level_watch.changed and self._leading:
+            self.room()
+
+    def _relevel(self) -> None:
+        """Take the levels for the nodes that there are now; what was blocked is decided again if they are others."""
+        keys = self._level_watch.keys()
+        self._levels_unreported = True
+        if keys != self.view.levels:
+            self.view.relevel(keys)
+            self.reservations.forget()
+            self._queue.wake(self._deciding.forget())
 
     # -- what the translator reports -------------------------------------------------------------------
 
@@ -336,6 +446,12 @@ class Scheduler:
             log.exception("checking certificates failed; all blocked roots are woken")
             void = self._deciding.forget()
         self._queue.wake(void)
+
+    def _wake_all(self) -> None:
+        """Before a root is taken: the view gets the levels that nodes have now, then roots are woken."""
+        if self._level_watch.changed:
+            self._relevel()
+        self._wake()
 
     def gone(self, member: Member) -> None:
         if member.group is None:

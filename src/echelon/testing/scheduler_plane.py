@@ -41,8 +41,10 @@ SETTLE_SECONDS = 10.0
 class SchedulerPlane:
     """The API, and a scheduler that can be stopped and started again."""
 
-    def __init__(self, verbs: Verbs, clock: Clock, settings: Settings) -> None:
+    def __init__(self, verbs: Verbs, clock: Clock, settings: Settings, acting: Verbs | None = None) -> None:
         self.verbs = verbs
+        #: What the scheduler acts through, which may have fewer rights than a test.
+        self.acting = acting or verbs
         self.clock = clock
         self._settings = settings
         self._tasks: list[asyncio.Task[None]] = []
@@ -52,7 +54,7 @@ class SchedulerPlane:
 
     def start(self, verbs: Verbs | None = None) -> None:
         """Start a scheduler that knows nothing but what the API tells it."""
-        through = verbs or self.verbs
+        through = verbs or self.acting
         caches = self.caches = Caches(through, self.clock)
         recorder = self.recorder = Recorder(through, self.clock, "default-scheduler")
         self.scheduler = Scheduler(through, caches, self.clock, recorder, self._settings)

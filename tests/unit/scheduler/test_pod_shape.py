@@ -111,7 +111,6 @@ _SOFT = "preferredDuringSchedulingIgnoredDuringExecution"
     ("spec", "path"),
     [
         ({"volumes": [{"name": "v", "csi": {"driver": "d"}}]}, "spec.volumes[0].csi"),
-        ({"resourceClaims": [{"name": "c"}]}, "spec.resourceClaims"),
         ({"tolerations": [{"key": "a", "operator": "Gt"}]}, "spec.tolerations[0].operator"),
     ],
 )

@@ -81,5 +81,5 @@ async def test_a_condition_is_written_in_the_end(world: SchedulerPlane, error: C
 async def test_pods_of_a_missing_group_wait_for_it_whatever_their_priority(world: SchedulerPlane) -> None:
     await world.create(make_node("n1", cpu=2), make_pod("p", group="later", priority=10))
     await world.settle()
-    assert await world.reason("p") == "Unschedulable"
+    assert await world.reason("p") == "WaitingForGroup"
     assert "waiting for PodGroup" in await world.message("p")

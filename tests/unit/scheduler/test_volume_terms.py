@@ -107,3 +107,13 @@ def test_a_thousand_pods_that_share_a_claim_do_not_disturb_one_another() -> None
     pods = [claiming_pod(f"p{number}", "data") for number in range(1000)]
     assert [known.enter(one) for one in pods] == [[]] * 1000
     assert [known.leave(one) for one in pods] == [[]] * 1000
+
+
+def test_nodes_that_went_leave_nothing_behind() -> None:
+    known = volumes(bound("a", "v"), volume("v"))
+    pod = claiming_pod("p", "a")
+    known.enter(pod)
+    for number in range(5):
+        known.place("p", f"n{number}")
+    known.leave(pod)
+    assert not known._on_node

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ...engine import ClusterView
 from ..intake.translate import Translator
 from ..queueing.root_state import RootStates
+from ..reporting.decision_log import DecisionLog
 from ..reporting.metrics import Metrics
 from ..reporting.report import Reporter
 
@@ -18,6 +19,9 @@ class ActingContext:
     states: RootStates
     reporter: Reporter
     metrics: Metrics
+    decisions: DecisionLog
+    #: The time of the plane.
+    now: Callable[[], float]
     #: To be called when capacity may have appeared.
     room: Callable[[], None]
 

@@ -11,18 +11,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
+from ...api.views.placement_views import NodeSelector
 from ...base.clock import Clock
-from ...engine import Blocked, ClusterView, Demand, Evict, Limits, Placed, Steps, decide
+from ...engine import Blocked, Demand, Evict, Limits, Placed, Steps, decide
 from ..asking import demands
 from ..intake.group_tree import GroupNode, Root
+from ..intake.pod_shape import node_terms
+from ..intake.translate import Translator
 from ..queueing.blocked_demands import BlockedDemands
 from ..queueing.queue import ANY_ROOM
 from ..queueing.root_state import RootState
 from ..reporting.metrics import Metrics
+from ..volumes.reach_index import reached
 from .reservation import Reservations
 
 #: Parts of a tree that are asked for by themselves to say why they wait; the search for fixes costs most in a decision.
 _PARTS_ASKED = 8
+#: The most nodes that a decision leaves out because their devices cannot be chosen together.
+_NODES_LEFT_OUT = 16
 
 
 class Decision(NamedTuple):
@@ -37,17 +43,22 @@ class Deciding:
     """Decisions of the engine, counted and timed."""
 
     def __init__(
-        self, view: ClusterView, limits: Limits, reservations: Reservations, metrics: Metrics, clock: Clock
+        self, translator: Translator, limits: Limits, reservations: Reservations, metrics: Metrics, clock: Clock
     ) -> None:
-        self._view = view
+        view = self._view = translator.view
         #: With and without the search for fixes, which costs most in a decision.
         self._full, self._brief = limits, replace(limits, fixes=0)
         self._reservations = reservations
         self._metrics = metrics
         self._clock = clock
+        self._translator = translator
+        #: Whether the last answer left out nodes whose devices cannot be chosen together.
+        self._lacked_devices = False
         self._blocked = BlockedDemands(view)
         #: The pods that the last decision placed without search; 0 if it searched or placed none.
         self.placed_at_once = 0
+        #: What the engine took since a decision began.
+        self.seconds = 0.0
 
     def decide(self, state: RootState, demand: Demand, *, brief: bool) -> Decision:
         """Ask the engine, unless the answer is known; `brief` without looking for fixes that are not known."""
@@ -60,15 +71,20 @@ class Deciding:
         if known is not None:
             self._metrics.remembered()
             return Decision(known.verdict, known.brief, known.awaits)
+        self.seconds = 0.0
         if self._reservations.yields_to(demand.priority):
             with self._reservations.lifted(state):
                 around = self.place(state.root, demand)
             if isinstance(around, Placed):
+                state.decided_in = self.seconds
                 return Decision(around, brief)
         with self._reservations.lifted(state, demand.priority):
             verdict = self._ask(state.root, demand, self._brief if brief else self._full)
+        state.decided_in = self.seconds
         if not isinstance(verdict, Blocked):
             return Decision(verdict, brief)
+        if self._lacked_devices:
+            return Decision(verdict, brief)  # It is not true of the demand as it is.
         awaits = self._blocked.keep(demand, verdict, brief=brief)
         # A root with a reservation is decided at every change: that shows whether awaited pods end.
         return Decision(verdict, brief, ANY_ROOM if has_reservation else awaits)
@@ -104,7 +120,8 @@ class Deciding:
                 with self._reservations.lifted(state, own.priority):
                     verdict = self._ask(state.root, own, self._full)
                 if isinstance(verdict, Blocked):
-                    self._blocked.keep(own, verdict, brief=False)
+                    if not self._lacked_devices:
+                        self._blocked.keep(own, verdict, brief=False)
                     found |= {group.id: verdict for group in part.subtree()}
         self.placed_at_once = 0
         return found
@@ -122,10 +139,74 @@ class Deciding:
         now = self._clock.now()
         return self._blocked.untrue(lambda demand: decide(self._view, demand, now, self._brief))
 
+    def _with_shared_devices(self, demand: Demand, limits: Limits, steps: Steps) -> Placed | Evict | Blocked:
+        """Ask for a placement; devices that pods share, or that several nodes reach, are chosen before."""
+        members, claims = self._translator.members, self._translator.claims
+        if not claims.in_use:
+            return self._with_devices(demand, limits, steps)
+        claims.forget_offer()
+        waiting = [number for leaf in demand.leaves() for one in leaf.classes for number in one.members]
+        open_claims = {number: keys for number in waiting if (keys := claims.open_claims(members[number].uid))}
+        if not open_claims:
+            return self._with_devices(demand, limits, steps)
+        blocked: Blocked | None = None
+        for offer in claims.offers([members[number].uid for number in open_claims], self._reaches):
+            verdict = self._with_devices(demands.equipped(demand, open_claims, offer), limits, steps)
+            if not isinstance(verdict, Blocked):
+                return verdict
+            blocked = blocked or verdict
+        blocked_alone = blocked or self._with_devices(demand, limits, steps)
+        self._lacked_devices = True
+        return blocked_alone
+
+    def _reaches(self, selector: NodeSelector, name: str) -> bool:
+        node = self._view.node(name)
+        terms, _ = node_terms(selector, "")
+        return node is not None and reached(terms, node.name, node.labels)
+
+    def _with_devices(self, demand: Demand, limits: Limits, steps: Steps) -> Placed | Evict | Blocked:
+        """Ask for a placement for which there are devices and volumes.
+
+        Amounts may promise more than can be chosen together.  A node that has not the devices or volumes for the pods
+        that would go there is left out, and the engine is asked again.
+        """
+        self._lacked_devices = False
+        for _ in range(_NODES_LEFT_OUT):
+            verdict = decide(self._view, demand, self._clock.now(), limits, steps)
+            node = ""
+            if isinstance(verdict, Placed):
+                node = self._lacking_devices(verdict) or self._lacking_volumes(verdict)
+            if not node:
+                return verdict
+            self._lacked_devices = True
+            assert isinstance(verdict, Placed)
+            demand = demands.avoiding(demand, node, [one for one, place in verdict.assignment.items() if place == node])
+        everyone = [number for leaf in demand.leaves() for one in leaf.classes for number in one.members]
+        return decide(self._view, demands.avoiding(demand, "", everyone), self._clock.now(), limits, steps)
+
+    def _lacking_devices(self, verdict: Placed) -> str:
+        """The first node that has not the devices for the pods that would go there, "" if all have."""
+        members, claims = self._translator.members, self._translator.claims
+        if not claims.in_use:
+            return ""
+        found = claims.plan({members[number].uid: node for number, node in verdict.assignment.items()})
+        return found if isinstance(found, str) else ""
+
+    def _lacking_volumes(self, verdict: Placed) -> str:
+        """The first node that lacks a volume for the pods that would go there, "" if none does."""
+        members, view = self._translator.members, self._view
+        if not self._translator.volumes.in_use:
+            return ""
+        places = {members[number].uid: view.node(node) for number, node in verdict.assignment.items()}
+        found = self._translator.volumes.plan({uid: node for uid, node in places.items() if node is not None})
+        return found if isinstance(found, str) else ""
+
     def _ask(self, root: Root, demand: Demand, limits: Limits) -> Placed | Evict | Blocked:
         steps, begin = Steps(limits.steps), time.perf_counter()
-        verdict = decide(self._view, demand, self._clock.now(), limits, steps)
+        verdict = self._with_shared_devices(demand, limits, steps)
         if isinstance(verdict, Placed) and steps.left == limits.steps:
             self.placed_at_once = len(verdict.assignment)
-        self._metrics.decided(root, verdict, time.perf_counter() - begin, limits.steps - steps.left)
+        seconds = time.perf_counter() - begin
+        self.seconds += seconds
+        self._metrics.decided(root, verdict, seconds, limits.steps - steps.left)
         return verdict

@@ -1,14 +1,14 @@
 """Carrying out a placement: pods are assumed on their nodes, bound, and their groups report it.
 
 loop ─► Placing.place ─► Translator.assume   the view holds their places from now on
+                    ├──► DevicePreparation, VolumePreparation   claims get devices and volumes first, all or none
                     └──► ApiWriter.bind      beside the next decision
                              └──► _answered  all bound: settle · refused: the place is given back, the root tries again
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from ...base.clock import Clock
 from ...engine import Placed
@@ -17,8 +17,8 @@ from ..queueing.root_phases import Event, Phase
 from ..queueing.root_state import Binding, RootState
 from ..reporting.writes import ApiWriter
 from .context import ActingContext
-
-log = logging.getLogger(__name__)
+from .device_preparation import DevicePreparation
+from .volume_preparation import VolumePreparation
 
 
 class Placing:
@@ -29,7 +29,10 @@ class Placing:
         self._states = context.states
         self._reporter = context.reporter
         self._metrics = context.metrics
+        self._decisions = context.decisions
         self._writer = writer
+        self._devices = DevicePreparation(context.translator, writer.claims)
+        self._volumes = VolumePreparation(context.translator, writer.volumes)
         self._clock = clock
         #: To be called when nothing is left to do for a root.
         self._end = end
@@ -45,12 +48,22 @@ class Placing:
         else:
             self._states.placed(state)
 
+    def has_idle_devices(self, root: Root) -> bool:
+        """Whether pods that wait for a place have devices."""
+        return self._devices.has_idle(root.pending_pods())
+
+    def release_devices(self, root: Root) -> None:
+        """Take devices from pods that cannot be placed where these are."""
+        self._devices.release(root.pending_pods())
+
     def settle(self, state: RootState, root: GroupNode) -> None:
         """All bindings are answered: groups that were placed report it, even if some of their pods ended since."""
         binding, state.binding = state.binding, None
         groups = binding.groups if binding is not None else frozenset()
-        if groups:
-            self._metrics.attempted(root, "scheduled", state.attempt_seconds(self._clock.now()))
+        if groups and binding is not None:
+            now = self._clock.now()
+            self._metrics.attempted(root, "scheduled", state.attempt_seconds(now))
+            self._metrics.scheduled(root, binding.pods, binding.since, now)
         self._reporter.settled(root, groups)
         state.settled = True
 
@@ -61,17 +74,33 @@ class Placing:
         if verdict.assignment:
             binding = state.binding
             if binding is None:
-                binding = state.binding = Binding()
+                binding = state.binding = Binding(since=state.since)
             binding.in_flight += len(verdict.assignment)
+            binding.pods += len(verdict.assignment)
             binding.groups |= verdict.groups
-        self._translator.assume(verdict.assignment)
-        for number in verdict.assignment:
-            self._writer.bind(members[number], self._answered)
+        placed = [members[number] for number in verdict.assignment]
+        uses = self._devices.uses(verdict.assignment)
+        choices = self._volumes.choices(verdict.assignment)
+        devices = [use.allotment for use in uses if use.allotment is not None]
+        self._translator.assume(verdict.assignment, devices, choices)
+
+        def bind(members: Collection[Member]) -> None:
+            self._volumes.prepare(members, choices, self._bind, self._answered)
+
+        self._devices.prepare(placed, uses, bind, self._answered)
         self._states.queue.succeeded(state.root.id)
         self._reporter.placed(state.root, verdict)
+        if verdict.assignment:
+            self._decisions.placed(state, verdict)
+
+    def _bind(self, members: Collection[Member]) -> None:
+        for member in members:
+            self._writer.bind(member, self._answered)
 
     def _answered(self, member: Member, trouble: str) -> None:
         """A binding was answered, or given up because of this trouble."""
+        if trouble and self._devices.gives_back(member, lambda: self._answered(member, trouble)):
+            return
         root = self._translator.root_of(member)
         state = self._states.of(root)
         if member.id not in self._translator.members:
@@ -84,10 +113,12 @@ class Placing:
             self._refused(member, root, state, trouble)
             return
         now = self._clock.now()
+        self._devices.bound(member)
         self._reporter.bound(member)
         self._metrics.bound(member, now - member.seen)
         if isinstance(root, Member):
             self._metrics.attempted(root, "scheduled", state.attempt_seconds(now))
+            self._metrics.scheduled(root, 1, binding.since if binding is not None else "", now)
             self._end(root)
         elif binding is None or not binding.in_flight:
             self.settle(state, root)
@@ -98,7 +129,7 @@ class Placing:
 
     def _refused(self, member: Member, root: Root, state: RootState, trouble: str) -> None:
         self._metrics.refused(member)
-        log.info("binding pod %s to node %s failed: %s", member.key, member.assumed, trouble)
+        self._decisions.refused(member, trouble)
         if state.binding is not None:
             state.binding.groups = frozenset()
             if not state.binding.in_flight:

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...api.objects import meta
-from ...api.objects.vocabulary import EVICTED_BY
+from ...api.objects.vocabulary import EVICTED_BOUND_UNTIL, EVICTED_BY
 from ...engine import Evict, Placed, UnitName
 from ..intake.group_tree import Member, Root
+from ..intake.object_facts import bound_at
 from ..queueing.root_phases import Event
 from ..queueing.root_state import Preempting, RootState
 from ..reporting.writes import ApiWriter
@@ -50,9 +51,12 @@ class Preemption:
             self._context.reporter.evicted(member, root)
         self.evict(leaving, scheduler, message)
         self._context.metrics.preempting(root, len(leaving), verdict.loss.budget_violations)
+        self._count_lost_work(leaving)
         self._nominate(state, verdict.placement.assignment)
         if leaving:
-            self._context.reporter.preempting(root, verdict.placement, self._units_of(leaving))
+            units = self._units_of(leaving)
+            self._context.reporter.preempting(root, verdict.placement, units)
+            self._context.decisions.preempting(state, verdict.placement, units)
             self._context.states.preempting(state)
         else:
             # Only kept places were in the way: there is nothing to wait for.
@@ -151,21 +155,27 @@ class Preemption:
     def _half_evicted(self) -> dict[tuple[str, str], list[Member]]:
         """Marked pods and the rest of their units, by the scheduler that marked them and the message it wrote.
 
-        Members of a unit that were bound after the mark belong to a new run of the group and are left alone.
+        Members of a unit that were bound later than all that are marked belong to a new run of the group and are left
+        alone.
         """
         found: dict[tuple[str, str], dict[int, Member]] = {}
-        members = self._context.translator.members
-        for member in members.values():
-            running = self._context.view.running(member.id) if member.node else None
-            condition = meta.find_condition(member.obj, "DisruptionTarget") if running is not None else None
+        for member in self._context.translator.members.values():
+            condition = meta.find_condition(member.obj, "DisruptionTarget") if member.node else None
             scheduler = meta.annotations(member.obj).get(EVICTED_BY, "")
-            if condition is not None and running is not None and scheduler in self._names and _is_mark(condition):
-                mates = (members[pod.pod] for pod in self._context.view.pods_of(running.unit))
-                at = condition.get("lastTransitionTime")
-                bound = {mate.id: mate for mate in mates if mate.node and (not at or _bound_at(mate) <= at)}
+            if condition is not None and scheduler in self._names and _is_mark(condition):
                 mark = scheduler, str(condition.get("message", ""))
-                found.setdefault(mark, {}).update(bound)
+                found.setdefault(mark, {}).update((one.id, one) for one in self._evicted_with(member))
         return {mark: list(victims.values()) for mark, victims in found.items()}
+
+    def _evicted_with(self, marked: Member) -> Iterator[Member]:
+        """A marked pod and the pods of its unit that its mark speaks of, by times of the API server alone."""
+        members, view = self._context.translator.members, self._context.view
+        running = view.running(marked.id)
+        until = meta.annotations(marked.obj).get(EVICTED_BOUND_UNTIL, "")
+        for pod in view.pods_of(running.unit) if running is not None else ():
+            mate = members[pod.pod]
+            if mate is marked or (mate.node and bound_at(mate.obj) <= until):
+                yield mate
 
     def _units_of(self, victims: Collection[Member]) -> list[UnitName]:
         """For each victim the unit that is evicted with it, for messages."""
@@ -204,6 +214,13 @@ class Preemption:
             if group is not None:
                 self._context.reporter.evicted_group(group, message, preemptor)
 
+    def _count_lost_work(self, victims: Collection[Member]) -> None:
+        now, view = self._context.now(), self._context.view
+        for member in victims:
+            running = view.running(member.id)
+            if running is not None:
+                self._context.metrics.lost(max(0.0, now - running.started), running.requests)
+
     def _take_kept_place(self, member: Member) -> None:
         """A place that was only kept goes to a root of higher priority; the root that loses it is decided again."""
         state = self._context.states.get(self._context.translator.root_of(member).id)
@@ -218,9 +235,3 @@ def _is_mark(condition: Mapping[str, Any]) -> bool:
 
 def _alone(member: Member) -> UnitName:
     return UnitName(member.id, f"Pod/{member.name}", member.priority)
-
-
-def _bound_at(member: Member) -> str:
-    """When a pod got its node; times of the API compare as text."""
-    condition = meta.find_condition(member.obj, "PodScheduled")
-    return str(condition.get("lastTransitionTime") or "") if condition is not None else ""

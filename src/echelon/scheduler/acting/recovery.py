@@ -1,6 +1,6 @@
 """Gangs that cannot be completed where the rest of them runs: what they hold is released, and they are placed anew.
 
-    Blocked ─► Recovery.release ─► never complete: it holds capacity for nothing, all of it is released
+    Blocked ─► Recovery.release ─► a group that was never complete: it holds capacity for nothing, all of it is released
                               └──► a unit (the highest group with disruption mode `all`) below its minimum:
                                      its missing pods do not exist yet         ─► wait for them
                                      pods are leaving, and then it fits        ─► wait for them
@@ -58,7 +58,7 @@ class Recovery:
         root = state.root
         if not isinstance(root, GroupNode):
             return False
-        return self._never_ran(root) or any(True for _ in _broken_units(root))
+        return any(True for _ in self._held_in_vain(root)) or any(True for _ in _broken_units(root))
 
     def awaits_pods(self, state: RootState) -> float:
         """The seconds for which a tree is not decided, because the pods of a released part do not exist yet.
@@ -79,8 +79,8 @@ class Recovery:
         root = state.root
         if not isinstance(root, GroupNode) or state.binding is not None:
             return False
-        if self._never_ran(root):
-            return self._evict(state, [root], verdict, None)
+        if in_vain := list(self._held_in_vain(root)):
+            return self._evict(state, in_vain, verdict, None)
         units = [unit for unit in _broken_units(root) if unit.counts.ready]
         if not units or self._will_be_completed(state, demand):
             return False
@@ -90,8 +90,16 @@ class Recovery:
                 return self._evict(state, some, verdict, placement)
         return False
 
-    def _never_ran(self, root: GroupNode) -> bool:
-        return not root.counts.holds and not self._context.reporter.was_scheduled(root) and _holds_any(root)
+    def _held_in_vain(self, group: GroupNode) -> Iterator[GroupNode]:
+        """The highest groups that hold pods and never had their minimum.
+
+        Also within a unit that runs: what has never run is not disturbed, and the rest of the unit does not need it.
+        """
+        if group.counts.holds or self._context.reporter.was_scheduled(group):
+            for child in group.in_order:
+                yield from self._held_in_vain(child)
+        elif _holds_any(group):
+            yield group
 
     def _will_be_completed(self, state: RootState, demand: Demand) -> bool:
         """Whether it fits where it is once pods that are leaving are gone."""
@@ -125,6 +133,7 @@ class Recovery:
             where = placement.domains.get(unit.id, ()) if placement is not None else ()
             message = f"{scheduler}: releasing {unit.title}, which cannot be completed where it runs"
             self._context.reporter.released(state.root, unit, held[unit.id], verdict, message, where)
+            self._context.decisions.released(state, unit, len(held[unit.id]))
             self._preemption.evict(held[unit.id], scheduler, message)
         if placement is not None:
             state.recovering = Recovering(tuple(units), self._clock.now() + _PODS_SECONDS)

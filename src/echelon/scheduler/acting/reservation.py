@@ -107,6 +107,22 @@ class Reservations:
         """The reserved nodes, root by root."""
         return [set(one.nodes) for one in self._held.values()]
 
+    def reserve_after(self, seconds: float) -> None:
+        """Change after how long capacity is reserved; reservations that were made stay."""
+        self._patience = replace(self._patience, after_seconds=seconds)
+
+    def ages(self) -> list[float]:
+        """The seconds since each reservation was made."""
+        now = self._clock.now()
+        return [now - one.made for one in self._held.values()]
+
+    def held(self) -> list[Reservation]:
+        return list(self._held.values())
+
+    def all_lifted(self) -> AbstractContextManager[object]:
+        """View without any reservation."""
+        return self._context.view.without(self._kept(self._held.values())) if self._held else _NOTHING_KEPT
+
     def recover(self) -> None:
         """Pods placed by the previous process tell which roots were passed over."""
         for member in self._context.translator.members.values():
@@ -137,7 +153,7 @@ class Reservations:
 
     def placed(self, state: RootState, nodes: Collection[str]) -> None:
         """This root takes these nodes: its own reservation ends, and those of lower priority in the way."""
-        self.end(state.root.id)
+        self._drop(state.root.id)
         if nodes:
             self._passed.note(state.root.priority, state.queued_since)
             self._passed_pods.note(state.root.priority, state.since)
@@ -147,14 +163,21 @@ class Reservations:
                 self._clear(set(nodes), state.root.priority)
 
     def end(self, root: int) -> None:
-        """Give up the reservation of a root, if it has one."""
+        """Give up the reservation of a root, if it has one; its pods say so."""
+        one = self._drop(root)
+        if one is not None:
+            self._context.reporter.expected(one.places.values())
+
+    def _drop(self, root: int) -> Reservation | None:
+        """The same without a word: its pods are about to be bound or nominated."""
         one = self._held.pop(root, None)
         if one is None:
-            return
+            return None
         for member in one.places.values():
             self._context.translator.unreserve(member)
         self.forget()
         self._context.room()
+        return one
 
     def _clear(self, nodes: set[str], priority: int) -> None:
         """Reservations of lower priority on these nodes end; their roots are decided again."""
@@ -279,7 +302,9 @@ class Reservations:
         for number, name in assignment.items():
             self._context.translator.reserve(members[number], name)
         self.forget()
+        self._context.reporter.expected(places.values())
         self._context.reporter.reserved(state.root, self.summary(state))
+        self._context.decisions.reserved(state, len(nodes), domain)
         self._context.metrics.reserved("made")
 
     def _lapse(self, state: RootState, now: float) -> None:
@@ -288,6 +313,7 @@ class Reservations:
         starving.reserve_from = now + pause
         starving.lapses += 1
         self._context.reporter.lapsed(state.root, pause)
+        self._context.decisions.lapsed(state, pause)
         self._context.metrics.reserved("lapsed")
 
     def _hold(self, state: RootState) -> float:

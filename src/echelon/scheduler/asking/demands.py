@@ -6,16 +6,19 @@ the engine then finds out whether the minimum is there and what could be added.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from operator import attrgetter
 
 from ...api.scheme import JOBS
 from ...api.views.job_views import JobView
-from ...engine import Bound, Composite, Demand, Leaf, PodClass, Shape
+from ...engine import Bound, Composite, Demand, Leaf, NodeTerm, PodClass, Requirement, Shape
 from ...engine import Group as Wanted
-from ..intake.group_policy import POD_GROUP, Policy
+from ..devices.allotments import Allotment
+from ..devices.claim_state import UNGIVEN
+from ..intake.group_policy import POD_GROUP
 from ..intake.group_tree import GroupNode, Member
+from ..intake.pod_shape import node_terms
 
 _RANK = attrgetter("rank")
 #: Finds a Job by `namespace/name`.
@@ -73,6 +76,53 @@ def _without_others(group: Wanted, leaves: Collection[int]) -> Wanted | None:
     return replace(group, children=present) if len(present) >= group.min_groups else None
 
 
+def equipped(demand: Demand, claims: Mapping[int, Collection[str]], given: Mapping[str, Allotment]) -> Demand:
+    """A demand whose pods have been given devices for their open claims; `claims` are those of each pod."""
+    return replace(demand, root=_equipped(demand.root, claims, given))
+
+
+def _equipped(group: Wanted, claims: Mapping[int, Collection[str]], given: Mapping[str, Allotment]) -> Wanted:
+    if not isinstance(group, Leaf):
+        return replace(group, children=tuple(_equipped(child, claims, given) for child in group.children))
+    classes = [
+        replace(one, shape=_with_given(one.shape, [given[key] for key in keys]))
+        # Pods of one class have the same claims: what they wait for is part of their shape.
+        if (keys := claims.get(one.members[0], ())) and all(key in given for key in keys)
+        else one
+        for one in group.classes
+    ]
+    return replace(group, classes=tuple(classes))
+
+
+def _with_given(shape: Shape, given: Collection[Allotment]) -> Shape:
+    reach = [node_terms(one.selector, "")[0] for one in given if one.selector is not None]
+    amounts = dict(shape.requests) | dict(need for one in given for need in one.needs)
+    return replace(
+        shape,
+        requests=tuple(sorted(amounts.items())),
+        waits=tuple(text for text in shape.waits if not text.endswith(UNGIVEN)),
+        devices=(*shape.devices, *reach),
+    )
+
+
+def avoiding(demand: Demand, node: str, members: Collection[int]) -> Demand:
+    """A demand whose classes of these members do not go to a node, or "" to none."""
+    barred = (NodeTerm(fields=(Requirement("metadata.name", "NotIn", (node,)),)),) if node else ()
+    return replace(demand, root=_barred(demand.root, barred, frozenset(members)))
+
+
+def _barred(group: Wanted, barred: tuple[NodeTerm, ...], members: frozenset[int]) -> Wanted:
+    if not isinstance(group, Leaf):
+        return replace(group, children=tuple(_barred(child, barred, members) for child in group.children))
+    classes = [
+        replace(one, shape=replace(one.shape, devices=(*one.shape.devices, barred)))
+        if members.intersection(one.members)
+        else one
+        for one in group.classes
+    ]
+    return replace(group, classes=tuple(classes))
+
+
 def repairable(root: GroupNode) -> bool:
     """Whether a tree ran complete and lost a part: complete parts go on while the lost one comes back (E23)."""
     return root.initially_scheduled and any(leaf.holding and leaf.counts.holds for leaf in root.leaves())
@@ -99,7 +149,7 @@ def _group(group: GroupNode, jobs: Jobs, repairing: bool, released: Collection[i
         return None
     minimum = max(1, group.policy.minimum - len(over))
     minimum = min(minimum, len(present)) if repairing else minimum
-    return Composite(group.id, minimum, present, group.policy.topology, group.policy.preferred)
+    return Composite(group.id, minimum, present, group.topology, group.preferred)
 
 
 def _leaf_in_tree(group: GroupNode, jobs: Jobs, repairing: bool, released: Collection[int]) -> Leaf | None:
@@ -133,22 +183,14 @@ def _leaf(group: GroupNode, jobs: Jobs, released: Collection[int] = ()) -> Leaf:
         id=group.id,
         min_count=max(1, group.need),
         classes=tuple(
-            PodClass(_limited(members[0].shape, policy), tuple(m.id for m in members), role)
-            for (_, role), members in classes.items()
+            PodClass(members[0].shape, tuple(m.id for m in members), role) for (_, role), members in classes.items()
         ),
         bound=tuple(Bound(m.id, m.place, m.role) for m in sorted(held, key=_RANK)),
-        topology=policy.topology,
-        preferred=policy.preferred,
+        topology=group.topology,
+        preferred=group.preferred,
         exclusive=group.exclusive,
         final_size=None if policy.gang else _final_size(group, jobs),
     )
-
-
-def _limited(shape: Shape, policy: Policy) -> Shape:
-    """A shape with the fields of its group that are not supported."""
-    if not policy.unsupported:
-        return shape
-    return replace(shape, unsupported=(*shape.unsupported, *policy.unsupported))
 
 
 def _final_size(group: GroupNode, jobs: Jobs) -> int | None:

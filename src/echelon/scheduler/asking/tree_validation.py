@@ -80,7 +80,7 @@ def _disagree(one: Member, other: Member, answered: Collection[str]) -> Problem 
 def domains_problem(root: GroupNode, view: ClusterView) -> Problem | None:
     """Running pods must be in one domain of every key above them, or there is no domain to add pods to."""
     for group in root.subtree():
-        key = group.policy.topology if group.policy is not None else None
+        key = group.topology
         if key is None:
             continue
         found: dict[tuple[str, ...] | None, Member] = {}

@@ -54,8 +54,6 @@ class Policy:
     workload: str
     template: str
     parent: str
-    #: Fields of the group itself that placement cannot honour yet.
-    unsupported: tuple[str, ...] = ()
 
 
 def policy_of(group: GroupView) -> Policy:
@@ -76,5 +74,4 @@ def policy_of(group: GroupView) -> Policy:
         workload=spec.workload_ref.workload_name,
         template=spec.workload_ref.template_name,
         parent=spec.parent_composite_pod_group_name,
-        unsupported=("spec.resourceClaims of the PodGroup",) if spec.resource_claims else (),
     )

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-from ...api.objects.vocabulary import INITIALLY_SCHEDULED
+from ...api.objects.vocabulary import INITIALLY_SCHEDULED, KUEUE_PREFERRED_TOPOLOGY, KUEUE_REQUIRED_TOPOLOGY
 from ...api.scheme import COMPOSITE_POD_GROUPS, POD_GROUPS, PODS, Object, Resource
 from ...api.views.group_views import GroupView
 from ...api.views.pod_views import PodView
 from ...engine import Exclusive, Identity, Leaf, Shape
 from .group_policy import COMPOSITE, POD_GROUP, GroupKey, Policy, Problem
+from .object_facts import is_static
 
 
 @dataclass(slots=True, eq=False)
@@ -59,6 +60,8 @@ class Member:
     key: str = field(init=False)
     #: Whether other pods may be evicted for it; this never changes.
     may_preempt: bool = field(init=False)
+    #: Whether it is a static pod: its kubelet runs it whatever becomes of the object.  This never changes.
+    static: bool = field(init=False)
     #: Whether it is being deleted, and whether scheduling gates hold it.
     deleting: bool = field(init=False)
     gated: bool = field(init=False)
@@ -66,6 +69,7 @@ class Member:
     def __post_init__(self) -> None:
         self.name, self.namespace, self.key = self.pod.name, self.pod.namespace, self.pod.key
         self.may_preempt = self.pod.spec.preemption_policy != "Never"
+        self.static = is_static(self.pod)
         self.update(self.pod)
 
     def update(self, pod: PodView) -> None:
@@ -115,6 +119,11 @@ class Member:
     def spot(self) -> str:
         """Where it takes up room, if only because that is kept for it; "" if nowhere."""
         return self.node or self.assumed or self.nominated or self.reserved
+
+    @property
+    def expected(self) -> str:
+        """The node that other programs should know to be meant for it; "" if there is none."""
+        return self.nominated or self.reserved
 
     @property
     def leaving(self) -> bool:
@@ -235,6 +244,26 @@ class GroupNode:
         if self.policy is None or not self.policy.exclusive:
             return None
         return Exclusive(self.policy.exclusive, self.policy.priority)
+
+    @property
+    def topology(self) -> str | None:
+        """The key of which it needs one domain: as its object says, else as all its pods say to Kueue."""
+        if self.policy is None or self.policy.topology:
+            return self.policy.topology if self.policy is not None else None
+        return self._said_by_pods(KUEUE_REQUIRED_TOPOLOGY) or None
+
+    @property
+    def preferred(self) -> tuple[str, ...]:
+        """Keys of which it prefers one domain: as its object says, else as all its pods say to Kueue."""
+        if self.policy is None or self.policy.preferred:
+            return self.policy.preferred if self.policy is not None else ()
+        said = self._said_by_pods(KUEUE_PREFERRED_TOPOLOGY)
+        return (said,) if said else ()
+
+    def _said_by_pods(self, annotation: str) -> str:
+        """The value of an annotation that all its pods have; "" if they differ or have none."""
+        values = {member.pod.annotations.get(annotation, "") for member in self.members.values()}
+        return values.pop() if len(values) == 1 else ""
 
     @property
     def in_order(self) -> list[GroupNode]:

@@ -99,7 +99,8 @@ class Holdings:
             exclusive=exclusive,
             budgets=self._budgets.cover(member.id, member.pod) if placed else (),
             # A place that is only reserved repels other pods, but is no victim: its pod is not there yet.
-            evictable=not member.leaving and (placed or bool(member.nominated)),
+            # So is a static pod: it would go on running without its object.
+            evictable=not member.leaving and not member.static and (placed or bool(member.nominated)),
             identity=member.identity,
             repels=shape.anti_affinity if exclusive is None else (*shape.anti_affinity, ownership_term(exclusive)),
             coming=not placed,

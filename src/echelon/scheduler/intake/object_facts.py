@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...api.objects import vocabulary
+from ...api.objects import meta, vocabulary
+from ...api.scheme import NODES, Object
 from ...api.views.cluster_views import NodeView
 from ...api.views.group_views import GroupView
 from ...api.views.pod_views import PodView
 from ...base import quantity
 from ...base.decimals import read_count
 from ...base.instants import parse
-from ...engine import Node, Taint
+from ...engine import LARGEST, Node, Taint
+from ..devices.allotments import SKIPS, SKIPS_FEATURE
 
 _NO_INDEX = 1 << 31
 #: By the status of the condition Ready.
@@ -37,10 +39,15 @@ def node_of(node: NodeView) -> Node:
     return Node(
         name=node.name,
         labels=dict(node.labels),
-        allocatable={name: quantity.parse(allocatable[name], name) for name in counted},
+        allocatable={name: quantity.parse(allocatable[name], name) for name in counted} | _features(node),
         taints=_taints(node),
         unschedulable=node.spec.unschedulable,
     )
+
+
+def _features(node: NodeView) -> dict[str, int]:
+    """What the kubelet of a node can do that pods may need."""
+    return {SKIPS: LARGEST} if SKIPS_FEATURE in node.status.declared_features else {}
 
 
 def _taints(node: NodeView) -> tuple[Taint, ...]:
@@ -64,7 +71,8 @@ def _taints(node: NodeView) -> tuple[Taint, ...]:
 
 
 def node_facts(node: NodeView) -> tuple[Any, ...]:
-    return node.labels, node.spec, node.ready, node.status.allocatable, node.status.capacity
+    status = node.status
+    return node.labels, node.spec, node.ready, status.allocatable, status.capacity, status.declared_features
 
 
 def group_facts(group: GroupView) -> tuple[Any, ...]:
@@ -77,10 +85,23 @@ def role_of(pod: PodView) -> str:
     return owner.uid if owner is not None else pod.labels.get(vocabulary.REPLICATED_JOB_NAME, "")
 
 
+def is_static(pod: PodView) -> bool:
+    """Whether the object only mirrors a pod that a kubelet runs from its own files."""
+    owner = pod.controller
+    return vocabulary.MIRROR_POD in pod.annotations or (owner is not None and owner.kind == NODES.kind)
+
+
 def rank_of(pod: PodView) -> tuple[int, str, str]:
     """Order among interchangeable members: completion index, then age, then name."""
     index = read_count(pod.annotations.get(vocabulary.COMPLETION_INDEX, ""))
     return (_NO_INDEX if index is None else index, pod.metadata.creation_timestamp, pod.name)
+
+
+def bound_at(pod: Object) -> str:
+    """When a pod got its node, by the clock of the API server; "" if it has none.  Such times compare as text."""
+    condition = meta.find_condition(pod, "PodScheduled")
+    bound = condition is not None and condition.get("status") == "True"
+    return str(condition.get("lastTransitionTime") or "") if condition is not None and bound else ""
 
 
 def started_at(pod: PodView, now: float) -> float:

@@ -18,6 +18,7 @@ from ...api.views.placement_views import NodeSelector, PlacementSpec, ResourceAm
 from ...api.views.pod_views import PodView
 from ...base import quantity
 from ...engine import PORT, PORT_SHARES, NodeTerm, Operator, Preference, Requirement, Shape, Toleration
+from ..devices.claim_state import NOTHING_ASKED, DevicesAsked
 from . import pod_affinity
 
 _NODE_OPERATORS: dict[str, Operator] = {
@@ -264,10 +265,25 @@ def _requirements(expressions: Iterable[SelectorExpression], path: str) -> tuple
     return tuple(found), odd
 
 
+def with_devices(shape: Shape, asked: DevicesAsked) -> Shape:
+    """A shape with what its ResourceClaims ask for: devices as resources, and the nodes of those it has already."""
+    if asked is NOTHING_ASKED:
+        return shape
+    read = [node_terms(selector, "ResourceClaim status.allocation.nodeSelector") for selector in asked.reach]
+    amounts = dict(shape.requests)
+    for name, amount in asked.requests:
+        amounts[name] = amounts.get(name, 0) + amount
+    return replace(
+        shape,
+        requests=tuple(sorted(amounts.items())),
+        devices=tuple(dict.fromkeys(terms for terms, _ in read)),
+        waits=(*shape.waits, *asked.waits),
+        unsupported=(*shape.unsupported, *asked.unsupported, *(path for _, odd in read for path in odd)),
+    )
+
+
 def _unsupported(spec: PlacementSpec) -> Iterator[str]:
     for index, volume in enumerate(spec.volumes):
         for kind in volume:
             if kind != "name" and kind not in _KNOWN_VOLUMES and volume[kind] is not None:
                 yield f"spec.volumes[{index}].{kind}"
-    if spec.resource_claims:
-        yield "spec.resourceClaims"

@@ -30,6 +30,8 @@ def differences(kept: Translator, caches: Caches, clock: Clock) -> list[str]:
     """Where view and forest differ from ones rebuilt from the caches; empty when all is well."""
     rebuilt = Translator(ClusterView(kept.view.levels), caches, clock, _Deaf())
     rebuilt.read()
+    rebuilt.claims.give(kept.claims.in_flight)
+    rebuilt.take_volumes(kept.volumes.late.under_way)
     own = {member.uid: member for member in kept.members.values()}
     for member in list(rebuilt.members.values()):
         _repeat(rebuilt, member, own.get(member.uid))

@@ -46,6 +46,9 @@ class Binding:
 
     in_flight: int = 0
     groups: frozenset[int] = frozenset()
+    #: Pods that were placed, and since when the oldest of them was pending; "" if it is not known.
+    pods: int = 0
+    since: str = ""
 
 
 @dataclass(slots=True)
@@ -89,6 +92,8 @@ class RootState:
     number: int = 0
     #: When its last attempt began, 0 if it never came to one.
     begun: float = 0.0
+    #: The real seconds that the engine took for its last decision.
+    decided_in: float = 0.0
     #: When it last reported why it is blocked; 0 since it changed itself.
     explained_at: float = 0.0
     #: When it was last seen incomplete.

@@ -41,14 +41,14 @@ class Book:
     def __init__(self, counters: Counters, histograms: Histograms) -> None:
         self._counters = counters
         self._histograms = histograms
-        self._counted: dict[str, dict[tuple[str, ...], int]] = {
+        self._counted: dict[str, dict[tuple[str, ...], float]] = {
             name: {} if labels else {(): 0} for name, (_, labels) in counters.items()
         }
         self._measured: dict[str, dict[tuple[str, ...], Measured]] = {
             name: {} if labels else {(): Measured(bounds)} for name, (_, labels, bounds) in histograms.items()
         }
 
-    def count(self, name: str, *labels: str, by: int = 1) -> None:
+    def count(self, name: str, *labels: str, by: float = 1) -> None:
         counted = self._counted[name]
         counted[labels] = counted.get(labels, 0) + by
 

@@ -8,16 +8,18 @@ above it that lacks other child groups.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from ...api.objects.vocabulary import JOB_NAME
+from ...api.objects.vocabulary import JOB_NAME, KUEUE_GATES, KUEUE_QUEUE
 from ...api.scheme import JOBS
 from ...api.views.job_views import JobView
 from ..intake.group_policy import POD_GROUP
-from ..intake.group_tree import GroupNode
+from ..intake.group_tree import GroupNode, Member
 
 #: Child groups that a message about their parent spells out.
 _CHILDREN_TOLD = 2
+#: Whoever lifted what Kueue holds back would find it held back again, or would run beyond its quota.
+_KUEUE, _KUEUE_WORKLOADS = "see what Kueue waits for", "workloads.kueue.x-k8s.io"
 #: Finds a Job by `namespace/name`.
 Jobs = Callable[[str], JobView | None]
 
@@ -77,15 +79,19 @@ class IncompleteWords:
         """What would bring the missing pods, by who makes them."""
         assert group.policy is not None
         known, missing = group.counts.present, group.need - group.counts.present
-        gated = sum(member.gated for member in group.members.values() if not member.leaving)
+        space = "" if group.key.namespace == "default" else f" -n {group.key.namespace}"
+        gated = [member for member in group.members.values() if member.gated and not member.leaving]
+        if any(gate.startswith(KUEUE_GATES) for gate in _gates(gated)):
+            return f"{_KUEUE} before it lifts them (kubectl describe {_KUEUE_WORKLOADS}{space})"
         if gated:
-            return f"remove the scheduling gates of {min(gated, missing)} of its pods"
+            return f"remove the scheduling gates of {min(len(gated), missing)} of its pods"
         job, owner = self._job(group), group.view.controller if group.view is not None else None
+        if job is not None and job.spec.suspend and KUEUE_QUEUE in job.labels:
+            return f"{_KUEUE} before it admits Job/{job.name} (kubectl describe {_KUEUE_WORKLOADS}{space})"
         if job is not None and job.spec.suspend:
             return f"set spec.suspend of Job/{job.name} to false"
         maker = ("Job", job.name) if job is not None else (owner.kind, owner.name) if owner is not None else None
         if maker is not None:
-            space = "" if group.key.namespace == "default" else f" -n {group.key.namespace}"
             return f"see what {maker[0]}/{maker[1]} waits for (kubectl describe {maker[0].lower()} {maker[1]}{space})"
         what = f"{missing} more pod{'' if missing == 1 else 's'}"
         lower = f", or lower its spec.schedulingPolicy.gang.minCount to {known}" if known and group.policy.gang else ""
@@ -100,13 +106,16 @@ class IncompleteWords:
         return self._jobs(f"{group.key.namespace}/{name}") if name else None
 
 
+def _gates(gated: Iterable[Member]) -> list[str]:
+    return sorted({gate.name for member in gated for gate in member.pod.spec.scheduling_gates})
+
+
 def _held_back(group: GroupNode) -> str:
     """Pods that exist but do not count: they have scheduling gates, or are being deleted."""
     text = ""
     gated = [member for member in group.members.values() if member.gated and not member.place and not member.leaving]
     if gated:
-        gates = sorted({gate.name for member in gated for gate in member.pod.spec.scheduling_gates})
         has = "has" if len(gated) == 1 else "have"
-        text = f" without scheduling gates, {len(gated)} more {has} the scheduling gates {', '.join(gates)}"
+        text = f" without scheduling gates, {len(gated)} more {has} the scheduling gates {', '.join(_gates(gated))}"
     leaving = sum(member.leaving for member in group.members.values())
     return f"{text}, {leaving} more {'is' if leaving == 1 else 'are'} being deleted" if leaving else text

@@ -10,7 +10,7 @@ Metrics of kube-scheduler 1.37 keep their names and meaning, so that dashboards 
 from __future__ import annotations
 
 from collections import Counter as GroupCounts
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from prometheus_client import CollectorRegistry
@@ -22,11 +22,17 @@ from ..intake.group_tree import GroupNode, Member, Root
 from ..queueing.queue import Queue
 from ..queueing.root_state import RootState
 from .counters import Book, Counters, Histograms
+from .idle_devices import is_extended
 
 _SECONDS = tuple(0.001 * 2**power for power in range(17))
 _STEPS = tuple(4.0**power for power in range(10))
 _POD_VICTIMS = tuple(2.0**power for power in range(7))
 _GROUP_VICTIMS = tuple(2.0**power for power in range(11))
+#: Half a second to a day and a half: times of creation have whole seconds.
+_WAITS = tuple(0.5 * 2**power for power in range(19))
+#: Classes of size and priority, by the first number beyond them: labels must not be as many as values.
+_SIZES = ((2, "1"), (9, "2-8"), (65, "9-64"), (513, "65-512"))
+_PRIORITIES = ((0, "<0"), (1, "0"), (1000, "1-999"), (1_000_000, "1000-999999"))
 
 _ATTEMPT = ("result", "profile")
 COUNTERS: Counters = {
@@ -38,6 +44,8 @@ COUNTERS: Counters = {
     "echelon_scheduler_verdicts_total": ("Verdicts of the engine, remembered ones included.", ("verdict",)),
     "echelon_scheduler_bindings_total": ("Bindings answered.", ("result",)),
     "echelon_scheduler_pods_evicted_total": ("Pods evicted to make room.", ()),
+    "echelon_scheduler_preempted_pod_seconds_total": ("Seconds that evicted pods had run.", ()),
+    "echelon_scheduler_preempted_device_seconds_total": ("The same, times the devices they had.", ("resource",)),
     "echelon_scheduler_reservations_total": ("Reservations made for starving roots, and lapsed ones.", ("event",)),
 }
 HISTOGRAMS: Histograms = {
@@ -52,6 +60,10 @@ HISTOGRAMS: Histograms = {
     "scheduler_pod_scheduling_sli_duration_seconds": ("From first seeing a pod until it is bound.", (), _SECONDS),
     "scheduler_preemption_victims": ("Pods evicted by one preemption for a pod.", (), _POD_VICTIMS),
     "scheduler_workload_preemption_victims": ("Pods evicted by one preemption for a tree.", (), _GROUP_VICTIMS),
+    "echelon_scheduler_time_to_schedule_seconds": (
+        "From the creation of the oldest pending pod of a root until all that was placed is bound.",
+        ("size", "priority"), _WAITS,
+    ),
     "echelon_scheduler_engine_steps": ("Steps of its budget that a decision used.", (), _STEPS),
     "echelon_scheduler_binding_duration_seconds": ("From sending a binding until its answer.", (), _SECONDS),
 }  # fmt: skip
@@ -60,6 +72,8 @@ GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "scheduler_queued_entities": ("Pods without a group and trees of groups that are waiting.", ("queue", "type")),
     "scheduler_pending_pods": ("Pods that are not bound, members of groups included.", ("queue",)),
     "echelon_scheduler_oldest_pending_seconds": ("The age of the oldest waiting pod.", ("type",)),
+    "echelon_scheduler_reservations": ("Reservations that are held.", ()),
+    "echelon_scheduler_oldest_reservation_seconds": ("The age of the oldest reservation.", ()),
 }
 #: The queues that kube-scheduler's gauges tell apart.
 _LINES = ("active", "unschedulable", "preempting", "incomplete", "gated")
@@ -105,6 +119,20 @@ class Metrics:
             outcome = "error" if result == "error" else "unschedulable"
             self._count("scheduler_schedule_attempts_total", outcome, profile, by=_count(root.pending_pods()))
 
+    def scheduled(self, root: Root, pods: int, since: str, now: float) -> None:
+        """All bindings of a root are answered, the oldest of its pods was pending since then."""
+        if since:
+            labels = _class_of(pods, _SIZES, "513+"), _class_of(root.priority, _PRIORITIES, "1000000+")
+            waited = max(0.0, now - parse(since))
+            self._measured("echelon_scheduler_time_to_schedule_seconds", *labels).observe(waited)
+
+    def lost(self, seconds: float, requests: Iterable[tuple[str, int]]) -> None:
+        """A pod is evicted that has run this long with these resources."""
+        self._count("echelon_scheduler_preempted_pod_seconds_total", by=seconds)
+        for resource, amount in requests:
+            if is_extended(resource) and amount:
+                self._count("echelon_scheduler_preempted_device_seconds_total", resource, by=seconds * amount)
+
     def reserved(self, event: Literal["made", "lapsed"]) -> None:
         """A reservation was made for a root, or lapsed."""
         self._count("echelon_scheduler_reservations_total", event)
@@ -142,12 +170,19 @@ class Backlog:
     """Waiting roots and pods, counted at each scrape."""
 
     def __init__(
-        self, names: Collection[str], states: Callable[[], Iterable[RootState]], queue: Queue, now: Callable[[], float]
+        self,
+        names: Collection[str],
+        states: Callable[[], Iterable[RootState]],
+        queue: Queue,
+        now: Callable[[], float],
+        reservations: Callable[[], Sequence[float]] = tuple,
     ) -> None:
         self._names = names
         self._states = states
         self._queue = queue
         self._now = now
+        #: The ages of reservations.
+        self._reservations = reservations
 
     def describe(self) -> Iterator[Metric]:
         """Nothing is known before the first scrape."""
@@ -167,7 +202,10 @@ class Backlog:
                 if state.since:
                     oldest[kind,] = max(oldest.get((kind,), 0.0), self._now() - parse(state.since))
             pods["gated",] += _gated_pods(state.root)
-        found: tuple[Mapping[tuple[str, ...], float], ...] = (entities, pods, oldest)
+        ages = self._reservations()
+        found: tuple[Mapping[tuple[str, ...], float], ...] = (
+            entities, pods, oldest, {(): len(ages)}, {(): max(ages, default=0.0)}
+        )  # fmt: skip
         for (name, (text, labels)), values in zip(GAUGES.items(), found, strict=True):
             gauge = GaugeMetricFamily(name, text, labels=labels)
             for key, value in sorted(values.items()):
@@ -190,6 +228,10 @@ def _name_of(verdict: Verdict) -> str:
     if isinstance(verdict, Blocked):
         return "blocked" if verdict.proved else "exhausted"
     return "placed" if isinstance(verdict, Placed) else "evict"
+
+
+def _class_of(value: int, classes: Iterable[tuple[int, str]], last: str) -> str:
+    return next((name for beyond, name in classes if value < beyond), last)
 
 
 def _count(pods: Iterable[Member]) -> int:

@@ -2,9 +2,10 @@
 
 | outcome                  | groups (…InitiallyScheduled)                | pods (PodScheduled)          |
 |--------------------------|---------------------------------------------|------------------------------|
-| something is missing yet | False Unschedulable, what it waits for      | False Unschedulable          |
+| something is missing yet | False Unschedulable, what it waits for      | False WaitingForGroup        |
 | the tree is wrong        | False PodGroupError, CompositePodGroupError | False SchedulerError         |
 | blocked                  | False Unschedulable, what is missing        | False Unschedulable          |
+| reserved                 | the same                                    | the same, and nominated node |
 | preempting               | False Unschedulable, the victims            | the same, and nominated node |
 | placed                   | True Scheduled, and stays so                | True, by the binding         |
 
@@ -32,6 +33,8 @@ from .incomplete_words import IncompleteWords, obstacle
 from .writes import ApiWriter, ConditionDraft
 
 _UNSCHEDULABLE = "Unschedulable"
+#: Of pods that are not tried yet.  Autoscalers take `Unschedulable` for a call for nodes, and no node would help these.
+_WAITING = "WaitingForGroup"
 _LAYOUT_REASON = {POD_GROUP: "PodGroupError", COMPOSITE: "CompositePodGroupError"}
 _DISRUPTION = "DisruptionTarget"
 _PREEMPTED = "PreemptionByScheduler"
@@ -59,21 +62,21 @@ class Reporter:
         if problem is not None:
             for group in root.subtree():
                 self._set_group(group, _UNSCHEDULABLE, problem.text)
-            self._set_pods(root.pending_pods(), _UNSCHEDULABLE, problem.text)
+            self._set_pods(root.pending_pods(), _WAITING, problem.text)
             return
         for group in root.subtree():
             if obstacle(group) is not None:
                 self._set_group(group, _UNSCHEDULABLE, self._words.of_group(group))
         for leaf in root.leaves():
             if leaf.pending and obstacle(leaf) is not None:
-                self._set_pods(leaf.pending.values(), _UNSCHEDULABLE, self._words.of_pods(leaf))
+                self._set_pods(leaf.pending.values(), _WAITING, self._words.of_pods(leaf))
 
     def meanwhile(self, root: GroupNode) -> None:
         """Room is being made for a tree: what is not complete, or came since, says what it waits for."""
         if root.counts.unready:
             self.waiting(root, None)
         late = [pod for pod in root.pending_pods() if not pod.nominated and pod.group and not obstacle(pod.group)]
-        self._set_pods(late, _UNSCHEDULABLE, "waiting for sibling pods: room is being made for them")
+        self._set_pods(late, _WAITING, "waiting for sibling pods: room is being made for them")
 
     def broken(self, root: GroupNode, problem: Problem) -> None:
         """Never tried: the tree is not one that may be scheduled."""
@@ -88,17 +91,18 @@ class Reporter:
         note: str = "",
         asked: Collection[int] = (),
         parts: Mapping[int, Blocked] = _NO_PARTS,
-    ) -> None:
+    ) -> str:
         """Not placed, or only in part: groups that do not hold and pods that wait say why.
 
         `note` is what there is to say about reservations, `asked` are the PodGroups of which pods were to be placed
-        (all, if it does not say), and `parts` are verdicts on groups that were asked for by themselves.
+        (all, if it does not say), and `parts` are verdicts on groups that were asked for by themselves.  Returns what
+        is new about the root; "" if that was said before.
         """
         names, bound, more = names_of(root), _bound_pods(root), f"; {note}" if note else ""
         if isinstance(root, Member):
             text = sentence(verdict, names, bound, root.id) + more
-            self._set_pods([root], _UNSCHEDULABLE, text, again=_SECONDS_BETWEEN_TEXTS)
-            return
+            changed = self._set_pods([root], _UNSCHEDULABLE, text, again=_SECONDS_BETWEEN_TEXTS)
+            return text if changed else ""
         changed, origins, asked = False, _origins(root), asked or {leaf.id for leaf in root.leaves()}
         for group in root.subtree():
             if not group.counts.holds:
@@ -111,15 +115,23 @@ class Reporter:
             tried = leaf.id in asked
             of = parts.get(leaf.id, verdict)
             why = sentence(of, names, bound, origins=origins) + _first(of, leaf.id, origins) + more
-            why = why if tried else self._words.of_pods(leaf) or why
-            changed |= self._set_pods(leaf.pending.values(), _UNSCHEDULABLE, why, again=_SECONDS_BETWEEN_TEXTS)
+            lack = "" if tried else self._words.of_pods(leaf)
+            reason = _WAITING if lack else _UNSCHEDULABLE
+            changed |= self._set_pods(leaf.pending.values(), reason, lack or why, again=_SECONDS_BETWEEN_TEXTS)
         if changed:
             own = sentence(verdict, names, bound, root.id, origins) + more
             self._event(root, "Warning", "FailedScheduling", own)
+            return own
+        return ""
 
     def reserved(self, root: Root, text: str) -> None:
         """Nodes are reserved for it until the pods on them have ended."""
         self._event(root, "Normal", "Reserved", text)
+
+    def expected(self, members: Iterable[Member]) -> None:
+        """Pods say at once which node is kept for them: autoscalers and people read it there."""
+        for member in members:
+            self._writer.set_conditions(PODS, member.obj, nominatedNodeName=member.expected)
 
     def lapsed(self, root: Root, seconds: float) -> None:
         """Its reservation is released, since no pod on the reserved nodes has ended."""
@@ -135,7 +147,7 @@ class Reporter:
             self._event(root, "Normal", "Preempting", text)
         for member in root.pending_pods():
             if member.group is not None and member.id not in placement.assignment:
-                self._set_pods([member], _UNSCHEDULABLE, self._beside(member.group, text, placement, of_pods=True))
+                self._set_pods([member], _WAITING, self._beside(member.group, text, placement, of_pods=True))
                 continue
             self._writer.set_conditions(
                 PODS,
@@ -229,7 +241,7 @@ class Reporter:
             if same and now - member.told < again:
                 continue
             condition = ConditionDraft("PodScheduled", "False", reason, text)
-            if self._writer.set_conditions(PODS, member.obj, condition, nominatedNodeName=member.nominated):
+            if self._writer.set_conditions(PODS, member.obj, condition, nominatedNodeName=member.expected):
                 member.told = now
                 self._recorder.record(PODS, member.obj, "Warning", "FailedScheduling", text)
                 changed = True

@@ -14,17 +14,22 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from ...api.errors import ApiError
+from ...api.errors import ApiError, said
 from ...api.objects import meta
-from ...api.objects.vocabulary import EVICTED_BY
+from ...api.objects.vocabulary import EVICTED_BOUND_UNTIL, EVICTED_BY
 from ...api.scheme import NODES, PODS, Object, Resource
 from ...api.verbs import DeleteOptions, Patch, PatchType, Verbs
 from ...base.clock import Clock
 from ...client.informer import Caches
 from ..intake.group_tree import Member
+from ..intake.object_facts import bound_at
+from .claim_writes import ClaimWriter
 from .metrics import Metrics
+from .retried_writes import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, RetriedWrites
+from .volume_writes import VolumeWriter
 from .write_pool import Job, WritePool
 
 log = logging.getLogger(__name__)
@@ -38,8 +43,6 @@ _SCHEDULED_SECONDS = 3.0
 _SCHEDULED_AT_MOST_SECONDS = 15.0
 _EVENT_SECONDS = 5.0
 _EVENT_AT_MOST_SECONDS = 60.0
-_FIRST_RETRY_SECONDS = 0.5
-_LAST_RETRY_SECONDS = 30.0
 
 #: Called with the member of a binding, and with what went wrong, "" if nothing did.
 BindingAnswered = Callable[[Member, str], None]
@@ -80,6 +83,11 @@ class ApiWriter:
         self._metrics = metrics
         self._bindings = WritePool("scheduler-bind", _BINDINGS_AT_ONCE, clock)
         self._others = WritePool("scheduler-write", _OTHER_WRITES_AT_ONCE, clock)
+        self._retried = RetriedWrites(self._others.submit, self._later)
+        submit = self._bindings.submit
+        giving_back = RetriedWrites(submit, self._later)
+        self.claims = ClaimWriter(verbs, caches, submit, giving_back)
+        self.volumes = VolumeWriter(verbs, caches, clock, submit, self._later, giving_back)
         self._status_writes: dict[str, _StatusWrite] = {}
         #: Writes that wait for bindings to finish, the oldest first.
         self._patient: deque[_StatusWrite] = deque()
@@ -126,10 +134,10 @@ class ApiWriter:
         try:
             await self._verbs.bind(member.namespace, member.name, node, uid=member.uid)
         except (ApiError, OSError, TimeoutError) as error:
-            error_text = str(error) or type(error).__name__
+            error_text = said(error)
         self._metrics.answered(self._clock.now() - sent)
         if error_text:
-            await self._find_out(member, node, answered, error_text, _FIRST_RETRY_SECONDS)
+            await self._find_out(member, node, answered, error_text, FIRST_RETRY_SECONDS)
         else:
             answered(member, "")
 
@@ -143,7 +151,7 @@ class ApiWriter:
             if isinstance(error, ApiError) and error.code == 404:
                 answered(member, error_text)
             else:
-                again = min(retry * 2, _LAST_RETRY_SECONDS)
+                again = min(retry * 2, LAST_RETRY_SECONDS)
                 self._later(retry, lambda: self._find_out(member, node, answered, error_text, again))
             return
         self._caches.observe(PODS, pod)
@@ -160,51 +168,24 @@ class ApiWriter:
         None is deleted before all are marked: the next process sees by condition and annotation which pods to evict.
         """
         condition = ConditionDraft("DisruptionTarget", "True", "PreemptionByScheduler", message)
-        unmarked = {member.id: None for member in members}
+        # The server says when pods were bound: the time of the condition, which is ours, must not be compared with it.
+        until = max((bound_at(member.obj) for member in members), default="")
+        notes = {EVICTED_BY: scheduler, **({EVICTED_BOUND_UNTIL: until} if until else {})}
 
         async def mark(member: Member) -> None:
-            if not meta.condition_is(member.obj, condition.type):
-                await self._patch(PODS, member.obj, {condition.type: condition}, {}, {EVICTED_BY: scheduler})
+            if still_there(member) and not meta.condition_is(member.obj, condition.type):
+                await self._patch(PODS, member.obj, {condition.type: condition}, {}, notes)
 
         async def delete(member: Member) -> None:
-            if not meta.deleting(member.obj):
+            if still_there(member) and not meta.deleting(member.obj):
                 options = DeleteOptions(uid=member.uid)
                 await self._verbs.delete(PODS, meta.name(member.obj), meta.namespace(member.obj), options)
 
-        def marked(member: Member) -> None:
-            unmarked.pop(member.id, None)
-            if not unmarked:
-                for one in members:
-                    self._insist(one, delete, still_there, lambda _: None)
+        def on_all(act: Callable[[Member], Awaitable[None]], done: Callable[[], None]) -> None:
+            writes = [(f"evicting pod {member.key}", partial(act, member)) for member in members]
+            self._retried.insist_on_all(writes, done)
 
-        for member in members:
-            self._insist(member, mark, still_there, marked)
-
-    def _insist(
-        self,
-        member: Member,
-        act: Callable[[Member], Awaitable[None]],
-        still_there: Callable[[Member], bool],
-        done: Callable[[Member], None],
-        retry: float = _FIRST_RETRY_SECONDS,
-    ) -> None:
-        """Do something to a pod; retried until it is done or the pod is gone."""
-
-        async def attempt() -> None:
-            try:
-                if still_there(member):
-                    await act(member)
-            except (ApiError, OSError, TimeoutError) as error:
-                if not isinstance(error, ApiError) or error.code != 404:
-                    log.warning("evicting pod %s: %s", member.key, error or type(error).__name__)
-                    self._later(retry, attempt_again)
-                    return
-            done(member)
-
-        async def attempt_again() -> None:
-            self._insist(member, act, still_there, done, min(retry * 2, _LAST_RETRY_SECONDS))
-
-        self._others.submit(attempt)
+        on_all(mark, lambda: on_all(delete, lambda: None))
 
     # -- conditions ------------------------------------------------------------------------------------
 
@@ -247,7 +228,7 @@ class ApiWriter:
     def _submit(self, write: _StatusWrite) -> None:
         """Groups go before pods: a group's reason should not wait for those of a thousand pods."""
         write.patient = 0.0
-        self._others.submit(lambda: self._write(write, _FIRST_RETRY_SECONDS), can_wait=write.resource is PODS)
+        self._others.submit(lambda: self._write(write, FIRST_RETRY_SECONDS), can_wait=write.resource is PODS)
 
     async def _write_patient(self) -> None:
         while True:
@@ -264,7 +245,7 @@ class ApiWriter:
                 self._submit(write)
             else:
                 write.patient = 0.0
-                await self._write(write, _FIRST_RETRY_SECONDS)
+                await self._write(write, FIRST_RETRY_SECONDS)
 
     def condition_of(self, obj: Object, type_: str) -> ConditionDraft | None:
         """A condition as an object has it or is about to have it."""
@@ -284,7 +265,7 @@ class ApiWriter:
                     continue
                 write.conditions = write.writing | write.conditions
                 write.fields = write.writing_fields | write.fields
-                self._later(retry, lambda: self._write(write, min(retry * 2, _LAST_RETRY_SECONDS)))
+                self._later(retry, lambda: self._write(write, min(retry * 2, LAST_RETRY_SECONDS)))
                 return
         self._status_writes.pop(meta.uid(write.obj), None)
 

@@ -1,0 +1,1 @@
+"""Volumes that are bound when their first pod has a node."""
