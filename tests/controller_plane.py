@@ -24,10 +24,10 @@ from echelon.base.rng import Rng
 from echelon.client.events import Recorder
 from echelon.client.informer import Caches
 from echelon.controllers.garbage import GarbageCollector
+from echelon.controllers.groups.protection import CompositePodGroupProtection, PodGroupProtection
 from echelon.controllers.job import JobController
 from echelon.controllers.jobset import JobSetController
 from echelon.controllers.nodes.exclusive_placement import ExclusivePlacementController
-from echelon.controllers.protection import CompositePodGroupProtection, PodGroupProtection
 from echelon.controllers.runner import Controller, Runner
 from echelon.controllers.stage_quota import StageQuotaController
 from echelon.controllers.trainjob import TrainJobController

@@ -26,9 +26,9 @@ from echelon.api.scheme import (
 from echelon.api.verbs import Patch, PatchType
 from echelon.client.informer import Caches
 from echelon.controllers.garbage import GarbageCollector
+from echelon.controllers.groups.protection import CompositePodGroupProtection, PodGroupProtection
 from echelon.controllers.job import JobController
 from echelon.controllers.nodes.lost_pods import LostPodController
-from echelon.controllers.protection import CompositePodGroupProtection, PodGroupProtection
 from echelon.controllers.runner import Controller
 from echelon.controllers.tenancy.namespaces import NamespaceController
 from echelon.controllers.tenancy.service_accounts import RootCertificateController, ServiceAccountController

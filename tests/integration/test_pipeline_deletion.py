@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
+import asyncio
+from contextlib import aclosing, suppress
 from typing import Any
 
 import pytest
 
 from echelon.api.errors import ApiError
 from echelon.api.objects import meta
-from echelon.api.scheme import CONFIG_MAPS, JOBS, NAMESPACES, Object
+from echelon.api.scheme import CONFIG_MAPS, JOBS, NAMESPACES, PODS, Object
 from echelon.api.verbs import DeleteOptions, Patch, PatchType, Propagation, WatchOptions
 from echelon.server.pipeline import Pipeline
+from echelon.testing.builders import bare_pod
 
 
 def finalizers(*names: str) -> Patch:
@@ -43,6 +45,20 @@ async def test_an_object_that_nothing_holds_is_gone_at_once(pipeline: Pipeline) 
     assert (meta.uid(removed), meta.deleting(removed)) == (meta.uid(made), False)
     assert (event.type, event.object["metadata"]["resourceVersion"]) == ("DELETED", pipeline.resource_version)
     assert (await refusal(pipeline.delete(CONFIG_MAPS, "c", "default"))).code == 404
+
+
+async def test_a_status_that_is_written_while_a_pod_goes_does_not_fail_its_deletion(pipeline: Pipeline) -> None:
+    """The write finds the pod marked, with nothing to wait for, and takes it with it."""
+    patch = Patch(PatchType.MERGE, {"status": {"nominatedNodeName": "n"}})
+    for turns in range(6):
+        await pipeline.create(PODS, bare_pod("p"), "default")
+        deletion = asyncio.create_task(pipeline.delete(PODS, "p", "default", DeleteOptions(grace_period_seconds=0)))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        with suppress(ApiError):
+            await pipeline.patch(PODS, "p", patch, "default", "status")
+        assert meta.deleting(await deletion)
+        assert (await refusal(pipeline.get(PODS, "p", "default"))).code == 404
 
 
 @pytest.mark.conformance("API-67")

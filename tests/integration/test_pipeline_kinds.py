@@ -23,6 +23,8 @@ _RUNTIME: Object = {
     "spec": {"mlPolicy": {"numNodes": 1, "torch": {}}, "template": {"spec": _JOBSET_SPEC}},
 }
 
+_CLAIM_SPEC: Object = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}
+
 #: The least that makes a valid object, for kinds that need something.
 _BODIES: dict[str, Object] = {
     "Pod": {"spec": _POD_SPEC},
@@ -34,6 +36,21 @@ _BODIES: dict[str, Object] = {
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     },
     "StorageClass": {"provisioner": "kubernetes.io/no-provisioner"},
+    "CSIDriver": {"spec": {"attachRequired": True}},
+    "CSINode": {"spec": {"drivers": [{"name": "d.example.org", "nodeID": "n"}]}},
+    "CSIStorageCapacity": {"storageClassName": "fast"},
+    "DeviceClass": {"spec": {}},
+    "DeviceTaintRule": {"spec": {"taint": {"key": "broken", "effect": "NoSchedule"}}},
+    "ResourceClaim": {"spec": _CLAIM_SPEC},
+    "ResourceClaimTemplate": {"spec": {"spec": _CLAIM_SPEC}},
+    "ResourceSlice": {
+        "spec": {
+            "driver": "d.example.org",
+            "nodeName": "n",
+            "pool": {"name": "n", "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "g0"}],
+        }
+    },
     "Event": {"involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}, "reason": "R", "message": "m"},
     "EndpointSlice": {"addressType": "IPv4"},
     "PodTemplate": {"template": {"spec": _POD_SPEC}},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..api.group_kinds import group_of
 from ..api.objects import meta
 from ..api.objects.subtree import items, mapping
 from ..api.objects.vocabulary import GROUP_PER_JOB
@@ -52,14 +53,10 @@ class GangWatch:
 def groups_joined(obj: Object) -> Iterable[str]:
     """Keys of the PodGroups that the pod templates of a Job or JobSet name."""
     if obj["kind"] == JOBS.kind:
-        names = {_named(mapping(obj, "spec", "template"))}
+        names = {group_of(mapping(obj, "spec", "template"))}
     else:
         names = {name for one in items(obj, "spec", "replicatedJobs") for name in _named_by_jobs(one)}
     return [f"{meta.namespace(obj)}/{name}" for name in sorted(names) if name]
-
-
-def _named(pod_template: Object) -> str:
-    return str(mapping(pod_template, "spec", "schedulingGroup").get("podGroupName") or "")
 
 
 def _named_by_jobs(replicated_job: Object) -> list[str]:
@@ -67,4 +64,4 @@ def _named_by_jobs(replicated_job: Object) -> list[str]:
     prefix = mapping(replicated_job, "template", "metadata", "annotations").get(GROUP_PER_JOB)
     if prefix:
         return [f"{prefix}-{index}" for index in range(int(replicated_job.get("replicas", 1)))]
-    return [_named(mapping(replicated_job, "template", "spec", "template"))]
+    return [group_of(mapping(replicated_job, "template", "spec", "template"))]

@@ -98,7 +98,7 @@ class JobController:
 
 def _spokesman(job: JobView) -> str:
     """The JobSet that tells about a gang of which the Job is only a part."""
-    owner, joins = job.controller, job.spec.template.spec.scheduling_group.pod_group_name
+    owner, joins = job.controller, job.spec.template.group_name
     return f"JobSet/{owner.name}" if owner is not None and owner.kind == JOB_SETS.kind and joins else ""
 
 

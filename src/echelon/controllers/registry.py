@@ -13,16 +13,18 @@ from .apps.deployment import DeploymentController
 from .apps.replicas import ReplicaSetController, ReplicationControllerController
 from .apps.stateful import StatefulSetController
 from .cronjob import CronJobController
+from .devices.resource_claims import ResourceClaimController
 from .disruption_budgets import DisruptionController
 from .endpoint_slices import EndpointSliceController
 from .garbage import GarbageCollector
+from .groups.job_groups import JobGroupsController
+from .groups.protection import CompositePodGroupProtection, PodGroupProtection
 from .job import JobController
 from .jobset import JobSetController
 from .nodes.exclusive_placement import ExclusivePlacementController
 from .nodes.lifecycle import NodeLifecycleController
 from .nodes.lost_pods import LostPodController
 from .nodes.taint_eviction import TaintEvictionController
-from .protection import CompositePodGroupProtection, PodGroupProtection
 from .runner import Controller
 from .stage_quota import StageQuotaController
 from .tenancy.namespaces import NamespaceController
@@ -55,6 +57,7 @@ _ALL: tuple[ControllerClass, ...] = (
     CompositePodGroupProtection,
     DisruptionController,
     EndpointSliceController,
+    ResourceClaimController,
     LostPodController,
     NodeLifecycleController,
     TaintEvictionController,
@@ -112,7 +115,12 @@ def _known(word: str) -> str:
 
 
 #: On a real cluster kube-controller-manager owns the rest.
-CLUSTER_CONTROLLERS = (JobSetController.name, TrainJobController.name, StageQuotaController.name)
+CLUSTER_CONTROLLERS = (
+    JobSetController.name,
+    TrainJobController.name,
+    StageQuotaController.name,
+    JobGroupsController.name,
+)
 
 
 def cluster_controllers(
@@ -129,4 +137,6 @@ def cluster_controllers(
         made.append(TrainJobController(caches, admitted=False))
     if StageQuotaController.name in names:
         made.append(StageQuotaController(caches, admitted=False))
+    if JobGroupsController.name in names:
+        made.append(JobGroupsController(caches))
     return made

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
-from ..api.errors import ApiError
+from ..api.errors import ApiError, said
 from ..api.objects import meta
 from ..api.scheme import Object, Resource
 from ..api.verbs import DeleteOptions, Verbs
@@ -116,6 +116,10 @@ class Runner:
         self._handlers = [(source.resource, self._enqueuer(source)) for source in controller.sources()]
         self._writes = asyncio.Semaphore(_PARALLEL_WRITES)
 
+    def state(self, _most: int) -> dict[str, object]:
+        """What is under way, for people; it has no lists that could be too long."""
+        return {"name": self._controller.name, **self.queue.state()}
+
     async def run(self) -> None:
         """Work until cancelled; begins once all caches are filled."""
         for resource, handler in self._handlers:
@@ -161,10 +165,11 @@ class Runner:
                 await self._survey(self._surveys, key)
             plan = self._controller.decide(key, self._clock.now())
             await self._enact(plan)
+            self._log(key, plan)
         except (ApiError, OSError) as error:
             expected = isinstance(error, ApiError) and error.reason in ("Conflict", "AlreadyExists")
             level = logging.DEBUG if expected else logging.WARNING
-            log.log(level, "%s %s: %s", self._controller.name, key, error or type(error).__name__)
+            log.log(level, "%s %s: %s", self._controller.name, key, said(error))
             self.queue.retry(key)
         except Exception as error:
             resource = self._controller.sources()[0].resource
@@ -175,6 +180,18 @@ class Runner:
             self.queue.forget(key)
             if plan.requeue_after is not None:
                 self.queue.add_after(key, plan.requeue_after)
+
+    def _log(self, key: str, plan: Plan) -> None:
+        """One line per decision that made or removed something; changes of status and fields at level debug."""
+        made = [action for stage in plan.stages for action in stage]
+        kinds = {"created": Create, "deleted": Delete, "patched": ApplyPatch}
+        counts = {word: sum(isinstance(one, kind) for one in made) for word, kind in kinds.items()}
+        level = logging.INFO if counts["created"] or counts["deleted"] else logging.DEBUG
+        if (made or plan.status is not None) and log.isEnabledFor(level):
+            namespace, _, name = key.rpartition("/")
+            kind = self._controller.sources()[0].resource.kind
+            told = {"controller": self._controller.name, "kind": kind, "namespace": namespace, "name": name, **counts}
+            log.log(level, "reconciled", extra={"fields": {**told, "status": plan.status is not None}})
 
     async def _look_up(self, doubts: Iterable[tuple[Resource, str, str]]) -> None:
         for count, (resource, namespace, name) in enumerate(doubts):

@@ -105,7 +105,7 @@ def clear(status: StatusDraft, why: str) -> None:
 def in_use(gangs: Gangs, jobs: Sequence[JobView]) -> Gangs:
     """The groups that these Jobs are in, with those above them, and what the Jobs say themselves."""
     by_name = {(group.resource.kind, group.name): group for group in gangs.groups}
-    joined = {job.spec.template.spec.scheduling_group.pod_group_name for job in jobs if not job.spec.suspend}
+    joined = {job.spec.template.group_name for job in jobs if not job.spec.suspend}
     found: dict[str, GroupView] = {}
     for name in sorted(joined):
         group = by_name.get((POD_GROUPS.kind, name))
@@ -158,7 +158,7 @@ def _worst(gangs: Gangs, draft: Draft, now: float) -> _Trouble | None:
     if not found:
         found += _lost_members(gangs, draft, now)
     for job in gangs.below:
-        told, joins = job.condition(GANG_PENDING), job.spec.template.spec.scheduling_group.pod_group_name
+        told, joins = job.condition(GANG_PENDING), job.spec.template.group_name
         if told is not None and told.status == "True" and (told.reason == INCOMPLETE or not joins):
             found.append(_Found(_ORDER.index(told.reason), False, job.name, f"Job {job.name}", told.message))
     if not found:

@@ -87,7 +87,7 @@ class HttpSession:
             except BROKEN as problem:
                 untrusted = isinstance(getattr(problem, "reason", None), ssl.SSLCertVerificationError)
                 if attempt == self.attempts or untrusted:
-                    raise LoadingFailed(f"{what}: {problem or type(problem).__name__}") from problem
+                    raise LoadingFailed(f"{what}: {str(problem) or type(problem).__name__}") from problem
                 self.sleep(pause)
             pause = min(pause * 2, _MOST_PAUSE)
         raise AssertionError("at least one attempt")

@@ -99,7 +99,7 @@ class PlainApi:
                 if created is not None:
                     self.events.append((created.type, created.reason, created.message))
             case ApplyPatch(resource, _, name, patch, subresource):
-                assert not subresource
+                assert ("status" in patch.body) == (subresource == "status")
                 old = self.get(resource, name)
                 for precondition in ("uid", "resourceVersion"):
                     stated = patch.body["metadata"].get(precondition)

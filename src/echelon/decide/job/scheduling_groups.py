@@ -28,7 +28,7 @@ from . import child_names
 from .model import Job
 
 #: Template fields that a PodGroup takes over as they are.
-_COPIED = (
+COPIED = (
     "schedulingPolicy",
     "schedulingConstraints",
     "disruptionMode",
@@ -90,7 +90,7 @@ def controller_reference(job: JobView) -> tuple[str, str, str]:
 
 def step(job: Job, pods: MemberPods, workloads: Sequence[WorkloadView], groups: Sequence[PodGroupView]) -> GroupStep:
     """`workloads` name the Job's group controller, `groups` are controlled by the Job; both in a stable order."""
-    if job.spec.template.spec.scheduling_group.pod_group_name:
+    if job.spec.template.group_name:
         return UNGROUPED
     if _is_root(job.view):
         return _root(job, pods, workloads, groups)
@@ -329,7 +329,7 @@ def _new_group(job: Job, workload: WorkloadView, template: GroupTemplate, owners
         "spec": {
             "workloadRef": {"workloadName": workload.name, "templateName": template.name},
             **({"parentCompositePodGroupName": parent} if parent else {}),
-            **{key: tree[key] for key in _COPIED if tree.get(key) is not None},
+            **{key: tree[key] for key in COPIED if tree.get(key) is not None},
         },
     }
 

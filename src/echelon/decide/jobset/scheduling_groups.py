@@ -113,7 +113,7 @@ def _annotated(js: JobSet) -> Tree:
 
 
 def _joins_tree(rj: ReplicatedJob) -> bool:
-    brings_its_own = bool(rj.pod_spec.scheduling_group.pod_group_name or rj.template.spec.scheduling)
+    brings_its_own = bool(rj.template.spec.template.group_name or rj.template.spec.scheduling)
     return bool(rj.ours and rj.pods and not rj.by_node_selector and not brings_its_own)
 
 

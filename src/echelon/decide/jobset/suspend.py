@@ -2,7 +2,8 @@
 
 A Job's template may change only while it is suspended, so what was changed in the JobSet meanwhile (labels,
 annotations, node selector, tolerations, scheduling gates, resources) goes to its Jobs in the same write that resumes
-them.
+them.  Most servers let a template change only if its Job never started, so the start time of one that did is taken back
+first, as JobSet's own controller does.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...api.objects.subtree import items, mapping
-from ...api.scheme import JOB_SETS, Object
+from ...api.scheme import JOB_SETS, JOBS, Object
+from ...api.verbs import Patch, PatchType
 from ...api.views.job_views import JobView
 from ...base import quantity
 from ..plan import ApplyPatch, Note
@@ -39,14 +41,14 @@ def regrouped(js: JobSet, jobs: SortedJobs, members: dict[str, Membership]) -> l
 
 
 def _group(job: JobView) -> str:
-    return job.spec.template.spec.scheduling_group.pod_group_name
+    return job.spec.template.group_name
 
 
 def _wanted_group(js: JobSet, job: JobView, members: dict[str, Membership]) -> str:
     if job.name in members:
         return members[job.name].group
     rj = js.by_name.get(parent(job))
-    return "" if rj is None else rj.pod_spec.scheduling_group.pod_group_name
+    return "" if rj is None else rj.template.spec.template.group_name
 
 
 def resume(
@@ -65,12 +67,23 @@ def resume(
             if template and not _template_can_change(job):
                 held = True
                 continue
+            if template and job.status.start_time:
+                changes.append(_as_if_never_started(job))
+                held = True
+                continue
             refused = Note(JOB_SETS, js.obj, "Warning", _refusal(template), "{error}") if template else None
             spec = {"suspend": False} | ({"template": template} if template else {})
             changes.append(change(job, spec, refused, attempt_annotation(js)))
     if not held and startable.starting is None:
         status.set_false(SUSPENDED, "ResumeJobs", "jobset is resumed")
     return changes
+
+
+def _as_if_never_started(job: JobView) -> ApplyPatch:
+    """Its Job controller sets the time anew when it resumes."""
+    body = {"metadata": {"uid": job.uid}, "status": {"startTime": None}}
+    patch = Patch(PatchType.MERGE, body)
+    return ApplyPatch(JOBS, job.namespace, job.name, patch, subresource="status", gone_is_fine=True)
 
 
 def _refusal(template: Object) -> str:
@@ -80,7 +93,7 @@ def _refusal(template: Object) -> str:
 
 
 def _template_can_change(job: JobView) -> bool:
-    """As the API server sees it: never started, or known to have stopped."""
+    """Never started, or known to have stopped."""
     return not job.status.active and (not job.status.start_time or job.is_true(SUSPENDED))
 
 

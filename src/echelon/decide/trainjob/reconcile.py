@@ -153,10 +153,7 @@ def _runs_ungrouped(existing: JobSetView | None) -> bool:
     if existing is None:
         return False
     templates = [read_part(JobTemplate, rj.template) for rj in existing.spec.replicated_jobs]
-    return not any(
-        one.spec.template.spec.scheduling_group.pod_group_name or GROUP_PER_JOB in one.metadata.annotations
-        for one in templates
-    )
+    return not any(one.spec.template.group_name or GROUP_PER_JOB in one.metadata.annotations for one in templates)
 
 
 def _group(

@@ -74,4 +74,5 @@ def test_a_job_that_has_run_gets_its_new_template_once_it_is_known_to_have_stopp
     job = stage.get(JOBS, "test-js-a-0")
     assert job["spec"]["suspend"] is False
     assert job["spec"]["template"]["spec"]["schedulingGates"] == [{"name": "g"}]
+    assert "startTime" not in job["status"], "most servers keep templates of Jobs that have started"
     assert stage.condition("Suspended") == ("False", "ResumeJobs")

@@ -10,16 +10,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Generic, TypeVar
 
-from ..api.objects import meta
-from ..api.objects.subtree import mapping
-from ..api.objects.vocabulary import COMPOSITE_PROTECTION, POD_GROUP_PROTECTION
-from ..api.scheme import COMPOSITE_POD_GROUPS, POD_GROUPS, PODS, Object, Resource
-from ..api.views.group_views import CompositePodGroupView, GroupView, PodGroupView
-from ..api.views.pod_views import PodView
-from ..client.informer import Caches, ViewCache, revision
-from ..decide.plan import NOTHING, Plan
-from ..decide.protection import any_active, reconcile
-from .runner import Source, own_key
+from ...api.group_kinds import group_of
+from ...api.objects import meta
+from ...api.objects.vocabulary import COMPOSITE_PROTECTION, POD_GROUP_PROTECTION
+from ...api.scheme import COMPOSITE_POD_GROUPS, POD_GROUPS, PODS, Object, Resource
+from ...api.views.group_views import CompositePodGroupView, GroupView, PodGroupView
+from ...api.views.pod_views import PodView
+from ...client.informer import Caches, ViewCache, revision
+from ...decide.plan import NOTHING, Plan
+from ...decide.protection import any_active, reconcile
+from ..runner import Source, own_key
 
 G = TypeVar("G", bound=GroupView)
 
@@ -117,7 +117,7 @@ class CompositePodGroupProtection(_Protection[CompositePodGroupView]):
 
 
 def group_of_pod(pod: Object) -> Iterable[str]:
-    name = mapping(pod, "spec", "schedulingGroup").get("podGroupName")
+    name = group_of(pod)
     return (f"{meta.namespace(pod)}/{name}",) if name else ()
 
 

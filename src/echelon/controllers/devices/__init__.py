@@ -1,0 +1,1 @@
+"""Controllers of claims on devices."""

@@ -1,0 +1,1 @@
+"""Groups of pods: those that Jobs ask for, and what keeps groups while they are needed."""
