@@ -2,7 +2,7 @@
 
     200 pods     `true`, from the first create until the last one says Succeeded, beside 200 bare starts of the shim
     shims        resident memory of each, and the processor time of the whole plane while 50 pods do nothing
-    first step   of the NumPy example on two pods, since its submission, beside the same two programs started by hand
+    first step   of the NumPy and JAX examples on two pods, see `first_step`
 
 All in tier `names`, where a bare shim needs no network of its own.
 """
@@ -13,42 +13,24 @@ import asyncio
 import json
 import os
 import shutil
-import socket
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
-import yaml
 from rich.console import Console
 from rich.table import Table
 
 from echelon.agents.process.pod_directories import PodDirectory
-from echelon.agents.process.process_nodes import ProcessSettings
 from echelon.agents.process.shim_lines import ShimLine, start_shim
-from echelon.api.cluster.pools import this_machine
 from echelon.api.objects import meta
-from echelon.api.scheme import PODS, Object, by_kind
+from echelon.api.scheme import PODS, Object
 from echelon.api.verbs import DeleteOptions
-from echelon.runtime.config import PlaneSettings
-from echelon.runtime.plane import Plane, run_program, running
+from echelon.runtime.plane import Plane, run_program
+
+from .first_step import examples, first_step, local_plane
 
 _SHORT, _IDLE, _IDLE_SECONDS = 200, 50, 20.0
 _AT_ONCE = 8
-_EXAMPLE = Path(__file__).parents[2] / "examples" / "training" / "numpy"
-
-
-@asynccontextmanager
-async def _plane() -> AsyncIterator[tuple[Plane, Path]]:
-    with tempfile.TemporaryDirectory(prefix="echelon-bench-") as folder:
-        data = Path(folder)
-        processes = ProcessSettings(data, "names", capacity={"cpu": "1000", "memory": "100Gi", "pods": "1000"})
-        settings = PlaneSettings(data=data, cluster=this_machine("here"), processes=processes)
-        async with running(settings) as plane:
-            yield plane, data
 
 
 def _pod(name: str, *command: str) -> Object:
@@ -126,10 +108,6 @@ def _shims(data: Path) -> list[int]:
     return [json.loads(path.read_text())["pid"] for path in data.glob("pods/*/shim.json")]
 
 
-def _has_stepped(data: Path) -> bool:
-    return any(b"F step " in log.read_bytes() for log in data.glob("pods/*/logs/*/0.log"))
-
-
 def _processor(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -139,58 +117,11 @@ def _resident(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-async def _first_step(plane: Plane, data: Path) -> float:
-    """Since the submission of the example's JobSet until a pod has written that a step is done."""
-    begun = time.perf_counter()
-    for name in ("code.yaml", "jobset.yaml"):
-        for document in yaml.safe_load_all((_EXAMPLE / name).read_text()):
-            resource = by_kind(document["apiVersion"], document["kind"])
-            assert resource is not None
-            await plane.verbs.create(resource, document, "default" if resource.namespaced else "")
-    while not _has_stepped(data):  # noqa: ASYNC110  # the shims are other processes
-        await asyncio.sleep(0.02)
-    return time.perf_counter() - begun
-
-
-def _bare_first_step(folder: Path) -> float:
-    """The programs of the example's two stages, one after the other, with the variables of the manifest."""
-    for document in yaml.safe_load_all((_EXAMPLE / "code.yaml").read_text()):
-        for name, text in document["data"].items():
-            (folder / name).write_text(text)
-    env = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()),
-           "DATA": str(folder / "data.npz"), "CHECKPOINT": str(folder / "checkpoint.npz")}  # fmt: skip
-    begun = time.perf_counter()
-    subprocess.run([sys.executable, folder / "make_data.py", env["DATA"]], check=True, stdout=subprocess.DEVNULL)
-    trainers = [
-        subprocess.Popen(
-            [sys.executable, folder / "train.py"],
-            env={**os.environ, **env, "RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    assert trainers[0].stdout is not None
-    next(line for line in trainers[0].stdout if line.startswith("step "))
-    taken = time.perf_counter() - begun
-    for trainer in trainers:
-        trainer.kill()
-        trainer.communicate()
-    return taken
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 async def _measure() -> Table:
     table = Table(title="pods as processes beside bare processes")
     for heading in ("", "pods", "bare", "ratio", "aim"):
         table.add_column(heading, justify="right")
-    async with _plane() as (plane, data):
+    async with local_plane() as (plane, data):
         through = await _short_pods(plane)
         await _clear(plane)
         await plane.verbs.create(PODS, _pod("pattern", "sleep", "1000"), "default")
@@ -199,14 +130,15 @@ async def _measure() -> Table:
         await _clear(plane)
         memory, idle = await _idle(plane, data)
         await _clear(plane)
-        first = await _first_step(plane, data)
-    with tempfile.TemporaryDirectory(prefix="echelon-bench-") as folder:
-        bare_first = _bare_first_step(Path(folder))
     table.add_row(f"{_SHORT} short pods", f"{through:.1f} s", f"{bare:.1f} s", f"{through / bare:.2f}", "3")
     table.add_row("memory of a shim", f"{memory:.1f} MB", "", "", "15 MB")
     table.add_row(f"{_IDLE} idle pods", f"{idle:.1%} of a core", "", "", "2 %")
-    later = f"{first - bare_first:+.2f} s"
-    table.add_row("first step, 2 pods", f"{first:.2f} s", f"{bare_first:.2f} s", later, "+1 s")
+    for example in examples():
+        taken = await first_step(example)
+        later = f"{taken.pods - taken.bare:+.2f} s"
+        table.add_row(f"first step, {example.name}, 2 pods", f"{taken.pods:.2f} s", f"{taken.bare:.2f} s", later, "")
+        own, bare = taken.pods_since_start, taken.bare_since_start
+        table.add_row("since its trainers started", f"{own:.2f} s", f"{bare:.2f} s", f"{own - bare:+.2f} s", "+1 s")
     return table
 
 

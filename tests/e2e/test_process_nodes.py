@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from . import kubectl as kubectl_module
+from .api_reading import read
 from .kubectl import Kubectl
 from .process import UpProcess, leftovers
 
@@ -40,13 +41,6 @@ spec:
       for number in range(100000):
           print(number, flush=True)
           time.sleep(0.01)
----
-apiVersion: v1
-kind: Pod
-metadata: {name: brief}
-spec:
-  restartPolicy: Never
-  containers: [{name: c, image: x, command: [sh, -c, 'sleep 2; exit 5']}]
 """
 
 
@@ -65,9 +59,9 @@ def documents(text: str) -> list[Any]:
 
 
 @contextmanager
-def started(data: Path, *options: str) -> Iterator[UpProcess]:
+def started(data: Path, *options: str, within: Sequence[str] = ()) -> Iterator[UpProcess]:
     """Whatever the test does, nothing of it stays."""
-    up = UpProcess(data, "--nodes", "process", *options)
+    up = UpProcess(data, "--nodes", "process", *options, within=within)
     up.start()
     try:
         yield up
@@ -85,7 +79,7 @@ def client(up: UpProcess, tmp_path: Path) -> Kubectl:
 
 
 def pod(kubectl: Kubectl, name: str) -> Any:
-    return kubectl.object("pod", name)
+    return read(kubectl.kubeconfig, "pods", name)
 
 
 def phase(kubectl: Kubectl, name: str, *phases: str) -> Any:
@@ -105,29 +99,7 @@ def lines(data: Path, uid: str) -> list[int]:
     return [int(line.split(" ")[3]) for file in sorted(folder.iterdir()) for line in file.read_text().splitlines()]
 
 
-def test_pods_go_on_when_echelon_is_killed(tmp_path: Path) -> None:
-    """The same processes, no line lost or doubled, right exit codes."""
-    with started(tmp_path / "data") as up:
-        kubectl = client(up, tmp_path)
-        kubectl("apply", manifest=documents(COUNTING))
-        uid = phase(kubectl, "count", "Running")["metadata"]["uid"]
-        brief = phase(kubectl, "brief", "Running")["metadata"]["uid"]
-        (before,) = state(up.data, uid)
-        for _ in range(20 if LONG else 3):
-            up.kill()
-            time.sleep(0.3)
-            up.start()
-        (after,) = state(up.data, uid)
-        assert (after["pid"], after["start"], after["attempt"]) == (before["pid"], before["start"], 0)
-        ended = phase(kubectl, "brief", "Succeeded", "Failed")
-        assert ended["metadata"]["uid"] == brief
-        assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 5
-        assert pod(kubectl, "count")["status"]["containerStatuses"][0]["restartCount"] == 0
-        seen = lines(up.data, uid)
-        assert seen == list(range(len(seen)))
-
-
-@pytest.mark.parametrize("tier", ["net", "names", "plain"])
+@pytest.mark.parametrize("tier", ["net", pytest.param("names", marks=pytest.mark.long), "plain"])
 def test_a_killed_shim_takes_its_pod_with_it(tmp_path: Path, tier: str) -> None:
     with started(tmp_path / "data", "--tier", tier) as up:
         kubectl = client(up, tmp_path)
@@ -162,10 +134,29 @@ def test_nothing_is_left_of_pods_that_resist(tmp_path: Path) -> None:
         phase(kubectl, "count", "Running")
         begun = time.monotonic()
         assert up.stop() == 0
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - begun < 25
         until(lambda: not leftovers(up.data), 5)
         assert not [line for line in Path("/proc/self/mounts").read_text().splitlines() if str(tmp_path) in line]
         assert set(os.listdir("/sys/class/net")) == devices
+        up.start()
+        status = pod(kubectl, "count")["status"]
+        assert (status["phase"], status["reason"]) == ("Failed", "Terminated")
+
+
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGHUP])
+def test_a_second_ctrl_c_kills_pods_whatever_grace_they_have(tmp_path: Path, first: signal.Signals) -> None:
+    """A closed terminal counts as the first."""
+    with started(tmp_path / "data") as up:
+        patient = documents(COUNTING)[0]
+        patient["spec"]["terminationGracePeriodSeconds"] = 600
+        container = patient["spec"]["containers"][0]
+        container["args"] = ["import signal\nsignal.signal(15, signal.SIG_IGN)\n" + container["args"][0]]
+        kubectl = client(up, tmp_path)
+        kubectl("apply", manifest=patient)
+        phase(kubectl, "count", "Running")
+        until(lambda: "1" in kubectl("logs", "count"))
+        assert up.stop_and_kill(first) == "stopping 1 pod; Ctrl-C kills what is left\n"
+        until(lambda: not leftovers(up.data), 5)
         up.start()
         status = pod(kubectl, "count")["status"]
         assert (status["phase"], status["reason"]) == ("Failed", "Terminated")

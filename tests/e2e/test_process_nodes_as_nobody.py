@@ -11,22 +11,10 @@ from pathlib import Path
 
 import pytest
 
-NOBODY = "65534"
+from .as_nobody import NOBODY, directory_of_nobody, seeing_the_interpreter
+
 ROOT = Path(__file__).parents[2]
 TESTS = ("tests/integration/test_process_names.py", "tests/integration/test_process_pods.py")
-#: The interpreter may be below a home that others cannot enter: nobody sees that home with nothing else in it.
-SEE_THE_INTERPRETER = """
-set -e
-for home in /root /home/*; do
-  case "$1" in "$home"/*)
-    inner=${1#"$home"/}; top=${inner%%/*}
-    mkdir -p "$2/view"; mount --bind "$home/$top" "$2/view"
-    mount -t tmpfs -o mode=755 tmpfs "$home"; mkdir "$home/$top"; mount --move "$2/view" "$home/$top";;
-  esac
-done
-shift 2
-exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
-"""
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become nobody")
@@ -39,12 +27,8 @@ def test_nobody_can_do_the_same() -> None:
 
 
 def run_as_nobody(folder: Path) -> subprocess.CompletedProcess[str]:
-    folder.chmod(0o755)
-    own = folder / "own"
-    own.mkdir()
-    os.chown(own, int(NOBODY), int(NOBODY))
-    interpreter = os.path.realpath(sys.executable)
-    command = ["unshare", "-m", "sh", "-c", SEE_THE_INTERPRETER, "sh", interpreter, str(folder)]
+    own = directory_of_nobody(folder)
+    command = [*seeing_the_interpreter(folder), "setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]
     tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp", str(own / "t"), *TESTS]
     return subprocess.run(
         [*command, *tests],

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from . import kubectl as kubectl_module
+from .api_reading import read
 from .kubectl import Kubectl
 from .process import UpProcess
 from .test_process_nodes import client, documents, leftovers, until
@@ -111,7 +112,7 @@ def story(data: Path, name: str, index: int) -> list[list[str]]:
 
 
 def completed(kubectl: Kubectl, name: str) -> Any:
-    status = kubectl.object("jobset", name).get("status") or {}
+    status = read(kubectl.kubeconfig, "jobsets", name).get("status") or {}
     true = {one["type"] for one in status.get("conditions") or () if one["status"] == "True"}
     assert "Failed" not in true, status
     return status if "Completed" in true else None

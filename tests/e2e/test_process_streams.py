@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import pty
+import select
+import struct
 import subprocess
 import sys
+import termios
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -46,6 +52,8 @@ PODS = [
     pod("talker", shell("c", TALKER, **MEMORY), restartPolicy="Never", volumes=VOLUMES),
     pod("pair", {"name": "web", "command": ["python3", "-m", "http.server", "8080"]},
         {"name": "cat", "stdin": True, "command": ["cat"]}),
+    pod("shell", {"name": "c", "stdin": True, "tty": True, "command": ["sh"]}),
+    pod("once", {"name": "c", "stdin": True, "stdinOnce": True, "command": ["cat"]}, restartPolicy="Never"),
     pod("crasher", shell("c", CRASHER, **MEMORY), volumes=VOLUMES),
 ]  # fmt: skip
 
@@ -58,7 +66,7 @@ def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     kubectl = Kubectl(up.kubeconfig, folder / "cache")
     try:
         kubectl("apply", manifest=PODS)
-        kubectl("wait", "pod", "talker", "pair", "--for=condition=Ready", "--timeout=60s")
+        kubectl("wait", "pod", "talker", "pair", "shell", "once", "--for=condition=Ready", "--timeout=60s")
         until(lambda: "line 9" in kubectl("logs", "talker"), "the talker")
         yield kubectl
         kubectl("delete", "pods", "--all", "--wait=true")
@@ -131,6 +139,25 @@ def test_exec_on_a_terminal(kubectl: Kubectl) -> None:
     assert "/dev/pts/" in done.stdout
 
 
+def test_a_shell_by_exec_has_jobs_of_its_own(kubectl: Kubectl) -> None:
+    """It leads its session, as in a container: Ctrl-C ends what it runs, and its own end is the exit code."""
+    screen, terminal = pty.openpty()
+    command = kubectl.command("exec", "-it", "pair", "-c", "web", "--", "sh")
+    shell = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True)
+    os.close(terminal)
+    try:
+        leads = b"read _ _ _ _ _ session _ < /proc/$$/stat; echo leads $(($$ - session))\r"
+        until(lambda: b"leads 0" in _typed(screen, leads), "the shell, which leads its session")
+        _typed(screen, b"sleep 1000\r")
+        until(lambda: b"alive" in _typed(screen, b"\x03echo ali''ve\r"), "the end of what Ctrl-C ends")
+        os.write(screen, b"exit 4\r")
+        assert shell.wait(30) == 4
+    finally:
+        shell.kill()
+        shell.wait()
+        os.close(screen)
+
+
 def test_attach_writes_to_the_container_and_reads_from_it(kubectl: Kubectl) -> None:
     command = kubectl.command("attach", "-i", "pair", "-c", "cat")
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as attached:
@@ -141,6 +168,58 @@ def test_attach_writes_to_the_container_and_reads_from_it(kubectl: Kubectl) -> N
         assert attached.stdout.readline() == "typed\n"
         attached.terminate()
     assert kubectl("logs", "pair", "-c", "cat") == "typed\n"
+
+
+def test_a_container_has_a_terminal(kubectl: Kubectl) -> None:
+    """Attached to from a terminal: it echoes, knows its size and asks without ending the line; its log has it all."""
+    screen, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
+    command = kubectl.command("attach", "-it", "shell")
+    attached = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True)
+    os.close(terminal)
+    said = b""
+
+    def read_until(words: bytes) -> None:
+        nonlocal said
+        deadline = time.monotonic() + 60
+        while words not in said:
+            assert time.monotonic() < deadline, said
+            if select.select([screen], [], [], 1.0)[0]:
+                said += os.read(screen, 4096)
+
+    try:
+        read_until(b"try pressing enter")
+        os.write(screen, b"tty; echo $TERM; printf 'your na''me? '; read name; echo hello $name\r")
+        read_until(b"/dev/pts/")
+        read_until(b"xterm")
+        read_until(b"your name? ")
+        os.write(screen, b"Ada\r")
+        read_until(b"hello Ada")
+        until(lambda: b"33 77" in _typed(screen, b"stty size\r"), "the size of the terminal")
+    finally:
+        attached.kill()
+        attached.wait()
+        os.close(screen)
+    assert "hello Ada" in kubectl("logs", "shell")
+    assert kubectl.object("pod", "shell")["status"]["containerStatuses"][0]["restartCount"] == 0
+
+
+def _typed(screen: int, text: bytes) -> bytes:
+    """What is said within a moment after something is typed."""
+    os.write(screen, text)
+    said = b""
+    while select.select([screen], [], [], 0.5)[0]:
+        said += os.read(screen, 4096)
+    return said
+
+
+def test_the_input_of_a_container_that_reads_once_ends_with_its_client(kubectl: Kubectl) -> None:
+    command = kubectl.command("attach", "-i", "once")
+    text = "".join(f"line {number} of many\n" for number in range(20_000))
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    until(lambda: kubectl.object("pod", "once")["status"]["phase"] == "Succeeded", "cat, which reads the end")
+    assert kubectl("logs", "once") == text
 
 
 def test_files_are_copied_both_ways(kubectl: Kubectl, tmp_path: Path) -> None:

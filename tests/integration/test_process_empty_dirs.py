@@ -29,7 +29,7 @@ async def test_a_directory_in_memory_is_shared_and_has_its_size(tmp_path: Path, 
         assert await plane.log("p", "first") == ["tmpfs"]
         said = await plane.log("p")
         assert said[0] == "kept"
-        assert said[-1] == "full"
+        assert "full" in said  # beside what head writes to its other stream, in any order
         assert list((await plane.local("p")).directory.volume("v").iterdir()) == []
 
 
@@ -45,8 +45,9 @@ async def test_a_pod_with_a_directory_over_its_limit_is_evicted(
 ) -> None:
     monkeypatch.setattr(process_nodes, "VOLUME_SECONDS", 0.3)
     async with local_plane(tmp_path, "names") as plane:
-        await plane.apply(manifest("large", writes("head -c 3M /dev/urandom > /v/a; exec sleep 100"), DISK))
         await plane.apply(manifest("small", writes("echo 1 > /v/a; exec sleep 100"), DISK))
+        await plane.phase("small", "Running")
+        await plane.apply(manifest("large", writes("head -c 3M /dev/urandom > /v/a; exec sleep 100"), DISK))
         status = (await plane.phase("large", "Failed"))["status"]
         assert status["reason"] == "Evicted"
         assert status["message"] == 'Usage of EmptyDir volume "v" exceeds the limit "1Mi". '

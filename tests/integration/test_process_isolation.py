@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from echelon.agents.process.pod_directories import PodDirectory
+from echelon.agents.process.shim.mounts import open_source
 from echelon.api.errors import ApiError
 from echelon.api.objects import meta
 from echelon.api.scheme import PODS, VOLUME_CLAIMS, Object
@@ -97,6 +98,28 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
             assert sorted(lines) == sorted([told, *(["hidden"] if name == "copied" else [])])
 
 
+@pytest.mark.parametrize("tier", ["net", "names"])
+async def test_a_pod_does_not_look_around_what_is_hidden(
+    tmp_path: Path, tier: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not through the first process of its pod, not as root that takes mounts away, and not at what is made later."""
+    monkeypatch.setenv("ECHELON_TEST_SECRET", "of-echelon")
+    data = tmp_path / "data"
+    async with local_plane(data, tier) as plane:
+        look = (
+            f"exec 2>/dev/null; cat /proc/1/environ; ls /proc/1/root{data} /proc/1/cwd/; readlink /proc/1/fd/*; "
+            f"umount {data} && ls {data}; unshare -m umount {data} && echo unmounted; "
+            f"while ! test -e {tmp_path}/later; do sleep 0.05; done; ls -A {data}; echo over"
+        )
+        await plane.apply(pod("p", look))
+        await plane.phase("p", "Running")
+        (data / "kubeconfig.new").write_text("made later")
+        (data / "kubeconfig.new").rename(data / "kubeconfig")
+        (data / "claims").mkdir(exist_ok=True)
+        (tmp_path / "later").touch()
+        assert await said(plane, "p") == ["over"]
+
+
 async def test_files_of_pods_and_claims_are_closed_to_other_users(tmp_path: Path) -> None:
     claim = """
 ---
@@ -159,7 +182,7 @@ async def test_a_claim_belongs_to_its_namespace(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tier", TIERS)
 async def test_a_sub_path_does_not_lead_out_of_its_volume(tmp_path: Path, tier: str) -> None:
     """By a symbolic link that another container has put there."""
-    async with local_plane(tmp_path, tier) as plane:
+    async with local_plane(tmp_path / "data", tier) as plane:
         outside = tmp_path / "outside"
         outside.mkdir()
         (outside / "file").write_text("mine")
@@ -177,6 +200,37 @@ async def test_a_sub_path_does_not_lead_out_of_its_volume(tmp_path: Path, tier: 
         await plane.apply(text)
         state = await plane.waiting("p", "CreateContainerConfigError")
         assert "leads out of its volume" in state["state"]["waiting"]["message"]
+
+
+@pytest.mark.parametrize("tier", TIERS)
+async def test_nothing_is_made_outside_of_a_volume_for_a_sub_path(tmp_path: Path, tier: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    async with local_plane(tmp_path / "data", tier) as plane:
+        text = pod(
+            "p", "ls /echelon-in", "{name: v, mountPath: /echelon-in, subPath: way/new}", "{name: v, emptyDir: {}}"
+        ).replace(
+            "  containers:",
+            "  initContainers:\n"
+            f"  - {{name: i, image: x, command: [sh, -c, 'ln -s {outside} /echelon-v/way'], "
+            "volumeMounts: [{name: v, mountPath: /echelon-v}]}\n  containers:",
+        )
+        await plane.apply(text)
+        state = await plane.waiting("p", "CreateContainerConfigError")
+        assert "leads out of its volume" in state["state"]["waiting"]["message"]
+    assert list(outside.iterdir()) == []
+
+
+def test_a_link_that_came_in_the_way_of_a_mount_is_not_followed(tmp_path: Path) -> None:
+    """Between the look of the agent and the mount of the shim, by another container of the pod."""
+    (tmp_path / "volume" / "sub").mkdir(parents=True)
+    path = os.path.realpath(tmp_path / "volume" / "sub")
+    os.close(open_source(path))
+    (tmp_path / "volume" / "sub").rmdir()
+    (tmp_path / "volume" / "sub").symlink_to("/etc")
+    for there in (path, f"{path}/passwd"):
+        with pytest.raises(OSError, match="symbolic link"):
+            open_source(there)
 
 
 @pytest.mark.parametrize(
@@ -264,7 +318,7 @@ async def test_a_termination_log_that_is_no_file_holds_nobody_up(tmp_path: Path)
 @pytest.mark.conformance("API-127")
 async def test_daemons_that_hide_end_with_their_container(tmp_path: Path, tier: str) -> None:
     """They leave their session and their parent, ignore SIGTERM and clear their environment."""
-    async with local_plane(tmp_path, tier) as plane:
+    async with local_plane(tmp_path / "data", tier) as plane:
         told = tmp_path / "daemon"
         inner = f'trap "" TERM; readlink /proc/self > {told}; exec sleep 4321.{os.getpid()}'
         script = f'(env -i setsid sh -c "{inner.replace(chr(34), chr(92) + chr(34))}" &); while ! test -s {told}; do sleep 0.05; done'  # noqa: E501
@@ -308,7 +362,7 @@ print("ready", flush=True)
 time.sleep(1000)
 """
     (tmp_path / "bomb.py").write_text(script)
-    async with local_plane(tmp_path, tier) as plane:
+    async with local_plane(tmp_path / "data", tier) as plane:
         try:
             (made,) = await plane.apply(pod("p", f"exec python {tmp_path}/bomb.py"))
             await plane.phase("p", "Running")

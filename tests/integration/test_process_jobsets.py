@@ -114,7 +114,7 @@ async def until_complete(plane: LocalPlane) -> Object:
 
 @pytest.mark.conformance("JS-E08")
 async def test_a_trainer_starts_when_its_coordinator_is_ready(tmp_path: Path) -> None:
-    async with local_plane(tmp_path, "names") as plane:
+    async with local_plane(tmp_path / "data", "names") as plane:
         await plane.apply(STAGES.replace("FOLDER", str(tmp_path)))
 
         async def jobs() -> int:

@@ -11,6 +11,7 @@ import pytest
 
 from echelon.agents.process.resources.limit_choice import choose_limits
 from echelon.agents.process.rules.limit_settings import EnforcedLimits
+from echelon.agents.process.shim.cgroups import remove
 from echelon.api.objects import meta
 from echelon.api.scheme import NODES
 
@@ -73,6 +74,35 @@ async def test_the_groups_of_a_pod_go_when_its_shim_is_killed(tmp_path: Path) ->
         os.kill((await plane.local("one")).directory.shim_pid(), signal.SIGKILL)
         assert the_container(await plane.phase("one", "Failed"))["state"]["terminated"]["exitCode"] == 137
         assert leftovers(limits) == []
+
+
+async def test_groups_of_a_data_directory_that_was_removed_go_with_the_next_start(tmp_path: Path) -> None:
+    """When all was killed, nobody is left to see it; groups of directories that exist are not touched."""
+    before, here = tmp_path / "before", tmp_path / "here"
+    found = {}
+    for data in (before, here):
+        data.mkdir()
+        found[data] = (await enforced(data, "cpu")).folders
+        for folder in set(found[data].values()):
+            os.makedirs(f"{folder}/uid/c.0")
+            os.setxattr(folder, "user.echelon.data", os.fsencode(data))
+    try:
+        before.rmdir()
+        await choose_limits(tmp_path)
+        assert not any(map(os.path.exists, found[before].values()))
+        assert all(map(os.path.exists, found[here].values()))
+    finally:
+        for folder in {*found[before].values(), *found[here].values()}:
+            remove(folder)
+
+
+async def test_the_group_of_a_data_directory_names_it(tmp_path: Path) -> None:
+    limits = await enforced(tmp_path, "cpu")
+    async with local_plane(tmp_path, "names") as plane:
+        await plane.apply(manifest("one", "{name: c, image: x, command: [sleep, '1000']}"))
+        await plane.phase("one", "Running")
+        named = {os.getxattr(folder, "user.echelon.data") for folder in limits.folders.values()}
+        assert named == {os.fsencode(tmp_path)}
 
 
 async def test_a_container_over_its_memory_limit_is_killed_by_the_kernel(tmp_path: Path) -> None:

@@ -156,3 +156,50 @@ spec:
         ended = await plane.phase("p", "Succeeded", "Failed")
         address = ended["status"]["podIP"]
         assert (await plane.log("p"))[-1] == f"host-0 host-0 {address} {address} {address} {address} {address}"
+
+
+@pytest.mark.parametrize("tier", TIERS)
+async def test_a_pod_has_the_host_name_and_the_name_servers_that_it_asks_for(tmp_path: Path, tier: str) -> None:
+    dns = "" if tier == "plain" else "dnsPolicy: None\n  dnsConfig: {nameservers: [192.0.2.1], searches: [lab.example]}"
+    async with local_plane(tmp_path, tier) as plane:
+        await plane.apply(f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: p}}
+spec:
+  restartPolicy: Never
+  hostname: host-0
+  subdomain: svc
+  setHostnameAsFQDN: true
+  {dns}
+  containers:
+  - name: c
+    image: x
+    command: [sh, -c, 'echo $HOSTNAME; cat /proc/sys/kernel/hostname /etc/resolv.conf']
+""")
+        await plane.phase("p", "Succeeded")
+        name = "host-0.svc.default.svc.cluster.local"
+        if tier == "plain":
+            assert (await plane.log("p"))[0] == name
+        else:
+            assert await plane.log("p") == [name, name, "nameserver 192.0.2.1", "search lab.example"]
+
+
+async def test_what_is_outside_of_the_network_is_told_to_be_unreachable_at_once(tmp_path: Path) -> None:
+    """Nobody waits for a name server or for a machine that will never answer."""
+    script = (
+        "import socket, time; begun = time.monotonic()\n"
+        "for what, asked in ((socket.gethostbyname, 'name.example'), (socket.create_connection, ('192.0.2.1', 80))):\n"
+        "    try: what(asked)\n"
+        "    except OSError as error: print(error)\n"
+        "print(time.monotonic() - begun < 3)\n"
+    )
+    async with local_plane(tmp_path, "net") as plane:
+        container = {"name": "c", "image": "python", "command": ["python", "-c", script]}
+        spec = {"restartPolicy": "Never", "containers": [container]}
+        await plane.verbs.create(PODS, {"metadata": {"name": "p"}, "spec": spec}, "default")
+        await plane.phase("p", "Succeeded")
+        failed_lookup, failed_connection, soon = await plane.log("p")
+        assert "name resolution" in failed_lookup
+        assert "unreachable" in failed_connection
+        assert soon == "True"

@@ -8,6 +8,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from echelon.api.objects import meta
 from echelon.api.scheme import EVENTS, NODES, Object
 
@@ -24,6 +26,32 @@ async def network_states(plane: LocalPlane, seen: list[str]) -> None:
         if said is not None and (not seen or seen[-1] != said["status"]):
             seen.append(said["status"])
         await asyncio.sleep(0.005)
+
+
+async def test_who_stops_waiting_for_a_connection_leaves_it_to_nobody_else(tmp_path: Path) -> None:
+    async with local_plane(tmp_path, "net") as plane:
+        for name in ("one", "two"):
+            await plane.apply(manifest(name, SERVER))
+            await plane.phase(name, "Running")
+        one, two = await plane.local("one"), await plane.local("two")
+        os.kill(one.network.holder, signal.SIGSTOP)
+        try:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(one.connect(8000), 0.3)
+            later = asyncio.create_task(two.connect(8000))
+            await asyncio.sleep(0.3)
+        finally:
+            os.kill(one.network.holder, signal.SIGCONT)
+
+        async def connected() -> bool:
+            nonlocal later
+            if later.done() and later.exception() is not None:  # its server has not begun yet
+                later = asyncio.create_task(two.connect(8000))
+            return later.done() and later.exception() is None
+
+        await plane.until(connected)
+        with later.result() as made:
+            assert made.getpeername() == (two.address, 8000)
 
 
 async def test_pods_are_made_anew_when_the_network_holder_is_killed(tmp_path: Path) -> None:

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import yaml
+
+from echelon.api.cluster.pools import parse as parse_cluster
 from echelon.api.objects import meta
-from echelon.api.scheme import NODES, PODS
+from echelon.api.scheme import JOBS, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from echelon.base.instants import parse
+from echelon.client.informer import Caches
+from echelon.controllers.devices.resource_claims import ResourceClaimController
+from echelon.controllers.garbage import GarbageCollector
+from echelon.controllers.job import JobController
+from echelon.controllers.runner import Controller
 from echelon.testing.builders import bare_pod
 from tests.controller_plane import ControllerPlane, in_virtual_time
 
@@ -66,3 +76,28 @@ def test_a_node_added_by_hand_runs_pods_too() -> None:
         assert (await plane.get(PODS, "early"))["status"]["phase"] == "Succeeded"
 
     in_virtual_time(scenario, bind=False)
+
+
+def test_devices_of_the_cluster_file_are_offered_and_used() -> None:
+    """From the file to the end of a gang: slices, claims from a template, devices, and their way back."""
+    folder = Path(__file__).parents[2] / "examples" / "devices"
+    cluster = parse_cluster((folder / "cluster.yaml").read_text(), "cluster.yaml")
+
+    async def scenario(plane: ControllerPlane) -> None:
+        for manifest in yaml.safe_load_all((folder / "job.yaml").read_text()):
+            await plane.create({**manifest, "metadata": {**manifest["metadata"], "namespace": "default"}})
+        await plane.wait(3)
+        offered = await plane.all(RESOURCE_SLICES)
+        assert [len(one["spec"]["devices"]) for one in offered] == [4] * 4
+        assert all(meta.controller_of(one) is not None for one in offered)
+        claims = await plane.all(RESOURCE_CLAIMS)
+        results = [one for claim in claims for one in claim["status"]["allocation"]["devices"]["results"]]
+        assert len({(one["pool"], one["device"]) for one in results}) == 8
+        await plane.wait(60)
+        assert meta.condition_is(await plane.get(JOBS, "train"), "Complete")
+        assert await plane.all(RESOURCE_CLAIMS) == []
+
+    def controllers(caches: Caches) -> list[Controller]:
+        return [JobController(caches), ResourceClaimController(caches), GarbageCollector(caches)]
+
+    in_virtual_time(scenario, controllers=controllers, cluster=cluster, scheduler=True, bind=False)

@@ -16,7 +16,7 @@ from collections.abc import Collection
 from zlib import crc32
 
 from ..api.cluster.pools import runs_processes
-from ..api.errors import ApiError
+from ..api.errors import ApiError, said
 from ..api.objects import meta
 from ..api.objects.vocabulary import NODE_FAILURE, NODE_LEASES, SIMULATED
 from ..api.scheme import LEASES, NODES, Object
@@ -80,7 +80,7 @@ class Heartbeats:
                 await self._beat(name)
             except (ApiError, OSError) as error:
                 if not isinstance(error, ApiError) or error.code not in (404, 409):
-                    log.warning("simulated node %s: %s", name, error or type(error).__name__)
+                    log.warning("simulated node %s: %s", name, said(error))
                 self._queue.retry(name)
             except Exception as error:
                 # One node must not stop the others; it is tried again when it changes.

@@ -44,6 +44,8 @@ _ENDLESS = re.compile(
     )""",
     re.VERBOSE | re.MULTILINE,
 )
+#: After this long a pod that was deleted without grace should be gone.
+_REMOVED_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -93,10 +95,20 @@ def next_step(pod: Object, now: float, host: Host = Host()) -> Step:
     return step
 
 
+def _removal(pod: Object, now: float) -> Step:
+    """Without grace the server is removing it; if it is still there later, whoever asked for that has crashed."""
+    if pod["metadata"].get("deletionGracePeriodSeconds") != 0:
+        return Remove()
+    if pod["metadata"].get("finalizers"):
+        return None
+    late = instant(pod["metadata"]["deletionTimestamp"]) + _REMOVED_SECONDS
+    return Remove() if now >= late else Wait(late - now)
+
+
 def _next_step(pod: Object, now: float, host: Host) -> Step:
     phase = (pod.get("status") or {}).get("phase", "Pending")
     if phase in _TERMINAL:
-        return Remove() if meta.deleting(pod) and pod["metadata"].get("deletionGracePeriodSeconds") != 0 else None
+        return _removal(pod, now) if meta.deleting(pod) else None
     try:
         script = read_script(pod)
     except BadScript as error:

@@ -10,27 +10,27 @@ that is lost (annotation `echelon.dev/node-failure`) writes nothing; once back i
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable
 
+from ..api.cluster.device_slices import device_classes, slices
 from ..api.cluster.pools import Cluster, nodes, runs_processes
 from ..api.errors import ApiError
 from ..api.objects import meta
 from ..api.objects.vocabulary import IN_PLACE_ATTEMPT, NODE_FAILURE
-from ..api.scheme import JOB_SETS, NODES, PODS, Object
+from ..api.scheme import DEVICE_CLASSES, JOB_SETS, NODES, PODS, RESOURCE_SLICES, Object, Resource
 from ..api.verbs import DeleteOptions, Patch, PatchType, Subresource, Verbs
 from ..base.clock import Clock
 from ..client.informer import Caches, by_jobset
 from ..client.workqueue import WorkQueue
 from . import in_place_restart
 from .heartbeats import Heartbeats
+from .key_workers import run_workers
 from .node_objects import free_address, internal_address, registered
 from .pod_lifecycle import Host, Remove, Step, Wait, WriteStatus, next_step
 
-log = logging.getLogger(__name__)
-
 #: Number of concurrent workers, so that the store can commit their writes together.
 _WORKERS = 64
+_COMPONENT = "simulated-nodes"
 _INDEX, _JOBSET = "node", "jobset"
 
 
@@ -45,23 +45,26 @@ class SimulatedNodes:
         self._jobsets = caches.of(JOB_SETS)
         self._nodes = caches.of(NODES)
         self._queue = WorkQueue(clock)
+        self._cluster = cluster
         self._simulated = [node for node in nodes(cluster) if not runs_processes(node)]
         self._heartbeats = Heartbeats(verbs, caches, clock, [meta.name(node) for node in self._simulated])
 
     async def run(self) -> None:
         """Register the nodes, then run their pods until cancelled."""
-        self._pods.add_handler(self._pod_changed, "simulated-nodes")
-        self._nodes.add_handler(self._node_changed, "simulated-nodes")
-        self._jobsets.add_handler(self._jobset_changed, "simulated-nodes")
+        self._pods.add_handler(self._pod_changed, _COMPONENT)
+        self._nodes.add_handler(self._node_changed, _COMPONENT)
+        self._jobsets.add_handler(self._jobset_changed, _COMPONENT)
         await self._caches.wait_synced()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._register(), name="register-nodes")
                 group.create_task(self._heartbeats.run(), name="heartbeats")
-                for number in range(_WORKERS):
-                    group.create_task(self._work(), name=f"simulated-nodes-{number}")
+                group.create_task(self._workers(), name="simulated-pods")
         finally:
             self._queue.close()
+
+    async def _workers(self) -> None:
+        await run_workers(_COMPONENT, _WORKERS, self._queue, self._pods, self._advance, done_if_gone=True)
 
     def _pod_changed(self, _: Object | None, pod: Object | None) -> None:
         if pod is not None and pod["spec"].get("nodeName"):
@@ -88,33 +91,26 @@ class SimulatedNodes:
                 used.add(address)
                 missing.append(registered(node, address, self._clock.now()))
         for begin in range(0, len(missing), _WORKERS):
-            await asyncio.gather(*map(self._create, missing[begin : begin + _WORKERS]))
+            await asyncio.gather(*(self._create(NODES, node) for node in missing[begin : begin + _WORKERS]))
+        await self._offer_devices()
 
-    async def _create(self, node: Object) -> None:
+    async def _offer_devices(self) -> None:
+        """ResourceSlices for the devices of pools, which go with their nodes, and the classes that the file names."""
+        for one in device_classes(self._cluster):
+            await self._create(DEVICE_CLASSES, one)
+        simulated = {meta.name(node) for node in self._simulated}
+        for one in slices(self._cluster):
+            node = self._nodes.get(one["spec"]["nodeName"])
+            if node is not None and meta.name(node) in simulated:
+                one["metadata"]["ownerReferences"] = [meta.owner_reference(node, NODES)]
+                await self._create(RESOURCE_SLICES, one)
+
+    async def _create(self, resource: Resource, obj: Object) -> None:
         try:
-            self._caches.observe(NODES, await self._verbs.create(NODES, node))
+            self._caches.observe(resource, await self._verbs.create(resource, obj))
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
-
-    async def _work(self) -> None:
-        while True:
-            key = await self._queue.get()
-            try:
-                await self._advance(key)
-            except (ApiError, OSError) as error:
-                if not isinstance(error, ApiError) or error.code not in (404, 409):
-                    log.warning("simulated pod %s: %s", key, error or type(error).__name__)
-                # A deleted pod needs no retry; a conflict does, since the cache may be current and no event may come.
-                if not isinstance(error, ApiError) or error.code != 404:
-                    self._queue.retry(key)
-            except Exception as error:
-                # One pod must not stop the others; it is tried again when it changes.
-                self._caches.set_aside.report("simulated-nodes", error, PODS, self._pods.get(key), key)
-            else:
-                self._queue.forget(key)
-            finally:
-                self._queue.done(key)
 
     async def _advance(self, key: str) -> None:
         pod = self._pods.get(key)

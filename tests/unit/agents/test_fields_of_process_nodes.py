@@ -30,7 +30,6 @@ SECTIONS = {
 }
 #: Values of fields that are refused, where `True` is not one.
 VALUES: dict[str, Any] = {
-    "dnsConfig": {"nameservers": ["1.1.1.1"]},
     "resourceClaims": [{"name": "gpu"}],
     "volumeDevices": [{"name": "disk", "devicePath": "/dev/x"}],
     "sysctls": [{"name": "net.core.somaxconn", "value": "1"}],

@@ -114,7 +114,7 @@ def test_a_deleted_pod_stops_within_a_second_and_is_failed_then_removed(grace: i
         assert next_step(doomed, NOW + 10) == Wait(stops_after)
     stopped = advance(doomed, NOW + 10 + stops_after)
     assert (stopped["status"]["phase"], exit_code(stopped)) == ("Failed", 143)
-    assert next_step(stopped, NOW + 12) == (Remove() if grace else None)
+    assert next_step(stopped, NOW + 12) == (Remove() if grace else Wait(8))
 
 
 def test_a_deleted_pod_that_had_ended_by_itself_keeps_its_success() -> None:
@@ -128,7 +128,14 @@ def test_a_pod_deleted_before_it_ran_is_failed() -> None:
 
 def test_a_removed_pod_held_by_a_finalizer_is_left_alone() -> None:
     stopped = advance(deleted(advance(bound_pod(), NOW), NOW, 0), NOW + 1)
-    assert next_step(stopped, NOW + 2) is None
+    stopped["metadata"]["finalizers"] = ["example.com/held"]
+    assert next_step(stopped, NOW + 100) is None
+
+
+def test_a_removal_that_a_crash_cut_short_is_asked_for_again() -> None:
+    stopped = advance(deleted(advance(bound_pod(), NOW), NOW, 0), NOW + 1)
+    assert next_step(stopped, NOW + 4) == Wait(6)
+    assert next_step(stopped, NOW + 10) == Remove()
 
 
 def test_a_failing_container_restarts_in_place_with_growing_pauses() -> None:

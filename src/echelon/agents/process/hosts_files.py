@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +14,11 @@ from ...api.scheme import ENDPOINT_SLICES, SERVICES, Object
 from ...client.informer import Caches
 from .rules.host_names import DOMAIN, hosts_file, known_names
 
+log = logging.getLogger(__name__)
+
 #: Changes within this time are written together.
 _BATCH_SECONDS = 0.05
+_RETRY_SECONDS = 5.0
 
 
 class HostsFiles:
@@ -35,8 +40,13 @@ class HostsFiles:
             await asyncio.sleep(_BATCH_SECONDS)
             self._changed.clear()
             self._names.clear()
-            for pod, address, path in list(self._files.values()):
-                replace_in_place(path, self.text_for(pod, address))
+            for uid, (pod, address, path) in list(self._files.items()):
+                try:
+                    if uid in self._files:
+                        replace_in_place(path, self.text_for(pod, address))
+                except OSError as error:  # the disk is full, or the files of the pod are just removed
+                    log.warning("%s: %s", path, error.strerror or error)
+                    asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._changed.set)
                 await asyncio.sleep(0)
 
     def _slice_changed(self, old: Object | None, new: Object | None) -> None:
@@ -80,7 +90,8 @@ def replace_in_place(path: Path, text: str) -> None:
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         if os.pread(file, len(data) + 1, 0) != data:
-            os.pwrite(file, data, 0)
+            if os.pwrite(file, data, 0) < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.ftruncate(file, len(data))
     finally:
         os.close(file)

@@ -111,11 +111,22 @@ def _entry(entry: Any, where: str) -> _Entry:
 
 
 def _environment(first: tuple[str, ...]) -> dict[str, str]:
-    """Of the environment of Echelon; its interpreter comes first in PATH, after `first`."""
+    """Of the environment of Echelon; its interpreter comes first in PATH, after `first`, or what is activated."""
     own = os.path.dirname(sys.executable)
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    folders = [*first, own, *os.environ.get("PATH", _DEFAULT_PATH).split(":")]
-    made = inherited | {"PATH": ":".join(dict.fromkeys(folders))}
+    path = os.environ.get("PATH", _DEFAULT_PATH).split(":")
+    if activated := _activated():
+        return inherited | activated | {"PATH": ":".join(dict.fromkeys([*first, *path, own]))}
+    made = inherited | {"PATH": ":".join(dict.fromkeys([*first, own, *path]))}
     if sys.prefix != sys.base_prefix:
         made["VIRTUAL_ENV"] = sys.prefix
     return made
+
+
+def _activated() -> dict[str, str]:
+    """Variables of the virtualenv or conda environment that somebody chose; conda's `base` is there unasked."""
+    if (virtualenv := os.environ.get("VIRTUAL_ENV", "")) not in ("", sys.prefix):
+        return {"VIRTUAL_ENV": virtualenv}
+    if (conda := os.environ.get("CONDA_DEFAULT_ENV", "base")) != "base":
+        return {"CONDA_DEFAULT_ENV": conda}
+    return {}

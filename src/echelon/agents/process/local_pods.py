@@ -12,6 +12,7 @@ for pods that have ended, until their object is deleted.
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from collections.abc import Iterable, Mapping
@@ -23,8 +24,13 @@ from .measuring import ContainerUse, ProcessTable, measure
 from .pod_directories import NodeDirectory, PodDirectory
 from .pod_network import PodNetwork
 from .rules.attempts import Attempt, attempts_from
+from .shim import kernel
 from .shim.cgroups import CgroupFolders, container_groups
 from .shim.launch import program
+from .shim_lines import connect_in
+
+#: Where the interpreter may need it to begin; nothing else of Echelon's environment gets near a container.
+_OWN_ENVIRONMENT = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
 
 
 class NoSuchContainer(Exception):
@@ -39,9 +45,10 @@ class ContainerNotRunning(Exception):
 class Launch:
     """A program to start so that it runs inside a container.
 
-    Start `argv` with exactly `env`; its standard streams are those of the program, a terminal if you give it one (in
-    a session of its own, whose terminal it then is).  It ends with the program's exit
-    code, and with 128 + n after signal n.  Signals that are sent to it reach the program.
+    Start `argv` with exactly `env`, and TERM where you give it a terminal; the program has the environment of the
+    container.  Its standard streams are those of the program, a terminal if you give it one (in a session of its own,
+    whose terminal it then is).  It ends with the program's exit code, and with 128 + n after signal n.  Signals that
+    are sent to it reach the program.
     """
 
     argv: list[str]
@@ -97,16 +104,13 @@ class LocalPod:
         attempt = self.attempt(container)
         if not attempt.running:
             raise ContainerNotRunning(f'container "{container}" in pod "{self.name}" is not running')
-        try:
-            raw = Path(f"/proc/{attempt.pid}/environ").read_bytes()
-        except OSError:
-            raise ContainerNotRunning(f'container "{container}" in pod "{self.name}" is not running') from None
-        env = dict(entry.split("=", 1) for entry in os.fsdecode(raw).split("\0") if "=" in entry)
-        cwd = (self.directory.read(f"containers/{container}/start.json") or {}).get("cwd", "/")
+        if kernel.start_of(attempt.pid) != attempt.start:
+            raise ContainerNotRunning(f'container "{container}" in pod "{self.name}" is not running')
+        cwd = self._started(container).get("cwd", "/")
         where = f"{attempt.pid}:{attempt.start}"
         groups = self._groups(attempt)
         limited = ":".join(groups.unique) if groups is not None else ""
-        return Launch(program("enter", where, cwd, self._namespaces(), limited, "--", *argv), env)
+        return Launch(program("enter", where, cwd, self._namespaces(), limited, "--", *argv), _OWN_ENVIRONMENT)
 
     def _groups(self, attempt: Attempt) -> CgroupFolders | None:
         return container_groups(self.sandbox, attempt.container, attempt.number, attempt.pid)
@@ -122,6 +126,22 @@ class LocalPod:
         """A FIFO whose content the container reads; None unless its spec says `stdin: true`."""
         path = self.directory.container(container) / "stdin"
         return path if path.exists() else None
+
+    def has_terminal(self, container: str) -> bool:
+        return bool(self._started(container).get("tty"))
+
+    def reads_once(self, container: str) -> bool:
+        """Whether its input ends with the first client that was attached to it."""
+        return bool(self._started(container).get("stdin_once"))
+
+    def _started(self, container: str) -> Mapping[str, Any]:
+        return self.directory.read(f"containers/{container}/start.json") or {}
+
+    def tell_shim(self, attempt: Attempt, **command: Any) -> None:
+        """OSError if there is none any more."""
+        told = {**command, "container": attempt.container, "attempt": attempt.number}
+        with connect_in(str(self.directory.path), "control.sock") as line:
+            line.sendall(json.dumps(told).encode() + b"\n")
 
     async def connect(self, port: int) -> socket.socket:
         """A connected, non-blocking socket to a port of the pod; OSError if nothing listens."""

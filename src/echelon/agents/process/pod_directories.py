@@ -5,7 +5,7 @@
         shim.json                       the shim: pid, start time, tier
         state.json                      what the shim remembers of every container
         control.sock                    commands to the shim
-        hosts, hostname                 /etc/hosts and /etc/hostname of the pod
+        hosts, hostname, resolv.conf    those of the pod in /etc
         logs/CONTAINER/ATTEMPT.log      newest; older pieces are ATTEMPT.log.<UTC time>, which sort by age
         containers/CONTAINER/           termination-log.ATTEMPT, stdin (a FIFO, if the container wants one)
         volumes/NAME/                   emptyDir, ConfigMap, Secret, projected and downward API volumes
@@ -22,7 +22,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,10 @@ class PodDirectory:
     @property
     def hostname(self) -> Path:
         return self.path / "hostname"
+
+    @property
+    def resolver(self) -> Path:
+        return self.path / "resolv.conf"
 
     def volume(self, name: str) -> Path:
         return self.path / "volumes" / name
@@ -70,6 +74,16 @@ class PodDirectory:
         newest = self.log(container, attempt)
         older = sorted(newest.parent.glob(f"{newest.name}.*"))
         return [*older, newest] if newest.exists() else older
+
+    def forget_attempts(self, container: str, before: int) -> None:
+        """Remove what older attempts have left: a container may restart for ever."""
+        for path in (
+            *self.log(container, 0).parent.glob("*.log*"),
+            *self.container(container).glob("termination-log.*"),
+        ):
+            numbers = [part for part in path.name.split(".") if part.isdecimal()]
+            if numbers and int(numbers[0]) < before:
+                path.unlink(missing_ok=True)
 
     def read(self, name: str) -> dict[str, Any] | None:
         """`sandbox.json`, `shim.json` or `state.json`; None if it is not there."""
@@ -114,11 +128,16 @@ class NodeDirectory:
         for path in sorted(folder.iterdir()) if folder.exists() else ():
             yield PodDirectory(path)
 
-    @property
-    def private(self) -> tuple[str, ...]:
-        """What pods may not see: the files of other pods, keys, the database with its Secrets."""
+    def hidden_from_pods(self, needed: Iterable[str]) -> tuple[str, ...]:
+        """All of it: the files of other pods, keys, the database with its Secrets, also what is made later.
+
+        If something is in it that pods need, only what is known by name.
+        """
+        whole = os.path.realpath(self.path)
+        if not any(f"{os.path.realpath(path)}/".startswith(f"{whole}/") for path in needed if path):
+            return (whole,)
         names = ("pods", "claims", "network", "pki", "kubeconfig", "echelon.db", "echelon.db-wal", "echelon.db-shm")
-        return tuple(os.path.realpath(self.path / name) for name in names)
+        return tuple(f"{whole}/{name}" for name in names)
 
     @property
     def network(self) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import socket
@@ -16,6 +17,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 from zlib import crc32
 
+from ...api.scheme import Object
 from .machine import ChosenTier
 from .pod_directories import NodeDirectory
 from .shim import kernel
@@ -69,6 +71,13 @@ class PodNetwork:
     def release(self, uid: str) -> None:
         for address in [address for address, owner in self._used.items() if owner == uid]:
             del self._used[address]
+
+    def taken_ports(self, container: Object) -> list[int]:
+        """Ports that a container says it listens on and that somebody else has; in tier net all are its own."""
+        if self._chosen.tier == "net":
+            return []
+        ports = [port for port in container.get("ports") or () if port.get("protocol", "TCP") == "TCP"]
+        return [port["containerPort"] for port in ports if _is_taken(port["containerPort"])]
 
     # -- the holder --------------------------------------------------------------------------------------------
 
@@ -135,6 +144,19 @@ class PodNetwork:
             self._line.close()
             self._line = None
 
+    def resolver_text(self) -> str:
+        """/etc/resolv.conf of pods; "" if there is none.
+
+        Name servers are not reachable in tier net: the gateway, where none listens, says so at once.
+        """
+        if self._chosen.tier == "net":
+            return f"nameserver {GATEWAY}\n"
+        try:
+            with open("/etc/resolv.conf") as file:
+                return file.read()
+        except OSError:
+            return ""
+
     def sandbox(self) -> dict[str, Any]:
         """What a shim must know about the network."""
         return {
@@ -174,6 +196,15 @@ class PodNetwork:
         return made
 
     async def _ask(self, request: dict[str, Any]) -> socket.socket:
+        asking = asyncio.create_task(self._exchanged(request))
+        try:
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            asking.add_done_callback(_close_unwanted)
+            raise
+
+    async def _exchanged(self, request: dict[str, Any]) -> socket.socket:
+        """To its end, also if nobody waits for it any more: the next answer belongs to the next request."""
         async with self._asking:
             await self.start()
             assert self._line is not None
@@ -189,6 +220,23 @@ def _exchange(line: socket.socket, request: dict[str, Any]) -> socket.socket:
     made = socket.socket(fileno=files[0])
     made.setblocking(False)
     return made
+
+
+def _close_unwanted(asking: asyncio.Task[socket.socket]) -> None:
+    if not asking.cancelled() and asking.exception() is None:
+        asking.result().close()
+
+
+def _is_taken(port: int) -> bool:
+    """Whether a program that listens on all addresses would be refused."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # Then only sockets that listen count, not connections that have just ended.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False
 
 
 async def _wait_connected(made: socket.socket) -> None:

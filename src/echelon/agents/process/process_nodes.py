@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from ...api.errors import ApiError
+from ...api.errors import ApiError, said
 from ...api.objects import meta
 from ...api.objects.vocabulary import ARCH, NODE_LEASES, OS, RUNS
 from ...api.running_pods import LogTails
@@ -37,7 +37,9 @@ from .machine import ChosenTier, Tier, capacity, choose_tier, node_info, shared
 from .measuring import ProcessTable
 from .pod_directories import NodeDirectory, PodDirectory, remove_tree
 from .pod_network import PodNetwork, free_pod_address
-from .pod_worker import NodeServices, PodWorker, clear
+from .pods.node_services import NodeServices
+from .pods.pod_sandbox import clear
+from .pods.pod_worker import PodWorker
 from .resources.gpu_shares import GpuShares
 from .resources.limit_choice import choose_limits
 from .rules.limit_settings import EnforcedLimits, limit_words
@@ -75,6 +77,8 @@ class ProcessSettings:
     default_directory: str = field(default_factory=os.getcwd)
     #: Overrides what is found.
     capacity: dict[str, str] = field(default_factory=dict)
+    #: Whether nobody will come back to the directory: pods end soon after an Echelon that was killed.
+    temporary: bool = False
 
 
 async def prepare_process_nodes(
@@ -157,14 +161,20 @@ class ProcessNodes:
             self._relay.environment if self._relay is not None else {},
             limits,
             GpuShares(directory, nodes),
+            settings.temporary,
         )
         self._workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
         self._stopping = False
 
     @property
+    def tier_described(self) -> str:
+        """The tier and why it is not a better one, for the user who started the plane."""
+        return tier_words(self.chosen)
+
+    @property
     def described(self) -> str:
-        """The tier, for the user who started the plane."""
-        return f"{tier_words(self.chosen)}; {limit_words(self._limits)[2]}"
+        """The same and which limits are enforced."""
+        return f"{self.tier_described}; {limit_words(self._limits)[2]}"
 
     @property
     def names(self) -> frozenset[str]:
@@ -267,7 +277,7 @@ class ProcessNodes:
                 await self._network.replace_lost()
                 await self._tell_network(lost=False)
             except (ApiError, OSError) as error:
-                log.warning("the network of the pods: %s", error or type(error).__name__)
+                log.warning("the network of the pods: %s", said(error))
 
     async def _tell_network(self, *, lost: bool) -> None:
         self._network_lost = lost
@@ -342,7 +352,7 @@ class ProcessNodes:
                 try:
                     await self._beat(name)
                 except (ApiError, OSError) as error:
-                    log.warning("process node %s: %s", name, error or type(error).__name__)
+                    log.warning("process node %s: %s", name, said(error))
             await self._clock.sleep(_RENEW_SECONDS)
 
     async def _beat(self, name: str) -> None:

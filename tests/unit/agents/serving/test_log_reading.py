@@ -1,3 +1,5 @@
+"""Logs of containers as they are read and followed, over rotations."""
+
 from __future__ import annotations
 
 import asyncio
@@ -38,6 +40,25 @@ def test_all_pieces_are_read_oldest_first(pieces: list[Path]) -> None:
     assert shown(pieces) == lines(*range(10))
 
 
+def test_who_does_not_follow_reads_no_more_than_there_was(tmp_path: Path) -> None:
+    """Though the container writes faster than anybody reads."""
+    log = tmp_path / "0.log"
+    piece = "".join(line(n % 60, "x" * 1000) for n in range(200))
+    log.write_text(piece)
+
+    async def read() -> int:
+        seen = turns = 0
+        async for data in LogReader(lambda: [log], lambda: True, LogOptions()).read():
+            seen += len(data)
+            turns += 1
+            assert turns < 50, "it never ends"
+            with log.open("a") as file:
+                file.write(piece)
+        return seen
+
+    assert asyncio.run(read()) == 200 * 1001
+
+
 @pytest.mark.conformance("API-112")
 @pytest.mark.parametrize(("count", "first"), [(0, 10), (1, 9), (4, 6), (5, 5), (6, 4), (9, 1), (10, 0), (11, 0)])
 def test_the_last_lines_are_counted_over_rotated_pieces(pieces: list[Path], count: int, first: int) -> None:
@@ -72,7 +93,9 @@ def test_parts_of_a_long_line_are_joined(tmp_path: Path) -> None:
     assert shown([log]) == "begin end\n"
 
 
-def test_a_log_is_followed_over_a_rotation_to_its_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rotations", [0, 1, 3])
+def test_a_log_is_followed_over_rotations_to_its_end(tmp_path: Path, rotations: int) -> None:
+    """Also when it was rotated several times since the last look."""
     log = tmp_path / "0.log"
     log.write_text(line(0, "line 0"))
     running = True
@@ -94,12 +117,15 @@ def test_a_log_is_followed_over_a_rotation_to_its_end(tmp_path: Path) -> None:
         with log.open("a") as file:
             file.write(line(1, "line 1"))
         log.rename(tmp_path / "0.log.1")
-        log.write_text(line(2, "line 2"))
+        for number in range(2, 2 + rotations):
+            log.write_text(line(number, f"line {number}"))
+            log.rename(tmp_path / f"0.log.{number}")
+        log.write_text(line(9, "line 9"))
         await asyncio.sleep(0.25)
         with log.open("a") as file:
-            file.write(line(3, "line 3"))
+            file.write(line(10, "line 10"))
         running = False
         await asyncio.wait_for(reading, 5)
         return b"".join(found).decode()
 
-    assert asyncio.run(follow()) == lines(0, 1, 2, 3)
+    assert asyncio.run(follow()) == lines(0, 1, *range(2, 2 + rotations), 9, 10)

@@ -18,6 +18,7 @@ from typing import Any
 from zlib import crc32
 
 from ..rules.limit_settings import EnforcedLimits, joined_problems
+from ..shim.cgroups import remove_abandoned
 from ..shim.launch import program
 
 _CONTROLLERS = ("cpu", "memory", "cpuacct")
@@ -38,6 +39,7 @@ async def choose_limits(data: Path) -> EnforcedLimits:
     problems = [problem, *foreign]
     if not places:
         return EnforcedLimits(problem=joined_problems(problems) or "this machine has no control groups")
+    await asyncio.to_thread(remove_abandoned, set(places.values()))
     folders = {controller: f"{place}/{_group_of(data)}" for controller, place in places.items()}
     found = await _tried(EnforcedLimits(version, folders=folders, controllers=tuple(folders)))
     return EnforcedLimits(

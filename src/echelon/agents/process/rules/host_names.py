@@ -21,8 +21,18 @@ _DOTTED = re.compile(r"(?<![\w.-])[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?
 
 
 def host_name(pod: Object) -> str:
-    """The host name inside the pod."""
+    """The first part of the pod's name in DNS."""
     return str(pod["spec"].get("hostname") or meta.name(pod))[:63].rstrip("-.")
+
+
+def inner_host_name(pod: Object) -> str:
+    """What `hostname` says inside the pod."""
+    spec = pod["spec"]
+    if spec.get("hostnameOverride"):
+        return str(spec["hostnameOverride"])
+    if spec.get("setHostnameAsFQDN") and spec.get("subdomain"):
+        return f"{host_name(pod)}.{spec['subdomain']}.{meta.namespace(pod)}.{DOMAIN}"
+    return host_name(pod)
 
 
 def network_name(pod: Object) -> str:
@@ -61,9 +71,10 @@ def hosts_file(pod: Object, address: str, names: Mapping[str, list[str]]) -> str
     subdomain, own = pod["spec"].get("subdomain"), host_name(pod)
     if subdomain:
         qualified = forms(f"{own}.{subdomain}", meta.namespace(pod), meta.namespace(pod))
-        lines.append(f"{address}\t{' '.join([*qualified, own])}")
+        own_names = [*qualified, own, inner_host_name(pod)]
     else:
-        lines.append(f"{address}\t{own}")
+        own_names = [own, inner_host_name(pod)]
+    lines.append(f"{address}\t{' '.join(dict.fromkeys(own_names))}")
     aliases = pod["spec"].get("hostAliases") or ()
     lines += [f"{alias.get('ip', '')}\t{' '.join(alias.get('hostnames') or ())}" for alias in aliases]
     by_address: dict[str, list[str]] = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ....api.objects import meta
 from ....api.scheme import Object
-from ....base.instants import to_time
+from ....base.instants import parse, to_time
 from .attempts import Attempt, init_containers, is_sidecar
 from .pod_plan import Phase, PodFacts, PodPlan, has_begun
 from .probe_state import ProbeHealth
@@ -218,3 +218,40 @@ def _condition(pod: Object, now: float, type_: str, holds: bool, reason: str = "
         elif known is not None and field_ in known:
             made[field_] = None
     return made
+
+
+def changes(pod: Object, status: Object) -> Object:
+    """The fields that differ from what the pod says; none if nothing does."""
+    known = pod.get("status") or {}
+    changed = {key: value for key, value in status.items() if key != "conditions" and known.get(key) != value}
+    conditions = []
+    for condition in status["conditions"]:
+        old = meta.find_condition(pod, condition["type"]) or {}
+        if any(old.get(field) != value for field, value in condition.items()):
+            conditions.append(condition)
+    if conditions:
+        changed["conditions"] = conditions
+    return changed
+
+
+# -- what a status says --------------------------------------------------------------------------------------------
+
+
+def is_over(pod: Object) -> bool:
+    """Whether all containers have ended for good."""
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def deadline(pod: Object) -> float | None:
+    """When the pod has to end; None if that does not matter."""
+    allowed, begin = pod["spec"].get("activeDeadlineSeconds"), (pod.get("status") or {}).get("startTime")
+    return None if allowed is None or not begin else parse(begin) + float(allowed)
+
+
+def was_started(pod: Object, name: str, attempt: Attempt) -> bool:
+    """Whether the status says that this attempt has passed its startup probe and hooks before."""
+    status = pod.get("status") or {}
+    for one in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
+        if one.get("name") == name:
+            return bool(one.get("started")) and one.get("restartCount") == attempt.number
+    return False

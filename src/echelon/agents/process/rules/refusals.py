@@ -10,9 +10,12 @@ from dataclasses import dataclass
 
 from ....api.scheme import Object
 from .empty_dirs import refused_media
+from .host_names import inner_host_name
 from .kubelet_status import Waiting
 
 _CONFIG = "CreateContainerConfigError"
+#: Of the kernel.
+_LONGEST_HOST_NAME = 64
 _MESSAGE = "process nodes run containers as processes of the user that runs Echelon"
 
 
@@ -48,11 +51,13 @@ def _of_pod(pod: Object, powers: NodePowers) -> Iterator[str]:
         yield f'RuntimeClass "{spec["runtimeClassName"]}" is refused: process nodes have no container runtime'
     if (spec.get("os") or {}).get("name", "linux") != "linux":
         yield f"spec.os.name {spec['os']['name']} is refused: this node runs linux"
-    for field in ("hostnameOverride", "setHostnameAsFQDN"):
-        if spec.get(field):
-            yield f"spec.{field} is refused: pods are found by spec.hostname and spec.subdomain on process nodes"
-    if spec.get("dnsConfig"):
-        yield "spec.dnsConfig is refused: process nodes have no name server, names come from hosts files"
+    if len(name := inner_host_name(pod)) > _LONGEST_HOST_NAME:
+        yield (
+            f"Failed to construct FQDN from Pod hostname and cluster domain, FQDN {name} is too long "
+            f"({_LONGEST_HOST_NAME} characters is the max, {len(name)} characters requested)"
+        )
+    if spec.get("dnsConfig") and powers.tier == "plain":
+        yield "spec.dnsConfig is refused: pods share the files of this machine (tier plain), also /etc/resolv.conf"
     if spec.get("resourceClaims"):
         yield "spec.resourceClaims is refused: process nodes have no dynamic resource drivers"
     yield from refused_media(pod, powers.tier)

@@ -25,20 +25,32 @@ _LOOK_SECONDS = 0.1
 class LogReader:
     """One reading of one log."""
 
-    def __init__(self, files: Callable[[], list[Path]], is_running: Callable[[], bool], options: LogOptions) -> None:
+    def __init__(
+        self,
+        files: Callable[[], list[Path]],
+        is_running: Callable[[], bool],
+        options: LogOptions,
+        look_seconds: float = _LOOK_SECONDS,
+    ) -> None:
         self._files = files
         self._is_running = is_running
         self._options = options
+        self._look_seconds = look_seconds
         self._left = options.limit_bytes
         self._opened: list[tuple[Path, BinaryIO]] | None = None
+        #: Where to end in the newest piece; None for who follows.  A container may write faster than somebody reads.
+        self._end: int | None = None
 
     def begin(self) -> None:
         """Where to begin is decided now, not when the first line is asked for."""
-        files = self._files()
-        begin, skip = _tail(files, self._options.tail_lines)
-        self._opened = [(path, open(path, "rb")) for path in files[begin:] if path.exists()]  # noqa: SIM115
+        # Opened first: a log that is rotated meanwhile has other files at its paths.
+        opened = self._opened_after(0)
+        begin, skip = _tail([file for _, file in opened], self._options.tail_lines)
+        _close(opened[:begin])
+        self._opened = opened[begin:]
         if self._opened:
             self._opened[0][1].seek(skip)
+            self._end = None if self._options.follow else os.fstat(self._opened[-1][1].fileno()).st_size
 
     async def read(self) -> AsyncIterator[bytes]:
         """What the options ask for."""
@@ -64,24 +76,41 @@ class LogReader:
                 running = self._options.follow and self._is_running()
                 while opened:
                     path, file = opened[0]
-                    while chunk := file.read(_CHUNK):
+                    # Asked first here too: a file that is not written any more is then read to its end.
+                    complete = len(opened) > 1 or (self._end is None and _is_replaced(path, file.fileno()))
+                    while chunk := file.read(self._most(file, newest=len(opened) == 1)):
                         *lines, rest = (rest + chunk).split(b"\n")
                         yield lines
                         await asyncio.sleep(0)
-                    if len(opened) == 1 and not _is_replaced(path, file.fileno()):
+                    if not complete:
                         break
-                    file.close()
-                    opened.pop(0)
-                    if not opened:
-                        opened = [(path, open(path, "rb"))]  # noqa: ASYNC230, SIM115
+                    opened = opened[1:] or self._opened_after(os.fstat(file.fileno()).st_ino)
+                    file.close()  # not before: its number would be free for another file
                 if not running:
                     return
-                await asyncio.sleep(_LOOK_SECONDS)
-                if not opened:
-                    opened = [(path, open(path, "rb")) for path in self._files()]  # noqa: ASYNC230, SIM115
+                await asyncio.sleep(self._look_seconds)
+                opened = opened or self._opened_after(0)
         finally:
-            for _, file in opened:
-                file.close()
+            _close(opened)
+
+    def _most(self, file: BinaryIO, *, newest: bool) -> int:
+        """What may be read at once."""
+        return _CHUNK if self._end is None or not newest else max(0, min(_CHUNK, self._end - file.tell()))
+
+    def _opened_after(self, inode: int) -> list[tuple[Path, BinaryIO]]:
+        """The pieces that are newer than a file, which may have been rotated several times or be gone; else all."""
+        while True:
+            opened: list[tuple[Path, BinaryIO]] = []
+            for path in self._files():
+                with suppress(FileNotFoundError):
+                    file = open(path, "rb")  # noqa: SIM115
+                    opened.append((path, file))
+                    if os.fstat(file.fileno()).st_ino == inode:
+                        _close(opened)
+                        opened.clear()
+            if not opened or not _is_replaced(opened[-1][0], opened[-1][1].fileno()):
+                return opened
+            _close(opened)  # rotated while it was looked at: a piece may be missing
 
     def _shown(self, line: bytes) -> bytes:
         """What a reader sees of a line on disk: `TIME OUTPUT F text`, or P for a part of a line."""
@@ -96,6 +125,11 @@ class LogReader:
         return (time + b" " if self._options.timestamps else b"") + text + end
 
 
+def _close(opened: list[tuple[Path, BinaryIO]]) -> None:
+    for _, file in opened:
+        file.close()
+
+
 def _is_replaced(path: Path, file: int) -> bool:
     """Whether another file is at the path by now: the log was rotated."""
     with suppress(FileNotFoundError):
@@ -103,16 +137,15 @@ def _is_replaced(path: Path, file: int) -> bool:
     return False
 
 
-def _tail(files: list[Path], lines: int | None) -> tuple[int, int]:
+def _tail(files: list[BinaryIO], lines: int | None) -> tuple[int, int]:
     """Where the last lines begin: the index of the file, and the offset in it."""
     if lines is None:
         return 0, 0
     for index in range(len(files) - 1, -1, -1):
-        with suppress(FileNotFoundError), open(files[index], "rb") as file:
-            offset, found = _backwards(file.fileno(), lines)
-            if found >= lines:
-                return index, offset
-            lines -= found
+        offset, found = _backwards(files[index].fileno(), lines)
+        if found >= lines:
+            return index, offset
+        lines -= found
     return 0, 0
 
 

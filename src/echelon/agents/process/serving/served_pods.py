@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ....api.errors import ApiError, bad_request
 from ....api.running_pods import Connection, LogOptions, Output, PodUse, Session
@@ -16,7 +17,9 @@ from .sessions import AttachedSession, PipeSession, TerminalSession, attached_op
 
 _CHUNK = 64 * 1024
 #: How often an attached container is looked at.
-_LOOK_SECONDS = 0.2
+_LOOK_SECONDS = 0.1
+#: The same where somebody types and waits for an echo.
+_LOOK_AT_TERMINAL_SECONDS = 0.02
 
 
 class ServedPods:
@@ -72,7 +75,8 @@ class ServedPod:
     async def attach(self, container: str, *, stdin: bool) -> Session:
         if not self.pod.is_running(container):
             raise _not_running(ContainerNotRunning(f'container "{container}" in pod "{self.pod.name}" is not running'))
-        number = self.pod.attempt(container).number
+        attempt = self.pod.attempt(container)
+        number, terminal = attempt.number, self.pod.has_terminal(container)
 
         def is_running() -> bool:
             return self.pod.attempt(container).number == number and self.pod.is_running(container)
@@ -84,10 +88,19 @@ class ServedPod:
 
         def output(only: Output) -> LogReader:
             files = self.pod.directory.log_files
-            return LogReader(lambda: files(container, number), is_running, attached_options(only))
+            look = _LOOK_AT_TERMINAL_SECONDS if terminal else _LOOK_SECONDS
+            return LogReader(lambda: files(container, number), is_running, attached_options(only), look)
 
-        outputs: dict[Output, LogReader] = {"stdout": output("stdout"), "stderr": output("stderr")}
-        return AttachedSession(outputs, ended, self.pod.stdin(container) if stdin else None)
+        outputs: dict[Output, LogReader] = {"stdout": output("stdout")}
+        if not terminal:
+            outputs["stderr"] = output("stderr")
+        return AttachedSession(
+            outputs,
+            ended,
+            self.pod.stdin(container) if stdin else None,
+            partial(self.pod.tell_shim, attempt),
+            reads_once=self.pod.reads_once(container),
+        )
 
     async def connect(self, port: int) -> Connection:
         reader, writer = await asyncio.open_connection(sock=await self.pod.connect(port))

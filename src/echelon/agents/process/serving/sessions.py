@@ -150,7 +150,7 @@ class TerminalSession:
         await self.write(b"\x04")
 
     def resize(self, width: int, height: int) -> None:
-        size = struct.pack("HHHH", min(height, 0xFFFF), min(width, 0xFFFF), 0, 0)
+        size = struct.pack("HHHH", _size(height), _size(width), 0, 0)
         with suppress(OSError):
             fcntl.ioctl(self._master, termios.TIOCSWINSZ, size)
 
@@ -170,12 +170,18 @@ class AttachedSession:
         outputs: Mapping[Output, LogReader],
         ended: Callable[[], Awaitable[int]],
         stdin: Path | None,
+        tell: Callable[..., None],
+        *,
+        reads_once: bool,
     ) -> None:
+        """`tell` sends a command to the shim of the container."""
         self._outputs = outputs
         for reader in outputs.values():
             reader.begin()  # nothing that is written after this is missed
         self._ended = ended
-        self._stdin = os.open(stdin, os.O_WRONLY | os.O_NONBLOCK) if stdin is not None else -1
+        self._tell = tell
+        self._reads_once = reads_once
+        self._stdin = _opened_for_writing(stdin) if stdin is not None else -1
 
     def output(self) -> AsyncIterator[tuple[Output, bytes]]:
         return _merged({name: reader.read() for name, reader in self._outputs.items()})
@@ -194,15 +200,34 @@ class AttachedSession:
         if self._stdin >= 0:
             os.close(self._stdin)
             self._stdin = -1
+            if self._reads_once:
+                with suppress(OSError):
+                    self._tell(do="end input")
 
     def resize(self, width: int, height: int) -> None:
-        """The container has no terminal."""
+        with suppress(OSError):
+            self._tell(do="resize", width=_size(width), height=_size(height))
 
     async def ended(self) -> int:
         return await self._ended()
 
     async def close(self) -> None:
         await self.close_input()
+
+
+def _size(asked: int) -> int:
+    """As the kernel takes it."""
+    return max(0, min(asked, 0xFFFF))
+
+
+def _opened_for_writing(fifo: Path) -> int:
+    """-1 if nobody reads there any more: the container has closed its input."""
+    try:
+        return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in (errno.ENXIO, errno.ENOENT):
+            return -1
+        raise
 
 
 def attached_options(only: Output) -> LogOptions:

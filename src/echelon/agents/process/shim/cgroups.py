@@ -4,7 +4,7 @@
     SCOPE/CONTAINER.ATTEMPT                             where systemd made a scope for the shim; it goes with the pod
 
 With version 2 all controllers share a folder, with version 1 each has its own.  Groups are removed by the shim; by the
-agent, if the shim was killed.
+agent, if the shim was killed; by the next agent of any data directory, if their own was removed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from typing import Any
 #: A controller, one of its files, and what to write there.
 Setting = tuple[str, str, str]
 _ROUNDS, _PAUSE = 100, 0.005
+#: Attribute of the group of a data directory: its path.
+_OWNER = "user.echelon.data"
 
 
 class CgroupFolders:
@@ -94,7 +96,11 @@ def make_pod_groups(sandbox: Mapping[str, Any]) -> CgroupFolders | None:
         return CgroupFolders(2, dict.fromkeys(said["controllers"], own))
     groups = pod_groups(sandbox)
     if groups is not None:
-        CgroupFolders(groups.version, said["folders"]).make(for_others=True)
+        whole = CgroupFolders(groups.version, said["folders"])
+        whole.make(for_others=True)
+        for folder in whole.unique:
+            with contextlib.suppress(OSError):
+                os.setxattr(folder, _OWNER, os.fsencode(os.path.dirname(os.path.dirname(os.getcwd()))))
         groups.make(for_others=True)
     return groups
 
@@ -108,6 +114,16 @@ def remove_pod_groups(sandbox: Mapping[str, Any]) -> None:
     for folder in groups.unique:
         with contextlib.suppress(OSError):
             os.rmdir(os.path.dirname(folder))
+
+
+def remove_abandoned(folders: Iterable[str]) -> None:
+    """Groups in these folders whose data directory was removed, after shims were killed that would have seen it."""
+    for folder in folders:
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    if entry.is_dir() and not os.path.exists(os.getxattr(entry.path, _OWNER)):
+                        remove(entry.path)
 
 
 def container_groups(sandbox: Mapping[str, Any], name: str, attempt: int, pid: int) -> CgroupFolders | None:

@@ -8,6 +8,7 @@ A file that has grown to its limit is renamed to `NAME.<UTC time>` and a new one
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 
@@ -15,10 +16,12 @@ _LONGEST_PIECE = 16 * 1024
 
 
 class ContainerLog:
-    def __init__(self, path: str, most_bytes: int, most_files: int) -> None:
+    def __init__(self, path: str, most_bytes: int, most_files: int, *, whole_lines: bool = True) -> None:
+        """Without `whole_lines` the beginning of a line is written at once: somebody may wait for it at a terminal."""
         self._path = path
         self._most_bytes = most_bytes
         self._most_files = most_files
+        self._whole_lines = whole_lines
         self._rest = {"stdout": b"", "stderr": b""}
         #: Bytes that the disk refused.
         self.lost = 0
@@ -44,6 +47,9 @@ class ContainerLog:
         while len(rest) > _LONGEST_PIECE:
             out.append(part + rest[:_LONGEST_PIECE])
             rest = rest[_LONGEST_PIECE:]
+        if rest and not self._whole_lines:
+            out.append(part + rest)
+            rest = b""
         self._rest[stream] = rest
         if out:
             out.append(b"")
@@ -68,15 +74,18 @@ class ContainerLog:
         except OSError:
             # No halves of lines: what follows when there is room again begins a line.
             self.lost += len(data)
-            os.ftruncate(self._file, os.fstat(self._file).st_size - written)
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file, os.fstat(self._file).st_size - written)
 
     def _rotate(self) -> None:
         now = time.time_ns()
         suffix = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now // 10**9)) + f".{now % 10**9:09}"
+        before = self._file
         try:
-            os.rename(self._path, f"{self._path}.{suffix}")
-            os.close(self._file)
+            with contextlib.suppress(FileNotFoundError):  # it was renamed before, and no new one could be opened
+                os.rename(self._path, f"{self._path}.{suffix}")
             self._open()
+            os.close(before)
             directory, name = os.path.split(self._path)
             old = sorted(one for one in os.listdir(directory) if one.startswith(name + "."))
             for one in old[: max(0, len(old) - self._most_files + 1)]:

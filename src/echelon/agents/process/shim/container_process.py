@@ -6,14 +6,19 @@ end   ─► whatever else it started is killed ─► output is read to its end
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import resource
 import signal
+import struct
+import termios
 import time
 from typing import Any
 
 from . import kernel, mounts
 from .cgroups import CgroupFolders
+from .container_input import ContainerInput
 from .container_log import ContainerLog
 
 #: In the environment of every process of a container: daemons that left its session are found by it.
@@ -46,9 +51,13 @@ class ContainerProcess:
         self.signal = 0
         self.error = ""
         self.out_of_memory = False
-        #: Open ends of pipes that this process reads, by stream.
+        #: Open ends of pipes, or the terminal, that this process reads, by stream.
         self.streams: dict[int, str] = {}
+        #: For a container with `stdin: true`.
+        self.input: ContainerInput | None = None
         self.log: ContainerLog | None = None
+        #: Its mount namespace, which whatever it starts has too; 0 where it has none of its own.
+        self.mounts = 0
         self._request = request
         self._pod = pod
         self._host_proc = host_proc
@@ -81,21 +90,27 @@ class ContainerProcess:
         self.started = time.time()
         try:
             path = self._request["log"]
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            self.log = ContainerLog(path, limits["bytes"], limits["files"])
+            folder = os.path.dirname(path)
+            for made in (os.path.dirname(folder), folder):
+                # Not the directory of the pod itself: if it was removed, it stays so.
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(made)
+            whole_lines = not self._request.get("tty")
+            self.log = ContainerLog(path, limits["bytes"], limits["files"], whole_lines=whole_lines)
             if self._groups is not None:
                 self._groups.make()
                 self._groups.set((one[0], one[1], one[2]) for one in self._request.get("limits", ()))
             self._spawn()
-        except OSError as error:
-            self._not_started(error.strerror or str(error))
+        except Exception as error:
+            self._not_started((isinstance(error, OSError) and error.strerror) or str(error))
 
     def _spawn(self) -> None:
-        out, err, told = os.pipe(), os.pipe(), os.pipe()
+        told = os.pipe()
+        theirs = self._on_terminal() if self._request.get("tty") else self._on_pipes()
         self.pid = os.fork()
         if self.pid == 0:
-            self._become(out[1], err[1], told[1])
-        for end in (out[1], err[1], told[1]):
+            self._become(theirs, told[1])
+        for end in {*theirs, told[1]}:
             os.close(end)
         answer = b""
         while piece := os.read(told[0], 4096):
@@ -103,24 +118,43 @@ class ContainerProcess:
         os.close(told[0])
         head, _, problem = answer.decode(errors="replace").partition("\n")
         self.host_pid, self.host_start = map(int, head.split()) if head else (self.pid, 0)
+        if problem:
+            os.waitpid(self.pid, 0)
+            self._not_started(problem)
+        elif self._private_mounts:
+            self.mounts = mount_namespace(self.pid)
+
+    def _on_pipes(self) -> tuple[int, int, int]:
+        """What the container gets as its input, output and error output."""
+        out, err = os.pipe(), os.pipe()
         for end, stream in ((out[0], "stdout"), (err[0], "stderr")):
             os.set_blocking(end, False)
             self.streams[end] = stream
-        if problem:
-            os.waitpid(self.pid, 0)
-            self._close_streams()
-            self._not_started(problem)
+        if not self._request.get("stdin"):
+            return os.open(os.devnull, os.O_RDONLY), out[1], err[1]
+        given = os.pipe()
+        self.input = ContainerInput(self._request["stdin"], given[1], terminal=False)
+        return given[0], out[1], err[1]
+
+    def _on_terminal(self) -> tuple[int, int, int]:
+        ours, theirs = os.openpty()
+        os.set_blocking(ours, False)
+        self.streams[ours] = "stdout"
+        if self._request.get("stdin"):
+            self.input = ContainerInput(self._request["stdin"], os.dup(ours), terminal=True)
+        return theirs, theirs, theirs
 
     def _not_started(self, problem: str) -> None:
         self.pid = 0
         self.error = problem
         self.code = START_ERROR_CODE
+        self._close_streams()
         self._leave_groups()
         self.finished = time.time()
         if self.log is not None:
             self.log.close()
 
-    def _become(self, out: int, err: int, told: int) -> None:
+    def _become(self, streams: tuple[int, int, int], told: int) -> None:
         """In the child, never returns."""
         request = self._request
         try:
@@ -130,10 +164,10 @@ class ContainerProcess:
             os.write(told, self._host_identity())
             if self._groups is not None:
                 self._groups.join()
-            given = request.get("stdin") or os.devnull
-            null = os.open(given, os.O_RDWR if request.get("stdin") else os.O_RDONLY)
-            for source, target in ((null, 0), (out, 1), (err, 2)):
+            for target, source in enumerate(streams):
                 os.dup2(source, target)
+            if request.get("tty"):
+                fcntl.ioctl(0, termios.TIOCSCTTY, 0)
             if self._private_mounts:
                 kernel.unshare(kernel.NEWNS)
                 mounts.separate()
@@ -152,6 +186,8 @@ class ContainerProcess:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             os.umask(0o022)
+            if self._private_mounts:
+                kernel.drop_capabilities()
             self._enter_directory(request["cwd"])
             become(request["argv"], {**request["env"], MARK: self.mark})
         except BaseException as error:
@@ -199,13 +235,18 @@ class ContainerProcess:
             except ProcessLookupError:
                 return
 
+    def resize(self, width: int, height: int) -> None:
+        """The size of its terminal, if it has one."""
+        if self._request.get("tty"):
+            for end in self.streams:
+                fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+
     # -- the end -----------------------------------------------------------------------------------------------
 
     def ended(self, status: int) -> None:
         """The main process was reaped; what it left behind has been killed."""
         for end in list(self.streams):
-            while end in self.streams and self._has_more(end):
-                pass
+            self._read_what_is_left(end)
         self._close_streams()
         if self.log is not None:
             self.log.close()
@@ -224,20 +265,41 @@ class ContainerProcess:
         if self._groups is not None:
             self._groups.remove()
 
-    def _has_more(self, end: int) -> bool:
+    def _read_what_is_left(self, end: int) -> None:
+        """What the container wrote before its end fits into a pipe; somebody who was not found may go on writing."""
         assert self.log is not None
-        try:
-            data = os.read(end, _CHUNK)
-        except OSError:
-            return False
-        if data:
+        left = _terminal_or_pipe_size(end)
+        while left > 0:
+            try:
+                data = os.read(end, min(_CHUNK, left))
+            except OSError:
+                return
+            if not data:
+                return
+            left -= len(data)
             self.log.feed(self.streams[end], data)
-        return bool(data)
 
     def _close_streams(self) -> None:
         for end in self.streams:
             os.close(end)
         self.streams.clear()
+        if self.input is not None:
+            self.input.close()
+
+
+def mount_namespace(pid: int) -> int:
+    """A number that tells it from all others; 0 if the process is gone."""
+    try:
+        return os.stat(f"/proc/{pid}/ns/mnt").st_ino
+    except OSError:
+        return 0
+
+
+def _terminal_or_pipe_size(end: int) -> int:
+    try:
+        return fcntl.fcntl(end, fcntl.F_GETPIPE_SZ)
+    except OSError:
+        return _CHUNK
 
 
 def become(argv: list[str], env: dict[str, str]) -> None:

@@ -2,8 +2,9 @@
 
     enter PID:START DIRECTORY NAMESPACES GROUPS -- program arguments
 
-The environment is that of this process; the program is looked up in its PATH.  The exit code is the program's, 128 + n
-after signal n.
+The environment is that of the container, which this process does not take itself: a container could choose what is
+loaded here, outside of it.  The program is looked up in its PATH.  The exit code is the program's, 128 + n after
+signal n.
 """
 
 from __future__ import annotations
@@ -27,49 +28,77 @@ _KINDS = {
     "pid": kernel.NEWPID,
     "mnt": kernel.NEWNS,
 }
+#: Stands for the root directory, which is entered after all of them.
+_ROOT = 0
 
 
 def main(arguments: list[str]) -> None:
     identity, directory, names, groups, _, *argv = arguments
     pid, start = map(int, identity.split(":"))
+    try:
+        namespaces = _opened(pid, names)
+        env = _environment(pid)
+    except OSError:
+        sys.exit("container not running")
+    # Asked last: then all of it is of this very process, and not of one that got its number later.
     if kernel.start_of(pid) != start:
         sys.exit("container not running")
     try:
+        kernel.hide_process()
         join([folder for folder in groups.split(":") if folder])
-        _enter(pid, names)
+        _enter(namespaces)
     except OSError as error:
         sys.exit(f"cannot enter the container: {error.strerror or error}")
-    if os.isatty(0):
-        # As the leader of a session without a terminal; then keys such as Ctrl-C reach the program.
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     child = os.fork()
     if child == 0:
-        _become(directory, argv)
+        _become(directory, argv, env, inside=bool(namespaces))
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, lambda got, _: os.kill(child, got))
     _, status = os.waitpid(child, 0)
     os._exit(os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
 
 
-def _enter(pid: int, names: str) -> None:
+def _opened(pid: int, names: str) -> list[tuple[int, int]]:
+    """The namespaces of a process in the order in which they are entered, each with its kind; at last its root."""
     if names == "none":
-        return
+        return []
     files = [(os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY), _KINDS[name]) for name in names.split(",")]
-    root = os.open(f"/proc/{pid}/root", os.O_RDONLY | os.O_DIRECTORY)
+    return [*files, (os.open(f"/proc/{pid}/root", os.O_RDONLY | os.O_DIRECTORY), _ROOT)]
+
+
+def _environment(pid: int) -> dict[bytes, bytes]:
+    """Of the container; what this process has itself only where the container has nothing: the kind of a terminal."""
+    with open(f"/proc/{pid}/environ", "rb") as file:
+        entries = [entry.partition(b"=") for entry in file.read().split(b"\0") if b"=" in entry]
+    own = {b"TERM": os.environb[b"TERM"]} if b"TERM" in os.environb else {}
+    return {**own, **{name: value for name, _, value in entries}}
+
+
+def _enter(files: list[tuple[int, int]]) -> None:
     for file, kind in files:
-        kernel.enter(file, kind)
-    os.fchdir(root)
-    os.chroot(".")
+        if kind == _ROOT:
+            os.fchdir(file)
+            os.chroot(".")
+        else:
+            kernel.enter(file, kind)
 
 
-def _become(directory: str, argv: list[str]) -> None:
+def _become(directory: str, argv: list[str], env: dict[bytes, bytes], *, inside: bool) -> None:
     try:
         # Whoever asked for it may be killed; this must not stay behind.
         kernel.end_with_parent(signal.SIGKILL)
+        # The program leads its session, as in a container. The session that this process leads has no number in the PID
+        # namespace of the pod, so a shell in it could not give the terminal back when it ends.
+        os.setsid()
+        if os.isatty(0):
+            # Keys such as Ctrl-C reach the program.
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
+        if inside:
+            kernel.drop_capabilities()
         os.chdir(directory)
-        become(argv, dict(os.environ))
+        become(argv, {os.fsdecode(name): os.fsdecode(value) for name, value in env.items()})
     except OSError as error:
         print(error.strerror or error, file=sys.stderr, flush=True)
     finally:

@@ -80,6 +80,7 @@ def _begin(gateway: str, prefix: int) -> socket.socket:
     network.add_bridge(BRIDGE)
     network.add_address(BRIDGE, gateway, prefix)
     network.close()
+    _answer_that_nothing_is_outside()
     with contextlib.suppress(FileNotFoundError):
         os.unlink("holder.sock")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
@@ -89,6 +90,16 @@ def _begin(gateway: str, prefix: int) -> socket.socket:
         json.dump({"pid": pid, "start": kernel.start_of(pid)}, file)
     os.rename("holder.json.new", "holder.json")
     return listener
+
+
+def _answer_that_nothing_is_outside() -> None:
+    """Whoever looks for an address outside is told at once that there is no way, instead of waiting for an answer.
+
+    A router without a route says so, each time.  Where it cannot be set, pods wait.
+    """
+    for name, value in (("ip_forward", "1"), ("icmp_ratelimit", "0")):
+        with contextlib.suppress(OSError), open(f"/proc/sys/net/ipv4/{name}", "w") as file:
+            file.write(value)
 
 
 def may_administer() -> bool:

@@ -1,6 +1,6 @@
 """The shim: one process per pod that starts its containers, keeps their logs and remembers how they ended.
 
-    agent ── lines of JSON over control.sock ──► start, signal, kill, stop
+    agent ── lines of JSON over control.sock ──► start, signal, kill, resize, end input, stop
     agent ◄── the state of all containers, after every change; the same is in state.json
 
 It decides nothing: what a kubelet would decide, the agent does.  It outlives the agent, and an agent that comes back
@@ -25,7 +25,7 @@ from typing import Any
 
 from . import kernel, namespaces
 from .cgroups import CgroupFolders, make_pod_groups, remove_pod_groups
-from .container_process import MARK, ContainerProcess
+from .container_process import MARK, ContainerProcess, mount_namespace
 
 #: Exit code: another shim runs for this pod.
 ALREADY_RUNNING = 75
@@ -33,9 +33,13 @@ _MOST_COMMAND = 16 << 20
 _LOOK_SECONDS = 10.0
 #: A shim in which nothing runs and which nobody is connected to for so long ends: Echelon is gone for good.
 _ALONE_SECONDS = 300.0
+#: The same for one whose Echelon nobody will start again: whatever runs in it ends with it.
+_TEMPORARY_SECONDS = 10.0
 #: Of every container: the current one, and the one before it for `kubectl logs --previous`.
 _KEPT_ATTEMPTS = 2
 _KILL_ROUNDS = 100
+#: Disks give space in blocks; what is written over on a full disk may be longer than before by this.
+_BLOCK, _ROOM_TO_GROW = 4096, 2048
 
 
 def main(arguments: list[str]) -> None:
@@ -113,7 +117,8 @@ class Shim:
         self._uid: str = sandbox["uid"]
         self._own_processes = sandbox["tier"] != "plain"
         self._held = {line.fileno(): line for line in held}
-        self._alone_seconds = float(sandbox.get("alone_seconds", _ALONE_SECONDS))
+        self._temporary = bool(sandbox.get("temporary"))
+        self._alone_seconds = _TEMPORARY_SECONDS if self._temporary else _ALONE_SECONDS
         self._directory = os.getcwd()
         self._files = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
         #: /proc of the machine: the pids in it are those that the agent sees.
@@ -122,6 +127,9 @@ class Shim:
         identity = {"pid": host_pid, "start": kernel.start_of(host_pid), "tier": sandbox["tier"]}
         kernel.set_process_name("echelon-shim")
         namespaces.settle(sandbox)
+        if self._own_processes:
+            # Its containers see it as process 1, and through it they would see what is hidden from them.
+            kernel.hide_process()
         self._running: dict[int, ContainerProcess] = {}
         #: Container → its attempts; only the last two are kept.
         self._attempts: dict[str, list[ContainerProcess]] = {}
@@ -162,16 +170,28 @@ class Shim:
     # -- the loop ----------------------------------------------------------------------------------------------
 
     def serve(self) -> None:
-        last_needed = time.monotonic()
+        last_needed = last_look = time.monotonic()
         while not self._stopping:
             for file, _ in self._poll.poll(min(_LOOK_SECONDS, self._alone_seconds) * 1000):
                 self._handle(file)
-            if os.fstat(self._files).st_nlink == 0:
-                break  # the directory was removed: nobody will ever find this pod again
-            if self._running or self._clients:
-                last_needed = time.monotonic()
-            self._stopping = self._stopping or time.monotonic() - last_needed > self._alone_seconds
+            now = time.monotonic()
+            if now - last_look >= _LOOK_SECONDS or os.fstat(self._files).st_nlink == 0:
+                last_look = now
+                if self._is_forgotten():
+                    self._kill_everything()
+                    return
+            if self._clients or (self._running and not self._temporary):
+                last_needed = now
+            self._stopping = self._stopping or now - last_needed > self._alone_seconds
         self._end_everything()
+
+    def _is_forgotten(self) -> bool:
+        """The directory was removed, if only in part: nobody will ever find this pod again."""
+        try:
+            os.stat("sandbox.json", dir_fd=self._files)
+        except FileNotFoundError:
+            return True
+        return False
 
     def _handle(self, file: int) -> None:
         if file == self._wake:
@@ -179,7 +199,7 @@ class Shim:
                 os.read(self._wake, 4096)
             self._reap()
         elif file == self._listener.fileno():
-            with contextlib.suppress(BlockingIOError):
+            with contextlib.suppress(OSError):
                 accepted, _ = self._listener.accept()
                 self._clients[accepted.fileno()] = _Client(accepted)
                 self._poll.register(accepted, select.POLLIN)
@@ -193,6 +213,9 @@ class Shim:
 
     def _read_output(self, file: int) -> None:
         for process in self._running.values():
+            if process.input is not None and not process.input.closed and file == process.input.watched[0]:
+                self._with_input(process, process.input.move)
+                return
             if file in process.streams:
                 lost = process.log is not None and process.log.lost
                 if not process.read(file):
@@ -203,6 +226,14 @@ class Shim:
         with contextlib.suppress(KeyError):
             self._poll.unregister(file)
 
+    def _with_input(self, process: ContainerProcess, act: Callable[[], None]) -> None:
+        """Afterwards it may wait for something else."""
+        assert process.input is not None
+        self._poll.unregister(process.input.watched[0])
+        act()
+        if not process.input.closed:
+            self._poll.register(*process.input.watched)
+
     def _take_commands(self, client: _Client) -> None:
         lines = client.lines()
         if lines is None:
@@ -211,7 +242,10 @@ class Shim:
             client.line.close()
             return
         for line in lines:
-            self._obey(json.loads(line))
+            try:
+                self._obey(json.loads(line))
+            except Exception as error:  # of this command; the pod goes on
+                print(f"{line[:200]!r}: {error!r}", file=sys.stderr, flush=True)
 
     def _obey(self, command: dict[str, Any]) -> None:
         what = command["do"]
@@ -228,6 +262,10 @@ class Shim:
                 latest.send(signal.SIGKILL)
             elif what == "signal":
                 latest.send(command["signal"])
+            elif what == "resize":
+                latest.resize(command["width"], command["height"])
+            elif what == "end input" and latest.input is not None and not latest.input.closed:
+                self._with_input(latest, latest.input.end)
         self._changed()
 
     def _latest(self, name: str) -> ContainerProcess | None:
@@ -252,6 +290,8 @@ class Shim:
             self._running[process.pid] = process
             for end in process.streams:
                 self._poll.register(end, select.POLLIN)
+            if process.input is not None:
+                self._poll.register(*process.input.watched)
 
     def _reap(self) -> None:
         changed = False
@@ -274,6 +314,8 @@ class Shim:
         self._kill_rest_of(process)
         for end in process.streams:
             self._poll.unregister(end)
+        if process.input is not None and not process.input.closed:
+            self._poll.unregister(process.input.watched[0])
         process.ended(status)
 
     def _kill_rest_of(self, process: ContainerProcess) -> None:
@@ -283,16 +325,21 @@ class Shim:
                 os.kill(-1, signal.SIGKILL)
             return
         kill_marked(process.mark + "\0")
+        if process.mounts:  # also those that have changed their environment, as by a title of their own
+            _kill_all(lambda: [pid for pid in _processes() if mount_namespace(pid) == process.mounts])
         if not self._running:
             kill_descendants()
 
     def _end_everything(self) -> None:
+        self._kill_everything()
+        self._changed()
+
+    def _kill_everything(self) -> None:
         self._kill_and_reap()
         if not self._own_processes:
             kill_marked(self._uid + "/")
             kill_descendants()
         remove_pod_groups(self._sandbox)
-        self._changed()
 
     def _kill_and_reap(self) -> None:
         for process in self._running.values():
@@ -338,19 +385,38 @@ class Shim:
         self._replace_file("state.json", self._state())
 
     def _replace_file(self, name: str, content: dict[str, Any]) -> None:
-        """The old or the new content, whatever happens meanwhile; a full disk must not end the pod."""
+        """The old or the new content, whatever happens meanwhile; a full disk must not end the pod.
+
+        Files are larger than they need be: on a full disk the new content is written over the old one.
+        """
+        text = json.dumps(content).encode()
+        room = (len(text) + _ROOM_TO_GROW) // _BLOCK * _BLOCK + _BLOCK
         try:
             draft = os.open(f"{name}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600, dir_fd=self._files)
             try:
-                text = json.dumps(content).encode()
-                if os.write(draft, text) < len(text):
-                    return  # the disk is full: the old content is better than a half
+                whole = os.write(draft, text.ljust(room)) == room
             finally:
                 os.close(draft)
-            os.rename(f"{name}.new", name, src_dir_fd=self._files, dst_dir_fd=self._files)
+            if whole:
+                os.rename(f"{name}.new", name, src_dir_fd=self._files, dst_dir_fd=self._files)
+                return
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 print(f"{name}: {error}", file=sys.stderr)
+                return
+        with contextlib.suppress(OSError):
+            self._overwrite(name, text)
+
+    def _overwrite(self, name: str, text: bytes) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(f"{name}.new", dir_fd=self._files)
+        file = os.open(name, os.O_WRONLY, dir_fd=self._files)
+        try:
+            room = os.fstat(file).st_size
+            if len(text) <= room:
+                os.pwrite(file, text.ljust(room), 0)
+        finally:
+            os.close(file)
 
 
 class _Client:

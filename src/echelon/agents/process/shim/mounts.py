@@ -7,7 +7,9 @@ cannot be covered, so for a missing top-level directory the copy becomes the roo
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterable
 
 from . import kernel
@@ -47,14 +49,29 @@ def arrange(mounts: list[Mount], scratch: str, root: str = "", hidden: Iterable[
     view = _View(scratch)
     if root:
         view.take_root(root)
-    for mount in sorted(mounts, key=lambda one: one.target):
-        place = view.place_for(mount.target, directory=os.path.isdir(mount.source))
-        kernel.bind(mount.source, place, read_only=mount.read_only)
+    # All are opened before the first is mounted, which may cover where others come from.
+    sources = [f"/proc/self/fd/{open_source(mount.source)}" for mount in mounts]
+    for source, mount in sorted(zip(sources, mounts, strict=True), key=lambda one: one[1].target):
+        place = view.place_for(mount.target, directory=os.path.isdir(source))
+        kernel.bind(source, place, read_only=mount.read_only)
     for path in hidden:
         _hide(view.root + path)
     if view.root:
         os.chroot(view.root)
     os.chdir("/")
+
+
+def open_source(path: str) -> int:
+    """A file or directory of the machine; OSError if a symbolic link is in its path: it was none a moment ago."""
+    file = os.open("/", os.O_PATH | os.O_DIRECTORY)
+    for part in filter(None, path.split("/")):
+        inner = os.open(part, os.O_PATH | os.O_NOFOLLOW, dir_fd=file)
+        os.close(file)
+        file = inner
+        if stat.S_ISLNK(os.fstat(file).st_mode):
+            os.close(file)
+            raise OSError(errno.ELOOP, f"{path}: a symbolic link came in the way")
+    return file
 
 
 def _hide(path: str) -> None:

@@ -73,7 +73,7 @@ def _join(pid: int, name: str, kind: int) -> None:
 
 
 def settle(sandbox: dict[str, Any]) -> None:
-    """In the first process of the pod: its own processes, shared memory, host name and hosts file."""
+    """In the first process of the pod: its own processes, shared memory, host name, hosts and resolver's file."""
     if sandbox["tier"] == "plain":
         kernel.reap_orphans()
         return
@@ -86,4 +86,6 @@ def settle(sandbox: dict[str, Any]) -> None:
         kernel.mount("tmpfs", path, "tmpfs", kernel.NOSUID | kernel.NODEV, f"mode=777{size}")
     mounts.cover_file(sandbox["hosts"], "/etc/hosts")
     mounts.cover_file(sandbox["hostname_file"], "/etc/hostname")
+    if sandbox.get("resolver"):
+        mounts.cover_file(sandbox["resolver"], "/etc/resolv.conf")
     socket.sethostname(sandbox["hostname"])

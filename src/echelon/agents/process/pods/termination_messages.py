@@ -6,9 +6,9 @@ import os
 import stat
 from pathlib import Path
 
-from ...api.scheme import Object
-from .pod_directories import PodDirectory
-from .rules.attempts import Attempt
+from ....api.scheme import Object
+from ..pod_directories import PodDirectory
+from ..rules.attempts import Attempt
 
 _MOST_BYTES = 4096
 _FALLBACK_BYTES, _FALLBACK_LINES = 2048, 80

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...api.objects import meta
-from ...api.scheme import Object
-from .images import Images, ImageUse
-from .pod_directories import PodDirectory
-from .rules import plain_paths
-from .rules.container_env import BadConfig, DownwardFacts, Lookup, command_line, environment, expand
-from .rules.gpu_allotment import GPU, gpu_env, wanted_gpus
-from .rules.host_names import host_name, rewritten
-from .rules.kubelet_status import Waiting
-from .rules.limit_settings import EnforcedLimits, limit_settings
-from .volume_files import has_files
+from ....api.objects import meta
+from ....api.scheme import Object
+from ..images import Images, ImageUse
+from ..pod_directories import PodDirectory
+from ..rules import plain_paths
+from ..rules.container_env import BadConfig, DownwardFacts, Lookup, command_line, environment, expand
+from ..rules.gpu_allotment import GPU, gpu_env, wanted_gpus
+from ..rules.host_names import inner_host_name, rewritten
+from ..rules.kubelet_status import Waiting
+from ..rules.limit_settings import EnforcedLimits, limit_settings
+from ..volume_files import has_files
 
 #: Where a container finds the directory that is its own.
 _OWN = "/pod"
@@ -71,7 +73,9 @@ def start_request(pod: Object, container: Object, attempt: int, setting: Contain
             raise CannotStartContainer(Waiting("InvalidImageName", setting.images.advice(name, image)))
         argv = [*use.command, *argv]
     place = str(setting.directory.own(name)) if setting.tier == "plain" else _OWN
-    env = {**_with_own_packages(use, place), "HOSTNAME": host_name(pod), **_gpus(container, setting), **own}
+    terminal = {"TERM": "xterm"} if container.get("tty") else {}
+    given = {**_with_own_packages(use, place), "HOSTNAME": inner_host_name(pod), **terminal}
+    env = {**given, **_gpus(container, setting), **own}
     begin = setting.default_directory or f"{place}/work"
     cwd = os.path.join("/" if use.root else begin, container.get("workingDir") or "")
     mounts = _mounts(pod, container, attempt, setting, own)
@@ -96,7 +100,19 @@ def start_request(pod: Object, container: Object, attempt: int, setting: Contain
         "limits": limit_settings(container, setting.limits),
         "rotation": {"bytes": _LOG_BYTES, "files": _LOG_FILES},
         "stdin": str(setting.directory.container(name) / "stdin") if container.get("stdin") else "",
+        "tty": bool(container.get("tty")),
     }
+
+
+def facts_for_clients(container: Object, request: Mapping[str, Any]) -> dict[str, Any]:
+    """What exec and attach must know about a container that was started."""
+    return {"cwd": request["cwd"], "tty": request["tty"], "stdin_once": bool(container.get("stdinOnce"))}
+
+
+def stop_signal(container: Object) -> int:
+    """The signal that asks a container to end."""
+    name = (container.get("lifecycle") or {}).get("stopSignal") or "SIGTERM"
+    return int(getattr(signal, name, signal.SIGTERM))
 
 
 def _with_own_packages(use: ImageUse, place: str) -> dict[str, str]:
@@ -138,23 +154,26 @@ def _mounts(
         made.append((source, os.path.normpath(mount["mountPath"]), read_only))
     path = container.get("terminationMessagePath") or "/dev/termination-log"
     made.append((str(setting.directory.termination_log(container["name"], attempt)), path, False))
-    if setting.tier != "plain":
-        made.append((str(setting.directory.own(container["name"])), _OWN, False))
-    return made
+    if setting.tier == "plain":
+        return made
+    made.append((str(setting.directory.own(container["name"])), _OWN, False))
+    # Followed here and not again: other containers of the pod may put a link in the way meanwhile.
+    return [(os.path.realpath(source), target, read_only) for source, target, read_only in made]
 
 
 def _inside(volume: str, inner: str) -> str:
     """A sub-path of a volume; made as a directory where it is missing, and never outside of the volume."""
-    path = os.path.join(volume, inner)
     if os.path.isabs(inner) or ".." in inner.split("/"):
         raise CannotStartContainer(_refused(f"subPath {inner!r} must be a relative path without '..'"))
     os.makedirs(volume, exist_ok=True)
-    if not os.path.exists(path):
-        os.makedirs(path, exist_ok=True)
-    real, root = os.path.realpath(path), os.path.realpath(volume)
-    if real != root and not real.startswith(root + "/"):
-        raise CannotStartContainer(_refused(f"subPath {inner!r} leads out of its volume"))
-    return real
+    path = root = os.path.realpath(volume)
+    for part in inner.split("/"):
+        path = os.path.realpath(os.path.join(path, part))
+        if path != root and not path.startswith(root + "/"):
+            raise CannotStartContainer(_refused(f"subPath {inner!r} leads out of its volume"))
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path)
+    return path
 
 
 def _in_plain(
@@ -186,6 +205,7 @@ def _in_plain(
 
 def _make_directories(container: Object, attempt: int, setting: ContainerSetting) -> None:
     name, directory = container["name"], setting.directory
+    directory.forget_attempts(name, attempt - 1)
     directory.scratch(name).mkdir(parents=True, exist_ok=True)
     directory.container(name).mkdir(parents=True, exist_ok=True)
     (directory.own(name) / "work").mkdir(parents=True, exist_ok=True)

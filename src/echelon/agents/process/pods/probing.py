@@ -8,12 +8,12 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
-from ...api.scheme import Object
-from ...base.clock import Clock
-from .local_pods import LocalPod
-from .rules import probe_state
-from .rules.attempts import Attempt
-from .rules.probe_state import FIELDS, ProbeHealth, ProbeKind, ProbeState
+from ....api.scheme import Object
+from ....base.clock import Clock
+from ..local_pods import LocalPod
+from ..rules import probe_state
+from ..rules.attempts import Attempt
+from ..rules.probe_state import FIELDS, ProbeHealth, ProbeKind, ProbeState
 
 _MOST_OUTPUT = 10 * 1024
 _MOST_BODY = 10 * 1024
@@ -175,8 +175,8 @@ class Prober:
         problem = ""
         try:
             await run_handler(self._pod, self._container, probe, probe_state.timeout(probe))
-        except HandlerFailed as error:
-            problem = str(error)
+        except Exception as error:  # whatever the other side sends, the next probe comes
+            problem = str(error) or type(error).__name__
         before = self._states[kind]
         after = before.after(not problem, probe)
         self._states[kind] = after

@@ -1,0 +1,118 @@
+"""Pods that restart: what is done again, what is left, and who hears of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+from echelon.api.scheme import PODS, Object
+
+from .local_plane import LocalPlane, local_plane, the_container
+from .test_process_containers import manifest
+
+
+async def restarted(plane: LocalPlane, name: str, count: int) -> Object:
+    """The pod once its container runs after so many restarts."""
+
+    async def reached() -> Object | None:
+        pod = await plane.pod(name)
+        if not (pod.get("status") or {}).get("containerStatuses"):
+            return None
+        one = the_container(pod)
+        return pod if one["restartCount"] >= count and "running" in one["state"] else None
+
+    found: Object = await plane.until(reached)
+    return found
+
+
+async def test_init_containers_run_again_after_a_shim_that_was_stopped(tmp_path: Path) -> None:
+    """What they left in memory is gone with it."""
+    async with local_plane(tmp_path, "names") as plane:
+        mount = "volumeMounts: [{name: m, mountPath: /echelon-m}]"
+        init = f"{{name: i, image: x, command: [touch, /echelon-m/ready], {mount}}}"
+        main = f"{{name: c, image: x, command: [sh, -c, 'test -e /echelon-m/ready && sleep 1000; exit 9'], {mount}}}"
+        more = "restartPolicy: Always\n  volumes: [{name: m, emptyDir: {medium: Memory}}]"
+        await plane.apply(manifest("p", main, more, init))
+        await plane.phase("p", "Running")
+        await restarted(plane, "p", 0)
+        os.kill((await plane.local("p")).directory.shim_pid(), signal.SIGTERM)
+        pod = await restarted(plane, "p", 1)
+        assert the_container(pod)["lastState"]["terminated"]["exitCode"] == 137
+        assert [one["restartCount"] for one in pod["status"]["initContainerStatuses"]] == [1]
+
+
+async def test_only_the_last_two_attempts_of_a_container_leave_files(tmp_path: Path) -> None:
+    async with local_plane(tmp_path / "data", "names") as plane:
+        script = f"echo a >> {tmp_path}/count; test $(wc -l < {tmp_path}/count) -ge 3 && sleep 1000; exit 1"
+        await plane.apply(
+            manifest("p", f"{{name: c, image: x, command: [sh, -c, '{script}']}}", "restartPolicy: Always")
+        )
+        await restarted(plane, "p", 2)
+        directory = (await plane.local("p")).directory
+        assert sorted(path.name for path in directory.log("c", 0).parent.iterdir()) == ["1.log", "2.log"]
+        kept = sorted(path.name for path in directory.container("c").glob("termination-log.*"))
+        assert kept == ["termination-log.1", "termination-log.2"]
+
+
+async def test_a_container_may_react_to_its_signal_though_its_hook_took_all_of_the_grace(tmp_path: Path) -> None:
+    async with local_plane(tmp_path / "data", "names") as plane:
+        told = tmp_path / "told"
+        script = f'trap "sleep 0.5; echo bye > {told}; exit 0" TERM; echo up; while true; do sleep 0.05; done'
+        hook = "lifecycle: {preStop: {exec: {command: [sleep, '1000']}}}"
+        await plane.apply(manifest("p", f"{{name: c, image: x, command: [sh, -c, '{script}'], {hook}}}"))
+        await plane.phase("p", "Running")
+        await plane.until(lambda: plane.log("p"))
+        await plane.delete("p", grace=1)
+        await plane.gone(PODS, "p")
+        assert told.read_text() == "bye\n"
+
+
+async def test_a_hook_of_an_attempt_that_has_ended_does_not_stop_the_next_one(tmp_path: Path) -> None:
+    asked: list[asyncio.StreamWriter] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Those after the first at once."""
+        await reader.readline()
+        asked.append(writer)
+        if len(asked) > 1:
+            writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, local_plane(tmp_path / "data", "names") as plane:
+        script = f"test -e {tmp_path}/again && sleep 1000; touch {tmp_path}/again; sleep 0.5; exit 1"
+        hook = f"lifecycle: {{postStart: {{httpGet: {{host: 127.0.0.1, port: {port}}}}}}}"
+        container = f"{{name: c, image: x, command: [sh, -c, '{script}'], {hook}}}"
+        await plane.apply(manifest("p", container, "restartPolicy: Always"))
+        await restarted(plane, "p", 1)
+        asked[0].close()  # the hook of the first attempt has failed, if it is still there
+        await asyncio.sleep(1.0)
+        assert the_container(await restarted(plane, "p", 1))["restartCount"] == 1
+        assert not any("FailedPostStartHook" in line for line in await plane.events("p"))
+
+
+GARBAGE = """
+import contextlib, socket
+listener = socket.create_server(("", 8000))
+for turn in range(1000):
+    line, _ = listener.accept()
+    with line, contextlib.suppress(OSError):  # whoever asks may have left
+        line.recv(65536)
+        line.sendall(b"x" * 300000 if turn == 0 else b"HTTP/1.1 200 OK" + bytes((13, 10, 13, 10)))
+"""
+
+
+async def test_a_probe_goes_on_after_an_answer_that_makes_no_sense(tmp_path: Path) -> None:
+    async with local_plane(tmp_path / "data", "net") as plane:
+        (tmp_path / "server.py").write_text(GARBAGE)
+        probe = "readinessProbe: {httpGet: {port: 8000}, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 1}"
+        await plane.apply(manifest("p", f"{{name: c, image: x, command: [python, {tmp_path}/server.py], {probe}}}"))
+
+        async def ready() -> bool:
+            status = (await plane.pod("p")).get("status") or {}
+            return any(one["ready"] for one in status.get("containerStatuses") or ())
+
+        await plane.until(ready)
