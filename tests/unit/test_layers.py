@@ -35,13 +35,13 @@ MAY_IMPORT: dict[str, set[str]] = {
 #: directly in the package are rooms of their own; those that are not named here come last and are imported by no room.
 ROOMS: dict[str, list[str]] = {
     "api": [
-        "custom_kind", "scheme", "served_kinds", "errors", "verbs", "objects", "views", "schema", "custom", "protobuf",
-        "ownership", "patching", "cluster", "rules", "admission", "access",
+        "custom_kind", "scheme", "served_kinds", "errors", "verbs", "objects", "group_kinds", "views", "schema",
+        "custom", "protobuf", "ownership", "patching", "cluster", "rules", "admission", "access",
     ],
     "engine": [
         "records", "cluster", "space", "packing", "models", "search", "placement", "preemption", "explain", "check",
     ],
-    "scheduler": ["intake", "queueing", "reporting", "asking", "acting"],
+    "scheduler": ["devices", "volumes", "intake", "queueing", "reporting", "asking", "acting"],
     "server": ["objects", "identity", "verbs", "setup", "http"],
     "server/http": ["requests", "replies", "handlers", "streams"],
 }  # fmt: skip

@@ -5,17 +5,22 @@ These files import click alone, and the rest of Echelon when a command runs: `--
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from ..base.version import __version__
 from .completion import completion
-from .controllers import controllers
 from .crds import crds
+from .failures import EXIT_INTERRUPTED
 from .installing.doctor import doctor
 from .installing.install import install, upgrade
 from .installing.uninstall import uninstall
+from .print_runtimes import runtimes
+from .programs.controllers import controllers
+from .programs.scheduler import scheduler
 from .run import run
-from .scheduler import scheduler
+from .showing.topology_command import topology
 from .tree import tree
 from .up import up
 from .user import user
@@ -23,7 +28,18 @@ from .user import user
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-@click.group(context_settings=_CONTEXT)
+class _Echelon(click.Group):
+    """A command that Ctrl-C meets before it listens to signals ends as later: in one line, with the same code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("echelon: interrupted", err=True)
+            ctx.exit(EXIT_INTERRUPTED)
+
+
+@click.group(cls=_Echelon, context_settings=_CONTEXT)
 @click.version_option(__version__, prog_name="echelon")
 @click.option("-v", "--verbose", count=True, help="Log to standard error; -vv logs debug messages too.")
 def main(verbose: int) -> None:
@@ -31,7 +47,8 @@ def main(verbose: int) -> None:
 
     \b
     Try it without a cluster:
-      echelon run examples/gang-job.yaml  run a manifest on simulated nodes
+      echelon run train.yaml              run a manifest on simulated nodes
+      echelon run train.yaml --local      run it for real, on this machine
       echelon up                          start a local API server for kubectl
     On a real cluster:
       echelon install                     put scheduler and controllers there
@@ -47,9 +64,11 @@ def main(verbose: int) -> None:
 main.add_command(up)
 main.add_command(run)
 main.add_command(tree)
+main.add_command(topology)
 main.add_command(scheduler)
 main.add_command(controllers)
 main.add_command(crds)
+main.add_command(runtimes)
 main.add_command(install)
 main.add_command(upgrade)
 main.add_command(uninstall)

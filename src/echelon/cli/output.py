@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 from rich.console import Console
 from rich.text import Text
@@ -19,6 +20,11 @@ def plain_console() -> Console:
     if not console.is_terminal and not os.environ.get("COLUMNS"):
         console.width = _PLAIN_WIDTH
     return console
+
+
+def counting_order(name: str) -> list[tuple[int, str]]:
+    """Sort key that orders numbers in names by value: worker-2 before worker-10."""
+    return [(int(word), "") if word.isdecimal() else (-1, word) for word in re.split(r"(\d+)", name)]
 
 
 def hanging(head: Text, text: Text, indent: int, width: int) -> Text:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Literal
 
 import click
 
 from .failures import Refusal
 from .shared_options import (
+    ProcessChoices,
     check_process_options,
     check_speed,
     cluster_option,
@@ -20,7 +20,7 @@ from .shared_options import (
 )
 
 
-@click.command()
+@click.command(short_help="Run manifests to their end, simulated or for real.")
 @click.argument("manifests", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @click.option(
     "--local",
@@ -53,10 +53,7 @@ def run(
     manifests: tuple[Path, ...],
     local: bool,
     logs: bool,
-    tier: Literal["auto", "net", "names", "plain"],
-    images: Path | None,
-    allow_host_paths: bool,
-    capacity: str,
+    processes: ProcessChoices,
     cluster_file: Path | None,
     speed: float,
     stagger: float,
@@ -100,8 +97,8 @@ def run(
     from .following.follow import follow_to_the_end
 
     with tempfile.TemporaryDirectory(prefix="echelon-") as data:
-        processes = process_settings(Path(data), tier, images, allow_host_paths, capacity)
-        settings = PlaneSettings(data=Path(data), cluster=cluster, speed=speed, processes=processes)
+        own = process_settings(Path(data), processes, temporary=True)
+        settings = PlaneSettings(data=Path(data), cluster=cluster, speed=speed, processes=own)
         try:
             code = run_program(follow_to_the_end(settings, loaded, stagger, output, logs=logs))
         except CannotStart as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -16,9 +18,6 @@ if TYPE_CHECKING:
     from ..runtime.config import ProcessSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-#: `OWN_SCHEDULER` of the vocabulary, which is not imported for a help text.
-SCHEDULER_NAME = "echelon"
 
 
 def cluster_option(command: F) -> F:
@@ -53,42 +52,54 @@ def context_option(command: F) -> F:
     return click.option("--context", help="Context of the kubeconfig.  [default: the current one]")(command)
 
 
-def remote_options(command: F) -> F:
-    """Add the options of commands that run on a real cluster."""
-    for option in (
-        click.option(
-            "--leader-elect/--no-leader-elect",
-            default=True,
-            show_default=True,
-            help="Elect a leader through a Lease in kube-system, so that several instances can run.",
-        ),
-        context_option,
-        kubeconfig_option,
-    ):
-        command = option(command)
-    return command
+def levels_option(command: F) -> F:
+    return click.option(
+        "--topology-levels",
+        metavar="KEY,...",
+        callback=_read_levels,
+        help="Node labels that form topology domains, from wide to narrow.  "
+        "[default: those of a Kueue or KAI Topology, else known labels that nodes carry]",
+    )(command)
 
 
-def metrics_options(command: F) -> F:
-    """Add the options of commands that serve their own metrics."""
-    for option in (
-        click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address of the metrics port."),
-        click.option(
-            "--metrics-port",
-            type=click.IntRange(0, 65535),
-            help="Port of /metrics, /healthz and /readyz over plain HTTP; 0 selects a free port.  "
-            "[default: not served]",
-        ),
-    ):
-        command = option(command)
-    return command
+def _read_levels(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    from ..api.cluster.topology_levels import read_levels
+
+    try:
+        return read_levels(text)
+    except ValueError as error:
+        raise Refusal(f"--topology-levels: {error}") from error
 
 
 _PROCESS_OPTIONS = ("tier", "images", "directory", "allow_host_paths", "capacity")
 
 
-def process_options(command: F) -> F:
-    """Add the options of commands whose pods may run as processes of this machine."""
+@dataclass(frozen=True)
+class ProcessChoices:
+    """What a user said about pods that run as processes of this machine."""
+
+    tier: Literal["auto", "net", "names", "plain"]
+    images: Path | None
+    allow_host_paths: bool
+    capacity: str
+
+
+def process_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of commands whose pods may run as processes; the command gets them as `processes`."""
+
+    @wraps(command)
+    def collected(
+        tier: Literal["auto", "net", "names", "plain"],
+        images: Path | None,
+        allow_host_paths: bool,
+        capacity: str,
+        **others: Any,
+    ) -> None:
+        command(processes=ProcessChoices(tier, images, allow_host_paths, capacity), **others)
+
+    decorated: Callable[..., None] = collected
     for option in (
         click.option(
             "--capacity",
@@ -114,27 +125,26 @@ def process_options(command: F) -> F:
             "plain: nothing; auto: the most that this machine allows.",
         ),
     ):
-        command = option(command)
-    return command
+        decorated = option(decorated)
+    return decorated
 
 
 def process_settings(
-    data: Path,
-    tier: Literal["auto", "net", "names", "plain"],
-    images: Path | None,
-    host_paths: bool,
-    capacity: str,
-    directory: Path | None = Path(),
+    data: Path, chosen: ProcessChoices, directory: Path | None = Path(), *, temporary: bool
 ) -> ProcessSettings:
-    """Containers that do not say where begin in `directory`, or in an empty one of their own."""
+    """Containers that do not say where begin in `directory`, or in an empty one of their own.
+
+    `temporary`: nobody will come back to `data`.
+    """
     from ..runtime.config import BadImages, Images, ProcessSettings, read_images
 
     try:
-        known = read_images(images) if images is not None else Images()
+        known = read_images(chosen.images) if chosen.images is not None else Images()
     except BadImages as error:
         raise Refusal(str(error)) from error
     begin = str(directory.resolve()) if directory is not None else ""
-    return ProcessSettings(data, tier, known, host_paths, begin, _amounts(capacity))
+    amounts = _amounts(chosen.capacity)
+    return ProcessSettings(data, chosen.tier, known, chosen.allow_host_paths, begin, amounts, temporary)
 
 
 def _amounts(text: str) -> dict[str, str]:

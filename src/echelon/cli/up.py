@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .failures import Refusal
 from .own_plane import default_data_directory
 from .shared_options import (
+    ProcessChoices,
     check_process_options,
     check_speed,
     cluster_option,
+    levels_option,
     load_cluster,
     process_options,
     process_settings,
@@ -22,6 +25,7 @@ from .shared_options import (
 
 if TYPE_CHECKING:
     from ..runtime.config import PlaneSettings
+    from ..runtime.plane import Plane
 
 
 @click.command(short_help="Start a control plane on this machine.")
@@ -108,30 +112,24 @@ if TYPE_CHECKING:
     help="Features to switch off, as ElasticJobSet=false; all are on.",
 )
 @click.option("--no-scheduler", is_flag=True, help="Run no scheduler; pods wait until something else binds them.")
+@levels_option
 @cluster_option
 @speed_option
 def up(
     data: Path | None,
     ephemeral: bool,
-    port: int,
-    kubeconfig: Path | None,
     bind: str,
-    authorization: Literal["allow-all", "rbac"] | None,
-    audit_log: Path | None,
-    max_requests_inflight: int,
-    max_mutating_requests_inflight: int,
     nodes: str,
-    tier: Literal["auto", "net", "names", "plain"],
-    images: Path | None,
-    allow_host_paths: bool,
-    capacity: str,
+    processes: ProcessChoices,
     directory: Path | None,
     controllers: str,
     no_job_workloads: bool,
     feature_gates: str,
     no_scheduler: bool,
+    topology_levels: tuple[str, ...] | None,
     cluster_file: Path | None,
     speed: float,
+    **settings_as_given: Any,
 ) -> None:
     """Start a control plane on this machine and write a kubeconfig for it.
 
@@ -142,53 +140,60 @@ def up(
       echelon up --ephemeral --kubeconfig /tmp/kubeconfig &
       kubectl --kubeconfig /tmp/kubeconfig get nodes
     """
-    if ephemeral and data is not None:
-        raise Refusal("--ephemeral and --data are mutually exclusive")
     cluster = load_cluster(cluster_file, this_machine=nodes == "process")
     check_speed(cluster, speed)
     check_process_options(cluster)
     # Imported after the cluster file is read, so that bad input is reported at once.
-    import tempfile
-
-    from ..api.admission.feature_gates import disabled as disabled_features
     from ..runtime import config
-    from ..runtime.plane import CannotStart, run_program
 
-    try:
-        chosen = config.select(controllers)
-    except config.UnknownController as error:
-        raise Refusal(f"--controllers {controllers}: {error}") from error
-    try:
-        disabled = disabled_features(feature_gates)
-    except ValueError as error:
-        raise Refusal(f"--feature-gates {feature_gates}: {error}") from error
-    with ExitStack() as stack:
-        if ephemeral:
-            data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="echelon-")))
+    with _data_directory(data, ephemeral) as kept:
         settings = config.PlaneSettings(
-            data=data or default_data_directory(),
-            port=port,
-            kubeconfig=kubeconfig,
+            data=kept,
             bind=_address(bind),
-            authorization=authorization,
-            audit_log=audit_log,
-            max_requests_inflight=max_requests_inflight,
-            max_mutating_requests_inflight=max_mutating_requests_inflight,
             nodes="none" if nodes == "none" else "simulated",
-            processes=process_settings(
-                data or default_data_directory(), tier, images, allow_host_paths, capacity, directory
-            ),
+            processes=process_settings(kept, processes, directory, temporary=ephemeral),
             cluster=cluster,
+            levels=topology_levels,
             speed=speed,
             scheduler_names=() if no_scheduler else config.EMBEDDED_SCHEDULER_NAMES,
-            controllers=chosen,
+            controllers=_controllers(controllers),
             job_workloads=not no_job_workloads,
-            disabled_features=disabled,
+            disabled_features=_disabled(feature_gates),
+            **settings_as_given,
         )
-        try:
-            run_program(_serve(settings, "data is not kept" if ephemeral else f"data is in {settings.data}"))
-        except CannotStart as error:
-            raise Refusal(str(error)) from error
+        _run(settings, "data is not kept" if ephemeral else f"data is in {kept}")
+
+
+@contextmanager
+def _data_directory(data: Path | None, ephemeral: bool) -> Iterator[Path]:
+    """The data directory while the block runs; an ephemeral one is removed after it."""
+    import tempfile
+
+    if not ephemeral:
+        yield data or default_data_directory()
+        return
+    if data is not None:
+        raise Refusal("--ephemeral and --data are mutually exclusive")
+    with tempfile.TemporaryDirectory(prefix="echelon-") as directory:
+        yield Path(directory)
+
+
+def _controllers(names: str) -> tuple[str, ...]:
+    from ..runtime import config
+
+    try:
+        return config.select(names)
+    except config.UnknownController as error:
+        raise Refusal(f"--controllers {names}: {error}") from error
+
+
+def _disabled(feature_gates: str) -> frozenset[str]:
+    from ..api.admission.feature_gates import disabled
+
+    try:
+        return disabled(feature_gates)
+    except ValueError as error:
+        raise Refusal(f"--feature-gates {feature_gates}: {error}") from error
 
 
 def _address(bind: str) -> str:
@@ -200,21 +205,36 @@ def _address(bind: str) -> str:
         raise Refusal(f"--bind {bind}: not an IP address") from None
 
 
+def _run(settings: PlaneSettings, keeping: str) -> None:
+    from ..runtime.plane import CannotStart, run_program
+
+    try:
+        run_program(_serve(settings, keeping))
+    except CannotStart as error:
+        raise Refusal(str(error)) from error
+
+
 async def _serve(settings: PlaneSettings, keeping: str) -> None:
-    import asyncio
     import shlex
-    import signal
 
     from ..runtime.plane import running
+    from .stop_signals import StopSignals
 
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    stop = StopSignals()
     async with running(settings) as plane:
+        stop.nodes = plane.process_nodes
         click.echo(f"export KUBECONFIG={shlex.quote(str(plane.kubeconfig))}")
         if plane.process_nodes is not None:
             click.echo(f"pods run as processes of this machine: {plane.process_nodes.described}")
         click.echo(f"echelon is ready at {plane.url} (Ctrl-C stops it, {keeping})")
-        await stop.wait()
-        click.echo("stopping")
+        await stop.asked.wait()
+        click.echo(_stopping(plane))
+
+
+def _stopping(plane: Plane) -> str:
+    from ..api.scheme import PODS
+
+    own = plane.process_nodes.names if plane.process_nodes is not None else frozenset[str]()
+    phases = [pod["status"].get("phase") for pod in plane.caches.of(PODS).all() if pod["spec"].get("nodeName") in own]
+    count = phases.count("Pending") + phases.count("Running")
+    return f"stopping {count} pod{'' if count == 1 else 's'}; Ctrl-C kills what is left" if count else "stopping"

@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..api.scheme import (
-    COMPOSITE_POD_GROUPS,
-    POD_GROUPS,
-    RESOURCES,
-    WORKLOADS,
-    Resource,
-)
+from ..api.group_kinds import GroupSupport
+from ..api.scheme import RESOURCE_CLAIMS, RESOURCES, Resource
+from .admission.kinds import POLICY_KINDS
 
-#: The oldest release whose API has the groups of pods that Echelon works with.
-OLDEST_SERVER = (1, 37)
-#: What a server must serve for pods to be grouped; the last part behind a gate of its own.
-GROUP_KINDS = (WORKLOADS, POD_GROUPS, COMPOSITE_POD_GROUPS)
-GROUP_GATES = "GenericWorkload,TopologyAwareWorkloadScheduling,CompositePodGroup"
+#: The oldest release that Echelon is tested on (tests/cluster/test_older_servers.py).
+OLDEST_SERVER = (1, 32)
+#: The oldest release that may be given policies.  All before it keep the variables of all policies in one map, and end
+#: when one policy is evaluated while another one is taken in: https://github.com/kubernetes/kubernetes/issues/135757.
+OLDEST_WITH_POLICIES = (1, 36)
 #: The kinds of JobSet and Trainer, by the names of their definitions.
 CUSTOM_KINDS = {resource.qualified: resource for resource in RESOURCES if not resource.builtin}
 #: Versions of groups of which a server tells what it serves.
-ASKED_VERSIONS = tuple(dict.fromkeys(one.api_version for one in (*GROUP_KINDS, *CUSTOM_KINDS.values())))
+ASKED_VERSIONS = tuple(
+    dict.fromkeys(one.api_version for one in (*CUSTOM_KINDS.values(), *POLICY_KINDS, RESOURCE_CLAIMS))
+)
 
 
 @dataclass(frozen=True)
@@ -44,8 +42,11 @@ class ClusterFacts:
     definitions: Mapping[str, Definition] = field(default_factory=dict)
     #: Installations that are there, with the version of each.
     installations: Mapping[str, str] = field(default_factory=dict)
+    #: The image of each, as far as there is a Deployment.
+    images: Mapping[str, str] = field(default_factory=dict)
     #: Namespaces that exist, with the installation each belongs to.
     namespaces: Mapping[str, str] = field(default_factory=dict)
+    groups: GroupSupport = field(default_factory=GroupSupport)
 
     @property
     def release(self) -> tuple[int, int]:
@@ -59,6 +60,13 @@ class ClusterFacts:
     def serves(self, resource: Resource) -> bool:
         return (resource.api_version, resource.plural) in self.served
 
-    @property
-    def missing_kinds(self) -> list[Resource]:
-        return [resource for resource in GROUP_KINDS if not self.serves(resource)]
+    def takes(self, policies: Resource) -> bool:
+        """Whether the server has this kind of policies, and does not end of them."""
+        return self.serves(policies) and self.release >= OLDEST_WITH_POLICIES
+
+    def why_not(self, policies: Resource) -> str:
+        """Why the server does not take them."""
+        if not self.serves(policies):
+            return f"the server does not serve {policies.kind}"
+        oldest = ".".join(map(str, OLDEST_WITH_POLICIES))
+        return f"no {policies.kind}, which can end a server before {oldest} (kubernetes/kubernetes#135757)"

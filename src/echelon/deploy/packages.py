@@ -1,6 +1,6 @@
 """The Helm chart and the kustomize tree in `deploy/`, generated from the objects of an installation by `make deploy`.
 
-Templates of the chart are the objects themselves, rendered with marks in place of what `values.yaml` chooses.
+Templates of the chart are the objects themselves: `chart_templates`.
 """
 
 from __future__ import annotations
@@ -10,22 +10,30 @@ from collections.abc import Sequence
 import msgspec
 import yaml
 
-from ..api.scheme import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Object
+from ..api.scheme import Object
 from ..base.version import __version__
-from .objects.installation import objects, resource_of
+from .admission.kinds import GROUP_VERSION, VALIDATING_POLICIES
+from .chart_templates import template
+from .chart_values import CHOICES, values_file, values_schema
+from .cluster_facts import OLDEST_SERVER, OLDEST_WITH_POLICIES
+from .objects.installation import after_definitions, definitions, objects
 from .objects.monitoring import OPERATOR_GROUP
 from .options import InstallOptions
 
-#: Marks in a rendering, and what stands for each in a template.
-_MARKS = {
-    "namespace-of-the-release": "{{ .Release.Namespace }}",
-    "image-of-the-values": "{{ .Values.image | quote }}",
-    "9876543": "{{ .Values.replicas }}",
-}
-_MARKED = InstallOptions(
-    namespace="namespace-of-the-release", image="image-of-the-values", replicas=9876543, monitoring=True
-)
-_VALUES = InstallOptions()
+#: What Helm says after an installation.
+_NOTES = """\
+Echelon {{ .Chart.AppVersion }} is in namespace {{ .Release.Namespace }}.
+{{- if has "scheduler" .Values.parts }}
+Pods with schedulerName: {{ join " or " .Values.schedulerNames }} are scheduled by it.
+{{- end }}
+`echelon doctor` tells whether everything is as it should be.
+Helm does not upgrade CustomResourceDefinitions: `echelon crds | kubectl apply --server-side -f -` does.
+"""
+
+_WITH_POLICIES = ".".join(map(str, OLDEST_WITH_POLICIES))
+#: What is said where somebody opens the kustomize tree, which asks no server.
+_NEWER = f"# For Kubernetes {_WITH_POLICIES} or newer: policies can end an older server; for those is ../no-policies.\n"
+_OLDER = f"# For Kubernetes before {_WITH_POLICIES}, which admission policies can end (kubernetes/kubernetes#135757).\n"
 
 
 def files() -> dict[str, str]:
@@ -38,18 +46,24 @@ def _kustomize() -> dict[str, str]:
     plain = [obj for obj in made if not _is_operators(obj)]
     base = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": ["objects.yaml"]}
     return {
-        "kustomize/default/kustomization.yaml": _text([base]),
+        "kustomize/default/kustomization.yaml": f"{_NEWER}{_text([base])}",
         "kustomize/default/objects.yaml": _text(plain),
-        "kustomize/monitoring/kustomization.yaml": _text([{**base, "resources": ["../default", "objects.yaml"]}]),
+        "kustomize/monitoring/kustomization.yaml": (
+            f"{_NEWER}{_text([{**base, 'resources': ['../default', 'objects.yaml']}])}"
+        ),
+        "kustomize/no-policies/kustomization.yaml": f"{_OLDER}{_text([{**base, **_no_policies()}])}",
         "kustomize/monitoring/objects.yaml": _text([obj for obj in made if _is_operators(obj)]),
     }
 
 
+def _no_policies() -> Object:
+    """A patch takes its target away, whatever name it says itself."""
+    patch = f"$patch: delete\napiVersion: {GROUP_VERSION}\nkind: any\nmetadata: {{name: any}}\n"
+    return {"resources": ["../default"], "patches": [{"target": {"group": VALIDATING_POLICIES.group}, "patch": patch}]}
+
+
 def _helm() -> dict[str, str]:
     """Helm makes the namespace itself, and installs what is in `crds` before the rest, once."""
-    made = [obj for obj in objects(_MARKED) if resource_of(obj) != NAMESPACES]
-    kinds = [obj for obj in objects(_VALUES) if resource_of(obj) == CUSTOM_RESOURCE_DEFINITIONS]
-    rest = [obj for obj in made if resource_of(obj) != CUSTOM_RESOURCE_DEFINITIONS]
     chart = {
         "apiVersion": "v2",
         "name": "echelon",
@@ -57,42 +71,21 @@ def _helm() -> dict[str, str]:
         "type": "application",
         "version": __version__,
         "appVersion": __version__,
-        "kubeVersion": ">=1.37.0-0",
+        "kubeVersion": f">={'.'.join(map(str, OLDEST_SERVER))}.0-0",
     }
-    values = {"image": _VALUES.image, "replicas": _VALUES.replicas, "monitoring": False}
-    kinds_of_values = {
-        "image": {"type": "string", "minLength": 1},
-        "replicas": {"type": "integer", "minimum": 1},
-        "monitoring": {"type": "boolean"},
-    }
-    schema = {
-        "$schema": "http://json-schema.org/draft-07/schema#",
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {**kinds_of_values, "global": {"type": "object"}},
-    }
-    operators = _template([obj for obj in rest if _is_operators(obj)])
+    schema = msgspec.json.format(msgspec.json.encode(values_schema()), indent=2).decode()
     return {
         "helm/echelon/Chart.yaml": _text([chart]),
-        "helm/echelon/values.yaml": _text([values]),
-        "helm/echelon/values.schema.json": msgspec.json.format(msgspec.json.encode(schema), indent=2).decode() + "\n",
-        "helm/echelon/crds/kinds.yaml": _text(kinds),
-        "helm/echelon/templates/objects.yaml": _template([obj for obj in rest if not _is_operators(obj)]),
-        "helm/echelon/templates/monitoring.yaml": "{{- if .Values.monitoring }}\n" + operators + "{{- end }}\n",
+        "helm/echelon/values.yaml": values_file(),
+        "helm/echelon/values.schema.json": schema + "\n",
+        "helm/echelon/crds/kinds.yaml": _text(definitions(InstallOptions())),
+        "helm/echelon/templates/objects.yaml": template(CHOICES, after_definitions),
+        "helm/echelon/templates/NOTES.txt": _NOTES,
     }
 
 
 def _is_operators(obj: Object) -> bool:
     return str(obj["apiVersion"]).startswith(OPERATOR_GROUP)
-
-
-def _template(found: Sequence[Object]) -> str:
-    """Nothing in the objects may look like a template by chance."""
-    text = _text(found)
-    assert "{{" not in text
-    for mark, expression in _MARKS.items():
-        text = text.replace(mark, expression)
-    return text
 
 
 def _text(found: Sequence[Object]) -> str:

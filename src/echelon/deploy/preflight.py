@@ -6,11 +6,16 @@ options + facts ─► settle ─► options that fit the cluster, and what to t
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 
+from ..api.objects.vocabulary import JOB_SCHEDULING, POD_GROUP
 from ..api.scheme import JOB_SETS, TRAIN_JOBS, Resource
 from ..base.version import __version__
-from .cluster_facts import CUSTOM_KINDS, GROUP_GATES, OLDEST_SERVER, ClusterFacts
+from .admission.admission_policies import policy_objects
+from .admission.kinds import MUTATING_POLICIES, VALIDATING_POLICIES
+from .cluster_facts import CUSTOM_KINDS, OLDEST_SERVER, ClusterFacts
+from .objects.installation import resource_of
 from .objects.monitoring import SERVICE_MONITORS
 from .options import CONTROLLERS, OWN_CONTROLLERS, InstallOptions
 
@@ -29,16 +34,25 @@ class Settled:
 
 
 def settle(
-    options: InstallOptions, facts: ClusterFacts, *, chosen: tuple[str, ...] | None, monitoring: bool | None
+    options: InstallOptions,
+    facts: ClusterFacts,
+    *,
+    chosen: tuple[str, ...] | None,
+    monitoring: bool | None,
+    image_chosen: bool = True,
 ) -> Settled:
     """`chosen` controllers and `monitoring` are None where the cluster decides."""
     check_server(facts)
     _check_alone(options, facts)
-    notes: list[str] = []
+    notes = [facts.groups.told(facts.groups.choice)]
+    if not image_chosen:
+        options = _keep_image(options, facts, notes)
+    options = replace(options, groups=facts.groups.choice)
     options = replace(options, monitoring=_monitoring(monitoring, facts, notes))
     options = replace(options, own_namespace=_owns_namespace(options, facts, notes))
     if CONTROLLERS in options.parts:
         options = _beside_others(options, facts, chosen, notes)
+    options = _with_policies(options, facts, notes)
     return Settled(options, tuple(notes))
 
 
@@ -47,15 +61,7 @@ def check_server(facts: ClusterFacts) -> None:
         oldest = ".".join(map(str, OLDEST_SERVER))
         raise InstallRefused(
             f"the server is {facts.git_version or 'of an unknown version'}, and Echelon needs {oldest} or newer, "
-            "whose API has groups of pods; upgrade the cluster"
-        )
-    missing = facts.missing_kinds
-    if missing:
-        named = ", ".join(f"{resource.plural} in {resource.api_version}" for resource in missing)
-        groups = ",".join(f"{version}=true" for version in sorted({one.api_version for one in missing}))
-        raise InstallRefused(
-            f"the server does not serve {named}: start kube-apiserver with --runtime-config={groups} "
-            f"and the feature gates {GROUP_GATES}"
+            "the oldest that it is tested on; upgrade the cluster"
         )
 
 
@@ -70,6 +76,17 @@ def check_version(options: InstallOptions, facts: ClusterFacts, *, upgrade: bool
         raise InstallRefused(f"Echelon {there} is installed and this is {__version__}: use the newer command")
     if there and there != __version__ and not upgrade:
         raise InstallRefused(f"Echelon {there} is installed and this is {__version__}: run `echelon upgrade`")
+
+
+def _keep_image(options: InstallOptions, facts: ClusterFacts, notes: list[str]) -> InstallOptions:
+    """Where no image was chosen, that of the same version which is there stays; another one cannot be guessed."""
+    there = facts.images.get(options.namespace, "")
+    if there in ("", options.image):
+        return options
+    if facts.installations[options.namespace] != __version__:
+        raise InstallRefused(f"the installation runs image {there}: give --image with that of {__version__}")
+    notes.append(f"image {there} of the installation is kept; --image gives another")
+    return replace(options, image=there)
 
 
 def _ordered(version: str) -> tuple[int, ...]:
@@ -124,12 +141,33 @@ def _beside_others(
         notes.append(
             f"not run, because whoever installed the kind runs its own: {', '.join(idle)}; --controllers runs them"
         )
-    parts = options.parts if controllers else tuple(part for part in options.parts if part != CONTROLLERS)
-    if not parts:
-        raise InstallRefused(
-            "nothing to install: all kinds have controllers of others; --controllers names those to run"
-        )
-    return replace(options, foreign_definitions=frozenset(foreign), controllers=controllers, parts=parts)
+    return replace(options, foreign_definitions=frozenset(foreign), controllers=controllers)
+
+
+def _with_policies(options: InstallOptions, facts: ClusterFacts, notes: list[str]) -> InstallOptions:
+    """Policies that the server takes, of those that are wanted; nothing is told of what nobody would make."""
+    wanted = {resource_of(one) for one in policy_objects(options)}
+    notes += _lost_policies(options, facts, {one for one in wanted if not facts.takes(one)})
+    return replace(
+        options,
+        validating_policies=options.validating_policies and facts.takes(VALIDATING_POLICIES),
+        mutating_policies=options.mutating_policies and facts.takes(MUTATING_POLICIES),
+    )
+
+
+def _lost_policies(options: InstallOptions, facts: ClusterFacts, lost: Container[Resource]) -> Iterator[str]:
+    if VALIDATING_POLICIES in lost:
+        taken = "groups are checked by their definitions alone"
+        if CONTROLLERS in options.parts:
+            taken = "invalid JobSets and TrainJobs are taken, not acted on, and told by event InvalidSpec"
+        yield f"{facts.why_not(VALIDATING_POLICIES)}: {taken}"
+    if MUTATING_POLICIES in lost:
+        yield f"{facts.why_not(MUTATING_POLICIES)}: defaults are not stored, controllers fill in"
+        if "job-groups" in options.controllers:
+            yield (
+                f"nobody labels Jobs on this server: one with the annotation {JOB_SCHEDULING} has to label its own "
+                f"pod template with {POD_GROUP}"
+            )
 
 
 def _is_foreign(name: str, facts: ClusterFacts) -> bool:

@@ -5,7 +5,7 @@ The same components run embedded over a durable store, in virtual time over a st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,13 +34,16 @@ class Component:
     prepare: Callable[[], None] = lambda: None
     #: Whether its failure ends the process instead.
     vital: bool = False
+    #: What is under way in it, for the debug pages; called with the most entries that a list should have.
+    state: Callable[[int], Mapping[str, object]] | None = None
 
 
-def levels_of(cluster: Cluster) -> tuple[str, ...]:
-    """Topology keys from wide to narrow: those of the cluster file, else the well-known ones; hostname is last."""
+def levels_of(cluster: Cluster) -> tuple[str, ...] | None:
+    """Topology keys that a cluster file configures, with the hostname last; None where it has well-known ones alone:
+    these are found on nodes."""
     own = tuple(level.key for level in cluster.levels)
-    if not own:
-        return DEFAULT_LEVELS
+    if set(own) <= set(DEFAULT_LEVELS):
+        return None
     return own if own[-1] == HOSTNAME else (*own, HOSTNAME)
 
 
@@ -51,7 +54,8 @@ def controllers(
     parts: list[Component] = []
     for controller in all_controllers(caches) if chosen is None else chosen:
         recorder = Recorder(verbs, clock, f"{controller.name}-controller")
-        parts.append(Component(controller.name, Runner(controller, verbs, caches, clock, recorder).run))
+        runner = Runner(controller, verbs, caches, clock, recorder)
+        parts.append(Component(controller.name, runner.run, state=runner.state))
         parts.append(Component("events", recorder.run))
     return parts
 
@@ -62,7 +66,8 @@ def scheduler(
     """The scheduler, for tests that read its view, and the components that run it."""
     recorder = Recorder(verbs, clock, "echelon-scheduler")
     made = Scheduler(verbs, caches, clock, recorder, settings, registry)
-    return made, [Component("scheduler", made.run, made.follow), Component("events", recorder.run)]
+    main = Component("scheduler", made.run, made.follow, state=made.state)
+    return made, [main, Component("events", recorder.run)]
 
 
 def assemble(
@@ -70,7 +75,7 @@ def assemble(
     caches: Caches,
     clock: Clock,
     cluster: Cluster | None,
-    levels: tuple[str, ...],
+    levels: tuple[str, ...] | None,
     names: Sequence[str],
     registry: CollectorRegistry | None = None,
     chosen: Collection[str] = ALL_CONTROLLERS,

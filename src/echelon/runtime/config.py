@@ -45,6 +45,8 @@ class PlaneSettings:
     kubeconfig: Path | None = None
     nodes: NodeMode = "simulated"
     cluster: Cluster = field(default_factory=default_cluster)
+    #: Topology keys from wide to narrow, the hostname last; None: those of the cluster file, else as they are found.
+    levels: tuple[str, ...] | None = None
     #: Seconds of cluster time per real second.
     speed: float = 1.0
     #: The address to listen on.

@@ -29,7 +29,7 @@ from ..api.verbs import Verbs
 from ..base.clock import Clock
 from ..base.rng import Rng
 from ..client.informer import Caches
-from ..server.https_server import PortInUse, Server, serve
+from ..server.https_server import AddressRefused, Server, serve
 from ..server.objects.object_cache import header_of
 from ..server.pipeline import Pipeline
 from ..store.interface import Store, StoreBusy, StoreFailed
@@ -38,8 +38,8 @@ from . import data_directory
 from .components import Component, assemble, levels_of
 from .config import PlaneSettings
 from .durable_clock import BadClockFile, DurableClock, open_clock
-from .gc_tuning import collect_rarely
-from .metrics_server import metrics_registry
+from .gc_tuning import collecting_rarely
+from .operations.metrics_server import metrics_registry
 from .supervision import supervised
 from .watchdog import watched_if_asked
 
@@ -65,8 +65,11 @@ class Plane:
 
 def run_program(main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on uvloop, with the garbage collector tuned for large caches."""
-    collect_rarely()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner, watched_if_asked(runner.get_loop()):
+    with (
+        collecting_rarely(),
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        watched_if_asked(runner.get_loop()),
+    ):
         return runner.run(main)
 
 
@@ -98,7 +101,7 @@ async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
                 lambda: generate_latest(registry),
                 {"informer-sync": lambda: "" if synced.is_set() else "caches are not synced yet"},
             )
-        except (PortInUse, OSError, ValueError) as error:
+        except (AddressRefused, OSError, ValueError) as error:
             raise CannotStart(str(error)) from error
         stack.push_async_callback(server.stop)
         caches = Caches(pipeline, clock, registry)
@@ -108,7 +111,7 @@ async def running(settings: PlaneSettings) -> AsyncIterator[Plane]:
             caches,
             clock,
             cluster,
-            levels_of(settings.cluster),
+            settings.levels or (levels_of(settings.cluster) if cluster is not None else None),
             settings.scheduler_names,
             registry,
             settings.controllers,

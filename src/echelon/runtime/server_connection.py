@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING
 from .plane import CannotStart
 
 if TYPE_CHECKING:
+    from ..api.errors import ApiError
     from ..client.http import HttpVerbs
+
+
+def advice(error: ApiError) -> str:
+    """What to do about a refusal that has nothing to do with what was asked; goes behind its words."""
+    away = "; is the server up, and are these the kubeconfig and the context that you mean?"
+    return {
+        401: "; the server rejects the credentials of this kubeconfig",
+        403: "; a cluster administrator may do this",
+        503: away,
+        504: away,
+    }.get(error.code, "")
 
 
 def connect_to(path: Path | None, context: str | None) -> tuple[HttpVerbs, str]:

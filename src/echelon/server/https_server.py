@@ -83,8 +83,8 @@ def is_loopback(host: str) -> bool:
     return ipaddress.ip_address(host).is_loopback
 
 
-class PortInUse(Exception):
-    """The port is in use by another process."""
+class AddressRefused(Exception):
+    """Address or port cannot be had; the message is for the user."""
 
 
 class Server:
@@ -145,9 +145,10 @@ async def serve(
     more_metrics: Callable[[], bytes] = bytes,
     ready: Mapping[str, Check] = MappingProxyType({}),
 ) -> Server:
-    """Start the server; returns when connections are accepted and the kubeconfig is written; may raise `PortInUse`.
+    """Start the server; returns when connections are accepted and the kubeconfig is written.
 
-    The text of `more_metrics` is appended to `/metrics`; `ready` are checks of `/readyz`.
+    Raises `AddressRefused` where it cannot listen.  The text of `more_metrics` is appended to `/metrics`; `ready` are
+    checks of `/readyz`.
     """
     bound = _bind(settings.host, settings.port)
     try:
@@ -224,10 +225,13 @@ def _bind(host: str, port: int) -> socket.socket:
         bound.bind((host, port))
     except OSError as error:
         bound.close()
-        if error.errno == errno.EADDRINUSE:
-            raise PortInUse(
-                f"port {port} on {host} is in use; set another with --port, or --port 0 for a free one"
-            ) from None
+        words = {
+            errno.EADDRINUSE: f"port {port} on {host} is in use; set another with --port, or --port 0 for a free one",
+            errno.EACCES: f"port {port} needs more rights than you have; set another with --port",
+            errno.EADDRNOTAVAIL: f"{host} is no address of this machine; set another with --bind",
+        }
+        if error.errno in words:
+            raise AddressRefused(words[error.errno]) from None
         raise
     return bound
 

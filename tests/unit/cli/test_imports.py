@@ -8,7 +8,9 @@ import sys
 import pytest
 
 from echelon.api.objects.vocabulary import OWN_SCHEDULER
-from echelon.cli import main, shared_options
+from echelon.base import program_options
+from echelon.cli import main
+from echelon.deploy.options import OWN_CONTROLLERS
 
 #: Parts of the standard library that take longer to import than all of click.
 SLOW = {"asyncio", "ssl", "tempfile"}
@@ -38,8 +40,9 @@ def test_help_imports_no_more_than_click_and_the_command_files(command: str) -> 
     ours = {name for name in modules if name.startswith("echelon.")}
     assert not {name for name in ours if not name.startswith(("echelon.cli", "echelon.base"))}
     assert not SLOW & set(modules)
-    assert len(modules) < 110
+    assert len(modules) < 120
 
 
-def test_the_scheduler_has_the_name_that_pods_know() -> None:
-    assert shared_options.SCHEDULER_NAME == OWN_SCHEDULER
+def test_options_have_the_names_that_pods_and_installations_know() -> None:
+    assert program_options.SCHEDULER_NAME == OWN_SCHEDULER
+    assert program_options.CONTROLLER_NAMES == OWN_CONTROLLERS

@@ -30,13 +30,14 @@ def test_documents_and_lists_are_objects_and_the_opening_comment_is_the_title(tm
     path.write_text(TEXT)
     (manifest,) = load([path])
     assert manifest.title == "A job with its class"
-    assert [entry.label for entry in manifest.entries] == ["Job/j", "Pod/p-", "PriorityClass/high"]
+    assert [entry.resource.kind for entry in manifest.entries] == ["Job", "Pod", "PriorityClass"]
+    assert [entry.place for entry in manifest.entries] == [f"{path}:{line}" for line in (3, 7, 7)]
 
 
 def test_what_others_refer_to_goes_first_and_the_rest_as_written(tmp_path: Path) -> None:
     path = tmp_path / "m.yaml"
     path.write_text(TEXT)
-    assert [entry.label for entry in ordered(load([path])[0].entries)] == ["PriorityClass/high", "Job/j", "Pod/p-"]
+    assert [entry.resource.kind for entry in ordered(load([path])[0].entries)] == ["PriorityClass", "Job", "Pod"]
 
 
 def test_a_directory_is_its_files_by_name(tmp_path: Path) -> None:

@@ -28,6 +28,12 @@ def test_a_row_per_rack_with_its_block_named_once() -> None:
     assert [line[:11] for line in lines[1:5]] == ["        r1 ", "        r2 ", "gpu-b1  r0 ", "        r1 "]
 
 
+def test_domains_are_listed_as_people_count() -> None:
+    labels = [{KEYS[0]: f"b{block}", KEYS[1]: f"r{rack}"} for block in (10, 2) for rack in (11, 9)]
+    made = [{"metadata": {"name": f"n{index}", "labels": one}} for index, one in enumerate(labels)]
+    assert [row.path for row in rows(made, KEYS)] == [("b2", "r9"), ("b2", "r11"), ("b10", "r9"), ("b10", "r11")]
+
+
 def test_time_runs_from_left_to_right_and_units_have_letters_by_arrival() -> None:
     stays = [
         Stay("late", "gpu-b0-r0-n0", 30.0, 60.0),

@@ -121,6 +121,21 @@ def snapshot(*pods: Object, events: list[Object] | None = None) -> Snapshot:
     )
 
 
+def test_an_owner_that_has_nothing_yet_says_what_its_controller_was_refused() -> None:
+    def warning(text: str, time: str) -> Object:
+        about = {"kind": "TrainJob", "name": "t", "uid": "TrainJob-t"}
+        return {"metadata": {}, "type": "Warning", "message": text, "involvedObject": about, "lastTimestamp": time}
+
+    events = [warning("runtime a not found", "2026-01-02"), warning("runtime b not found", "2026-01-01")]
+    known = snapshot(events=events)
+    job: Object = {"metadata": {"name": "t", "uid": "TrainJob-t"}, "spec": {}}
+    assert entry_of(known, TRAIN_JOBS, job).reason == "runtime a not found"
+    ended = {**job, "status": {"conditions": [{"type": "Failed", "status": "True"}]}}
+    assert entry_of(known, TRAIN_JOBS, ended).reason == ""
+    known.objects[JOB_SETS].append({"metadata": {"name": "t", "uid": "s", "ownerReferences": owned("TrainJob", "t")}})
+    assert entry_of(known, TRAIN_JOBS, job).reason == "", "what it has says what it waits for"
+
+
 def test_an_object_is_where_its_running_pods_are() -> None:
     one_rack = entry_of(known := snapshot(pod("a", "n0"), pod("b", "n0")), JOBS, known.objects[JOBS][0])
     assert one_rack.domain == "b0-r0"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from echelon.deploy.packages import files
 
 if __name__ == "__main__":
+    deploy = Path(__file__).parents[3] / "deploy"
+    for folder in ("helm", "kustomize"):
+        shutil.rmtree(deploy / folder)
     for path, text in files().items():
-        target = Path(__file__).parents[3] / "deploy" / path
+        target = deploy / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from echelon.api.cluster.topology_levels import LabelledNode
+from echelon.api.group_kinds import GroupSupport
 from echelon.api.objects.vocabulary import RACK, ZONE
+from echelon.api.scheme import OWN_GROUP_KINDS, RESOURCE_CLAIMS
 from echelon.base.version import __version__
+from echelon.deploy.admission.kinds import POLICY_KINDS
 from echelon.deploy.checks.evidence import Evidence, MissingRight, ProgramState
 from echelon.deploy.checks.findings import Finding, examine
-from echelon.deploy.cluster_facts import CUSTOM_KINDS, GROUP_KINDS, ClusterFacts, Definition
-from echelon.deploy.node_levels import LabelledNode
+from echelon.deploy.cluster_facts import CUSTOM_KINDS, ClusterFacts, Definition
 
-SERVED = frozenset((one.api_version, one.plural) for one in GROUP_KINDS)
+SERVED = frozenset((one.api_version, one.plural) for one in POLICY_KINDS)
+NATIVE = GroupSupport(frozenset(OWN_GROUP_KINDS))
 OURS = {
     name: Definition(name, "echelon-system", frozenset((kind.version,)), "echelon")
     for name, kind in CUSTOM_KINDS.items()
 }
 SOUND = ProgramState("echelon-scheduler", 2, 2, "echelon-scheduler", "pod-1")
+CONTROLLING = ProgramState("echelon-controllers", 2, 2, "echelon-controllers", "pod-2")
 
 
 def evidence(version: str = "v1.37.1", facts: dict[str, Any] | None = None, **given: Any) -> Evidence:
-    known = {"served": SERVED, "definitions": OURS, "installations": {"echelon-system": __version__}, **(facts or {})}
+    known = {
+        "groups": NATIVE,
+        "served": SERVED,
+        "definitions": OURS,
+        "installations": {"echelon-system": __version__},
+        **(facts or {}),
+    }
     return Evidence(ClusterFacts(version, **known), **{"skew_seconds": 0.2, "programs": (SOUND,), **given})
 
 
@@ -35,7 +48,7 @@ def test_a_sound_installation_has_no_problem() -> None:
 def test_every_problem_has_a_remedy() -> None:
     bad = evidence(
         "v1.30.0",
-        {"served": frozenset(), "definitions": {}, "installations": {"a": "", "b": __version__}},
+        {"groups": GroupSupport(), "definitions": {}, "installations": {"a": "", "b": __version__}},
         missing_rights=(MissingRight("echelon-scheduler", "list", "nodes"),),
         programs=(ProgramState("echelon-scheduler", 2, 0, "echelon-scheduler", ""),),
     )
@@ -45,14 +58,61 @@ def test_every_problem_has_a_remedy() -> None:
 
 
 def test_an_old_server_is_a_problem_with_the_oldest_that_works() -> None:
-    (one,) = found(evidence("v1.36.2"), "server")
-    assert "v1.36.2 is older than 1.37" in one.text
+    (one,) = found(evidence("v1.31.2"), "server")
+    assert "v1.31.2 is older than 1.32" in one.text
 
 
-def test_each_group_that_is_not_served_is_named_with_its_gates() -> None:
-    problems = found(evidence(facts={"served": frozenset()}), "groups")
-    assert [one.text.split()[0] for one in problems] == ["workloads", "podgroups", "compositepodgroups"]
-    assert "GenericWorkload" in problems[0].remedy
+def test_groups_of_our_own_are_a_note_with_the_gates_and_a_problem_if_they_are_missing() -> None:
+    (one,) = [
+        one
+        for one in found(evidence(facts={"groups": GroupSupport(own=True)}), "groups", "note")
+        if "scheduling.echelon.dev" in one.text
+    ]
+    assert "because the server does not serve workloads in scheduling.k8s.io/v1beta1" in one.text
+    assert "GenericWorkload" in one.remedy
+    (missing,) = found(evidence(facts={"groups": GroupSupport()}), "groups")
+    assert missing.remedy == "run `echelon install`"
+
+
+def test_a_server_that_has_got_native_groups_since_is_told_to_upgrade() -> None:
+    installed = replace(SOUND, groups="own")
+    since = GroupSupport(frozenset(OWN_GROUP_KINDS), own=True)
+    texts = [one.text for one in found(evidence(facts={"groups": since}, programs=(installed,)), "groups", "note")]
+    assert "the programs were installed for own groups, and now it would be native,own" in texts
+
+
+def test_policies_that_are_missing_or_not_served_are_told() -> None:
+    both = evidence(programs=(SOUND, CONTROLLING))
+    assert [one.text for one in found(both, "admission", "ok")] == ["the policies of this version are there"]
+    assert found(evidence(), "admission", "ok") == []  # those of controllers that do not run were not looked for
+    (one,) = found(evidence(missing_policies=("ValidatingAdmissionPolicy/x",)), "admission")
+    assert one.text.startswith("missing: ValidatingAdmissionPolicy/x;")
+    old = evidence(facts={"served": frozenset()})
+    notes = found(old, "admission", "note")
+    assert len(notes) == 2
+    assert notes[1].text.endswith("have to label their pod template with echelon.dev/pod-group")
+
+
+def test_policies_on_a_server_that_they_can_end_are_a_problem() -> None:
+    there = ("ValidatingAdmissionPolicy/jobset-create.echelon.dev",)
+    (one,) = found(evidence("v1.35.2", unsafe_policies=there), "admission")
+    assert "a server before 1.36 can end of policies" in one.text
+    assert there[0] in one.text
+    assert "echelon upgrade" in one.remedy
+
+
+def test_policies_that_can_end_the_server_are_neither_missed_nor_said_to_be_there() -> None:
+    at_risk = evidence("v1.35.7", programs=(SOUND, CONTROLLING))
+    assert found(at_risk, "admission", "ok") == []
+    texts = [one.text for one in found(at_risk, "admission", "note")]
+    assert any(one.startswith("no ValidatingAdmissionPolicy, which can end a server before 1.36") for one in texts)
+
+
+def test_a_server_without_claims_of_devices_is_a_note() -> None:
+    (one,) = found(evidence(facts={"served": frozenset()}), "devices", "note")
+    assert one.text.startswith("resource.k8s.io/v1 is not served")
+    served = frozenset(((RESOURCE_CLAIMS.api_version, RESOURCE_CLAIMS.plural),))
+    assert found(evidence(facts={"served": served}), "devices", "note") == []
 
 
 def test_kinds_say_whose_they_are() -> None:
@@ -69,18 +129,27 @@ def test_rights_that_are_missing_are_named_by_account() -> None:
     missing = (MissingRight("echelon-scheduler", "list", "nodes"), MissingRight("echelon-scheduler", "patch", "events"))
     (one,) = found(evidence(missing_rights=missing), "rights")
     assert one.text == "service account echelon-scheduler may not list nodes, patch events"
+    (many,) = found(evidence(missing_rights=missing * 3), "rights")
+    assert many.text.endswith("may not list nodes, patch events, list nodes and 3 more")
 
 
 def test_a_program_without_a_leader_is_a_problem() -> None:
     alone = ProgramState("echelon-scheduler", 2, 2, "echelon-scheduler", "")
     (one,) = found(evidence(programs=(alone,)), "installation")
     assert "nobody holds lease echelon-scheduler" in one.text
+    assert one.remedy.endswith("; kubectl logs deployment/echelon-scheduler -n echelon-system")
 
 
 def test_half_an_installation_and_a_second_one_are_problems() -> None:
     texts = [one.text for one in found(evidence(facts={"installations": {"a": "", "b": __version__}}), "installation")]
     assert texts[0] == "there are several, in a, b"
     assert texts[1].startswith("half an installation in a")
+
+
+def test_a_deployment_that_somebody_has_deleted_is_half_an_installation() -> None:
+    (one,) = found(evidence(missing_programs=("echelon-controllers",)), "installation")
+    assert one.text.startswith("half an installation: Deployment echelon-controllers is not there")
+    assert "echelon install" in one.remedy
 
 
 def test_who_may_not_install_is_told_before_trying() -> None:
@@ -107,3 +176,27 @@ def test_pods_that_wait_for_a_scheduler_that_nobody_runs_are_counted() -> None:
     assert one.text == "3 pods name scheduler echelon, 2 of them are not bound"
     (other,) = found(evidence(scheduler_names=waiting), "neighbours", "note")
     assert "is there a scheduler typo?" in other.remedy
+
+
+def test_neighbours_are_found_by_their_lease_or_their_kinds_with_a_page_to_read() -> None:
+    kueue = Definition("clusterqueues.kueue.x-k8s.io", "", frozenset(("v1beta1",)), "kueue")
+    leaders = {"kube-scheduler": "master-0", "descheduler": "d-1", "somebody": "else"}
+    notes = found(evidence(facts={"definitions": {**OURS, kueue.name: kueue}}, leaders=leaders), "neighbours", "note")
+    assert [one.text for one in notes] == [
+        "Kueue is here (its kinds are served: clusterqueues.kueue.x-k8s.io)",
+        "descheduler is here (d-1 leads)",
+        "kube-scheduler is here (master-0 leads)",
+    ]
+    for one in notes:
+        page = one.remedy.rpartition(" ")[2]
+        assert (Path(__file__).parents[3] / page).is_file(), page
+
+
+def test_levels_that_are_configured_the_wrong_way_round_are_noted_with_a_remedy() -> None:
+    nodes = tuple(LabelledNode(f"n{n}", {"hall": f"h{n // 4}", "row": f"r{n // 2}"}) for n in range(8))
+    notes = found(
+        evidence(nodes=nodes, configured_levels=("row", "hall", "kubernetes.io/hostname")), "topology", "note"
+    )
+    assert [(one.text.partition(",")[0], one.remedy) for one in notes] == [
+        ("row is listed as wider than hall", "list the levels from wide to narrow")
+    ]

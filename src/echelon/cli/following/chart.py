@@ -11,7 +11,7 @@ from rich.text import Text
 from ...api.objects import meta
 from ...api.scheme import Object
 from ...base.paths import spoken
-from ..output import hanging
+from ..output import counting_order, hanging
 from .story import Stay
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -32,12 +32,13 @@ class Row:
 
 
 def rows(nodes: Iterable[Object], keys: Sequence[str]) -> list[Row]:
-    """Nodes by their domain path at the given topology keys, in order."""
+    """Nodes by their domain path at the given topology keys, in the order in which people count."""
     grouped: dict[tuple[str, ...], list[str]] = {}
     for node in nodes:
         path = tuple(meta.labels(node).get(key, "") for key in keys)
         grouped.setdefault(path, []).append(meta.name(node))
-    return [Row(path, tuple(sorted(names))) for path, names in sorted(grouped.items())]
+    ordered = sorted(grouped, key=lambda path: [counting_order(name) for name in path])
+    return [Row(path, tuple(sorted(grouped[path], key=counting_order))) for path in ordered]
 
 
 def draw(stays: Sequence[Stay], domains: Sequence[Row], begin: float, end: float, width: int) -> RenderableType:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 from dataclasses import dataclass
 
 import click
 
 from ...api.errors import ApiError
 from ...api.objects import meta
-from ...api.scheme import CRON_JOBS, Object
+from ...api.scheme import CRON_JOBS, Object, Resource
 from ...api.verbs import WriteOptions
-from ...runtime.config import PlaneSettings, ProcessNodes
+from ...runtime.config import PlaneSettings
 from ...runtime.plane import Plane, running
 from ..failures import EXIT_BLOCKED, EXIT_FAILED, EXIT_INTERRUPTED, Refusal
+from ..stop_signals import StopSignals
 from .followed_pods import FollowedPods
 from .manifests import Manifest, ManifestObject, ordered
 from .printing import Printer, RunEnd, printer
@@ -37,7 +37,7 @@ async def follow_to_the_end(
     settings: PlaneSettings, manifests: list[Manifest], stagger: float, output: str, *, logs: bool = False
 ) -> int:
     """Run the manifests on a new control plane; returns the exit code."""
-    stop = _Stop()
+    stop = StopSignals()
     told = printer(output)
     run: _Run | None = None
     try:
@@ -57,21 +57,6 @@ async def follow_to_the_end(
     await telling
     told.end(run.story, run.local, outcome)
     return code
-
-
-class _Stop:
-    """Signals: the first asks for the end, the next ones kill what still runs."""
-
-    def __init__(self) -> None:
-        self.asked = asyncio.Event()
-        self.nodes: ProcessNodes | None = None
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, self._signalled)
-
-    def _signalled(self) -> None:
-        if self.asked.is_set() and self.nodes is not None:
-            self.nodes.kill()
-        self.asked.set()
 
 
 class _Run:
@@ -144,13 +129,14 @@ async def _submit(plane: Plane, manifest: Manifest, story: Story, progress: Prog
         try:
             created = await _create(plane, entry)
         except ApiError as error:
-            raise Refusal(f"{manifest.source}: {error}") from error
+            raise Refusal(f"{entry.place}: {error}") from error
+        label = _label(entry.resource, created)
         if progress.add(entry.resource, created):
-            story.say("submitted", entry.label, "" if titled else manifest.title)
+            story.say("submitted", label, "" if titled else manifest.title)
             titled = True
         elif entry.resource is CRON_JOBS:
             text = "starts Jobs on its schedule; a run follows what ends, echelon up keeps it"
-            story.say("warning", entry.label, text)
+            story.say("warning", label, text)
 
 
 async def _create(plane: Plane, entry: ManifestObject) -> Object:
@@ -161,5 +147,9 @@ async def _create(plane: Plane, entry: ManifestObject) -> Object:
     options = WriteOptions(field_validation="Strict", field_manager="echelon", warn=warnings.append)
     created = await plane.verbs.create(entry.resource, entry.obj, namespace, options)
     for warning in warnings:
-        click.echo(f"warning: {entry.label}: {warning}", err=True)
+        click.echo(f"warning: {_label(entry.resource, created)}: {warning}", err=True)
     return created
+
+
+def _label(resource: Resource, obj: Object) -> str:
+    return f"{resource.kind}/{meta.name(obj)}"

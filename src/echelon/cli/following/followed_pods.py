@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from ...api.objects import meta
@@ -23,6 +22,7 @@ from ...api.objects.vocabulary import RESTART_ATTEMPT
 from ...api.running_pods import LogLine, LogTails
 from ...api.scheme import PODS, Object
 from ...client.informer import Caches
+from .group_table import GroupTable
 from .story import unit_of
 
 #: Lines of a container's log that are kept for the case that it fails.
@@ -123,6 +123,7 @@ class FollowedPods:
         self._failed.append((pod, end))
         over = _phase(pod) == "Failed"
         text = f"container {status['name']}: {_ended_with(end['exitCode'], end.get('reason', ''))}"
+        text += f"; {why}" if (why := _not_started(end)) else ""
         self._say("failed" if over else "restarts", f"Pod/{meta.name(pod)}", text)
 
     # -- telling -----------------------------------------------------------------------------------------------
@@ -167,26 +168,21 @@ class FollowedPods:
         for pod, end in self._failed:
             _, container, attempt = str(end["containerID"]).removeprefix("process://").rsplit("/", 2)
             log = self._ends_of_logs.get((meta.uid(pod), container, int(attempt)), ())
-            message = str(end.get("message") or "") if end.get("reason") == "StartError" else ""
-            failure = Failure(
-                meta.name(pod), container, end["exitCode"], end.get("reason", ""), message, _round(pod), tuple(log)
-            )
+            code, reason, why = end["exitCode"], end.get("reason", ""), _not_started(end)
+            failure = Failure(meta.name(pod), container, code, reason, why, _round(pod), tuple(log))
             found.setdefault(meta.uid(pod), failure)
         latest = max((failure.round for failure in found.values()), default=0)
         return [failure for failure in found.values() if failure.round == latest]
 
     def bars(self) -> RenderableType:
         """Phases, restarts and the last line of each group."""
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-        table.add_column("group", no_wrap=True, overflow="ellipsis", min_width=12)
-        table.add_column("pods", no_wrap=True)
-        table.add_column("restarts", no_wrap=True, justify="right")
-        table.add_column("last log line", no_wrap=True, overflow="ellipsis", ratio=1)
+        rows = []
         for group in self.groups():
             line = shown(group.lastLine)
             line.stylize("dim")
-            table.add_row(group.name, _phases(group.phases), str(group.restarts) if group.restarts else "", line)
-        return table
+            restarts = Text(str(group.restarts) if group.restarts else "")
+            rows.append((Text(group.name), _phases(group.phases), restarts, line))
+        return GroupTable(rows)
 
     def freeze(self) -> None:
         """The run is over: whatever still runs is ended, and that is no news."""
@@ -233,6 +229,11 @@ def _ended_with(code: int, reason: str) -> str:
     name = signal.Signals(number).name if number in list(signal.Signals) else ""
     words = [f"exit code {code}", *([f"({name})"] if name else [])]
     return " ".join([*words, *([reason] if reason not in ("", "Error", "StartError") else [])])
+
+
+def _not_started(end: Object) -> str:
+    """Why a container that has ended never ran; "" if it did."""
+    return str(end.get("message") or "") if end.get("reason") == "StartError" else ""
 
 
 def _phase(pod: Object) -> str:

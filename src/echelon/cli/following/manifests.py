@@ -41,11 +41,8 @@ class ManifestObject:
 
     resource: Resource
     obj: Object
-
-    @property
-    def label(self) -> str:
-        metadata = self.obj["metadata"]
-        return f"{self.resource.kind}/{metadata.get('name') or metadata.get('generateName', '')}"
+    #: File and line, as messages name it.
+    place: str
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,7 @@ def ordered(entries: Iterable[ManifestObject]) -> list[ManifestObject]:
 
 def _entries(document: object, place: str) -> list[ManifestObject]:
     if not isinstance(document, dict):
-        raise BadManifest(f"{place}: expected an object with apiVersion and kind, found {type(document).__name__}")
+        raise BadManifest(f"{place}: expected an object with apiVersion and kind, found {str(document)[:40]!r}")
     if str(document.get("kind", "")).endswith("List") and isinstance(document.get("items"), list):
         return [entry for item in document["items"] for entry in _entries(item, place)]
     api_version, kind = document.get("apiVersion"), document.get("kind")
@@ -120,7 +117,7 @@ def _entries(document: object, place: str) -> list[ManifestObject]:
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
         raise BadManifest(f"{place}: metadata.name is missing")
-    return [ManifestObject(resource, document)]
+    return [ManifestObject(resource, document, place)]
 
 
 def _unknown_kind(api_version: str, kind: str) -> str:

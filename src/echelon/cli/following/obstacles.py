@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from ...api.group_kinds import group_of
 from ...api.objects import meta
 from ...api.objects.vocabulary import INITIALLY_SCHEDULED, MANAGERS
 from ...api.scheme import COMPOSITE_POD_GROUPS, EVENTS, JOB_SETS, POD_GROUPS, PODS, Object, Resource
@@ -90,7 +91,7 @@ class Obstacles:
 
     def _group_tells(self, pod: Object) -> bool:
         """Whether the pod's group says why it waits; a group that was placed once says no more."""
-        name = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
+        name = group_of(pod)
         group = self._caches.of(POD_GROUPS).get(f"{meta.namespace(pod)}/{name}") if name else None
         state = meta.find_condition(group, INITIALLY_SCHEDULED[POD_GROUPS.kind]) if group is not None else None
         return state is not None and state["status"] == "False"

@@ -29,6 +29,8 @@ from .story import Line, Story
 
 #: Columns from which on wrapped text begins below its subject.
 _WIDE = 60
+#: Begins below what the first line says of the cluster.
+_INDENT = Text("         ")
 _VERB_STYLES = {
     "submitted": "bold",
     "placed": "cyan",
@@ -102,8 +104,9 @@ class _TextPrinter:
         self._plane, self._keys, self._begin = plane, keys, plane.clock.now()
         self._console.print(Text.assemble(("echelon", "bold"), f"  {_described(plane, keys)}, API at {plane.url}"))
         if plane.process_nodes is not None:
-            words = f"pods run as processes: {plane.process_nodes.described.partition('; ')[0]}"
-            self._console.print(Text(f"         {words}\n         KUBECONFIG={plane.kubeconfig}", style="dim"))
+            words = Text(f"pods run as processes: {plane.process_nodes.tier_described}", style="dim")
+            self._console.print(hanging(_INDENT, words, len(_INDENT), self._console.width))
+            self._console.print(Text.assemble(_INDENT, (f"KUBECONFIG={plane.kubeconfig}", "dim")))
         self._console.print()
         if self.live:
             self._live.start()

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ...api.group_kinds import group_of
 from ...api.objects import meta
 from ...api.objects.vocabulary import INITIALLY_SCHEDULED, JOB_NAME
 from ...api.scheme import (
@@ -41,6 +42,9 @@ _TOLD_OTHERWISE = (
     "Failed",
     "BackoffLimitExceeded",
     "DeadlineExceeded",
+    "PodFailurePolicy",
+    "MaxFailedIndexesExceeded",
+    "FailedIndexes",
 )
 #: Conditions that end a top-level object, by kind.
 _ENDINGS = {"Job": ("Complete", "Failed"), "JobSet": ("Completed", "Failed"), "TrainJob": ("Complete", "Failed")}
@@ -71,8 +75,7 @@ def unit_of(pod: Object) -> str:
     job = meta.labels(pod).get(JOB_NAME)
     if job:
         return job
-    group = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
-    return str(group or meta.name(pod))
+    return group_of(pod) or meta.name(pod)
 
 
 def outcome(kind: str, obj: Object) -> str | None:

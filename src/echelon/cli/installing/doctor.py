@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...base.program_options import SCHEDULER_NAME
 from ..failures import EXIT_FAILED, Refusal
-from ..shared_options import SCHEDULER_NAME, context_option, kubeconfig_option
+from ..shared_options import context_option, kubeconfig_option
 
 if TYPE_CHECKING:
     from ...deploy.checks.findings import Finding
@@ -34,17 +35,20 @@ def doctor(kubeconfig: Path | None, context: str | None, names: tuple[str, ...])
     """
     from ...api.errors import ApiError
     from ...runtime.plane import CannotStart, run_program
+    from ...runtime.server_connection import advice
 
     try:
         findings = run_program(_look(kubeconfig, context, names))
-    except (CannotStart, ApiError) as error:
+    except CannotStart as error:
         raise Refusal(str(error)) from error
+    except ApiError as error:
+        raise Refusal(f"{error}{advice(error)}") from error
     for one in findings:
         click.echo(f"{_MARKS[one.level]}{one.subject}: {one.text}")
         if one.remedy:
             click.echo(f"        {'':>{len(one.subject)}}  do: {one.remedy}")
     problems = sum(one.level == "problem" for one in findings)
-    click.echo(f"{problems} problems" if problems else "no problem")
+    click.echo(f"{problems} problem{'s' * (problems > 1)}" if problems else "no problem")
     if problems:
         raise click.exceptions.Exit(EXIT_FAILED)
 

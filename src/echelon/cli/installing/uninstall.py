@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..failures import Refusal
+from ..failures import EXIT_INTERRUPTED, Refusal
 from ..shared_options import context_option, kubeconfig_option
 from .choices import namespace_option
 
@@ -39,3 +39,6 @@ def uninstall(kubeconfig: Path | None, context: str | None, namespace: str, purg
         run_program(steps.uninstall(target, namespace, click.echo, purge=purge_crds, wait=timeout))
     except (CannotInstall, CannotStart) as error:
         raise Refusal(str(error)) from error
+    except KeyboardInterrupt:
+        click.echo("echelon: interrupted; `echelon uninstall` removes the rest", err=True)
+        raise click.exceptions.Exit(EXIT_INTERRUPTED) from None

@@ -7,15 +7,29 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ...api.group_kinds import group_of
 from ...api.objects import meta
 from ...api.objects.vocabulary import BLOCK, INITIALLY_SCHEDULED, RACK, REGION, ZONE
-from ...api.scheme import COMPOSITE_POD_GROUPS, JOB_SETS, JOBS, POD_GROUPS, PODS, WORKLOADS, Object, Resource
+from ...api.scheme import (
+    COMPOSITE_POD_GROUPS,
+    JOB_SETS,
+    JOBS,
+    POD_GROUPS,
+    PODS,
+    TRAIN_JOBS,
+    WORKLOADS,
+    Object,
+    Resource,
+)
 from ...base.paths import spoken
-from .snapshot import Snapshot, group_name
+from .snapshot import Snapshot
 
 _DOMAIN_KEYS = (REGION, ZONE, BLOCK, RACK)
 _GROUPS = (POD_GROUPS, COMPOSITE_POD_GROUPS)
 _ENDED = ("Succeeded", "Failed")
+#: Conditions of Jobs, JobSets and TrainJobs that have no pods to wait for.
+_ENDS = ("Complete", "Completed", "Failed", "Suspended")
+_OWNERS = (TRAIN_JOBS, JOB_SETS, JOBS)
 
 
 @dataclass(frozen=True)
@@ -83,8 +97,7 @@ def _state(resource: Resource, obj: Object, reason: str) -> str:
         return str(told["reason"])
     if resource is WORKLOADS:
         return ""
-    ended = ("Complete", "Completed", "Failed", "Suspended")
-    return next((type_ for type_ in ended if meta.condition_is(obj, type_)), "Active")
+    return next((type_ for type_ in _ENDS if meta.condition_is(obj, type_)), "Active")
 
 
 def _progress(resource: Resource, obj: Object) -> str:
@@ -154,7 +167,19 @@ def _reason(snapshot: Snapshot, resource: Resource, obj: Object) -> str:
         if reason:
             return reason
     groups = [(resource, obj)] if resource in _GROUPS else snapshot.groups(resource, obj)
-    return next(filter(None, (_message(group, INITIALLY_SCHEDULED[kind.kind]) for kind, group in groups)), "")
+    told = (_message(group, INITIALLY_SCHEDULED[kind.kind]) for kind, group in groups)
+    return next(filter(None, told), "") or _warned(snapshot, resource, obj)
+
+
+def _warned(snapshot: Snapshot, resource: Resource, obj: Object) -> str:
+    """The newest warning about an owner that has nothing yet: its controller could not make it, or was not allowed."""
+    if resource not in _OWNERS or any(meta.condition_is(obj, type_) for type_ in _ENDS):
+        return ""
+    if next(iter(snapshot.children(resource, obj)), None) is not None:
+        return ""
+    about = [one for one in snapshot.events if (one.get("involvedObject") or {}).get("uid") == meta.uid(obj)]
+    warnings = [one for one in about if one.get("type") == "Warning"]
+    return str(max(warnings, key=_time).get("message", "")) if warnings else ""
 
 
 def _message(obj: Object, type_: str) -> str:
@@ -192,9 +217,9 @@ def _concerns(snapshot: Snapshot, event: Object, resource: Resource, obj: Object
         return bool(about.get("uid") == meta.uid(obj))
     if resource is JOBS:
         return re.fullmatch(rf"{re.escape(meta.name(obj))}(-\d+)?-[a-z0-9]{{5}}", name) is not None
-    jobs = [job for job in snapshot.objects[JOBS] if group_name(job["spec"]["template"]) == meta.name(obj)]
+    jobs = [job for job in snapshot.objects[JOBS] if group_of(job["spec"]["template"]) == meta.name(obj)]
     present = snapshot.find(PODS, name)
-    return (present is not None and group_name(present) == meta.name(obj)) or any(
+    return (present is not None and group_of(present) == meta.name(obj)) or any(
         _concerns(snapshot, event, JOBS, job) for job in jobs
     )
 

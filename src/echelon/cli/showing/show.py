@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
-import yaml
 from lightkube.config.kubeconfig import SingleConfig
 
 from ...api.errors import ApiError
 from ...api.objects import meta
 from ...api.scheme import Resource
+from ...api.verbs import Verbs
+from ...client.group_discovery import GroupsNotServed, group_support, speaking
+from ...client.http import HttpVerbs
 from ...client.kubeconfig import KubeconfigError, connect, load
 from ..failures import Refusal
 from ..output import plain_console
-from ..own_plane import default_data_directory, running_kubeconfig
+from .connection import default_kubeconfig, reading
 from .drawing import drawn
 from .entries import TreeEntry, entry_of
 from .snapshot import Snapshot
+from .structured_output import print_data
 from .targets import Target, parse
 
 #: How long the completion of names may take.
@@ -31,33 +31,33 @@ _PATIENCE_SECONDS = 3.0
 async def show(
     targets: Sequence[Target], namespace: str | None, output: str, kubeconfig: Path | None, context: str | None
 ) -> None:
-    kubeconfig = _default(kubeconfig)
-    try:
-        config = load(kubeconfig, context)
-        verbs = connect(config)
-    except KubeconfigError as error:
-        raise Refusal(f"{error}{_hint(kubeconfig)}") from error
-    space = namespace or config.namespace
-    try:
-        snapshot = await Snapshot.read(verbs, space)
-    except ApiError as error:
-        raise Refusal(f"cannot read from {config.cluster.server}: {error}") from error
-    finally:
-        await verbs.close()
+    async with reading(kubeconfig, context) as (verbs, config):
+        space = namespace or config.namespace
+        snapshot = await Snapshot.read(await _with_groups(verbs), space)
     branches: list[TreeEntry] = []
     for resource, name in targets:
         root = snapshot.find(resource, name)
         if root is None:
+            if resource in snapshot.hidden:
+                raise Refusal(snapshot.hidden[resource])
             raise Refusal(f'{resource.qualified} "{name}" not found in namespace {space}')
         branches.append(entry_of(snapshot, resource, root))
     _print(branches, output)
+
+
+async def _with_groups(verbs: HttpVerbs) -> Verbs:
+    """The client that reads groups in the form that the server has for them."""
+    try:
+        return speaking(verbs, await group_support(verbs, trial=False))
+    except GroupsNotServed:
+        return verbs  # there are none
 
 
 def names(kind: str, namespace: str | None, kubeconfig: Path | None, context: str | None) -> list[str]:
     """Names of the objects of a kind, to complete what is typed; none if there is no cluster to ask."""
     try:
         ((resource, _),) = parse([kind, "any"])
-        config = load(_default(kubeconfig), context)
+        config = load(default_kubeconfig(kubeconfig), context)
         return asyncio.run(
             asyncio.wait_for(_listed(config, resource, namespace or config.namespace), _PATIENCE_SECONDS)
         )
@@ -73,18 +73,6 @@ async def _listed(config: SingleConfig, resource: Resource, namespace: str) -> l
         await verbs.close()
 
 
-def _default(kubeconfig: Path | None) -> Path | None:
-    """Without --kubeconfig and $KUBECONFIG, the plane that runs on this machine."""
-    return kubeconfig or (None if os.environ.get("KUBECONFIG") else running_kubeconfig())
-
-
-def _hint(kubeconfig: Path | None) -> str:
-    """What to do where no cluster was named and no plane of this machine runs."""
-    if kubeconfig is not None or os.environ.get("KUBECONFIG"):
-        return ""
-    return f"; no plane runs with the data of {default_data_directory()}: start one with echelon up"
-
-
 def _print(branches: Sequence[TreeEntry], output: str) -> None:
     if output == "text":
         console = plain_console()
@@ -93,7 +81,4 @@ def _print(branches: Sequence[TreeEntry], output: str) -> None:
         return
     items = [branch.as_data() for branch in branches]
     data = items[0] if len(items) == 1 else {"items": items}
-    if output == "json":
-        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
-    else:
-        click.echo(yaml.dump(data, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=1000), nl=False)
+    print_data(data, output)

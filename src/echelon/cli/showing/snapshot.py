@@ -6,11 +6,11 @@ a group, the group hierarchy.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...api.errors import ApiError
+from ...api.group_kinds import group_of
 from ...api.objects import meta
 from ...api.scheme import (
     COMPOSITE_POD_GROUPS,
@@ -26,6 +26,7 @@ from ...api.scheme import (
     Resource,
 )
 from ...api.verbs import Verbs
+from ..output import counting_order
 
 SHOWN = (TRAIN_JOBS, JOB_SETS, JOBS, WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS)
 _GROUPS = (COMPOSITE_POD_GROUPS, POD_GROUPS)
@@ -38,21 +39,27 @@ class Snapshot:
     objects: dict[Resource, list[Object]]
     events: list[Object]
     nodes: dict[str, Object]
+    #: Kinds that whoever asks may not list, with the words of the server.
+    hidden: dict[Resource, str] = field(default_factory=dict)
 
     @staticmethod
     async def read(verbs: Verbs, namespace: str) -> Snapshot:
+        hidden: dict[Resource, str] = {}
+
         async def items(resource: Resource, space: str) -> list[Object]:
             try:
                 return sorted((await verbs.list(resource, space)).items, key=by_number)
             except ApiError as error:
-                if error.code in (403, 404):  # kinds that this cluster does not serve or show
-                    return []
-                raise
+                if error.code == 403:
+                    hidden[resource] = str(error)
+                elif error.code != 404:  # kinds that this cluster does not serve
+                    raise
+                return []
 
         listed = {resource: await items(resource, namespace) for resource in SHOWN}
         events = await items(EVENTS, namespace)
         nodes = await items(NODES, "")
-        return Snapshot(listed, events, {meta.name(node): node for node in nodes})
+        return Snapshot(listed, events, {meta.name(node): node for node in nodes}, hidden)
 
     def find(self, resource: Resource, name: str) -> Object | None:
         return next((obj for obj in self.objects[resource] if meta.name(obj) == name), None)
@@ -73,7 +80,7 @@ class Snapshot:
                         yield kind, group
         elif resource is POD_GROUPS:
             for pod in self.objects[PODS]:
-                if group_name(pod) == name:
+                if group_of(pod) == name:
                     yield PODS, pod
         else:
             for kind in (JOB_SETS, JOBS, PODS):
@@ -84,7 +91,7 @@ class Snapshot:
     def groups(self, resource: Resource, obj: Object) -> list[tuple[Resource, Object]]:
         """The groups that place an object: of a pod or Job its PodGroup, of others the roots they control."""
         if resource in (PODS, JOBS):
-            name = group_name(obj if resource is PODS else obj["spec"]["template"])
+            name = group_of(obj if resource is PODS else obj["spec"]["template"])
             found = self.find(POD_GROUPS, name) if name else None
             if found is not None:
                 return [(POD_GROUPS, found)]
@@ -96,12 +103,6 @@ class Snapshot:
         ]
 
 
-def group_name(pod: Object) -> str:
-    """The PodGroup of a pod or pod template."""
-    return str((pod["spec"].get("schedulingGroup") or {}).get("podGroupName") or "")
-
-
 def by_number(obj: Object) -> list[tuple[int, str]]:
-    """Sort key that orders numbers in names by value: worker-2 before worker-10."""
-    words = re.split(r"(\d+)", meta.name(obj))
-    return [(int(word), "") if word.isdecimal() else (-1, word) for word in words]
+    """Sort key of an object by its name, as people count."""
+    return counting_order(meta.name(obj))

@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ...api.objects.vocabulary import DEFAULT_SCHEDULER
+from ...api.cluster.topology_levels import Reversal, choose_levels, some
+from ...api.group_kinds import GATES, NATIVE
+from ...api.objects.vocabulary import DEFAULT_SCHEDULER, JOB_SCHEDULING, POD_GROUP
+from ...api.scheme import RESOURCE_CLAIMS
 from ...base.version import __version__
-from ..cluster_facts import CUSTOM_KINDS, GROUP_GATES, GROUP_KINDS, OLDEST_SERVER
-from ..node_levels import find_levels
+from ..admission.kinds import MUTATING_POLICIES, VALIDATING_POLICIES
+from ..cluster_facts import CUSTOM_KINDS, OLDEST_SERVER, OLDEST_WITH_POLICIES
+from ..objects.labelled import full_name
 from ..objects.monitoring import SERVICE_MONITORS
+from ..options import CONTROLLERS
 from .evidence import Evidence
 
 #: A difference that matters to people who compare times; leases do not depend on it.
 _SKEW_SECONDS = 5.0
-#: Other schedulers and queues, by the lease that their leader holds.
+#: Others who place, queue or evict pods: by the lease in kube-system that their leader holds, or by a kind they bring.
 _NEIGHBOURS = {
     "kube-scheduler": "kube-scheduler",
-    "c1f6bfd2.kueue.x-k8s.io": "Kueue",
     "volcano": "Volcano",
     "cluster-autoscaler": "cluster-autoscaler",
     "karpenter-leader-election": "Karpenter",
+    "descheduler": "descheduler",
+}
+_NEIGHBOUR_KINDS = {
+    "clusterqueues.kueue.x-k8s.io": "Kueue",
+    "topologies.kai.scheduler": "KAI",
+    "queues.scheduling.volcano.sh": "Volcano",
+    "nodepools.karpenter.sh": "Karpenter",
+}
+#: What to read beside which neighbour, in docs/guides/neighbours.
+_PAGES = {
+    "kube-scheduler": "kube-scheduler",
+    "Kueue": "kueue",
+    "cluster-autoscaler": "autoscalers",
+    "Karpenter": "autoscalers",
+    "descheduler": "cluster-services",
 }
 
 
@@ -40,6 +59,8 @@ def examine(evidence: Evidence, schedulers: tuple[str, ...]) -> list[Finding]:
         *_groups(evidence),
         *_definitions(evidence),
         *_installation(evidence),
+        *_policies(evidence),
+        *_devices(evidence),
         *_rights(evidence),
         *_levels(evidence),
         *_clock(evidence),
@@ -50,20 +71,25 @@ def examine(evidence: Evidence, schedulers: tuple[str, ...]) -> list[Finding]:
 def _server(evidence: Evidence) -> Iterator[Finding]:
     facts, oldest = evidence.facts, ".".join(map(str, OLDEST_SERVER))
     if facts.release < OLDEST_SERVER:
-        text = f"{facts.git_version or 'unknown'} is older than {oldest}, whose API has groups of pods"
+        text = f"{facts.git_version or 'unknown'} is older than {oldest}, the oldest that Echelon is tested on"
         yield Finding("problem", "server", text, f"upgrade the cluster to {oldest}")
     else:
         yield Finding("ok", "server", f"{facts.git_version} (oldest that works: {oldest})")
 
 
 def _groups(evidence: Evidence) -> Iterator[Finding]:
-    for resource in GROUP_KINDS:
-        named = f"{resource.plural} in {resource.api_version}"
-        if evidence.facts.serves(resource):
-            yield Finding("ok", "groups", f"{named} are served")
-        else:
-            remedy = f"start kube-apiserver with --runtime-config={resource.api_version}=true and the feature gates "
-            yield Finding("problem", "groups", f"{named} are not served", remedy + GROUP_GATES)
+    groups = evidence.facts.groups
+    told = groups.told(groups.choice).removeprefix("groups: ")
+    if groups.choice.startswith(NATIVE):
+        yield Finding("ok", "groups", told)
+    elif evidence.programs and not groups.own:
+        yield Finding("problem", "groups", f"{told}, and these kinds are not there", "run `echelon install`")
+    else:
+        yield Finding("note", "groups", told, f"nothing; native groups come with the gates {GATES}")
+    used = {one.groups for one in evidence.programs if one.groups and one.groups != groups.choice}
+    if used:
+        text = f"the programs were installed for {', '.join(sorted(used))} groups, and now it would be {groups.choice}"
+        yield Finding("note", "groups", text, "run `echelon upgrade`; no pod is restarted")
     if not evidence.facts.serves(SERVICE_MONITORS):
         text = f"{SERVICE_MONITORS.kind} in {SERVICE_MONITORS.api_version} is not served: metrics are not collected"
         yield Finding("note", "groups", text, "install the Prometheus operator, or scrape the Services")
@@ -90,7 +116,7 @@ def _installation(evidence: Evidence) -> Iterator[Finding]:
     if not installed:
         yield Finding("note", "installation", "Echelon is not installed", "run `echelon install`")
         if evidence.own_missing:
-            text = f"you may not {', '.join(evidence.own_missing)}"
+            text = f"you may not {_first(evidence.own_missing)}"
             yield Finding("problem", "installation", text, "install as a cluster administrator")
     if len(installed) > 1:
         names = sorted(installed)
@@ -103,15 +129,52 @@ def _installation(evidence: Evidence) -> Iterator[Finding]:
             yield Finding("note" if version else "problem", "installation", text, remedy)
         else:
             yield Finding("ok", "installation", f"Echelon {version} in namespace {namespace}")
+    for name in evidence.missing_programs:
+        text = f"half an installation: Deployment {name} is not there, and what it needs is"
+        remedy = "run `echelon install` with the options of the installation"
+        yield Finding("problem", "installation", text, remedy)
     for one in evidence.programs:
         state = f"{one.available} of {one.wanted} pods of {one.name} are available"
+        where = f" -n {min(installed)}" if installed else ""
+        look = f"kubectl describe deployment {one.name}{where}; kubectl logs deployment/{one.name}{where}"
         if not one.holder:
             text = f"{state}, and nobody holds lease {one.lease}: nobody does its work"
-            yield Finding("problem", "installation", text, f"kubectl describe deployment {one.name}; logs of its pods")
+            yield Finding("problem", "installation", text, look)
         elif one.available < one.wanted:
-            yield Finding("problem", "installation", state, f"kubectl describe deployment {one.name}; logs of its pods")
+            yield Finding("problem", "installation", state, look)
         else:
             yield Finding("ok", "installation", f"{state}; {one.holder} leads")
+
+
+def _policies(evidence: Evidence) -> Iterator[Finding]:
+    facts, missing = evidence.facts, evidence.missing_policies
+    for kind, loss in (
+        (VALIDATING_POLICIES, "invalid objects are taken, and told by event InvalidSpec"),
+        (
+            MUTATING_POLICIES,
+            "defaults are not stored, controllers fill them in; "
+            f"Jobs with the annotation {JOB_SCHEDULING} have to label their pod template with {POD_GROUP}",
+        ),
+    ):
+        if not facts.takes(kind):
+            oldest = ".".join(map(str, OLDEST_WITH_POLICIES))
+            text = f"{facts.why_not(kind)}: {loss}"
+            yield Finding("note", "admission", text, f"upgrade the cluster to {oldest} or newer")
+    if evidence.unsafe_policies:
+        oldest = ".".join(map(str, OLDEST_WITH_POLICIES))
+        text = f"a server before {oldest} can end of policies, and there are {_first(evidence.unsafe_policies)}"
+        yield Finding("problem", "admission", text, "run `echelon upgrade`, which removes them")
+    if missing:
+        text = f"missing: {_first(missing)}; what they refuse is taken, and told by event InvalidSpec"
+        yield Finding("problem", "admission", text, "run `echelon install`, which restores them")
+    elif any(one.name == full_name(CONTROLLERS) for one in evidence.programs) and facts.takes(VALIDATING_POLICIES):
+        yield Finding("ok", "admission", "the policies of this version are there")
+
+
+def _devices(evidence: Evidence) -> Iterator[Finding]:
+    if not evidence.facts.serves(RESOURCE_CLAIMS):
+        text = f"{RESOURCE_CLAIMS.api_version} is not served: pods get no devices by {RESOURCE_CLAIMS.kind}"
+        yield Finding("note", "devices", text, "upgrade the cluster to 1.34 or newer, or use device plugins")
 
 
 def _rights(evidence: Evidence) -> Iterator[Finding]:
@@ -119,23 +182,35 @@ def _rights(evidence: Evidence) -> Iterator[Finding]:
     for one in evidence.missing_rights:
         by_account.setdefault(one.account, []).append(f"{one.verb} {one.resource}")
     for account, missing in sorted(by_account.items()):
-        text = f"service account {account} may not {', '.join(missing)}"
+        text = f"service account {account} may not {_first(missing)}"
         yield Finding("problem", "rights", text, "run `echelon install`, which restores the roles")
     if evidence.programs and not by_account:
         yield Finding("ok", "rights", "the service accounts may do all that the programs do")
 
 
+def _first(names: Sequence[str]) -> str:
+    """Enough of them to see what is wrong."""
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
 def _levels(evidence: Evidence) -> Iterator[Finding]:
-    found = find_levels(evidence.nodes)
     if not evidence.nodes:
         yield Finding("note", "topology", "there are no nodes")
         return
-    yield Finding("ok", "topology", f"levels on {len(evidence.nodes)} nodes: {' > '.join(found.keys)}")
+    found = choose_levels(evidence.nodes, evidence.configured_levels, evidence.topology_objects)
+    text = f"levels of {len(evidence.nodes)} nodes ({found.source}): {' > '.join(found.keys)}"
+    yield Finding("ok", "topology", text)
     for one in found.contradictions:
-        yield Finding("note", "topology", str(one), "correct the labels of the nodes that are in the wrong place")
+        remedy = "correct the labels of the nodes that are in the wrong place"
+        if isinstance(one, Reversal):
+            remedy = "list the levels from wide to narrow"
+        yield Finding("note", "topology", str(one), remedy)
+    for again in found.reused:
+        yield Finding("ok", "topology", str(again))
     for key, names in found.unlabelled:
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        yield Finding("note", "topology", f"{len(names)} nodes lack {key}: {shown}", "label them, or leave them out")
+        yield Finding(
+            "note", "topology", f"{len(names)} nodes lack {key}: {some(names)}", "label them, or leave them out"
+        )
 
 
 def _clock(evidence: Evidence) -> Iterator[Finding]:
@@ -150,9 +225,17 @@ def _clock(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _neighbours(evidence: Evidence, schedulers: tuple[str, ...]) -> Iterator[Finding]:
-    for lease, name in _NEIGHBOURS.items():
-        if lease in evidence.leaders:
-            yield Finding("note", "neighbours", f"{name} runs here ({evidence.leaders[lease]} leads)")
+    found = {
+        _NEIGHBOURS[lease]: f"{holder} leads" for lease, holder in evidence.leaders.items() if lease in _NEIGHBOURS
+    }
+    for kind, name in _NEIGHBOUR_KINDS.items():
+        if kind in evidence.facts.definitions:
+            found.setdefault(name, f"its kinds are served: {kind}")
+    for name, how in sorted(found.items()):
+        page = (
+            f"what works beside it, and what to set: docs/guides/neighbours/{_PAGES[name]}.md" if name in _PAGES else ""
+        )
+        yield Finding("note", "neighbours", f"{name} is here ({how})", page)
     for name, (pods, waiting) in sorted(evidence.scheduler_names.items()):
         text = f"{pods} pods name scheduler {name}, {waiting} of them are not bound"
         known = name in schedulers or name == DEFAULT_SCHEDULER

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ...api.group_kinds import NATIVE_GROUP, OWN_GROUP
 from ...api.objects.foreign_gangs import FOREIGN_GANGS
 from ...api.scheme import (
     CLUSTER_ROLE_BINDINGS,
@@ -23,7 +24,9 @@ from ..options import CONTROLLERS, LEASE_NAMESPACE, SCHEDULER, InstallOptions, c
 from .labelled import full_name, made
 
 _READ = ("list", "watch")
-_SCHEDULING = "scheduling.k8s.io"
+_SCHEDULING = NATIVE_GROUP
+_OWN_SCHEDULING = OWN_GROUP
+_RESOURCE = "resource.k8s.io"
 _JOBSET = "jobset.x-k8s.io"
 _TRAINER = "trainer.kubeflow.org"
 _RBAC = "rbac.authorization.k8s.io"
@@ -46,17 +49,34 @@ class Rule:
 _EVENTS = Rule("", ("events",), ("create", "patch"))
 
 _SCHEDULER = (
-    Rule("", ("namespaces", "nodes", "persistentvolumeclaims", "persistentvolumes"), _READ),
+    Rule("", ("namespaces", "nodes"), _READ),
+    # Bound on first use: a volume names its claim, or a claim the node for which a volume is made.
+    Rule("", ("persistentvolumeclaims", "persistentvolumes"), ("get", *_READ, "patch")),
     # Read once more after a binding that failed; deleted when preempted.
     Rule("", ("pods",), ("get", *_READ, "delete")),
     Rule("", ("pods/binding",), ("create",)),
     Rule("", ("pods/status",), ("patch",)),
     Rule("batch", ("jobs",), _READ),
     Rule("policy", ("poddisruptionbudgets",), _READ),
-    Rule("storage.k8s.io", ("storageclasses",), _READ),
-    Rule(_SCHEDULING, _GROUPS, _READ),
-    Rule(_SCHEDULING, ("podgroups/status", "compositepodgroups/status"), ("patch",)),
+    Rule("storage.k8s.io", ("storageclasses", "csidrivers", "csinodes", "csistoragecapacities"), _READ),
+    Rule(_RESOURCE, ("deviceclasses", "devicetaintrules", "resourceslices"), _READ),
+    # Devices are chosen: a finalizer, then allocation and consumers; since 1.36 servers ask for `binding` too.
+    Rule(_RESOURCE, ("resourceclaims",), ("get", *_READ, "patch")),
+    Rule(_RESOURCE, ("resourceclaims/status", "resourceclaims/binding"), ("patch",)),
+    # Levels of topology that neighbours list; not watched.
+    Rule("kueue.x-k8s.io", ("topologies",), ("list",)),
+    Rule("kai.scheduler", ("topologies",), ("list",)),
     _EVENTS,
+)
+_GROUP_STATUS = ("podgroups/status", "compositepodgroups/status")
+#: Groups of the server.
+_SCHEDULER_NATIVE = (Rule(_SCHEDULING, _GROUPS, _READ), Rule(_SCHEDULING, _GROUP_STATUS, ("patch",)))
+#: Groups of our own: priorities come from classes, and conditions are merged into what is read.
+_SCHEDULER_OWN = (
+    Rule(_OWN_SCHEDULING, ("workloads",), _READ),
+    Rule(_OWN_SCHEDULING, ("podgroups", "compositepodgroups"), ("get", *_READ)),
+    Rule(_OWN_SCHEDULING, _GROUP_STATUS, ("patch",)),
+    Rule(_SCHEDULING, ("priorityclasses",), ("list",)),
 )
 
 #: Finalizers are not written: the right lets children block the deletion of their owner where admission asks for it.
@@ -65,9 +85,10 @@ _CONTROLLERS: dict[str, tuple[Rule, ...]] = {
         Rule(_JOBSET, ("jobsets",), (*_READ, "delete")),
         Rule(_JOBSET, ("jobsets/status", "jobsets/finalizers"), ("update",)),
         Rule("batch", ("jobs",), (*_READ, "create", "delete", "patch")),
+        # A Job that stopped and is to go on elsewhere: its start time is taken back.
+        Rule("batch", ("jobs/status",), ("patch",)),
         Rule("", ("services", "persistentvolumeclaims"), (*_READ, "create")),
         Rule("", ("pods",), _READ),
-        Rule(_SCHEDULING, _GROUPS, (*_READ, "create", "delete", "patch")),
         Rule(_SCHEDULING, ("priorityclasses",), _READ),
     ),
     "trainjob": (
@@ -77,10 +98,13 @@ _CONTROLLERS: dict[str, tuple[Rule, ...]] = {
         Rule(_JOBSET, ("jobsets",), (*_READ, "create", "delete", "patch")),
         Rule("", ("configmaps",), (*_READ, "create", "patch")),
         Rule("", ("secrets",), (*_READ, "create")),
-        Rule(_SCHEDULING, _GROUPS, (*_READ, "create", "delete")),
         # Groups of other schedulers, which come with their definitions.
         Rule("apiextensions.k8s.io", ("customresourcedefinitions",), _READ),
         *(Rule(gang.group, ("podgroups",), (*_READ, "create", "patch")) for gang in FOREIGN_GANGS),
+    ),
+    "job-groups": (
+        Rule("batch", ("jobs",), _READ),
+        Rule("batch", ("jobs/finalizers",), ("update",)),
     ),
     "stage-quota": (
         Rule(_JOBSET, ("jobsets",), (*_READ, "patch")),
@@ -91,11 +115,39 @@ _CONTROLLERS: dict[str, tuple[Rule, ...]] = {
 }
 
 
+#: Which controllers make groups, what they do to which, and what is changed in them: elastic Jobs resize gangs, gangs
+#: of gangs never change.
+_MAKE_GROUPS = {
+    "jobset": (_GROUPS, (*_READ, "create", "delete")),
+    "trainjob": (_GROUPS, (*_READ, "create", "delete")),
+    "job-groups": (("podgroups",), (*_READ, "create")),
+}
+_RESIZED = {"jobset": ("workloads", "podgroups"), "job-groups": ("podgroups",)}
+
+
 def rules_of(part: str, options: InstallOptions) -> tuple[Rule, ...]:
     """What a program does in all namespaces; a resource stands in one rule, with all that is done to it."""
     if part == SCHEDULER:
-        return _SCHEDULER
-    return _merged([*(rule for name in options.controllers for rule in _CONTROLLERS[name]), _EVENTS])
+        groups = (
+            *(_SCHEDULER_NATIVE if options.native_groups else ()),
+            *(_SCHEDULER_OWN if options.own_groups else ()),
+        )
+        return _merged([*_SCHEDULER, *groups])
+    rules = [rule for name in options.controllers for rule in _CONTROLLERS[name]]
+    return _merged([*rules, *_controllers_groups(options), _EVENTS])
+
+
+def _controllers_groups(options: InstallOptions) -> Iterable[Rule]:
+    served = [
+        *([_SCHEDULING] if options.native_groups else ()),
+        *([_OWN_SCHEDULING] if options.own_groups else ()),
+    ]
+    for name in options.controllers:
+        for group in served if name in _MAKE_GROUPS else ():
+            yield Rule(group, *_MAKE_GROUPS[name])
+            yield Rule(group, _RESIZED.get(name, ()), ("patch",))
+        if name in _MAKE_GROUPS and options.own_groups:
+            yield Rule(_SCHEDULING, ("priorityclasses",), ("list",))
 
 
 def lease_rules(part: str, options: InstallOptions) -> tuple[Rule, ...]:

@@ -1,24 +1,32 @@
 """The Deployments of scheduler and controllers, and what keeps them available.
 
-Both programs run as two replicas of which one leads.  The pods write nothing but to their standard output, listen on
-one port for metrics and health, and have no privileges.
+Both programs run as two replicas of which one leads.  The pods write nothing but their log, listen on one port for
+metrics and health, and have no privileges.  A change of their config file needs no new pods: they read it again.
 """
 
 from __future__ import annotations
 
-from ...api.scheme import DEPLOYMENTS, POD_DISRUPTION_BUDGETS, Object
-from ..options import SCHEDULER, InstallOptions
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import pairwise
+
+from ...api.cluster.topology_levels import read_levels
+from ...api.objects import meta
+from ...api.scheme import CONFIG_MAPS, DEPLOYMENTS, POD_DISRUPTION_BUDGETS, Object
+from ...base.program_options import SCHEDULER_PROGRAM
+from ..configuration import read
+from ..options import SCHEDULER, InstallOptions, PodOptions
 from .labelled import full_name, labels, made, selector
 
 METRICS_PORT = 10259
+_CONFIG_DIRECTORY = "/etc/echelon"
+CONFIG_FILE = "config.yaml"
 _USER = 65532
-#: Memory is not limited: a scheduler that is killed for a large cluster helps nobody.
-_REQUESTS = {"scheduler": {"cpu": "500m", "memory": "512Mi"}, "controllers": {"cpu": "100m", "memory": "256Mi"}}
 
 
 def arguments(part: str, options: InstallOptions) -> list[str]:
     """What follows `echelon` on the command line; `$(POD_IP)` is the pod's address in any family."""
-    named: list[str] = []
+    named = ["--config", f"{_CONFIG_DIRECTORY}/{CONFIG_FILE}"]
     if part == SCHEDULER:
         for name in options.scheduler_names:
             named += ["--name", name]
@@ -26,11 +34,34 @@ def arguments(part: str, options: InstallOptions) -> list[str]:
         named += ["--only", ",".join(options.controllers)]
         for name in options.scheduler_names:
             named += ["--scheduler-name", name]
-    return ["-v", part, *named, "--metrics-host", "$(POD_IP)", "--metrics-port", str(METRICS_PORT)]
+    if options.groups:
+        named += ["--groups", options.groups]
+    return [part, *named, "--metrics-host", "$(POD_IP)", "--metrics-port", str(METRICS_PORT)]
+
+
+def told(deployment: Object, option: str) -> list[str]:
+    """The values of an option on the command line of an installed program."""
+    given = deployment["spec"]["template"]["spec"]["containers"][0].get("args") or ()
+    return [value for name, value in pairwise(given) if name == option]
+
+
+def configured_levels(deployments: Iterable[Object], configs: Iterable[Object] = ()) -> tuple[str, ...] | None:
+    """The topology levels that installed schedulers are told, by flag or config file; None if they find them."""
+    for text in (value for one in deployments for value in told(one, "--topology-levels")):
+        with suppress(ValueError):  # the scheduler refuses it at its start
+            return read_levels(text)
+    for one in configs:
+        if meta.name(one) == full_name(SCHEDULER):
+            with suppress(ValueError):
+                levels: tuple[str, ...] | None = read(
+                    one["data"].get(CONFIG_FILE, ""), meta.name(one), SCHEDULER_PROGRAM
+                ).get("topologyLevels")
+                return levels
+    return None
 
 
 def program_objects(part: str, options: InstallOptions) -> list[Object]:
-    """A budget that lets one pod go at a time, and the Deployment."""
+    """The config file, a budget that lets one pod go at a time, and the Deployment."""
     chosen = {"matchLabels": selector(options, part)}
     budget = {"maxUnavailable": 1, "selector": chosen, "unhealthyPodEvictionPolicy": "AlwaysAllow"}
     deployment: Object = {
@@ -39,6 +70,7 @@ def program_objects(part: str, options: InstallOptions) -> list[Object]:
         "template": {"metadata": {"labels": labels(options, part)}, "spec": _pod(part, options)},
     }
     return [
+        made(CONFIG_MAPS, full_name(part), options, part=part, data={CONFIG_FILE: options.configuration(part)}),
         made(POD_DISRUPTION_BUDGETS, full_name(part), options, part=part, spec=budget),
         made(DEPLOYMENTS, full_name(part), options, part=part, spec=deployment),
     ]
@@ -48,8 +80,7 @@ def _pod(part: str, options: InstallOptions) -> Object:
     return {
         "serviceAccountName": full_name(part),
         "automountServiceAccountToken": True,
-        "priorityClassName": "system-cluster-critical",
-        "nodeSelector": {"kubernetes.io/os": "linux"},
+        **_placement(options.pods),
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": _USER,
@@ -67,7 +98,19 @@ def _pod(part: str, options: InstallOptions) -> Object:
             for key in ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
         ],
         "containers": [_container(part, options)],
+        "volumes": [{"name": "config", "configMap": {"name": full_name(part)}}],
     }
+
+
+def _placement(pods: PodOptions) -> Object:
+    """What the cluster's own rules ask for; what is empty is left to them."""
+    wanted = {
+        "imagePullSecrets": [{"name": name} for name in pods.image_pull_secrets],
+        "priorityClassName": pods.priority_class,
+        "nodeSelector": dict(pods.node_selector),
+        "tolerations": list(pods.tolerations),
+    }
+    return {key: value for key, value in wanted.items() if value}
 
 
 def _container(part: str, options: InstallOptions) -> Object:
@@ -81,6 +124,7 @@ def _container(part: str, options: InstallOptions) -> Object:
             {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
             {"name": "PYTHONUNBUFFERED", "value": "1"},
         ],
+        "volumeMounts": [{"name": "config", "mountPath": _CONFIG_DIRECTORY, "readOnly": True}],
         "ports": [{"name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP"}],
         "livenessProbe": {"httpGet": {"path": "/healthz", "port": "metrics"}, "periodSeconds": 10, "timeoutSeconds": 5},
         "readinessProbe": {"httpGet": {"path": "/readyz", "port": "metrics"}, "periodSeconds": 5, "timeoutSeconds": 5},
@@ -90,7 +134,7 @@ def _container(part: str, options: InstallOptions) -> Object:
             "periodSeconds": 2,
             "failureThreshold": 60,
         },
-        "resources": {"requests": _REQUESTS[part]},
+        "resources": options.pods.resources[part],
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,

@@ -16,12 +16,14 @@ from ...api.objects import meta
 from ...api.scheme import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
+    JOB_SETS,
     PODS,
     SELF_SUBJECT_ACCESS_REVIEWS,
     Object,
 )
 from ...api.verbs import ListOptions, Patch, PatchType, Verbs, WriteOptions
 from ...base.clock import Clock
+from ...deploy.admission.kinds import MUTATING_POLICIES
 from ...deploy.cluster_facts import ClusterFacts
 from ...deploy.objects.installation import resource_of
 from ...deploy.objects.labelled import selector
@@ -32,6 +34,9 @@ Outcome = Literal["created", "changed", "unchanged"]
 MANAGER = "echelon-install"
 _POLL_SECONDS = 0.5
 _ESTABLISHED_SECONDS = 60.0
+#: A JobSet that is never made, in a namespace that every cluster has.
+_PROBE: Object = {"metadata": {"name": "echelon-probe"}, "spec": {"replicatedJobs": []}}
+_PROBE_NAMESPACE = "default"
 
 
 class CannotInstall(Exception):
@@ -92,6 +97,8 @@ class Installer:
             counted[outcome] += 1
             self.report(f"{outcome:<9} {_named(obj)}")
         await self._wait_established([obj for obj in objects if resource_of(obj) == CUSTOM_RESOURCE_DEFINITIONS])
+        if any(resource_of(obj) == MUTATING_POLICIES for obj in objects):
+            await self._wait_defaulted()
         return counted
 
     async def _apply(self, obj: Object, *, dry_run: bool = False) -> Outcome:
@@ -110,6 +117,18 @@ class Installer:
                 if self.clock.now() >= deadline:
                     raise CannotInstall(f"{_named(one)} is not established after {_ESTABLISHED_SECONDS:.0f} s")
                 await self.clock.sleep(_POLL_SECONDS)
+
+    async def _wait_defaulted(self) -> None:
+        """A server that does not know a new kind well enough to set its defaults refuses all its objects, with 503."""
+        deadline = self.clock.now() + _ESTABLISHED_SECONDS
+        while True:
+            try:
+                await self.verbs.create(JOB_SETS, _PROBE, _PROBE_NAMESPACE, WriteOptions(dry_run=True))
+                return
+            except ApiError as error:
+                if error.code != 503 or self.clock.now() >= deadline:
+                    return  # any other answer comes after that
+            await self.clock.sleep(_POLL_SECONDS)
 
     async def wait_available(self, objects: Sequence[Object], options: InstallOptions, seconds: float) -> None:
         """Wait until every Deployment has all its replicas of the current kind."""
@@ -140,7 +159,17 @@ class Installer:
             for condition in pod.get("status", {}).get("conditions") or ():
                 if condition["status"] == "False" and condition.get("message"):
                     return f"; pod {meta.name(pod)}: {condition['message']}"
-        return "" if pods else "; it has no pods"
+        if pods:
+            return f"; see kubectl describe pods -n {options.namespace}"
+        return await self._without_pods(deployment, options)
+
+    async def _without_pods(self, deployment: Object, options: InstallOptions) -> str:
+        """Quotas, admission and priority classes refuse pods before there are any; the Deployment says so."""
+        found = await self.verbs.get(DEPLOYMENTS, meta.name(deployment), options.namespace)
+        refused = meta.find_condition(found, "ReplicaFailure")
+        if refused is None or refused["status"] != "True":
+            return f"; it has no pods; see kubectl describe deployment {meta.name(deployment)} -n {options.namespace}"
+        return f"; it has no pods: {refused.get('message', '')}"
 
 
 def _rollout(deployment: Object) -> str:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from email.utils import parsedate_to_datetime
-from itertools import pairwise
 
+from ...api.cluster.topology_levels import LabelledNode
 from ...api.errors import ApiError
 from ...api.objects import meta
 from ...api.objects.vocabulary import DEFAULT_SCHEDULER, INSTALLATION
 from ...api.scheme import (
+    CONFIG_MAPS,
     DEPLOYMENTS,
     LEASES,
     NODES,
     PODS,
     ROLES,
     SELF_SUBJECT_ACCESS_REVIEWS,
+    SERVICE_ACCOUNTS,
     SUBJECT_ACCESS_REVIEWS,
     Object,
     Resource,
@@ -24,12 +26,16 @@ from ...api.scheme import (
 from ...api.verbs import ListOptions, Verbs
 from ...base.clock import Clock
 from ...client.http import HttpVerbs
+from ...client.topology_objects import TopologyReader
+from ...deploy.admission.admission_policies import policy_objects
+from ...deploy.admission.kinds import POLICY_KINDS
 from ...deploy.checks.evidence import Evidence, MissingRight, ProgramState
-from ...deploy.node_levels import LabelledNode
+from ...deploy.cluster_facts import ClusterFacts
 from ...deploy.objects.access_rights import Rule, lease_rules, rules_of
 from ...deploy.objects.installation import objects, resource_of
 from ...deploy.objects.labelled import full_name
-from ...deploy.options import LEASE_NAMESPACE, PARTS, InstallOptions
+from ...deploy.objects.programs import configured_levels, told
+from ...deploy.options import CONTROLLERS, LEASE_NAMESPACE, PARTS, InstallOptions
 from .gathering import gather
 
 _AT_ONCE = 16
@@ -41,16 +47,43 @@ async def examine_cluster(verbs: HttpVerbs, clock: Clock) -> Evidence:
     leaders = {meta.name(one): holder for one in leases if (holder := one["spec"].get("holderIdentity"))}
     deployments = (await verbs.list(DEPLOYMENTS, options=ListOptions(label_selector=INSTALLATION))).items
     roles = (await verbs.list(ROLES, LEASE_NAMESPACE, ListOptions(label_selector=INSTALLATION))).items
+    accounts = (await verbs.list(SERVICE_ACCOUNTS, options=ListOptions(label_selector=INSTALLATION))).items
+    configs = (await verbs.list(CONFIG_MAPS, options=ListOptions(label_selector=INSTALLATION))).items
     return Evidence(
         facts,
         await _skew(verbs, clock),
         tuple(LabelledNode(meta.name(one), meta.labels(one)) for one in (await verbs.list(NODES)).items),
+        configured_levels(deployments, configs),
+        tuple(await TopologyReader(verbs).read()),
         () if facts.installations else await _own_missing(verbs),
         await _missing_rights(verbs, deployments),
         tuple(_state(one, roles, leaders) for one in deployments),
+        tuple(sorted({meta.name(one) for one in accounts} - {meta.name(one) for one in deployments})),
         leaders,
         _scheduler_names((await verbs.list(PODS)).items),
+        await _missing_policies(verbs, facts, deployments),
+        await _unsafe_policies(verbs, facts),
     )
+
+
+async def _missing_policies(verbs: Verbs, facts: ClusterFacts, deployments: Sequence[Object]) -> tuple[str, ...]:
+    """Those for the controllers that the installation runs; kinds that the server does not take cannot be missing."""
+    running = [one for one in deployments if meta.name(one) == full_name(CONTROLLERS)]
+    wanted = policy_objects(_options_of(running[0])) if running else []
+    taken = [kind for kind in POLICY_KINDS if facts.takes(kind)]
+    there = {(kind, meta.name(one)) for kind in taken for one in (await verbs.list(kind)).items}
+    return tuple(
+        f"{one['kind']}/{meta.name(one)}"
+        for one in wanted
+        if resource_of(one) in taken and (resource_of(one), meta.name(one)) not in there
+    )
+
+
+async def _unsafe_policies(verbs: Verbs, facts: ClusterFacts) -> tuple[str, ...]:
+    """Those of any installation of ours, also of a chart or a kustomize tree, which ask no server."""
+    unsafe = [kind for kind in POLICY_KINDS if facts.serves(kind) and not facts.takes(kind)]
+    listed = [(kind, await verbs.list(kind, options=ListOptions(label_selector=INSTALLATION))) for kind in unsafe]
+    return tuple(f"{kind.kind}/{meta.name(one)}" for kind, found in listed for one in found.items)
 
 
 async def _skew(verbs: HttpVerbs, clock: Clock) -> float | None:
@@ -77,7 +110,8 @@ def _state(deployment: Object, roles: Sequence[Object], leaders: dict[str, str])
     rules = [rule for role in roles if meta.name(role) == name for rule in role.get("rules") or ()]
     lease = next((one for rule in rules for one in rule.get("resourceNames") or ()), "")
     available = (deployment.get("status") or {}).get("availableReplicas", 0)
-    return ProgramState(name, deployment["spec"].get("replicas", 1), available, lease, leaders.get(lease, ""))
+    groups = "".join(told(deployment, "--groups"))
+    return ProgramState(name, deployment["spec"].get("replicas", 1), available, lease, leaders.get(lease, ""), groups)
 
 
 # -- rights --------------------------------------------------------------------------------------------
@@ -126,19 +160,20 @@ async def _missing_rights(verbs: Verbs, deployments: Sequence[Object]) -> tuple[
 
 def _needed(deployment: Object) -> list[tuple[Rule, str]]:
     """The rules of a program, each with the namespace it is for."""
-    arguments = deployment["spec"]["template"]["spec"]["containers"][0].get("args") or []
     part = next((part for part in PARTS if full_name(part) == meta.name(deployment)), None)
     if part is None:
         return []
-    names = tuple(_values(arguments, "--name")) or InstallOptions.scheduler_names
-    chosen = tuple(",".join(_values(arguments, "--only")).split(",")) if "--only" in arguments else ()
-    options = InstallOptions(scheduler_names=names, controllers=chosen or InstallOptions.controllers)
+    options = _options_of(deployment)
     everywhere = [(rule, "") for rule in rules_of(part, options)]
     return [*everywhere, *((rule, LEASE_NAMESPACE) for rule in lease_rules(part, options))]
 
 
-def _values(arguments: Sequence[str], option: str) -> list[str]:
-    return [value for name, value in pairwise(arguments) if name == option]
+def _options_of(deployment: Object) -> InstallOptions:
+    """What was chosen, as far as the arguments of a program tell."""
+    names = tuple(told(deployment, "--name")) or InstallOptions.scheduler_names
+    chosen = tuple(name for listed in told(deployment, "--only") for name in listed.split(","))
+    groups = "".join(told(deployment, "--groups"))
+    return InstallOptions(scheduler_names=names, controllers=chosen or InstallOptions.controllers, groups=groups)
 
 
 async def _ask(verbs: Verbs, review: Resource, spec: Object) -> bool:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ...api.errors import ApiError
 from ...api.objects import meta
 from ...api.objects.subtree import items, mapping
 from ...api.objects.vocabulary import INSTALLATION
 from ...api.scheme import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NAMESPACES, Object
-from ...api.verbs import ListOptions, Verbs
+from ...api.verbs import ListOptions
+from ...client.group_discovery import group_support
 from ...client.http import HttpVerbs
 from ...deploy.cluster_facts import ASKED_VERSIONS, CUSTOM_KINDS, ClusterFacts, Definition
 from ...deploy.objects.labelled import VERSION_LABEL
@@ -22,12 +23,15 @@ async def gather(verbs: HttpVerbs) -> ClusterFacts:
     definitions = [_definition(one) for one in (await verbs.list(CUSTOM_RESOURCE_DEFINITIONS)).items]
     definitions += _without_definition(served, definitions)
     spaces = {meta.name(one): _installation(one) for one in (await verbs.list(NAMESPACES)).items}
+    labelled = (await verbs.list(DEPLOYMENTS, options=ListOptions(label_selector=INSTALLATION))).items
     return ClusterFacts(
         str(version.get("gitVersion") or ""),
         frozenset(served),
         {one.name: one for one in definitions},
-        await _installations(verbs, spaces),
+        _installations(labelled, spaces),
+        {_installation(one): _image(one) for one in labelled},
         spaces,
+        await group_support(verbs, trial=True),
     )
 
 
@@ -45,13 +49,16 @@ async def _served(verbs: HttpVerbs) -> set[tuple[str, str]]:
     return found
 
 
-async def _installations(verbs: Verbs, spaces: Mapping[str, str]) -> dict[str, str]:
+def _installations(deployments: Iterable[Object], spaces: Mapping[str, str]) -> dict[str, str]:
     """Its namespace or its Deployments tell of an installation, the latter of the version; kinds may outlive it."""
     found = {name: "" for name in spaces.values() if name}
-    labelled = await verbs.list(DEPLOYMENTS, options=ListOptions(label_selector=INSTALLATION))
-    for one in labelled.items:
+    for one in deployments:
         found[_installation(one)] = meta.labels(one).get(VERSION_LABEL, "")
     return found
+
+
+def _image(deployment: Object) -> str:
+    return next((str(one.get("image", "")) for one in items(deployment, "spec", "template", "spec", "containers")), "")
 
 
 def _definition(obj: Object) -> Definition:

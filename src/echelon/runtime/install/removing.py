@@ -6,12 +6,11 @@ namespace with objects of others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ...api.errors import ApiError
 from ...api.objects import meta
-from ...api.objects.subtree import items
 from ...api.objects.vocabulary import INSTALLATION
 from ...api.scheme import (
     CLUSTER_ROLE_BINDINGS,
@@ -35,11 +34,17 @@ from ...api.scheme import (
 )
 from ...api.verbs import DeleteOptions, ListOptions, Verbs
 from ...base.clock import Clock
+from ...deploy.admission.kinds import POLICY_KINDS
+from ...deploy.leftovers import lease_names
 from ...deploy.objects.monitoring import PROMETHEUS_RULES, SERVICE_MONITORS
 from ...deploy.options import LEASE_NAMESPACE
+from ..server_connection import advice
+from .applying import CannotInstall
 
-#: In the order in which they go; Deployments before, definitions and the namespace after.
-_KINDS = (
+#: In the order in which they go; definitions and the namespace after.
+REMOVED_KINDS = (
+    DEPLOYMENTS,
+    *reversed(POLICY_KINDS),
     PROMETHEUS_RULES,
     SERVICE_MONITORS,
     POD_DISRUPTION_BUDGETS,
@@ -56,6 +61,8 @@ _KEPT_KINDS = (PODS, DEPLOYMENTS, STATEFUL_SETS, SERVICES, CONFIG_MAPS, SECRETS,
 _IN_EVERY_NAMESPACE = ("kube-root-ca.crt",)
 _POLL_SECONDS = 0.5
 _LISTING_SECONDS = 30.0
+#: How many refusals are told.
+_TOLD = 3
 
 
 @dataclass(frozen=True)
@@ -69,24 +76,29 @@ class Remover:
 
     async def remove(self, *, purge: bool) -> int:
         """Remove everything; returns how many objects went.  `purge`: kinds with the objects that users made, too."""
+        await self._rehearse(purge)
         roles = await self._ours(ROLES)
-        count = await self._delete_all(DEPLOYMENTS)
-        if count:
-            await self._wait_gone(PODS, await self._ours(PODS))
-        count += await self._delete_leases(roles)
-        for resource in _KINDS:
+        count = 0
+        for resource in REMOVED_KINDS:
             count += await self._delete_all(resource)
+            if resource == DEPLOYMENTS and count:
+                await self._wait_gone(PODS, await self._ours(PODS))
+        # Not before: a program that still runs would make its lease anew while it has the right.
+        count += await self._delete_leases(roles)
         count += await self._delete_definitions(purge)
         return count + await self._delete_namespace()
 
+    async def _rehearse(self, purge: bool) -> None:
+        """Read all that will be read, and ask for every object whether it may go, so that nothing goes halfway."""
+        leaving = [(kind, one) for kind in REMOVED_KINDS for one in await self._ours(kind)]
+        definitions, spaces = await self._ours(CUSTOM_RESOURCE_DEFINITIONS), await self._ours(NAMESPACES)
+        unused = [one for one in definitions if purge or not await self._objects_of(one)]
+        empty = [one for one in spaces if not await self._foreign_objects(meta.name(one))]
+        leaving += [*((CUSTOM_RESOURCE_DEFINITIONS, one) for one in unused), *((NAMESPACES, one) for one in empty)]
+        await rehearse_deletion(self.verbs, leaving, "nothing was removed")
+
     async def _ours(self, resource: Resource) -> list[Object]:
-        options = ListOptions(label_selector=f"{INSTALLATION}={self.namespace}")
-        try:
-            return (await self.verbs.list(resource, options=options)).items
-        except ApiError as error:
-            if error.code == 404:  # a kind that the server does not serve
-                return []
-            raise
+        return await labelled(self.verbs, resource, self.namespace)
 
     async def _delete_all(self, resource: Resource) -> int:
         found = await self._ours(resource)
@@ -95,20 +107,13 @@ class Remover:
         return len(found)
 
     async def _delete(self, resource: Resource, obj: Object) -> None:
-        space = meta.namespace(obj)
-        try:
-            await self.verbs.delete(
-                resource, meta.name(obj), space, DeleteOptions(propagation="Background", uid=meta.uid(obj))
-            )
-        except ApiError as error:
-            if error.code != 404:
-                raise
-        self.report(f"removed   {obj['kind']}/{meta.name(obj)}" + (f" in {space}" if space else ""))
+        await delete(self.verbs, resource, obj)
+        self.report(f"removed   {named(resource, obj)}")
 
     async def _delete_leases(self, roles: Sequence[Object]) -> int:
         """Programs make their leases themselves; their roles say which."""
         count = 0
-        for name in sorted({name for role in roles for rule in items(role, "rules") for name in _names(rule)}):
+        for name in sorted({name for role in roles for name in lease_names(role)}):
             try:
                 lease = await self.verbs.get(LEASES, name, LEASE_NAMESPACE)
             except ApiError as error:
@@ -179,5 +184,43 @@ class Remover:
             await self.clock.sleep(_POLL_SECONDS)
 
 
-def _names(rule: Object) -> list[str]:
-    return list(rule.get("resourceNames") or ())
+async def labelled(verbs: Verbs, resource: Resource, namespace: str) -> list[Object]:
+    """Objects of the installation in a namespace, wherever they are."""
+    options = ListOptions(label_selector=f"{INSTALLATION}={namespace}")
+    try:
+        return (await verbs.list(resource, options=options)).items
+    except ApiError as error:
+        if error.code == 404:  # a kind that the server does not serve
+            return []
+        raise
+
+
+async def delete(verbs: Verbs, resource: Resource, obj: Object, *, dry_run: bool = False) -> None:
+    """The object that was seen, and no other of its name."""
+    options = DeleteOptions(propagation="Background", uid=meta.uid(obj), dry_run=dry_run)
+    try:
+        await verbs.delete(resource, meta.name(obj), meta.namespace(obj), options)
+    except ApiError as error:
+        if error.code != 404:
+            raise
+
+
+async def rehearse_deletion(verbs: Verbs, leaving: Iterable[tuple[Resource, Object]], otherwise: str) -> None:
+    """Raises one message with all that the server would not remove; `otherwise` says what has happened then."""
+    refused: list[str] = []
+    remedies: dict[str, None] = {}
+    for resource, obj in leaving:
+        try:
+            await delete(verbs, resource, obj, dry_run=True)
+        except ApiError as error:
+            refused.append(f"{named(resource, obj)}: {error}")
+            remedies[advice(error)] = None
+    if refused:
+        more = f" and {len(refused) - _TOLD} more" if len(refused) > _TOLD else ""
+        told = "; ".join(refused[:_TOLD]) + more + "".join(remedies)
+        raise CannotInstall(f"{otherwise}, because the server refuses to remove {told}")
+
+
+def named(resource: Resource, obj: Object) -> str:
+    space = meta.namespace(obj)
+    return f"{resource.kind}/{meta.name(obj)}" + (f" in {space}" if space else "")

@@ -12,10 +12,11 @@ from ...deploy.objects.installation import objects
 from ...deploy.options import InstallOptions
 from ...deploy.preflight import InstallRefused, check_version, settle
 from ..clocks import RealClock
-from ..server_connection import connected
+from ..server_connection import advice, connected
 from .applying import CannotInstall, Installer
 from .gathering import gather
 from .removing import Remover
+from .superseding import Pruner
 
 Report = Callable[[str], None]
 
@@ -36,6 +37,8 @@ class Wishes:
     force: bool = False
     #: Seconds to wait until everything is available; None: not at all.
     wait: float | None = 300.0
+    #: Whether the image of the options was asked for.
+    image_chosen: bool = True
 
 
 async def install(target: Kubeconfig, wishes: Wishes, report: Report, *, upgrade: bool = False) -> None:
@@ -45,21 +48,32 @@ async def install(target: Kubeconfig, wishes: Wishes, report: Report, *, upgrade
             report(f"installing Echelon {__version__} on {server}, namespace {wishes.options.namespace}")
             facts = await gather(verbs)
             check_version(wishes.options, facts, upgrade=upgrade)
-            settled = settle(wishes.options, facts, chosen=wishes.controllers, monitoring=wishes.monitoring)
+            settled = settle(
+                wishes.options,
+                facts,
+                chosen=wishes.controllers,
+                monitoring=wishes.monitoring,
+                image_chosen=wishes.image_chosen,
+            )
             for note in settled.notes:
                 report(f"note      {note}")
             wanted = objects(settled.options)
             installer = Installer(verbs, RealClock(), report, wishes.force)
             await installer.rehearse(wanted, facts)
+            pruner = Pruner(verbs, report, settled.options)
+            leftovers = await pruner.find()
             counted = await installer.apply_all(wanted)
+            # A server may end of policies; all else stays until what takes its place is there.
+            removed = await pruner.remove([one for one in leftovers if one.is_policy])
             if wishes.wait is not None:
                 await installer.wait_available(wanted, settled.options, wishes.wait)
+            removed += await pruner.remove([one for one in leftovers if not one.is_policy])
     except InstallRefused as error:
         raise CannotInstall(str(error)) from error
     except ApiError as error:
-        raise CannotInstall(_unusable(error)) from error
+        raise CannotInstall(f"{error}{advice(error)}") from error
     told = [f"{counted[outcome]} {outcome}" for outcome in ("created", "changed", "unchanged") if counted[outcome]]
-    report(", ".join(told))
+    report(", ".join([*told, f"{removed} removed"] if removed else told))
 
 
 async def uninstall(target: Kubeconfig, namespace: str, report: Report, *, purge: bool, wait: float) -> None:
@@ -70,15 +84,7 @@ async def uninstall(target: Kubeconfig, namespace: str, report: Report, *, purge
             others = sorted(set(facts.installations) - {namespace})
             removed = await Remover(verbs, RealClock(), report, namespace, wait).remove(purge=purge)
     except ApiError as error:
-        raise CannotInstall(_unusable(error)) from error
+        raise CannotInstall(f"{error}{advice(error)}") from error
     if not removed and others:
         raise CannotInstall(f"nothing is installed in {namespace}; there is an installation in {', '.join(others)}")
     report(f"{removed} removed" if removed else "nothing was installed")
-
-
-def _unusable(error: ApiError) -> str:
-    hint = {
-        401: "; the server rejects the credentials of this kubeconfig",
-        403: "; a cluster administrator may install",
-    }
-    return f"{error}{hint.get(error.code, '')}"

@@ -56,7 +56,14 @@ async def _carry_out(
         await access.replace(resource, marked, record)
         return marked
     # Watchers see a pod marked before it is removed, whatever its grace period.
-    return await access.remove(marked, await access.replace(resource, marked, record))
+    try:
+        return await access.remove(marked, await access.replace(resource, marked, record))
+    except RevisionMismatch:
+        await access.store.settled(record.key)
+        now = access.store.get(record.key)
+        if now is None or now.header.uid != record.header.uid:
+            return marked  # a write that came between has removed what was marked
+        raise
 
 
 def _check_preconditions(resource: Resource, name: str, record: Record, options: DeleteOptions) -> None:

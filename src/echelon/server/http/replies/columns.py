@@ -63,6 +63,11 @@ def _age(obj: Object, now: float) -> str:
     return since(obj["metadata"].get("creationTimestamp"), now)
 
 
+def _taint_age(rule: Object, now: float) -> str:
+    added = (rule["spec"].get("taint") or {}).get("timeAdded")
+    return since(added, now) if added else ""
+
+
 def _pairs(pairs: Any) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted((pairs or {}).items())) or "<none>"
 
@@ -335,6 +340,13 @@ _VOLUMES = (
     _AGE,
     _VOLUME_MODE,
 )
+_DRIVERS = (
+    _NAME,
+    Column("AttachRequired", _field("spec", "attachRequired", default=True), "Whether volumes are attached first."),
+    Column("PodInfoOnMount", _field("spec", "podInfoOnMount", default=False), "Whether it is told about pods."),
+    Column("StorageCapacity", _field("spec", "storageCapacity", default=False), "Whether it publishes what is left."),
+    _AGE,
+)
 _CLASSES = (
     Column("Name", storage_cells.class_name, _NAME.description, format="name"),
     Column("Provisioner", _field("provisioner"), "Who makes its volumes."),
@@ -534,6 +546,43 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("rbac.authorization.k8s.io", "RoleBinding"): _ROLE_BINDING,
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): _ROLE_BINDING,
     ("storage.k8s.io", "StorageClass"): _CLASSES,
+    ("storage.k8s.io", "CSIDriver"): _DRIVERS,
+    ("storage.k8s.io", "CSINode"): (
+        _NAME,
+        Column(
+            "Drivers",
+            lambda obj, _now: len((obj.get("spec") or {}).get("drivers") or ()),
+            "Drivers on the node.",
+            type="integer",
+        ),
+        _AGE,
+    ),
+    ("storage.k8s.io", "CSIStorageCapacity"): (
+        _NAME,
+        Column("StorageClassName", _field("storageClassName"), "The class of volumes that it is for."),
+        Column("Capacity", _field("capacity"), "What can still be provided."),
+        _AGE,
+    ),
+    ("resource.k8s.io", "DeviceTaintRule"): (
+        _NAME,
+        Column("Key", _field("spec", "taint", "key"), "The key of the taint."),
+        Column("Value", _field("spec", "taint", "value"), "The value of the taint."),
+        Column("Effect", _field("spec", "taint", "effect"), "What it does to claims that do not tolerate it."),
+        Column("TimeAdded", _taint_age, "Since when the taint has had this effect."),
+        _AGE,
+    ),
+    ("resource.k8s.io", "ResourceClaim"): (
+        _NAME,
+        Column("State", storage_cells.claim_state, "Pending, allocated, reserved, deleted."),
+        _AGE,
+    ),
+    ("resource.k8s.io", "ResourceSlice"): (
+        _NAME,
+        Column("Node", _field("spec", "nodeName"), "The node that has the devices."),
+        Column("Driver", _field("spec", "driver"), "Who provides the devices."),
+        Column("Pool", _field("spec", "pool", "name"), "The pool that they belong to."),
+        _AGE,
+    ),
     ("scheduling.k8s.io", "PriorityClass"): (
         _NAME,
         Column("Value", _field("value", default=0), "The priority pods of this class get.", type="integer"),

@@ -1,4 +1,4 @@
-"""Table cells of PersistentVolumeClaims, PersistentVolumes and StorageClasses."""
+"""Table cells of PersistentVolumeClaims, PersistentVolumes, StorageClasses and ResourceClaims."""
 
 from __future__ import annotations
 
@@ -57,3 +57,14 @@ def volume_claim(volume: Object, _now: float) -> str:
 def class_name(storage_class: Object, _now: float) -> str:
     is_default = meta.annotations(storage_class).get("storageclass.kubernetes.io/is-default-class") == "true"
     return f"{meta.name(storage_class)} (default)" if is_default else meta.name(storage_class)
+
+
+def claim_state(claim: Object, _now: float) -> str:
+    """How a ResourceClaim stands: `pending`, `allocated`, `allocated,reserved`, with `deleted` in front."""
+    status, gone = claim.get("status") or {}, meta.deleting(claim)
+    states = ["deleted"] if gone else []
+    if status.get("allocation") is not None:
+        states += ["allocated", *(["reserved"] if status.get("reservedFor") else [])]
+    elif not gone:
+        states.append("pending")
+    return ",".join(states)

@@ -1,4 +1,4 @@
-"""Serves `/metrics`, `/healthz` and `/readyz` for processes that have no API server (cluster mode).
+"""Serves `/metrics`, `/healthz`, `/readyz` and debug pages for processes that have no API server (cluster mode).
 
 Plain HTTP without a token, therefore on loopback by default.  The embedded plane serves these paths on its own API
 server, with its token.
@@ -6,12 +6,15 @@ server, with its token.
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, ProcessCollector, generate_latest
+
+from .debug_pages import DebugPages
 
 
 class CannotListen(Exception):
@@ -33,8 +36,13 @@ def metrics_registry() -> CollectorRegistry:
 
 
 @asynccontextmanager
-async def serve_metrics(registry: CollectorRegistry, address: Address, ready: Callable[[], bool]) -> AsyncIterator[str]:
-    """Serve while the block runs; yields the URL.  `/readyz` answers 503 until `ready` returns True."""
+async def serve_metrics(
+    registry: CollectorRegistry, address: Address, ready: Callable[[], bool], debug: DebugPages | None = None
+) -> AsyncIterator[str]:
+    """Serve while the block runs; yields the URL.  `/readyz` answers 503 until `ready` returns True.
+
+    With debug pages, which only this machine may ask for, the port is opened on a loopback address too.
+    """
 
     async def metrics(_: web.Request) -> web.Response:
         return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
@@ -49,6 +57,8 @@ async def serve_metrics(registry: CollectorRegistry, address: Address, ready: Ca
 
     app = web.Application()
     app.add_routes([web.get("/metrics", metrics), web.get("/healthz", alive), web.get("/readyz", is_ready)])
+    if debug is not None:
+        app.add_routes(debug.routes())
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
@@ -58,6 +68,15 @@ async def serve_metrics(registry: CollectorRegistry, address: Address, ready: Ca
         except OSError as error:
             raise CannotListen(f"cannot serve metrics on {address.host}:{address.port}: {error.strerror}") from error
         host, port = runner.addresses[0][:2]
+        if debug is not None and not _is_loopback(host):
+            with suppress(OSError):  # taken by somebody else: then there are no debug pages
+                await web.TCPSite(runner, "127.0.0.1", port).start()
         yield f"http://{host}:{port}"
     finally:
         await runner.cleanup()
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether callers on this machine reach it there by a loopback address."""
+    address = ipaddress.ip_address(host)
+    return address.is_loopback or address.is_unspecified

@@ -1,0 +1,1 @@
+"""`echelon scheduler` and `echelon controllers`, which have a config file."""
