@@ -29,7 +29,7 @@ ROOTS = re.compile(
     r"core\.v1\.(Pod|Node|Namespace|ConfigMap|Secret|Service|ServiceAccount|Event|Binding|Endpoints|LimitRange"
     r"|ResourceQuota|PersistentVolume|PersistentVolumeClaim|PodTemplate|ReplicationController)(List)?$"
     r"|\.(apps|authentication|authorization|autoscaling|batch|coordination|discovery|events|networking|node|policy|rbac"
-    r"|scheduling|storage|apiextensions)\.v1\w*\.\w+$"
+    r"|resource|scheduling|storage|apiextensions)\.v1\w*\.\w+$"
     r"|meta\.v1\.(DeleteOptions|Status|WatchEvent|PartialObjectMetadata|PartialObjectMetadataList)$"
     r"|runtime\.Unknown$"
 )

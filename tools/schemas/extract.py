@@ -52,7 +52,10 @@ ROOTS = [
     "io.k8s.api.node.v1.RuntimeClass",
     "io.k8s.api.policy.v1.Eviction",
     "io.k8s.api.policy.v1.PodDisruptionBudget",
-    "io.k8s.api.storage.v1.StorageClass",
+    *(f"io.k8s.api.resource.v1.{kind}" for kind in (
+        "DeviceClass", "DeviceTaintRule", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice",
+    )),
+    *(f"io.k8s.api.storage.v1.{kind}" for kind in ("CSIDriver", "CSINode", "CSIStorageCapacity", "StorageClass")),
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
     "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions",
     "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta",
